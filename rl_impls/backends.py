@@ -1,0 +1,287 @@
+"""The registry of backends: what each is made of, whether it can run here and, if not, why.
+
+A backend is a source (``_numpy.py``, ``_torch.py``, ``_jax.py``), a lowering (how the written function becomes the one
+that is called) and a device. Nothing heavy is imported before a backend is asked to do something.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from .lowering import LOWERINGS, Lowering
+
+Array = Any
+Op = Callable[..., Any]
+
+
+class BackendUnavailable(NotImplementedError):
+    """A backend that cannot run on this machine, with the reason and what to do about it."""
+
+    def __init__(self, backend: str, reason: str, install: str) -> None:
+        super().__init__(f"{backend}: {reason} ({install})")
+        self.backend, self.reason, self.install = backend, reason, install
+
+
+class OpUnavailable(NotImplementedError):
+    """An op that a source does not have."""
+
+
+def choose(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return ``name``, or raise a ValueError that lists the known ones."""
+    known = list(known)
+    if name not in known:
+        raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+    return name
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One way to run an op: source + lowering + device."""
+
+    name: str
+    source: str
+    lowering: str
+    device: str = "cpu"
+    modules: tuple[str, ...] = ()
+    extra: str = ""
+
+    @property
+    def install(self) -> str:
+        """The line that would make this backend available."""
+        return f"pip install 'rlgauge[{self.extra}]'" if self.extra else "no package brings it"
+
+    def missing(self) -> str | None:
+        """Say why this backend cannot run here; None if it can."""
+        for module in self.modules:
+            if find_spec(module) is None:
+                return f"{module} is not installed"
+        return DEVICES[self.source, self.device]()
+
+    def require(self) -> None:
+        """Raise BackendUnavailable where this backend cannot run."""
+        reason = self.missing()
+        if reason is not None:
+            raise BackendUnavailable(self.name, reason, HINTS.get(self.device, self.install))
+
+    def build(self, workload: str, op: str, fixed: Mapping[str, Any], example: tuple[Array, ...], knobs: Any) -> Op:
+        """Build the callable of one op; it takes and returns this backend's own arrays.
+
+        The op is looked up in the workload's source file, then in its ``composed`` file, which holds the ops that are
+        made of other ops and so are written once for all sources.
+
+        Raises:
+            BackendUnavailable: the backend cannot run on this machine.
+            OpUnavailable: the workload has no such op on this source.
+        """
+        self.require()
+        package = f"{__package__}.{choose('workload', workload, workloads())}"
+        lower = Lowering(self.name, LOWERINGS[self.lowering], self.device)
+        source = importlib.import_module(f"{package}._{self.source}")
+        if hasattr(source, op):
+            built: Op = getattr(source, op)(fixed, example, knobs=knobs, lower=lower)
+        elif find_spec(f"{package}.composed") and hasattr(composed := importlib.import_module(f"{package}.composed"), op):
+            built = getattr(composed, op)(fixed, example, knobs=knobs, backend=self)
+        else:
+            raise OpUnavailable(f"{workload} has no op {op!r} on {self.source}")
+        return built
+
+    def to_device(self, array: Array) -> Array:
+        """Copy a NumPy array to where this backend computes."""
+        return ARRAYS[self.array_kind].to_device(array, self.device)
+
+    def to_host(self, out: Array) -> Array:
+        """Return an output (an array, or a tuple, list or dict of them) as NumPy, computed and copied back."""
+        return tree_map(ARRAYS[self.array_kind].to_host, out)
+
+    def wait(self, out: Array) -> Array:
+        """Return ``out`` once the device has computed it."""
+        return ARRAYS[self.array_kind].wait(out)
+
+    def pending(self) -> bool:
+        """Say whether the device still has work to do."""
+        return ARRAYS[self.array_kind].pending()
+
+    @property
+    def array_kind(self) -> str:
+        """Whose arrays this backend's callables take: numpy, torch, torch-cuda, jax."""
+        if self.lowering == "onnx":
+            return "numpy"
+        return "torch-cuda" if (self.source, self.device) == ("torch", "cuda") else self.source
+
+
+def tree_map(function: Callable[[Array], Array], tree: Array) -> Array:
+    """Apply ``function`` to each leaf of nested tuples, lists and dicts."""
+    if isinstance(tree, dict):
+        return {key: tree_map(function, value) for key, value in tree.items()}
+    if isinstance(tree, tuple | list):
+        return type(tree)(tree_map(function, value) for value in tree)
+    return function(tree)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """How one library's arrays come and go."""
+
+    to_device: Callable[[Array, str], Array]
+    to_host: Callable[[Array], Array]
+    wait: Callable[[Array], Array]
+    pending: Callable[[], bool]
+
+
+def _same(out: Array) -> Array:
+    return out
+
+
+def _never() -> bool:
+    return False
+
+
+def _torch_to_device(array: Array, device: str) -> Array:
+    import torch
+
+    # A copy: an op that writes to its input must not reach the caller's array.
+    return torch.tensor(array, device="cuda" if device == "cuda" else "cpu")
+
+
+def _torch_to_host(out: Array) -> Array:
+    return out.detach().cpu().numpy() if hasattr(out, "detach") else out
+
+
+def _cuda_wait(out: Array) -> Array:
+    import torch
+
+    torch.cuda.synchronize()
+    return out
+
+
+def _cuda_pending() -> bool:
+    import torch
+
+    return not torch.cuda.current_stream().query()
+
+
+def _jax_to_device(array: Array, device: str) -> Array:
+    import jax
+
+    return jax.device_put(array, jax.devices("gpu" if device == "cuda" else "cpu")[0])
+
+
+def _jax_to_host(out: Array) -> Array:
+    import numpy as np
+
+    return np.asarray(out) if hasattr(out, "block_until_ready") else out
+
+
+def _jax_wait(out: Array) -> Array:
+    import jax
+
+    return jax.block_until_ready(out)
+
+
+def _jax_pending() -> bool:
+    import jax
+
+    return any(not array.is_deleted() and not array.is_ready() for array in jax.live_arrays())
+
+
+ARRAYS = {
+    "numpy": Arrays(lambda array, device: array.copy(), _same, _same, _never),
+    "torch": Arrays(_torch_to_device, _torch_to_host, _same, _never),
+    "torch-cuda": Arrays(_torch_to_device, _torch_to_host, _cuda_wait, _cuda_pending),
+    "jax": Arrays(_jax_to_device, _jax_to_host, _jax_wait, _jax_pending),
+}
+
+
+def _here() -> None:
+    return None
+
+
+def _no_torch_cuda() -> str | None:
+    import torch
+
+    if not torch.backends.cuda.is_built():
+        return "this torch was built without CUDA"
+    return None if torch.cuda.is_available() else "torch finds no CUDA device"
+
+
+def _no_jax_cuda() -> str | None:
+    import jax
+
+    try:
+        jax.devices("gpu")
+    except RuntimeError:
+        return "jax finds no CUDA device"
+    return None
+
+
+def _no_neuron() -> str | None:
+    from .neuron import missing
+
+    return missing()
+
+
+DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {
+    ("numpy", "cpu"): _here,
+    ("torch", "cpu"): _here,
+    ("jax", "cpu"): _here,
+    ("torch", "cuda"): cache(_no_torch_cuda),
+    ("jax", "cuda"): cache(_no_jax_cuda),
+    ("torch", "neuron"): _no_neuron,
+}
+
+HINTS = {
+    "cuda": "install the CUDA build of torch or jax on a machine with an NVIDIA GPU",
+    "neuron": "install AWS's own torch-neuronx on an Inf2, Trn1, Trn2 or Trn3 machine",
+}
+
+BACKENDS = {
+    backend.name: backend
+    for backend in (
+        Backend("numpy", "numpy", "eager"),
+        Backend("torch", "torch", "eager", modules=("torch",), extra="torch"),
+        Backend("torch-trace", "torch", "trace", modules=("torch",), extra="torch"),
+        Backend("torch-compile", "torch", "compile", modules=("torch",), extra="torch"),
+        Backend("onnx", "torch", "onnx", modules=("torch", "onnx", "onnxscript", "onnxruntime"), extra="onnx"),
+        Backend("jax", "jax", "jit", modules=("jax", "optax"), extra="jax"),
+        Backend("neuron", "torch", "neuron", "neuron", modules=("torch",), extra="torch"),
+        Backend("torch-cuda", "torch", "eager", "cuda", modules=("torch",), extra="torch"),
+        Backend("torch-compile-cuda", "torch", "compile", "cuda", modules=("torch",), extra="torch"),
+        Backend("jax-cuda", "jax", "jit", "cuda", modules=("jax", "optax"), extra="jax"),
+    )
+}
+
+
+def get(name: str) -> Backend:
+    """Return the backend of that name; a ValueError lists the known ones."""
+    return BACKENDS[choose("backend", name, BACKENDS)]
+
+
+def workloads() -> Collection[str]:
+    """Return the names of the workloads: the packages here that have a ``knobs`` module."""
+    from pathlib import Path
+
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/knobs.py"))
+
+
+def forms(workload: str) -> Mapping[str, Any]:
+    """Return the named forms of a workload: each a setting of its knobs."""
+    module = importlib.import_module(f"{__package__}.{choose('workload', workload, workloads())}.knobs")
+    named: Mapping[str, Any] = module.FORMS
+    return named
+
+
+def table() -> list[tuple[str, str]]:
+    """Return each backend's name and ``available``, or the reason why it is not and what to do."""
+    rows = []
+    for backend in BACKENDS.values():
+        try:
+            backend.require()
+            rows.append((backend.name, "available"))
+        except BackendUnavailable as error:
+            rows.append((backend.name, f"{error.reason} ({error.install})"))
+    return rows

@@ -1,0 +1,150 @@
+"""How a function as written becomes the function that is called: eagerly, traced, compiled, exported."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+class Lowered:
+    """A model ready to be called, which can take new weights without being traced again."""
+
+    def __init__(self, call: Function, load: Callable[[Any], Function | None]) -> None:
+        self.call, self._load = call, load
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the model."""
+        return self.call(*args)
+
+    def load(self, params: Any) -> None:
+        """Take new weights: a flat dict of NumPy arrays."""
+        self.call = self._load(params) or self.call
+
+
+@dataclass
+class Lowering:
+    """What a builder gets: the backend's way of lowering, its device, and a record of what was lowered."""
+
+    backend: str
+    lower: Callable[..., Any]
+    device: str
+    lowered: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
+
+    def __call__(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
+        """Lower a function (or a module) for arguments like ``example``."""
+        result = self.lower(function, example, **options)
+        self.lowered.append((result, example))
+        return result
+
+
+def eager(function: Any, example: tuple[Any, ...], guard: Any = None) -> Any:
+    """Call the function as it is, under ``guard`` (``torch.inference_mode``, say)."""
+    if not hasattr(function, "load"):
+        return function
+    return Lowered(guard()(function.forward) if guard else function, function.load)
+
+
+def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
+    """``torch.jit.trace`` and freeze: the weights become constants, new ones are frozen in again."""
+    import torch
+
+    def freeze(traced: Any) -> Function:
+        frozen = torch.jit.freeze(traced)
+        call: Function = guard()(lambda *args: frozen(*args)) if guard else frozen
+        for _ in range(3):  # the profiling executor specialises on the first calls
+            call(*example)
+        return call
+
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        traced = torch.jit.trace(module.eval(), example)
+
+    def load(params: Any) -> Function:
+        module.load(params)  # the traced module shares its parameters
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return freeze(traced)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return Lowered(freeze(traced), load)
+
+
+def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **options: Any) -> Any:
+    """``torch.compile``: one graph for one shape; a second graph, or a fall back to eager, is an error."""
+    import torch
+
+    # Graphs are kept apart: otherwise the ninth prepared shape of one function silently runs eagerly.
+    compiled = torch.compile(
+        function, dynamic=False, fullgraph=True, isolate_recompiles=True, recompile_limit=1, **options
+    )
+    if not hasattr(function, "load"):
+        return compiled
+    return Lowered(guard()(lambda *args: compiled(*args)) if guard else compiled, function.load)
+
+
+def onnx(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
+    """Export to ONNX and run in onnxruntime, from and to NumPy; new weights replace the graph's initialisers."""
+    import io
+    import logging
+
+    import numpy as np
+    import onnx
+    import onnxruntime
+    import torch
+
+    buffer = io.BytesIO()
+    inputs = tuple(torch.as_tensor(value) for value in example)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module.eval(), inputs, buffer, dynamo=True, verbose=False, optimize=False)
+    model = onnx.load_from_string(buffer.getvalue())
+    names = [value.name for value in model.graph.input]
+
+    def session() -> Function:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        run = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        ).run
+        return lambda *args: run(None, dict(zip(names, args, strict=True)))[0]
+
+    def load(params: Any) -> Function:
+        module.load(params)
+        state = module.state_dict()
+        for tensor in model.graph.initializer:
+            if tensor.name in state:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(state[tensor.name]), tensor.name))
+        return session()
+
+    return Lowered(session(), load)
+
+
+def neuron(module: Any, example: tuple[Any, ...], guard: Any = None) -> Any:
+    """Compile for AWS Neuron, for exactly the example's batch size."""
+    from .neuron import NeuronModel
+
+    return NeuronModel(module, example[0], sizes=(example[0].shape[0],))
+
+
+def jit(function: Function, example: tuple[Any, ...], **options: Any) -> Function:
+    """``jax.jit``."""
+    import jax
+
+    compiled: Function = jax.jit(function, **options)
+    return compiled
+
+
+LOWERINGS: dict[str, Callable[..., Any]] = {
+    "eager": eager,
+    "trace": trace,
+    "compile": compile_,
+    "onnx": onnx,
+    "neuron": neuron,
+    "jit": jit,
+}

@@ -1,0 +1,98 @@
+"""Weights as a flat ``dict[str, np.ndarray]``: initialise, check, save, load, compare."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+Params = dict[str, npt.NDArray[np.generic]]
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be read, or that belongs to another architecture."""
+
+
+def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
+    """Weights of a fully connected net, uniform in +-1/sqrt(fan_in).
+
+    Layer ``k`` has ``w{k}`` f32[sizes[k], sizes[k+1]] and ``b{k}`` f32[sizes[k+1]].
+    """
+    if len(sizes) < 2 or any(size < 1 for size in sizes):
+        raise ValueError(f"sizes: got {tuple(sizes)}, wanted at least two layer widths of 1 or more")
+    params: Params = {}
+    for k, (fan_in, fan_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        bound = fan_in**-0.5
+        params[f"w{k}"] = rng.uniform(-bound, bound, (fan_in, fan_out)).astype(np.float32)
+        params[f"b{k}"] = rng.uniform(-bound, bound, fan_out).astype(np.float32)
+    return params
+
+
+def layers(params: Mapping[str, npt.NDArray[np.generic]]) -> int:
+    """Return the number of fully connected layers in ``params``."""
+    return sum(name.startswith("w") for name in params)
+
+
+def save(path: str | os.PathLike[str], params: Mapping[str, npt.NDArray[np.generic]], **metadata: str) -> None:
+    """Write ``params`` to a safetensors file, whole or not at all."""
+    from safetensors.numpy import save as to_bytes
+
+    path = Path(path)
+    data = to_bytes({name: np.ascontiguousarray(value) for name, value in params.items()}, metadata=metadata or None)
+    write_whole(path, data)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic]] | None = None) -> Params:
+    """Read a safetensors file; with ``like``, names, shapes and dtypes have to match it.
+
+    Raises:
+        CheckpointError: the file is corrupt or truncated, or does not match ``like``.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    data = Path(path).read_bytes()
+    try:
+        params: Params = from_bytes(data)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from error
+    if like is not None:
+        got, wanted = signature(params), signature(like)
+        wrong = [
+            f"{name}: got {got.get(name, 'nothing')}, wanted {wanted.get(name, 'nothing')}"
+            for name in sorted(got.keys() | wanted.keys())
+            if got.get(name) != wanted.get(name)
+        ]
+        if wrong:
+            raise CheckpointError(f"{path}: of another architecture ({'; '.join(wrong[:4])})")
+    return params
+
+
+def signature(params: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, str]:
+    """Return dtype and shape of each array, as in ``float32[16, 32]``."""
+    return {name: f"{value.dtype}{list(value.shape)}" for name, value in params.items()}
+
+
+def max_difference(a: Mapping[str, npt.NDArray[np.generic]], b: Mapping[str, npt.NDArray[np.generic]]) -> float:
+    """Return the largest absolute difference of two sets of weights of the same names and shapes."""
+    if {k: v.shape for k, v in a.items()} != {k: v.shape for k, v in b.items()}:
+        raise ValueError(f"params: got {signature(a)} and {signature(b)}, wanted the same names and shapes")
+    return max((float(np.max(np.abs(a[k].astype(np.float64) - b[k].astype(np.float64)))) for k in a), default=0.0)

@@ -1,0 +1,218 @@
+"""The physics-informed Q-agent on JAX."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+
+from ..params import layers
+from .physics import DYNAMICS
+
+
+def linear(params, k, h):
+    """Layer ``k``.  f32[B, I] -> f32[B, O]"""
+    return h @ params[f"w{k}"] + params[f"b{k}"]
+
+
+def q_values(params, states):
+    """Probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
+    h = states
+    last = layers(params) - 1
+    for k in range(last):
+        h = jnp.tanh(linear(params, k, h))
+    return jax.nn.sigmoid(linear(params, last, h))
+
+
+def drift_by_row(dynamics, states, actions):
+    """Drift, one row after the other.  f32[P, S], i32[P] -> f32[P, S]"""
+    return jax.lax.map(lambda row: dynamics.drift(*row, xp=jnp), (states, actions))
+
+
+def drift_vectorised(dynamics, states, actions):
+    """Drift of all rows at once.  f32[P, S], i32[P] -> f32[P, S]"""
+    return dynamics.drift(states, actions, xp=jnp)
+
+
+DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
+
+
+def evaluate_autograd(params, rows, interior, dynamics, order, drift):
+    """Q-values of ``rows`` and the PDE residual of ``interior``, by nested differentiation."""
+
+    def value(state):
+        return q_values(params, state[None])[0].max()
+
+    greedy = q_values(params, interior).argmax(axis=1)
+    residual = jnp.sum(jax.vmap(jax.grad(value))(interior) * drift(dynamics, interior, greedy), axis=1)
+    if order == 2:
+        noisy = dynamics.noisy
+
+        def value_of_noisy(part, rest):
+            return value(jnp.concatenate([part, rest]))
+
+        hessian = jax.vmap(jax.hessian(value_of_noisy))(interior[:, :noisy], interior[:, noisy:])
+        residual = residual + dynamics.sigma**2 / 2 * jnp.trace(hessian, axis1=1, axis2=2)
+    return q_values(params, rows), residual
+
+
+def evaluate_generator(params, rows, interior, dynamics, order, drift):
+    """The same in one pass that carries the generator of the process, L = f . grad + 1/2 sigma^2 Laplacian.
+
+    After the hidden values y come ``d = L y`` and ``g_i = sigma dy/ds_i`` for each noisy component; through ``y(z)``:
+    ``L y = y' L z + 1/2 y'' sum_i (g_i z)^2``.
+    """
+    h = jnp.concatenate([rows, interior])
+    last = layers(params) - 1
+    hidden = []
+    for k in range(last):
+        h = jnp.tanh(linear(params, k, h))
+        hidden.append(h[len(rows) :])
+    q = jax.nn.sigmoid(linear(params, last, h))
+    greedy = q[len(rows) :].argmax(axis=1)
+    pick = jax.nn.one_hot(greedy, q.shape[1], dtype=q.dtype)
+    v = jnp.sum(pick * q[len(rows) :], axis=1)
+
+    noisy = dynamics.noisy if order == 2 else 0
+    g = jnp.broadcast_to(
+        dynamics.sigma * jnp.eye(noisy, interior.shape[1], dtype=q.dtype)[:, None], (noisy, *interior.shape)
+    )
+    streams = jnp.concatenate([drift(dynamics, interior, greedy)[None], g])
+    for k, y in enumerate(hidden):
+        streams = streams @ params[f"w{k}"]
+        d, g = streams[:1], streams[1:]
+        streams = (1 - y**2) * jnp.concatenate([d - y * jnp.sum(g**2, axis=0), g])
+    streams = jnp.sum(pick * (streams @ params[f"w{last}"]), axis=2)
+    return q[: len(rows)], v * (1 - v) * (streams[0] + (0.5 - v) * jnp.sum(streams[1:] ** 2, axis=0))
+
+
+EVALUATE = {"autograd": evaluate_autograd, "generator": evaluate_generator}
+
+
+def evaluate_separately(evaluate, params, states, expired, unsafe, interior, *args):
+    """Q-values of the three sets of rows, and the residual: a pass for each."""
+    _, residual = evaluate(params, states[:0], interior, *args)
+    return q_values(params, states), q_values(params, expired), q_values(params, unsafe), residual
+
+
+def evaluate_jointly(evaluate, params, states, expired, unsafe, interior, *args):
+    """The same in one pass."""
+    q, residual = evaluate(params, jnp.concatenate([states, expired, unsafe]), interior, *args)
+    return *jnp.split(q, [len(states), len(states) + len(expired)]), residual
+
+
+PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
+
+
+def make_loss(fixed, knobs):
+    """Return ``loss(params, target, *batch)``, the equations of the reference."""
+    dynamics, drift = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift]
+    evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
+
+    def loss(params, target, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
+        td_target = rewards + (1 - terminated) * q_values(target, next_states).max(axis=1)
+        q, q_expired, q_unsafe, residual = evaluate(
+            params, states, expired, unsafe, interior, dynamics, knobs.order, drift
+        )
+        taken = jnp.sum(jax.nn.one_hot(actions, q.shape[1], dtype=q.dtype) * q, axis=1)
+        return (
+            jnp.mean((taken - td_target) ** 2)
+            + fixed["pde_weight"] * jnp.mean(residual**2)
+            + fixed["boundary_weight"]
+            * (jnp.mean((q_expired.max(axis=1) - 1) ** 2) + jnp.mean(q_unsafe.max(axis=1) ** 2))
+        )
+
+    return loss
+
+
+class Net:
+    """Weights on the device and the compiled net that takes them."""
+
+    def __init__(self, params, example, lower):
+        self.call = lower(q_values, (params, *example))
+        self.load(params)
+
+    def load(self, params):
+        """Take new weights; nothing is traced again."""
+        self.params = jax.device_put(dict(params))
+
+    def __call__(self, states):
+        """Q-values.  f32[B, S] -> f32[B, A]"""
+        return self.call(self.params, states)
+
+
+def forward(fixed, example, *, knobs, lower):
+    """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
+    return Net(fixed["params"], example, lower)
+
+
+def act(fixed, example, *, knobs, lower):
+    """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
+    net, epsilon = Net(fixed["params"], example[:1], lower), fixed["epsilon"]
+
+    def call(state, u, random_action):
+        return int(random_action) if u < epsilon else int(np.asarray(net(state)).argmax())
+
+    return call
+
+
+def pde_loss(fixed, example, *, knobs, lower):
+    """Mean squared PDE residual.  f32[P, S] -> f32"""
+    dynamics, drift, evaluate = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
+    params = jax.device_put(dict(fixed["params"]))
+
+    def loss(params, interior):
+        _, residual = evaluate(params, interior[:0], interior, dynamics, knobs.order, drift)
+        return jnp.mean(residual**2)
+
+    return functools.partial(lower(loss, (params, *example)), params)
+
+
+class TrainStep:
+    """One update of the online net; state stays on the device and is donated from step to step."""
+
+    def __init__(self, fixed, example, knobs, lower):
+        flatten = {"loop": lambda tree: (tree, lambda same: same), "fused": ravel_pytree}[knobs.optimizer]
+        loss, optimizer = make_loss(fixed, knobs), optax.adam(fixed["learning_rate"])
+        flat, self.unflatten = flatten(jax.tree.map(jnp.asarray, dict(fixed["params"])))
+        unflatten = self.unflatten
+
+        def step(flat, moments, target, *batch):
+            value, gradient = jax.value_and_grad(lambda flat: loss(unflatten(flat), target, *batch))(flat)
+            updates, moments = optimizer.update(gradient, moments)
+            return optax.apply_updates(flat, updates), moments, value
+
+        self.start = jax.tree.map(np.array, (flat, optimizer.init(flat)))
+        self.target = jax.device_put(dict(fixed["target"]))
+        self.reset()
+        self.step = lower(step, (self.flat, self.moments, self.target, *example), donate_argnums=(0, 1))
+
+    def reset(self):
+        """Put weights and moments back."""
+        self.flat, self.moments = jax.tree.map(jnp.array, self.start)
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return {name: np.array(value) for name, value in self.unflatten(self.flat).items()}
+
+    def __call__(self, *batch):
+        """Update on one batch; return its loss."""
+        self.flat, self.moments, value = self.step(self.flat, self.moments, self.target, *batch)
+        return value
+
+
+def train_step(fixed, example, *, knobs, lower):
+    """One Adam update of the loss in the reference; returns the loss before it."""
+    return TrainStep(fixed, example, knobs, lower)
+
+
+def sync_target(fixed, example, *, knobs, lower):
+    """Copy the online weights over the target's.  -> the target's weights"""
+    online = jax.device_put(dict(fixed["params"]))
+    copy = lower(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
+    return functools.partial(copy, online)

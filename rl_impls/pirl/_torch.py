@@ -1,0 +1,239 @@
+"""The physics-informed Q-agent in torch."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import torch
+from torch import nn
+
+from .physics import DYNAMICS
+
+GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+
+
+class Net(nn.Sequential):
+    """Probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
+
+    def __init__(self, params):
+        linears = [
+            nn.Linear(*weights.shape, dtype=torch.from_numpy(weights).dtype)
+            for name, weights in params.items()
+            if name.startswith("w")
+        ]
+        hidden = [layer for linear in linears[:-1] for layer in (linear, nn.Tanh())]
+        super().__init__(*hidden, linears[-1], nn.Sigmoid())
+        self.linears = linears
+        self.load(params)
+
+    @torch.no_grad()
+    def load(self, params):
+        """Take new weights, in place."""
+        for k, linear in enumerate(self.linears):
+            linear.weight.copy_(torch.from_numpy(params[f"w{k}"].T))
+            linear.bias.copy_(torch.from_numpy(params[f"b{k}"]))
+
+    def numpy(self):
+        """Return a copy of the weights as NumPy."""
+        return {
+            name: value
+            for k, linear in enumerate(self.linears)
+            for name, value in (
+                (f"w{k}", linear.weight.detach().cpu().numpy().T.copy()),
+                (f"b{k}", linear.bias.detach().cpu().numpy().copy()),
+            )
+        }
+
+
+def make_net(params, lower):
+    """Return a net with these weights on the backend's device."""
+    return Net(params).to("cuda" if lower.device == "cuda" else "cpu")
+
+
+def drift_by_row(dynamics, states, actions):
+    """Drift, one row after the other.  f32[P, S], i64[P] -> f32[P, S]"""
+    rows = [dynamics.drift(state, action) for state, action in zip(states.cpu().numpy(), actions.cpu().numpy())]
+    return torch.tensor(np.stack(rows), dtype=states.dtype, device=states.device)
+
+
+def drift_vectorised(dynamics, states, actions):
+    """Drift of all rows at once.  f32[P, S], i64[P] -> f32[P, S]"""
+    if states.is_cuda:
+        return dynamics.drift(states, actions, xp=torch)
+    # forty operations on a few numbers each: NumPy's calls cost a third of torch's
+    return torch.from_numpy(dynamics.drift(states.numpy(), actions.numpy()).astype(states.numpy().dtype))
+
+
+DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
+
+
+def evaluate_autograd(net, rows, interior, dynamics, order, drift):
+    """Q-values of ``rows`` and the PDE residual of ``interior``, by nested differentiation."""
+    points = interior.clone().requires_grad_()
+    value, greedy = net(points).max(dim=1)
+    (gradient,) = torch.autograd.grad(value.sum(), points, create_graph=True)
+    residual = (gradient * drift(dynamics, interior, greedy)).sum(dim=1)
+    if order == 2:
+        for i in range(dynamics.noisy):
+            (row,) = torch.autograd.grad(gradient[:, i].sum(), points, create_graph=True)
+            residual = residual + dynamics.sigma**2 / 2 * row[:, i]
+    return net(rows), residual
+
+
+def evaluate_generator(net, rows, interior, dynamics, order, drift):
+    """The same in one pass that carries the generator of the process, L = f . grad + 1/2 sigma^2 Laplacian.
+
+    After the hidden values y come ``d = L y`` and ``g_i = sigma dy/ds_i`` for each noisy component; through ``y(z)``:
+    ``L y = y' L z + 1/2 y'' sum_i (g_i z)^2``.
+    """
+    points = len(interior)
+    h = torch.cat([rows, interior])
+    hidden = []
+    for linear in net.linears[:-1]:
+        h = torch.tanh(linear(h))
+        hidden.append(h[len(rows) :])
+    q = torch.sigmoid(net.linears[-1](h))
+    v, greedy = q[len(rows) :].max(dim=1)
+
+    d = drift(dynamics, interior, greedy)
+    if order == 1:
+        for y, linear in zip(hidden, net.linears):
+            d = (1 - y * y) * (d @ linear.weight.T)
+        d = (d @ net.linears[-1].weight.T).gather(1, greedy[:, None])[:, 0]
+        return q[: len(rows)], v * (1 - v) * d
+
+    g = dynamics.sigma * torch.eye(dynamics.noisy, interior.shape[1], dtype=d.dtype, device=d.device)
+    streams = torch.cat([d[None], g[:, None].expand(-1, points, -1)])
+    for y, linear in zip(hidden, net.linears):
+        d, g = (streams @ linear.weight.T).split([1, dynamics.noisy])
+        slope = 1 - y * y
+        streams = slope * torch.cat([d - y * (g * g).sum(dim=0), g])
+    d, g = (streams * net.linears[-1].weight[greedy]).sum(dim=2).split([1, dynamics.noisy])
+    return q[: len(rows)], v * (1 - v) * (d[0] + (0.5 - v) * (g * g).sum(dim=0))
+
+
+EVALUATE = {"autograd": evaluate_autograd, "generator": evaluate_generator}
+
+
+def evaluate_separately(evaluate, net, states, expired, unsafe, interior, *args):
+    """Q-values of the three sets of rows, and the residual: a pass for each."""
+    _, residual = evaluate(net, states[:0], interior, *args)
+    return net(states), net(expired), net(unsafe), residual
+
+
+def evaluate_jointly(evaluate, net, states, expired, unsafe, interior, *args):
+    """The same in one pass."""
+    q, residual = evaluate(net, torch.cat([states, expired, unsafe]), interior, *args)
+    return *q.split([len(states), len(expired), len(unsafe)]), residual
+
+
+PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
+
+
+def make_loss(net, target, fixed, knobs):
+    """Return ``loss(*batch)``, the equations of the reference."""
+    dynamics, drift = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift]
+    evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
+
+    def loss(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
+        with torch.no_grad():
+            td_target = rewards + (1 - terminated) * target(next_states).amax(dim=1)
+        q, q_expired, q_unsafe, residual = evaluate(
+            net, states, expired, unsafe, interior, dynamics, knobs.order, drift
+        )
+        taken = q.gather(1, actions.long()[:, None])[:, 0]
+        boundary = (q_expired.max(dim=1).values - 1).square().mean() + q_unsafe.max(dim=1).values.square().mean()
+        return (
+            (taken - td_target).square().mean()
+            + fixed["pde_weight"] * residual.square().mean()
+            + fixed["boundary_weight"] * boundary
+        )
+
+    return loss
+
+
+def forward(fixed, example, *, knobs, lower):
+    """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
+    return lower(make_net(fixed["params"], lower), example, guard=GUARDS[knobs.inference])
+
+
+def act(fixed, example, *, knobs, lower):
+    """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
+    net, epsilon = forward(fixed, example[:1], knobs=knobs, lower=lower), fixed["epsilon"]
+
+    def call(state, u, random_action):
+        return int(random_action) if u < epsilon else int(net(state).argmax())
+
+    return call
+
+
+def pde_loss(fixed, example, *, knobs, lower):
+    """Mean squared PDE residual.  f32[P, S] -> f32"""
+    dynamics, drift, evaluate = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
+    net = make_net(fixed["params"], lower)
+
+    def loss(interior):
+        _, residual = evaluate(net, interior[:0], interior, dynamics, knobs.order, drift)
+        return residual.square().mean()
+
+    return lower(loss, example)
+
+
+class TrainStep:
+    """One update of the online net; the target net stands still."""
+
+    def __init__(self, fixed, example, knobs, lower):
+        self.start = fixed["params"]
+        self.net, self.target = make_net(self.start, lower), make_net(fixed["target"], lower)
+        self.optimizer = torch.optim.Adam(
+            self.net.parameters(),
+            lr=fixed["learning_rate"],
+            **{"loop": {"foreach": False}, "fused": {"fused": True}}[knobs.optimizer],
+        )
+        self.loss = lower(make_loss(self.net, self.target, fixed, knobs), example)
+        self.zero_grad = functools.partial(
+            self.optimizer.zero_grad, set_to_none={"fill": False, "none": True}[knobs.zero_grad]
+        )
+
+    def reset(self):
+        """Put weights and moments back."""
+        self.net.load(self.start)
+        for state in self.optimizer.state.values():
+            for value in state.values():
+                value.zero_()
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return self.net.numpy()
+
+    def __call__(self, *batch):
+        """Update on one batch; return its loss."""
+        loss = self.loss(*batch)
+        self.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+def train_step(fixed, example, *, knobs, lower):
+    """One Adam update of the loss in the reference; returns the loss before it."""
+    return TrainStep(fixed, example, knobs, lower)
+
+
+def sync_target(fixed, example, *, knobs, lower):
+    """Copy the online weights over the target's.  -> the target's weights"""
+    online, target = make_net(fixed["params"], lower), make_net(fixed["params"], lower)
+    sources, destinations = list(online.parameters()), list(target.parameters())
+
+    def load_state_dict():
+        target.load_state_dict(online.state_dict())
+        return destinations
+
+    @torch.no_grad()
+    def copy_all():
+        torch._foreach_copy_(destinations, sources)
+        return destinations
+
+    return {"loop": load_state_dict, "fused": copy_all}[knobs.optimizer]

@@ -1,0 +1,71 @@
+"""The optimisations of the physics-informed Q-agent; every default is the naive choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+
+from ..backends import choose
+
+CHOICES = MappingProxyType(
+    {
+        "order": (1, 2),
+        "drift": ("rows", "vectorised"),
+        "derivatives": ("autograd", "generator"),
+        "passes": ("separate", "joint"),
+        "inference": ("grad", "no_grad", "inference_mode"),
+        "zero_grad": ("fill", "none"),
+        "optimizer": ("loop", "fused"),
+        "serving": ("per_request", "batched"),
+        "autocast": (False, True),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """One setting of every knob.
+
+    Attributes:
+        order: 1 leaves the diffusion out of the PDE residual, 2 computes it. What is computed, not how fast.
+        drift: the vehicle's drift row by row, or on all points at once.
+        derivatives: nested automatic differentiation, or one forward pass that carries the generator of the process.
+        passes: one pass of the net for each term of the loss, or one for all.
+        inference: what autograd records while acting (torch).
+        zero_grad: gradients filled with zeros, or dropped (torch).
+        optimizer: Adam one array after the other, or all at once (torch: fused; jax: one flat vector).
+        serving: one call of the net per request, or requests gathered into batches.
+        autocast: let the Neuron compiler cast float32 down.
+    """
+
+    order: int = 1
+    drift: str = "rows"
+    derivatives: str = "autograd"
+    passes: str = "separate"
+    inference: str = "grad"
+    zero_grad: str = "fill"
+    optimizer: str = "loop"
+    serving: str = "per_request"
+    autocast: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError for a value that no knob has."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            choose(f"value of knob {field.name}", str(value), [str(choice) for choice in CHOICES[field.name]])
+
+
+FORMS = MappingProxyType(
+    {
+        "naive": Knobs(),
+        "full": Knobs(
+            drift="vectorised",
+            derivatives="generator",
+            passes="joint",
+            inference="inference_mode",
+            zero_grad="none",
+            optimizer="fused",
+            serving="batched",
+        ),
+    }
+)
