@@ -68,7 +68,19 @@ class Backend:
         if reason is not None:
             raise BackendUnavailable(self.name, reason, HINTS.get(self.device, self.install))
 
-    def build(self, workload: str, op: str, fixed: Mapping[str, Any], example: tuple[Array, ...], knobs: Any) -> Op:
+    def lowering_here(self) -> Lowering:
+        """Return a fresh lowering, which records what it lowers."""
+        return Lowering(self.name, LOWERINGS[self.lowering], self.device)
+
+    def build(
+        self,
+        workload: str,
+        op: str,
+        fixed: Mapping[str, Any],
+        example: tuple[Array, ...],
+        knobs: Any,
+        lower: Lowering | None = None,
+    ) -> Op:
         """Build the callable of one op; it takes and returns this backend's own arrays.
 
         The op is looked up in the workload's source file, then in its ``composed`` file, which holds the ops that are
@@ -80,7 +92,7 @@ class Backend:
         """
         self.require()
         package = f"{__package__}.{choose('workload', workload, workloads())}"
-        lower = Lowering(self.name, LOWERINGS[self.lowering], self.device)
+        lower = lower or self.lowering_here()
         source = importlib.import_module(f"{package}._{self.source}")
         if hasattr(source, op):
             built: Op = getattr(source, op)(fixed, example, knobs=knobs, lower=lower)
@@ -91,8 +103,12 @@ class Backend:
         return built
 
     def to_device(self, array: Array) -> Array:
-        """Copy a NumPy array to where this backend computes."""
-        return ARRAYS[self.array_kind].to_device(array, self.device)
+        """Copy a NumPy array to where this backend computes; numbers stay numbers."""
+        return ARRAYS[self.array_kind].to_device(array, self.device) if hasattr(array, "shape") else array
+
+    def from_host(self, array: Array) -> Array:
+        """Hand a NumPy array to this backend in the cheapest way, sharing its memory where that is possible."""
+        return ARRAYS[self.array_kind].from_host(array) if hasattr(array, "shape") else array
 
     def to_host(self, out: Array) -> Array:
         """Return an output (an array, or a tuple, list or dict of them) as NumPy, computed and copied back."""
@@ -128,6 +144,7 @@ class Arrays:
     """How one library's arrays come and go."""
 
     to_device: Callable[[Array, str], Array]
+    from_host: Callable[[Array], Array]
     to_host: Callable[[Array], Array]
     wait: Callable[[Array], Array]
     pending: Callable[[], bool]
@@ -146,6 +163,18 @@ def _torch_to_device(array: Array, device: str) -> Array:
 
     # A copy: an op that writes to its input must not reach the caller's array.
     return torch.tensor(array, device="cuda" if device == "cuda" else "cpu")
+
+
+def _torch_from_host(array: Array) -> Array:
+    import torch
+
+    return torch.from_numpy(array)
+
+
+def _torch_cuda_from_host(array: Array) -> Array:
+    import torch
+
+    return torch.from_numpy(array).to("cuda")
 
 
 def _torch_to_host(out: Array) -> Array:
@@ -190,10 +219,11 @@ def _jax_pending() -> bool:
 
 
 ARRAYS = {
-    "numpy": Arrays(lambda array, device: array.copy(), _same, _same, _never),
-    "torch": Arrays(_torch_to_device, _torch_to_host, _same, _never),
-    "torch-cuda": Arrays(_torch_to_device, _torch_to_host, _cuda_wait, _cuda_pending),
-    "jax": Arrays(_jax_to_device, _jax_to_host, _jax_wait, _jax_pending),
+    "numpy": Arrays(lambda array, device: array.copy(), _same, _same, _same, _never),
+    "torch": Arrays(_torch_to_device, _torch_from_host, _torch_to_host, _same, _never),
+    "torch-cuda": Arrays(_torch_to_device, _torch_cuda_from_host, _torch_to_host, _cuda_wait, _cuda_pending),
+    # a compiled function takes NumPy arrays and copies them itself, faster than device_put
+    "jax": Arrays(_jax_to_device, _same, _jax_to_host, _jax_wait, _jax_pending),
 }
 
 

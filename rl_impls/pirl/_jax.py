@@ -138,11 +138,11 @@ class Net:
 
     def load(self, params):
         """Take new weights; nothing is traced again."""
-        self.params = jax.device_put(dict(params))
+        self.weights = jax.device_put(dict(params))
 
     def __call__(self, states):
         """Q-values.  f32[B, S] -> f32[B, A]"""
-        return self.call(self.params, states)
+        return self.call(self.weights, states)
 
 
 def forward(fixed, example, *, knobs, lower):

@@ -86,11 +86,11 @@ class Net:
 
     def load(self, params):
         """Take new weights."""
-        self.params = {name: value.copy() for name, value in params.items()}
+        self.weights = {name: value.copy() for name, value in params.items()}
 
     def __call__(self, states):
         """Q-values.  f32[B, S] -> f32[B, A]"""
-        return q_values(self.params, states)
+        return q_values(self.weights, states)
 
 
 def forward(fixed, example, *, knobs, lower):
@@ -121,7 +121,7 @@ def pde_loss(fixed, example, *, knobs, lower):
 def sync_target(fixed, example, *, knobs, lower):
     """Copy the online weights over the target's.  -> the target's weights"""
     online = fixed["params"]
-    target = {name: np.empty_like(value) for name, value in online.items()}
+    target = {name: value.copy() for name, value in fixed["target"].items()}
 
     def call():
         for name, value in online.items():

@@ -34,16 +34,16 @@ class Net(nn.Sequential):
             linear.weight.copy_(torch.from_numpy(params[f"w{k}"].T))
             linear.bias.copy_(torch.from_numpy(params[f"b{k}"]))
 
+    def views(self):
+        """Return the weights by name, [I, O], sharing their memory."""
+        views = {}
+        for k, linear in enumerate(self.linears):
+            views[f"w{k}"], views[f"b{k}"] = linear.weight.detach().T, linear.bias.detach()
+        return views
+
     def numpy(self):
         """Return a copy of the weights as NumPy."""
-        return {
-            name: value
-            for k, linear in enumerate(self.linears)
-            for name, value in (
-                (f"w{k}", linear.weight.detach().cpu().numpy().T.copy()),
-                (f"b{k}", linear.bias.detach().cpu().numpy().copy()),
-            )
-        }
+        return {name: view.cpu().numpy().copy() for name, view in self.views().items()}
 
 
 def make_net(params, lower):
@@ -59,10 +59,10 @@ def drift_by_row(dynamics, states, actions):
 
 def drift_vectorised(dynamics, states, actions):
     """Drift of all rows at once.  f32[P, S], i64[P] -> f32[P, S]"""
-    if states.is_cuda:
+    if states.is_cuda or torch.compiler.is_compiling():
         return dynamics.drift(states, actions, xp=torch)
-    # forty operations on a few numbers each: NumPy's calls cost a third of torch's
-    return torch.from_numpy(dynamics.drift(states.numpy(), actions.numpy()).astype(states.numpy().dtype))
+    # forty operations on a few numbers each: a call of NumPy costs a third of one of torch
+    return torch.from_numpy(dynamics.drift(states.numpy(), actions.numpy())).to(states.dtype)
 
 
 DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
@@ -224,16 +224,17 @@ def train_step(fixed, example, *, knobs, lower):
 
 def sync_target(fixed, example, *, knobs, lower):
     """Copy the online weights over the target's.  -> the target's weights"""
-    online, target = make_net(fixed["params"], lower), make_net(fixed["params"], lower)
+    online, target = make_net(fixed["params"], lower), make_net(fixed["target"], lower)
     sources, destinations = list(online.parameters()), list(target.parameters())
+    views = target.views()
 
     def load_state_dict():
         target.load_state_dict(online.state_dict())
-        return destinations
+        return views
 
     @torch.no_grad()
     def copy_all():
         torch._foreach_copy_(destinations, sources)
-        return destinations
+        return views
 
     return {"loop": load_state_dict, "fused": copy_all}[knobs.optimizer]

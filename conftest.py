@@ -1,0 +1,160 @@
+"""Options, threads and machine of a run; nothing heavy is imported before the number of threads is set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf_tests.suite import limits as machine_limits
+from perf_tests.suite import machine, process
+from rl_impls.backends import BackendUnavailable, get
+
+ROOT = Path(__file__).parent
+SELECTION = pytest.StashKey[Any]()
+VARIANTS = pytest.StashKey[list[Any]]()
+THREADS = pytest.StashKey[int]()
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Split at commas."""
+    return tuple(word for word in text.split(",") if word)
+
+
+def axis(text: str) -> tuple[str, tuple[str, ...]]:
+    """Parse ``name=value,value``."""
+    name, equals, values = text.partition("=")
+    if not equals or not words(values):
+        raise ValueError(f"--axis: got {text!r}, wanted name=value[,value]")
+    return name, words(values)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the suite."""
+    group = parser.getgroup("rlgauge")
+    for name in ("workload", "op", "form", "backend"):
+        group.addoption(f"--{name}", type=words, default=(), metavar="NAME[,NAME]", help=f"only these {name}s")
+    group.addoption("--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="only these axis values")
+    group.addoption("--tier", default="bench", help="gate (what a gate compares), bench (default) or full")
+    group.addoption("--threads", type=int, default=process.cores(), help="threads of this process (default: all cores)")
+    group.addoption("--seed", type=int, default=0, help="seed of all inputs (default: 0)")
+    group.addoption("--rounds", type=int, default=15, help="timed samples of each benchmark (default: 15)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the threads, then read the selection: a mistake in it ends the run before anything is collected."""
+    try:
+        process.set_up(config.getoption("threads"))
+        from perf_tests.selection import Selection, select
+
+        if config.getoption("rounds") < 1:
+            raise ValueError(f"--rounds: got {config.getoption('rounds')}, wanted 1 or more")
+        selection = Selection(
+            *(config.getoption(name) for name in ("workload", "op", "form", "backend")),
+            axes=dict(map(axis, config.getoption("axis"))),
+            tier=config.getoption("tier"),
+        )
+        config.stash[VARIANTS] = select(selection)
+    except (ValueError, RuntimeError) as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``--benchmark-only``, leave out the tests that measure nothing."""
+    only = config.getoption("benchmark_only", False)
+    return True if only and collection_path.name == "correctness_tests" else None
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say what the figures depend on."""
+    return [
+        f"machine: {machine.cpu_model()}, {os.cpu_count()} cores",
+        f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
+        f"selected: {len(config.stash[VARIANTS])} benchmarks, tier {config.getoption('tier')}, "
+        f"seed {config.getoption('seed')}",
+    ]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per selected variant, named by its permanent id."""
+    if "variant" in metafunc.fixturenames:
+        chosen = metafunc.config.stash[VARIANTS]
+        metafunc.parametrize("variant", chosen, ids=[variant.id for variant in chosen])
+
+
+@pytest.fixture(scope="session")
+def threads(pytestconfig: pytest.Config) -> int:
+    """Return the number of threads of this process."""
+    return int(pytestconfig.getoption("threads"))
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    """Return the seed of all inputs."""
+    return int(pytestconfig.getoption("seed"))
+
+
+@pytest.fixture(scope="session")
+def rounds(pytestconfig: pytest.Config) -> int:
+    """Return the number of timed samples of each benchmark."""
+    return int(pytestconfig.getoption("rounds"))
+
+
+@pytest.fixture(scope="session")
+def limits(threads: int) -> Mapping[str, float]:
+    """Return this machine's measured ceilings."""
+    return machine_limits.here(threads, process.CACHE)
+
+
+@pytest.fixture(scope="session")
+def unavailable() -> Callable[[BackendUnavailable], None]:
+    """Skip with the reason; fail where ``RL_PERF_REQUIRE`` names the backend or a package it lacks."""
+    demanded = words(os.environ.get("RL_PERF_REQUIRE", ""))
+
+    def end(error: BackendUnavailable) -> None:
+        lacking = [module for module in get(error.backend).modules if find_spec(module) is None]
+        if {error.backend, *lacking} & set(demanded):
+            pytest.fail(f"RL_PERF_REQUIRE={','.join(demanded)}, but {error}")
+        pytest.skip(str(error))
+
+    return end
+
+
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    """Add what the figures depend on to the head of the JSON."""
+    machine_info["rlgauge"] = {**machine.info(ROOT), "seed": config.getoption("seed")}
+
+
+def _measured(config: pytest.Config) -> list[dict[str, Any]]:
+    session = getattr(config, "_benchmarksession", None)
+    return [b.extra_info for b in session.benchmarks if "id" in b.extra_info] if session else []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that selected benchmarks and measured none of them, or fewer than it neither skipped nor failed."""
+    config = session.config
+    if config.option.collectonly or config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
+        return
+    asked = [item for item in session.items if "variant" in getattr(item, "fixturenames", ()) and item.name.startswith("test_perf")]
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    ended = sum(len(reporter.stats.get(kind, ())) for kind in ("skipped", "failed", "error")) if reporter else 0
+    measured = len(_measured(config))
+    if asked and session.exitstatus == 0 and (measured == 0 or measured + ended < len(asked)):
+        config.stash[SELECTION] = f"{len(asked)} benchmarks were selected and {measured} were measured"
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print each benchmark's time per call, rate and share of the machine's limit."""
+    rows = _measured(config)
+    if rows:
+        from perf_tests.report.table import text_tables
+
+        terminalreporter.write_line("")
+        terminalreporter.write_line(text_tables(rows))
+    if SELECTION in config.stash:
+        terminalreporter.write_line(f"ERROR: {config.stash[SELECTION]}", red=True)

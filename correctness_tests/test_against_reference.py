@@ -1,0 +1,41 @@
+"""Every backend of every case against the float64 reference, on the very inputs that are timed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rl_impls.backends import BackendUnavailable, tree_map
+
+from .reference import largest_difference, reference_answer
+
+
+def test_answers_on_the_timed_inputs_match_the_reference(variant, seed, unavailable):
+    try:
+        prepared = variant.prepare(seed)
+    except BackendUnavailable as error:
+        unavailable(error)
+    with prepared:
+        out, params = prepared.settle()
+    wanted_out, wanted_params = reference_answer(variant, variant.inputs(seed))
+    for got, wanted in zip(leaves(out), leaves(wanted_out), strict=True):
+        assert largest_difference(got, wanted) <= variant.case.tolerance
+    assert params.keys() == wanted_params.keys()
+    if not params:
+        return
+    # Adam turns a gradient of rounding noise into a whole step: nearly all weights agree closely, none is far off
+    start = variant.inputs(seed).fixed["params"]
+    steps = variant.calls * variant.case.items(**variant.axes)
+    rate = variant.inputs(seed).fixed["learning_rate"]
+    difference = np.concatenate([np.abs(params[name] - wanted_params[name]).ravel() for name in params])
+    moved = np.concatenate([np.abs(wanted_params[name] - start[name]).ravel() for name in params])
+    assert np.median(moved) > 0.1 * rate
+    assert np.quantile(difference, 0.99) <= 0.001 * rate * steps
+    assert difference.max() <= 0.5 * rate * steps
+
+
+def leaves(tree):
+    if isinstance(tree, dict):
+        return [tree[name] for name in sorted(tree)]
+    found = []
+    tree_map(found.append, tree)
+    return found

@@ -1,0 +1,1 @@
+"""What is timed, and what is made of the timings."""

@@ -1,0 +1,69 @@
+"""Which variants a run is about: chosen by workload, op, form, backend, axes and tier, never silently none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rl_impls.backends import BACKENDS, choose
+
+from .suite.case import TIERS, Variant
+from .suite.cases import variants
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to keep; an empty tuple keeps everything."""
+
+    workloads: Sequence[str] = ()
+    ops: Sequence[str] = ()
+    forms: Sequence[str] = ()
+    backends: Sequence[str] = ()
+    axes: Mapping[str, Sequence[str]] | None = None
+    tier: str = "bench"
+
+
+def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
+    """Return the values of each axis."""
+    values: dict[str, dict[str, None]] = {}
+    for variant in among:
+        for name, value in variant.axes.items():
+            values.setdefault(name, {})[str(value)] = None
+    return {name: list(found) for name, found in values.items()}
+
+
+def select(selection: Selection) -> list[Variant]:
+    """Return the selected variants; tier ``bench`` includes ``gate``, ``full`` includes both.
+
+    Raises:
+        ValueError: an unknown name, with the known ones, or a selection that matches nothing.
+    """
+    everything = list(variants().values())
+    axes = selection.axes or {}
+    known = known_axes(everything)
+    for kind, wanted, names in (
+        ("workload", selection.workloads, {v.case.workload for v in everything}),
+        ("op", selection.ops, {v.case.op for v in everything}),
+        ("form", selection.forms, {v.form for v in everything}),
+        ("backend", selection.backends, BACKENDS),
+        ("tier", (selection.tier,), TIERS),
+        ("axis", tuple(axes), known),
+    ):
+        for name in wanted:
+            choose(kind, name, names if isinstance(names, dict | tuple) else sorted(names))
+    for name, values in axes.items():
+        for value in values:
+            choose(f"value of axis {name}", value, known[name])
+    found = [
+        v
+        for v in everything
+        if TIERS.index(v.tier) <= TIERS.index(selection.tier)
+        and (not selection.workloads or v.case.workload in selection.workloads)
+        and (not selection.ops or v.case.op in selection.ops)
+        and (not selection.forms or v.form in selection.forms)
+        and (not selection.backends or v.backend in selection.backends)
+        and all(str(v.axes.get(name)) in values for name, values in axes.items())
+    ]
+    if not found:
+        raise ValueError(f"{selection} matches none of the {len(everything)} benchmarks; try --tier full")
+    return found

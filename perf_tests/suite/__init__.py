@@ -1,0 +1,1 @@
+"""The benchmark cases and the harness-independent way to run them."""

@@ -1,0 +1,276 @@
+"""A case is an op with its forms, backends, axes, inputs and cost; prepared, it is what every harness times.
+
+    with variant.prepare(seed) as prepared:
+        prepared.settle()
+        prepared.reset()  # not timed
+        prepared.run()    # timed: a fixed number of calls, each waited for
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rl_impls.backends import Backend
+    from rl_impls.lowering import Lowering
+
+Axes = Mapping[str, int | str]
+TIERS = ("gate", "bench", "full")
+
+
+class DriftError(AssertionError):
+    """Two samples after a reset did not do the same work."""
+
+
+class NotWaitedError(AssertionError):
+    """A sample ended while the device was still computing."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an op is built from, and what it is called with."""
+
+    fixed: Mapping[str, Any]
+    varying: tuple[Any, ...] = ()
+
+
+def no_cost(**axes: Any) -> float:
+    """Return the cost of an op that does no arithmetic, or moves no data, worth counting."""
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op of a workload and every way it is timed.
+
+    Attributes:
+        inputs: ``inputs(rng, **axes)``; the same for all backends and forms.
+        items: ``items(**axes)``, how many ``unit`` one call handles.
+        calls: ``calls(form, backend, axes)``, the fixed number of calls in one sample: 5 to 50 ms in all.
+        tier: ``tier(form, backend, axes)``: gate, bench, full, or None where the combination does not exist.
+        flops: ``flops(**axes)``, floating-point operations of one call, counted by hand.
+        bytes: ``bytes(**axes)``, bytes that one call has to read and write.
+        io: where arguments come from and results go, unless it is an axis: ``device``, ``host`` (copied around each
+            call) or ``own`` (the op takes and returns NumPy arrays and does its own copying).
+        reference: the backend whose naive form, in float64, says what is right.
+        tolerance: largest relative difference to the float64 reference.
+        multicore: starts threads or processes of its own, so is never cached and never pinned to one core.
+        version: raised by hand whenever what is measured changes.
+    """
+
+    workload: str
+    op: str
+    inputs: Callable[..., Inputs]
+    backends: tuple[str, ...]
+    unit: str
+    items: Callable[..., int]
+    calls: Callable[[str, str, Axes], int]
+    tier: Callable[[str, str, Axes], str | None]
+    forms: tuple[str, ...] = ("naive", "full")
+    axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    flops: Callable[..., float] = no_cost
+    bytes: Callable[..., float] = no_cost
+    io: str = "device"
+    reference: str = "numpy"
+    tolerance: float = 1e-5
+    multicore: bool = False
+    version: int = 1
+
+    @property
+    def name(self) -> str:
+        """``workload.op``."""
+        return f"{self.workload}.{self.op}"
+
+    def variants(self) -> Iterator[Variant]:
+        """Every combination of form, backend and axes that exists."""
+        for form, backend, *values in itertools.product(self.forms, self.backends, *self.axes.values()):
+            axes = dict(zip(self.axes, values, strict=True))
+            tier = self.tier(form, backend, axes)
+            if tier is not None:
+                yield Variant(self, form, backend, axes, tier)
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One benchmark: a case, a form, a backend and a value for each axis."""
+
+    case: Case
+    form: str
+    backend: str
+    axes: Axes
+    tier: str
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Permanent name, as in ``pirl.forward[full-torch-batch1-iohost]``."""
+        return f"{self.case.name}[{self.parameters}]"
+
+    @property
+    def parameters(self) -> str:
+        """The part of the id in brackets."""
+        return "-".join([self.form, self.backend, *(f"{name}{value}" for name, value in self.axes.items())])
+
+    @property
+    def io(self) -> str:
+        """Where arguments come from and results go: device, host or own."""
+        return str(self.axes.get("io", self.case.io))
+
+    @property
+    def calls(self) -> int:
+        """Calls in one sample."""
+        return self.case.calls(self.form, self.backend, self.axes)
+
+    def inputs(self, seed: int) -> Inputs:
+        """Return the seeded inputs, which depend on the op and the axes alone."""
+        values = ",".join(f"{name}={self.axes[name]}" for name in sorted(self.axes) if name != "io")
+        stream = zlib.crc32(f"{self.case.name}:{values}".encode())
+        return self.case.inputs(np.random.default_rng([seed, stream]), **self.axes)
+
+    def knobs(self) -> Any:
+        """Return the form's knobs, with those axes set that are knobs."""
+        from rl_impls import backends
+
+        forms = backends.forms(self.case.workload)
+        knobs = forms[backends.choose("form", self.form, forms)]
+        names = {knob.name for knob in dataclasses.fields(knobs)}
+        return dataclasses.replace(knobs, **{name: value for name, value in self.axes.items() if name in names})
+
+    def limit_seconds(self, limits: Mapping[str, float]) -> float:
+        """Return the least time one call can take on a machine with these limits."""
+        return max(
+            self.case.flops(**self.axes) / limits["float32_flops"],
+            self.case.bytes(**self.axes) / limits["copy_bytes"],
+        )
+
+    def prepare(self, seed: int) -> Prepared:
+        """Build everything that is not timed.
+
+        Raises:
+            BackendUnavailable: the backend cannot run here.
+            OpUnavailable: the workload has no such op.
+        """
+        from rl_impls import backends
+
+        backend = backends.get(self.backend)
+        backend.require()
+        inputs = self.inputs(seed)
+        graphs = graphs_compiled()
+        lower = backend.lowering_here()
+        device = tuple(backend.to_device(value) for value in inputs.varying)
+        op = backend.build(self.case.workload, self.case.op, inputs.fixed, device, self.knobs(), lower)
+        varying = device if self.io == "device" else inputs.varying
+        return Prepared(self, backend, op, varying, lower, graphs)
+
+
+def graphs_compiled() -> int:
+    """Return how many graphs torch.compile has made in this process; does not import torch."""
+    import sys
+
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
+
+
+class Prepared(AbstractContextManager["Prepared"]):
+    """A built variant: ``run`` is timed; ``reset`` and ``close`` are not."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        backend: Backend,
+        op: Callable[..., Any],
+        varying: tuple[Any, ...],
+        lower: Lowering,
+        graphs_before: int,
+    ) -> None:
+        self.variant, self.backend, self.op, self.lower = variant, backend, op, lower
+        self.varying, self.calls, self.graphs_before = varying, variant.calls, graphs_before
+        self.call = {"host": self._host_call, "device": self._device_call, "own": self._own_call}[variant.io]
+
+    def _host_call(self) -> Any:
+        return self.backend.to_host(self.op(*map(self.backend.from_host, self.varying)))
+
+    def _device_call(self) -> Any:
+        return self.backend.wait(self.op(*self.varying))
+
+    def _own_call(self) -> Any:
+        return self.op(*self.varying)
+
+    def run(self) -> Any:
+        """Make the calls of one sample, wait for each, and return the last output."""
+        call = self.call
+        for _ in range(self.calls):
+            out = call()
+        return out
+
+    def reset(self) -> None:
+        """Put back what the op changes, so that every sample times the same work."""
+        getattr(self.op, "reset", int)()
+
+    def close(self) -> None:
+        """End the threads, processes and shared memory of the op."""
+        getattr(self.op, "close", int)()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def answer(self) -> list[Any]:
+        """Run one sample from the start; return its last output and the weights after it, as NumPy copies."""
+        from rl_impls.backends import tree_map
+
+        self.reset()
+        out = self.run()
+        if self.backend.pending():
+            raise NotWaitedError(f"{self.variant.id}: the sample ended before the device had finished")
+        params = getattr(self.op, "params", None)
+        copied: list[Any] = tree_map(np.array, [self.backend.to_host(out), params or {}])
+        return copied
+
+    def settle(self) -> list[Any]:
+        """Compile, warm the caches, and check that samples are repeatable and waited for; return the answer.
+
+        Raises:
+            NotWaitedError: the device was still computing when a sample ended.
+            DriftError: two samples, each after a reset, gave different answers.
+        """
+        self.answer()
+        first, second = self.answer(), self.answer()
+        for a, b in zip(_leaves(first), _leaves(second), strict=True):
+            if a.shape != b.shape or not np.allclose(a, b, rtol=1e-5, atol=1e-7, equal_nan=True):
+                raise DriftError(f"{self.variant.id}: two samples after a reset gave different answers")
+        self.reset()
+        return first
+
+    def stats(self) -> dict[str, float]:
+        """Return what else the op measured in its last sample: latencies, phases."""
+        measured: dict[str, float] = getattr(self.op, "stats", dict)()
+        return measured
+
+
+def _leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, dict):
+        return [leaf for value in tree.values() for leaf in _leaves(value)]
+    if isinstance(tree, tuple | list):
+        return [leaf for value in tree for leaf in _leaves(value)]
+    return [np.asarray(tree)]
+
+
+@functools.cache
+def prepared(identity: str, seed: int) -> Prepared:
+    """Return a settled variant, prepared once in this process."""
+    from .cases import variants
+
+    ready = variants()[identity].prepare(seed)
+    ready.settle()
+    return ready

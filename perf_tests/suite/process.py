@@ -1,0 +1,44 @@
+"""What a timing process must have set before NumPy, torch or JAX is imported: threads, affinity, compile caches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+CACHE = Path(__file__).parents[2] / ".cache"
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def set_up(threads: int) -> None:
+    """Give this process ``threads`` threads and the cores for them, and point the compilers at their caches.
+
+    JAX takes its number of threads from the affinity it starts with, the others from variables read at import.
+
+    Raises:
+        ValueError: more threads than cores, or less than one.
+        RuntimeError: torch or JAX was imported before.
+    """
+    if not 1 <= threads <= cores():
+        raise ValueError(f"threads: got {threads}, wanted 1 to {cores()}, the cores this process may use")
+    early = [name for name in ("torch", "jax") if name in sys.modules]
+    if early:
+        raise RuntimeError(f"{' and '.join(early)} imported before the number of threads was set")
+    for variable in THREAD_VARIABLES:
+        os.environ[variable] = str(threads)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def waiting_policy() -> str:
+    """Say how OpenMP's idle threads wait: the variable, or the library's default."""
+    return os.environ.get("OMP_WAIT_POLICY", "the library's default (OMP_WAIT_POLICY is not set)")

@@ -1,0 +1,67 @@
+"""Ops that are made of other ops, and so are the same on every backend."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import backends
+from .serving import SERVERS
+
+
+def sustained(fixed, example, *, knobs, backend):
+    """Q-values batch after batch, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
+    forward = backend.build("pirl", "forward", fixed, (example[0][0],), knobs)
+
+    def call(batches):
+        return [backend.to_host(forward(backend.from_host(batch))) for batch in batches]
+
+    return call
+
+
+def serve(fixed, example, *, knobs, backend):
+    """Answer N requests of many client threads, one state each.  f32[N, S] -> f32[N, A]"""
+    states = backend.to_host(example[0])
+
+    def build(size):
+        forward = backend.build("pirl", "forward", fixed, (backend.to_device(states[:size]),), knobs)
+        return lambda batch: backend.to_host(forward(backend.from_host(batch)))
+
+    return SERVERS[knobs.serving](build, clients=fixed["clients"])
+
+
+class Hybrid:
+    """Trains on one backend; a net on another takes the weights every few updates and acts between them."""
+
+    UPDATES = 10  # in one call
+
+    def __init__(self, fixed, example, knobs, backend):
+        self.other, self.every = backends.get(fixed["serve"]), fixed["every"]
+        self.backend, self.fixed = backend, fixed
+        self.train = backend.build("pirl", "train_step", fixed, example, knobs)
+        self.state = backend.to_host(example[0])[:1].copy()
+        self.net = self.other.build("pirl", "forward", fixed, (self.other.to_device(self.state),), knobs)
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return self.train.params
+
+    def reset(self):
+        """Put back the weights of both nets."""
+        self.train.reset()
+        self.net.load(self.fixed["params"])
+
+    def __call__(self, *batch):
+        """Make ten updates; return the Q-values acted on after each, f32[10, A]."""
+        acted, batch = [], tuple(map(self.backend.from_host, batch))
+        for update in range(1, self.UPDATES + 1):
+            self.backend.wait(self.train(*batch))
+            if update % self.every == 0:
+                self.net.load(self.train.params)
+            acted.append(self.other.to_host(self.net(self.other.from_host(self.state)))[0])
+        return np.array(acted)
+
+
+def hybrid(fixed, example, *, knobs, backend):
+    """Updates on this backend, actions on ``fixed["serve"]``, which gets new weights every ``fixed["every"]``."""
+    return Hybrid(fixed, example, knobs, backend)

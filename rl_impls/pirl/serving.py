@@ -1,0 +1,141 @@
+"""Requests from many threads, answered one call of the net each, or gathered into batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+import numpy as np
+
+SIZES = (1, 2, 4, 8, 16, 32)  # batch sizes the net is compiled for
+
+
+class PerRequest:
+    """Each request is one call of the net, in the thread that asks."""
+
+    def __init__(self, build, sizes=SIZES):
+        self.forward = build(1)
+
+    def __call__(self, state):
+        """Q-values of one state.  f32[S] -> f32[A]"""
+        return self.forward(state[None])[0]
+
+    def close(self):
+        """Nothing to end."""
+
+
+class Batched:
+    """A worker thread answers all waiting requests by one call, padded to the next compiled size.
+
+    It waits for nothing but the first request: under load the others have gathered while the last batch was computed.
+    """
+
+    def __init__(self, build, sizes=SIZES):
+        self.sizes = sizes
+        self.forwards = {size: build(size) for size in sizes}
+        self.waiting = deque()
+        self.wake = threading.Semaphore(0)
+        self.closed = False
+        self.worker = threading.Thread(target=self._work, name="batcher", daemon=True)
+        self.worker.start()
+
+    def __call__(self, state):
+        """Q-values of one state.  f32[S] -> f32[A]"""
+        if self.closed:
+            raise RuntimeError("server: got a request after close()")
+        done = threading.Lock()
+        done.acquire()
+        request = [state, done, None]
+        self.waiting.append(request)
+        self.wake.release()
+        done.acquire()
+        if isinstance(request[2], BaseException):
+            raise request[2]
+        return request[2]
+
+    def _work(self):
+        while True:
+            self.wake.acquire()
+            if self.closed:
+                return
+            gathered = []
+            while self.waiting and len(gathered) < self.sizes[-1]:
+                gathered.append(self.waiting.popleft())
+            if gathered:
+                self._answer(gathered)
+
+    def _answer(self, gathered):
+        try:
+            size = next(size for size in self.sizes if size >= len(gathered))
+            batch = np.zeros((size, *gathered[0][0].shape), gathered[0][0].dtype)
+            for row, request in zip(batch, gathered):
+                row[:] = request[0]
+            answers = self.forwards[size](batch)
+        except BaseException as error:  # the clients raise it: a dead worker would leave them waiting for ever
+            answers = [error] * len(gathered)
+        for request, answer in zip(gathered, answers):
+            request[2] = answer
+            request[1].release()
+
+    def close(self):
+        """End the worker."""
+        self.closed = True
+        self.wake.release()
+        self.worker.join()
+
+
+class Load:
+    """A server under the load of its client threads, each sending one request after the other."""
+
+    def __init__(self, server, clients):
+        self.server, self.clients = server, clients
+        self.start, self.finish = threading.Barrier(clients + 1), threading.Barrier(clients + 1)
+        self.latencies = np.zeros(0)
+        self.states = None
+        self.threads = [threading.Thread(target=self._client, args=(k,), daemon=True) for k in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def _client(self, k):
+        while True:
+            self.start.wait()
+            if self.states is None:
+                return
+            for row in range(k, len(self.states), self.clients):
+                sent = time.perf_counter()
+                try:
+                    self.answers[row] = self.server(self.states[row])
+                except Exception as error:
+                    self.errors.append(error)
+                self.latencies[row] = time.perf_counter() - sent
+            self.finish.wait()
+
+    def __call__(self, states):
+        """Send all requests; return the answers in the order of the states.  f32[N, S] -> f32[N, A]"""
+        self.states, self.errors = states, []
+        self.answers, self.latencies = [None] * len(states), np.zeros(len(states))
+        self.start.wait()
+        self.finish.wait()
+        if self.errors:
+            raise self.errors[0]
+        return np.array(self.answers)
+
+    def stats(self):
+        """Latencies of the last call's requests, in seconds."""
+        p50, p99 = np.percentile(self.latencies, [50, 99])
+        return {"latency_p50_s": float(p50), "latency_p99_s": float(p99)}
+
+    def close(self):
+        """End the clients and the server."""
+        self.states = None
+        self.start.wait()
+        for thread in self.threads:
+            thread.join()
+        self.server.close()
+
+
+SERVERS = {
+    "per_request": lambda build, clients: Load(PerRequest(build), clients),
+    "batched": lambda build, clients: Load(Batched(build), clients),
+}
