@@ -54,7 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.getoption("rounds") < 1:
             raise ValueError(f"--rounds: got {config.getoption('rounds')}, wanted 1 or more")
         selection = Selection(
-            *(config.getoption(name) for name in ("workload", "op", "form", "backend")),
+            workloads=config.getoption("workload"),
+            ops=config.getoption("op"),
+            forms=config.getoption("form"),
+            backends=config.getoption("backend"),
             axes=dict(map(axis, config.getoption("axis"))),
             tier=config.getoption("tier"),
         )
@@ -139,7 +142,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if config.option.collectonly or config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
         return
-    asked = [item for item in session.items if "variant" in getattr(item, "fixturenames", ()) and item.name.startswith("test_perf")]
+    asked = [
+        item
+        for item in session.items
+        if "variant" in getattr(item, "fixturenames", ()) and item.name.startswith("test_perf")
+    ]
     reporter = config.pluginmanager.getplugin("terminalreporter")
     ended = sum(len(reporter.stats.get(kind, ())) for kind in ("skipped", "failed", "error")) if reporter else 0
     measured = len(_measured(config))

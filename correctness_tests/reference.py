@@ -13,9 +13,7 @@ from rl_impls import backends
 
 def in_float64(tree: Any) -> Any:
     """Return nested data with float32 arrays turned into float64."""
-    return backends.tree_map(
-        lambda x: x.astype(np.float64) if getattr(x, "dtype", None) == np.float32 else x, tree
-    )
+    return backends.tree_map(lambda x: x.astype(np.float64) if getattr(x, "dtype", None) == np.float32 else x, tree)
 
 
 def reference_answer(variant: Variant, inputs: Inputs) -> list[Any]:

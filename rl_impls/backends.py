@@ -96,7 +96,9 @@ class Backend:
         source = importlib.import_module(f"{package}._{self.source}")
         if hasattr(source, op):
             built: Op = getattr(source, op)(fixed, example, knobs=knobs, lower=lower)
-        elif find_spec(f"{package}.composed") and hasattr(composed := importlib.import_module(f"{package}.composed"), op):
+        elif find_spec(f"{package}.composed") and hasattr(
+            composed := importlib.import_module(f"{package}.composed"), op
+        ):
             built = getattr(composed, op)(fixed, example, knobs=knobs, backend=self)
         else:
             raise OpUnavailable(f"{workload} has no op {op!r} on {self.source}")
@@ -250,9 +252,9 @@ def _no_jax_cuda() -> str | None:
 
 
 def _no_neuron() -> str | None:
-    from .neuron import missing
+    from . import neuron
 
-    return missing()
+    return neuron.missing()
 
 
 DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {

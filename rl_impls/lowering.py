@@ -109,9 +109,7 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
     def session() -> Function:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        run = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        ).run
+        run = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run
         return lambda *args: run(None, dict(zip(names, args, strict=True)))[0]
 
     def load(params: Any) -> Function:

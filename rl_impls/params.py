@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
     if len(sizes) < 2 or any(size < 1 for size in sizes):
         raise ValueError(f"sizes: got {tuple(sizes)}, wanted at least two layer widths of 1 or more")
     params: Params = {}
-    for k, (fan_in, fan_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
         bound = fan_in**-0.5
         params[f"w{k}"] = rng.uniform(-bound, bound, (fan_in, fan_out)).astype(np.float32)
         params[f"b{k}"] = rng.uniform(-bound, bound, fan_out).astype(np.float32)

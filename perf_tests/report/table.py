@@ -67,7 +67,9 @@ def text_tables(rows: Iterable[Row]) -> str:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, title="time per call, rate, and share of what this machine could do at most")
+    table = Table(
+        box=None, pad_edge=False, title="time per call, rate, and share of what this machine could do at most"
+    )
     for name, justify in (("benchmark", "left"), ("form", "left"), ("backend", "left"), ("call", "right"),
                           ("rate", "right"), ("of limit", "right"), ("", "left")):  # fmt: skip
         table.add_column(name, justify=justify)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """A case is an op with its forms, backends, axes, inputs and cost; prepared, it is what every harness times.
 
-    with variant.prepare(seed) as prepared:
-        prepared.settle()
-        prepared.reset()  # not timed
-        prepared.run()    # timed: a fixed number of calls, each waited for
+with variant.prepare(seed) as prepared:
+    prepared.settle()
+    prepared.reset()  # not timed
+    prepared.run()    # timed: a fixed number of calls, each waited for
 """
 
 from __future__ import annotations
@@ -93,11 +93,12 @@ class Case:
 
     def variants(self) -> Iterator[Variant]:
         """Every combination of form, backend and axes that exists."""
-        for form, backend, *values in itertools.product(self.forms, self.backends, *self.axes.values()):
-            axes = dict(zip(self.axes, values, strict=True))
-            tier = self.tier(form, backend, axes)
-            if tier is not None:
-                yield Variant(self, form, backend, axes, tier)
+        for form, backend in itertools.product(self.forms, self.backends):
+            for values in itertools.product(*self.axes.values()):
+                axes = dict(zip(self.axes, values, strict=True))
+                tier = self.tier(form, backend, axes)
+                if tier is not None:
+                    yield Variant(self, form, backend, axes, tier)
 
 
 @dataclass(frozen=True, eq=False)

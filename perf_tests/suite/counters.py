@@ -37,7 +37,7 @@ def _count_aten(prepared: Prepared) -> dict[str, int]:
 
     counts = {"aten_ops": 0, "allocated_bytes": 0}
 
-    class Counter(TorchDispatchMode):
+    class Counter(TorchDispatchMode):  # type: ignore[misc]
         """Counts operations, and the bytes of the outputs that share no storage with an input."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

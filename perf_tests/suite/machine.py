@@ -36,7 +36,7 @@ def blas() -> str:
     """Return the name and version of NumPy's linear algebra."""
     import numpy as np
 
-    build: dict[str, Any] = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    build: Any = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return f"{build.get('name')} {build.get('version')}"
 
 

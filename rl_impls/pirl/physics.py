@@ -1,4 +1,4 @@
-"""The vehicle as a stochastic differential equation: a bicycle model with Pacejka tyres on a road of constant curvature.
+"""The vehicle as a stochastic differential equation: a bicycle model with Pacejka tyres, a road of constant curvature.
 
 State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s, lateral error ``e`` m, heading error
 ``psi`` deg, ten road features (the centre line's offset in m at 2, 4, ..., 20 m), horizon ``tau`` s.

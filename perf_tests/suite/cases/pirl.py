@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def net(rng: np.random.Generator, hidden: int) -> dict[str, Any]:
     """Weights of 16-h-h-h-25."""
     sizes = (16, hidden, hidden, hidden, 25)
     params = {}
-    for k, (rows, columns) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for k, (rows, columns) in enumerate(itertools.pairwise(sizes)):
         params[f"w{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, (rows, columns)).astype(np.float32)
         params[f"b{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, columns).astype(np.float32)
     return params

@@ -1,0 +1,61 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup bench bench-quick test test-slow lint asv results clean
+SHELL := /bin/bash -o pipefail
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements/py311.txt
+STAMP := $(VENV)/.ready
+
+# names or lists of names, as in: make bench WORKLOAD=pirl BACKEND=torch,jax TIER=full
+WORKLOAD ?=
+BACKEND ?=
+TIER ?=
+SELECTION := $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(TIER),--tier $(TIER))
+
+help:  ## show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
+
+setup: $(STAMP)  ## make .venv from the lock file (once; 2 GB, about 2 minutes)
+
+$(STAMP): $(LOCK) pyproject.toml
+	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo 'the lock file is for Python 3.11'; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(LOCK)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+bench: setup  ## time every benchmark of the default tier
+	$(BIN)/python -m pytest --benchmark-only --benchmark-json=.cache/bench.json $(SELECTION)
+
+bench-quick: setup  ## time the gate tier, few rounds: does everything still run?
+	$(BIN)/python -m pytest --benchmark-only --tier gate --rounds 3 $(SELECTION)
+
+test: setup  ## run the correctness tests
+	$(BIN)/python -m pytest correctness_tests -m 'not slow' $(SELECTION)
+
+test-slow: setup  ## run the slow tests: learning
+	$(BIN)/python -m pytest correctness_tests -m slow $(SELECTION)
+
+lint: setup  ## style, types, spelling, workflows
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell --toml pyproject.toml $$(git ls-files '*.py' '*.md' '*.toml' Makefile)
+	$(BIN)/zizmor --offline --quiet .github/workflows
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
+asv: setup  ## benchmark HEAD and HEAD~1 with ASV and publish to .asv/html
+	$(BIN)/python -m perf_tests.asv
+
+results: bench  ## time everything and put the tables into the README
+	$(BIN)/python -m perf_tests.report.readme .cache/bench.json
+
+clean:  ## remove the environment, caches and results
+	rm -rf $(VENV) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,103 @@
+"""A stand-in for torch-neuronx, which runs on AWS's machines only: the same calls, computed by torch on the CPU.
+
+It shows that batches, weights and files are handled rightly. It says nothing about Neuron's speed or precision, and
+``rl_impls`` never takes it for the real thing.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from importlib.machinery import ModuleSpec
+from types import MappingProxyType, ModuleType, SimpleNamespace
+
+
+def stand_in_module(**attributes):
+    """Return a module that stands in for torch_neuronx."""
+    module = ModuleType("torch_neuronx", "A stand-in.")
+    module.__spec__ = ModuleSpec("torch_neuronx", None)
+    module.STAND_IN = True
+    vars(module).update(attributes)
+    return module
+
+
+def install_xla(monkeypatch):
+    """Install a stand-in for the XLA line; return the list of what it has traced."""
+    import torch
+
+    traces = []
+
+    class OneShape(torch.nn.Module):
+        """A traced model that, as on Neuron, takes the shape it was traced for and no other."""
+
+        def __init__(self, traced, shape):
+            super().__init__()
+            self.traced = traced
+            self.shape = shape
+
+        def forward(self, x):
+            if x.shape != self.shape:
+                raise ValueError("stand-in: not the shape this model was traced for")
+            return self.traced(x)
+
+    def trace(
+        func,
+        example_inputs,
+        *_,
+        input_output_aliases=MappingProxyType({}),
+        compiler_workdir=None,
+        compiler_args=None,
+        partitioner_config=None,
+        inline_weights_to_neff=True,
+        cpu_backend=False,
+    ):
+        traces.append({"shape": tuple(example_inputs.shape), "compiler_args": compiler_args})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            # a copy: on Neuron too the traced model does not share the module's weights
+            traced = torch.jit.trace(copy.deepcopy(func).eval(), example_inputs)
+            if inline_weights_to_neff:
+                traced = torch.jit.freeze(traced)
+            return torch.jit.script(OneShape(traced, list(example_inputs.shape)))
+
+    @torch.no_grad()
+    def replace_weights(neuron_model, weights):
+        weights = weights if isinstance(weights, dict) else weights.state_dict()
+        own = dict(neuron_model.traced.named_parameters())
+        if not own:
+            warnings.warn("stand-in: the model has no separate weights", stacklevel=2)
+        for name, tensor in own.items():
+            tensor.copy_(weights[name])
+
+    module = stand_in_module(trace=trace, replace_weights=replace_weights)
+    monkeypatch.setitem(sys.modules, "torch_neuronx", module)
+    return traces
+
+
+def install_native(monkeypatch):
+    """Install a stand-in for the native line; return the list of what it has compiled."""
+    import torch
+    import torch._dynamo
+    from torch._dynamo.backends import registry
+
+    from rl_impls import neuron
+
+    graphs = []
+
+    def neuron_stand_in(graph, example_inputs):
+        if not all(isinstance(value, torch.Tensor) for value in example_inputs):
+            raise TypeError("stand-in: Neuron has no dynamic shapes")
+        graphs.append({"shapes": [tuple(value.shape) for value in example_inputs]})
+        return graph.forward
+
+    torch._dynamo.reset()
+    registry.list_backends()  # fills the registry, which would be cut back below otherwise
+    registered = registry._COMPILER_FNS.pop("neuron", None), registry._BACKENDS.pop("neuron", None)
+    torch._dynamo.register_backend(neuron_stand_in, name="neuron")
+    assert registered == (None, None)
+    del registered
+    monkeypatch.setattr(torch, "neuron", SimpleNamespace(STAND_IN=True), raising=False)
+    monkeypatch.setattr(neuron, "DEVICE", "cpu")
+    monkeypatch.setitem(sys.modules, "torch_neuronx", stand_in_module())
+    return graphs

@@ -1,0 +1,311 @@
+"""AWS Neuron: a net compiled for a grid of batch sizes, by either of the two lines of torch-neuronx."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from glob import glob
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from . import params as weights
+from .backends import choose
+from .common.batching import BatchGrid
+
+DEVICE = "neuron"
+DEVICE_FILES = "/dev/neuron*"
+ABOUT, WEIGHTS, SUMS = "model.json", "weights.safetensors", "SHA256SUMS"
+
+
+def missing() -> str | None:
+    """Say why nothing can run on Neuron here; None if it can. A broken install raises its own ImportError."""
+    try:
+        import torch_neuronx
+    except ModuleNotFoundError as error:
+        if error.name != "torch_neuronx":
+            raise
+        return "torch_neuronx is not installed"
+    except ImportError as error:
+        if "WRONG PACKAGE" not in str(error):
+            raise
+        return "torch_neuronx is the public index's placeholder, not AWS's package"
+    if getattr(torch_neuronx, "STAND_IN", False):
+        return "torch_neuronx is a stand-in: its timings mean nothing"
+    return None if APIS[installed_api()].devices() else "torch_neuronx is installed but finds no Neuron device"
+
+
+def installed_api() -> str:
+    """Return which line of torch-neuronx is installed: ``xla`` (it traces) or ``native`` (it is a torch device)."""
+    import torch_neuronx
+
+    return "xla" if hasattr(torch_neuronx, "trace") else "native"
+
+
+class Api(Protocol):
+    """What differs between the two lines. Batches and outputs are CPU tensors, a batch has one of the sizes."""
+
+    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None: ...
+
+    @staticmethod
+    def devices() -> int:
+        """Return the number of Neuron devices."""
+
+    def __call__(self, batch: Any) -> Any:
+        """Compute one batch; return once the device has."""
+
+    def refresh(self) -> None:
+        """Use the weights that the module has now."""
+
+    def save(self, folder: Path) -> None:
+        """Write what cannot be made again from the module without compiling."""
+
+
+class Traced:
+    """The XLA line: one traced model per size, its weights kept out of the compiled program."""
+
+    # Said in full: the compiler's own default casts float32 matrix products to bfloat16, or not, by its version.
+    AUTOCAST: ClassVar = {False: "none", True: "matmult"}
+
+    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
+        import torch
+        import torch_neuronx
+
+        def read(size: int) -> Any:
+            return torch.jit.load(str(saved / f"{size}.pt"))
+
+        def trace(size: int) -> Any:
+            return torch_neuronx.trace(
+                module,
+                row.repeat(size, 1),
+                compiler_args=["--auto-cast", self.AUTOCAST[autocast]],
+                inline_weights_to_neff=False,
+            )
+
+        self.module = module
+        self.models = {size: (read if saved else trace)(size) for size in sizes}
+
+    @staticmethod
+    def devices() -> int:
+        """Return the number of Neuron devices the driver shows."""
+        return len(glob(DEVICE_FILES))
+
+    def __call__(self, batch: Any) -> Any:
+        """Compute one batch; the call copies the output back, and so waits for it."""
+        return self.models[len(batch)](batch).cpu()
+
+    def refresh(self) -> None:
+        """Copy the module's weights to the traced models."""
+        import torch_neuronx
+
+        for model in self.models.values():
+            torch_neuronx.replace_weights(model, self.module.state_dict())
+
+    def save(self, folder: Path) -> None:
+        """Write the traced models."""
+        import torch
+
+        for size, model in self.models.items():
+            torch.jit.save(model, str(folder / f"{size}.pt"))
+
+
+class Compiled:
+    """The native line: the module on the device, one compiled graph per size. Moves the module there."""
+
+    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
+        import torch
+        import torch_neuronx  # noqa: F401 - registers the device and the compiler
+
+        self.module, self.autocast = module.to(DEVICE), autocast
+        # Graphs are kept apart: otherwise the ninth size would exceed torch's limit of graphs per function.
+        self.models = {
+            size: torch.compile(
+                self.module, backend="neuron", dynamic=False, fullgraph=True, isolate_recompiles=True, recompile_limit=1
+            )
+            for size in sizes
+        }
+
+    @staticmethod
+    def devices() -> int:
+        """Return the number of Neuron devices torch finds."""
+        import torch
+
+        return int(torch.neuron.device_count())
+
+    def __call__(self, batch: Any) -> Any:
+        """Compute one batch, wait, and copy the output back."""
+        import torch
+
+        # A new tensor: one that the caller made in inference mode would need a graph of its own.
+        on_device = torch.empty(batch.shape, dtype=batch.dtype, device=DEVICE).copy_(batch)
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=self.autocast):
+            out = self.models[len(batch)](on_device)
+        torch.neuron.synchronize()
+        return out.to("cpu", batch.dtype)
+
+    def refresh(self) -> None:
+        """Nothing to do: the graphs use the module's own weights."""
+
+    def save(self, folder: Path) -> None:
+        """Nothing to write: torch compiles the restored module again, from its cache where it can."""
+
+
+APIS: dict[str, type[Api]] = {"xla": Traced, "native": Compiled}
+
+
+class NeuronModel:
+    """A net on Neuron that takes batches of any size, padded to the next compiled one.
+
+    The module has ``load(params)``, which takes new weights in place as a flat dict of NumPy arrays.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        example: Any,
+        sizes: Iterable[int],
+        autocast: bool = False,
+        api: str | None = None,
+        *,
+        saved: Path | None = None,
+    ) -> None:
+        """Compile a module for batches like ``example`` f[B, S] at each of the sizes.
+
+        Args:
+            module: an ``nn.Module``, f[B, S] -> f[B, A], each row for itself.
+            example: a tensor with the width and dtype of the batches.
+            sizes: the batch sizes to compile for.
+            autocast: let the compiler compute float32 matrix products in bfloat16.
+            api: ``xla`` or ``native``; by default the installed one.
+            saved: a folder with traced models to read instead; ``restore`` checks it first.
+
+        Raises:
+            ValueError: no size, a size below 1, an example that is not f[B, S], or an unknown api.
+        """
+        import torch
+
+        if not isinstance(example, torch.Tensor) or example.ndim != 2:
+            raise ValueError(f"example: got {_shape(example)}, wanted a tensor [B, S]")
+        self.grid, self.autocast = BatchGrid(sizes), bool(autocast)
+        self.api = choose("api", installed_api() if api is None else api, APIS)
+        self.module, self.width, self.dtype = module.eval(), example.shape[1], example.dtype
+        row = torch.zeros((1, self.width), dtype=self.dtype)
+        self.compiled = APIS[self.api](module, row, self.grid.sizes, self.autocast, saved)
+        for size in self.grid.sizes:  # the first call of each compiles, or loads the program onto the device
+            self._compute(row, size)
+
+    def __call__(self, states: Any) -> Any:
+        """Compute a batch of any size; return once the device has.  f[B, S] -> f[B, A], CPU tensors.
+
+        Raises:
+            ValueError: no rows, or another width or dtype than the example's.
+        """
+        import torch
+
+        shape, dtype = getattr(states, "shape", ()), getattr(states, "dtype", None)
+        if dtype != self.dtype or len(shape) != 2 or shape[1] != self.width or shape[0] < 1:
+            wanted = f"{_name(self.dtype)}[1 or more, {self.width}]"
+            raise ValueError(f"states: got {_shape(states)}, wanted a tensor {wanted}")
+        outs = [self._compute(states[start:stop], size) for start, stop, size in self.grid.chunks(len(states))]
+        return outs[0] if len(outs) == 1 else torch.cat(outs)
+
+    def _compute(self, rows: Any, size: int) -> Any:
+        import torch
+
+        # Always the same modes: they are part of what torch compiles for. The output is an ordinary tensor.
+        with torch.inference_mode(False), torch.no_grad():
+            padding = size - len(rows)
+            batch = torch.cat([rows, rows[-1:].expand(padding, -1)]) if padding else rows.contiguous()
+            return self.compiled(batch)[: len(rows)]
+
+    def load(self, params: Any) -> None:
+        """Take new weights, a flat dict of NumPy arrays, without tracing or compiling again."""
+        self.module.load(params)
+        self.compiled.refresh()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model to a new folder, whole or not at all; a FileExistsError where there is one."""
+        folder = Path(folder)
+        if folder.exists():
+            raise FileExistsError(f"folder: {folder} exists, wanted a new one")
+        temporary = folder.with_name(f".{folder.name}.{uuid4().hex}")
+        about = {
+            "format": 1,
+            "api": self.api,
+            "sizes": self.grid.sizes,
+            "width": self.width,
+            "dtype": _name(self.dtype),
+            "autocast": self.autocast,
+        }
+        temporary.mkdir()
+        try:
+            self.compiled.save(temporary)
+            weights.save(temporary / WEIGHTS, _state(self.module))
+            (temporary / ABOUT).write_text(json.dumps(about, indent=2) + "\n")
+            (temporary / SUMS).write_text("\n".join(sorted(_sums(temporary))) + "\n")
+            os.replace(temporary, folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+    @classmethod
+    def restore(cls, folder: str | os.PathLike[str], module: Any, api: str | None = None) -> Self:
+        """Read what ``save`` wrote, and give ``module`` its weights; traced models are not traced again.
+
+        Raises:
+            ValueError: a file is missing, added or damaged, or the save is of another architecture or api. The module
+                keeps its weights.
+        """
+        import torch
+
+        folder = Path(folder)
+        _check(folder)
+        about = json.loads((folder / ABOUT).read_text())
+        if about["format"] != 1:
+            raise ValueError(f"{folder}: got format {about['format']}, wanted 1")
+        api = installed_api() if api is None else api
+        if about["api"] != api:
+            raise ValueError(f"{folder}: got a model of the api {about['api']!r}, wanted {api!r}")
+        state = weights.load(folder / WEIGHTS, like=_state(module))
+        example = torch.zeros((1, about["width"]), dtype=getattr(torch, about["dtype"]))
+        model = cls(module, example, about["sizes"], about["autocast"], api, saved=folder)
+        module.load_state_dict({name: torch.from_numpy(value) for name, value in state.items()})
+        model.compiled.refresh()
+        return model
+
+
+def _state(module: Any) -> dict[str, npt.NDArray[np.generic]]:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()}
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _shape(value: Any) -> str:
+    if not hasattr(value, "dtype"):
+        return type(value).__name__
+    return f"{type(value).__name__} {_name(value.dtype)}{list(value.shape)}"
+
+
+def _sums(folder: Path) -> set[str]:
+    """Return a line for each file of a save, in the format of ``sha256sum``."""
+    files = [path for path in folder.iterdir() if path.name != SUMS]
+    return {f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in files}
+
+
+def _check(folder: Path) -> None:
+    """Raise a ValueError unless all files are there, unchanged, and no others."""
+    try:
+        recorded, found = set((folder / SUMS).read_text().splitlines()), _sums(folder)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{folder}: not a saved model ({error})") from error
+    wrong = sorted({line.partition("  ")[2] for line in recorded ^ found})
+    if wrong or not recorded:
+        raise ValueError(f"{folder}: not a whole saved model (missing, added or damaged: {', '.join(wrong) or SUMS})")
