@@ -91,13 +91,16 @@ def install_native(monkeypatch):
         graphs.append({"shapes": [tuple(value.shape) for value in example_inputs]})
         return graph.forward
 
+    neuron_stand_in._tags = ()
     torch._dynamo.reset()
-    registry.list_backends()  # fills the registry, which would be cut back below otherwise
-    registered = registry._COMPILER_FNS.pop("neuron", None), registry._BACKENDS.pop("neuron", None)
-    torch._dynamo.register_backend(neuron_stand_in, name="neuron")
-    assert registered == (None, None)
-    del registered
-    monkeypatch.setattr(torch, "neuron", SimpleNamespace(STAND_IN=True), raising=False)
+    # what torch._dynamo.register_backend does, but put back afterwards
+    monkeypatch.setitem(registry._BACKENDS, "neuron", None)
+    monkeypatch.setitem(registry._COMPILER_FNS, "neuron", neuron_stand_in)
+    namespace = SimpleNamespace(STAND_IN=True, device_count=lambda: 1, synchronize=lambda: None)
+    monkeypatch.setattr(torch, "neuron", namespace, raising=False)
     monkeypatch.setattr(neuron, "DEVICE", "cpu")
     monkeypatch.setitem(sys.modules, "torch_neuronx", stand_in_module())
     return graphs
+
+
+INSTALL = {"xla": install_xla, "native": install_native}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ def asv(*arguments: str) -> None:
     """Run one ASV command; a failure ends this program with its exit code."""
     command = [sys.executable, "-m", "asv", *arguments]
     print("asv", *arguments, flush=True)
-    code = subprocess.run(command, cwd=ROOT).returncode
+    # an index that cannot be reached is given up at once: each package is served by another
+    code = subprocess.run(command, cwd=ROOT, env={"PIP_RETRIES": "0", **os.environ}).returncode
     if code:
         sys.exit(code)
 

@@ -123,11 +123,11 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
     return Lowered(session(), load)
 
 
-def neuron(module: Any, example: tuple[Any, ...], guard: Any = None) -> Any:
+def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
     """Compile for AWS Neuron, for exactly the example's batch size."""
     from .neuron import NeuronModel
 
-    return NeuronModel(module, example[0], sizes=(example[0].shape[0],))
+    return NeuronModel(module, example[0], sizes=(example[0].shape[0],), autocast=autocast)
 
 
 def jit(function: Function, example: tuple[Any, ...], **options: Any) -> Function:

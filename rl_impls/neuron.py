@@ -51,7 +51,8 @@ def installed_api() -> str:
 class Api(Protocol):
     """What differs between the two lines. Batches and outputs are CPU tensors, a batch has one of the sizes."""
 
-    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None: ...
+    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
+        """Compile for each size, or read what ``save`` wrote."""
 
     @staticmethod
     def devices() -> int:
@@ -77,9 +78,6 @@ class Traced:
         import torch
         import torch_neuronx
 
-        def read(size: int) -> Any:
-            return torch.jit.load(str(saved / f"{size}.pt"))
-
         def trace(size: int) -> Any:
             return torch_neuronx.trace(
                 module,
@@ -89,7 +87,10 @@ class Traced:
             )
 
         self.module = module
-        self.models = {size: (read if saved else trace)(size) for size in sizes}
+        if saved is None:
+            self.models = {size: trace(size) for size in sizes}
+        else:
+            self.models = {size: torch.jit.load(str(saved / f"{size}.pt")) for size in sizes}
 
     @staticmethod
     def devices() -> int:
@@ -208,8 +209,8 @@ class NeuronModel:
         """
         import torch
 
-        shape, dtype = getattr(states, "shape", ()), getattr(states, "dtype", None)
-        if dtype != self.dtype or len(shape) != 2 or shape[1] != self.width or shape[0] < 1:
+        matches = isinstance(states, torch.Tensor) and states.ndim == 2 and states.dtype == self.dtype
+        if not matches or len(states) < 1 or states.shape[1] != self.width:
             wanted = f"{_name(self.dtype)}[1 or more, {self.width}]"
             raise ValueError(f"states: got {_shape(states)}, wanted a tensor {wanted}")
         outs = [self._compute(states[start:stop], size) for start, stop, size in self.grid.chunks(len(states))]
@@ -248,7 +249,7 @@ class NeuronModel:
             self.compiled.save(temporary)
             weights.save(temporary / WEIGHTS, _state(self.module))
             (temporary / ABOUT).write_text(json.dumps(about, indent=2) + "\n")
-            (temporary / SUMS).write_text("\n".join(sorted(_sums(temporary))) + "\n")
+            (temporary / SUMS).write_text("".join(sorted(_sums(temporary))))
             os.replace(temporary, folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -297,15 +298,15 @@ def _shape(value: Any) -> str:
 def _sums(folder: Path) -> set[str]:
     """Return a line for each file of a save, in the format of ``sha256sum``."""
     files = [path for path in folder.iterdir() if path.name != SUMS]
-    return {f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in files}
+    return {f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files}
 
 
 def _check(folder: Path) -> None:
     """Raise a ValueError unless all files are there, unchanged, and no others."""
     try:
-        recorded, found = set((folder / SUMS).read_text().splitlines()), _sums(folder)
+        recorded, found = set((folder / SUMS).read_text().splitlines(keepends=True)), _sums(folder)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{folder}: not a saved model ({error})") from error
-    wrong = sorted({line.partition("  ")[2] for line in recorded ^ found})
+    wrong = sorted({line.partition("  ")[2].strip() for line in recorded ^ found})
     if wrong or not recorded:
         raise ValueError(f"{folder}: not a whole saved model (missing, added or damaged: {', '.join(wrong) or SUMS})")

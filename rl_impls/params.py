@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Params = dict[str, npt.NDArray[np.generic]]
+DIGEST = "sha256"
 
 
 class CheckpointError(ValueError):
@@ -39,12 +42,20 @@ def layers(params: Mapping[str, npt.NDArray[np.generic]]) -> int:
 
 
 def save(path: str | os.PathLike[str], params: Mapping[str, npt.NDArray[np.generic]], **metadata: str) -> None:
-    """Write ``params`` to a safetensors file, whole or not at all."""
+    """Write ``params`` to a safetensors file, whole or not at all, with a digest of all that it holds."""
     from safetensors.numpy import save as to_bytes
 
-    path = Path(path)
-    data = to_bytes({name: np.ascontiguousarray(value) for name, value in params.items()}, metadata=metadata or None)
-    write_whole(path, data)
+    arrays = {name: np.array(value, order="C") for name, value in params.items()}
+    write_whole(Path(path), to_bytes(arrays, metadata={**metadata, DIGEST: digest(arrays, metadata)}))
+
+
+def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str, str]) -> str:
+    """Return the SHA-256 of names, dtypes, shapes, values and metadata, in hexadecimal."""
+    head = json.dumps([sorted(signature(params).items()), sorted(metadata.items())])
+    total = hashlib.sha256(head.encode())
+    for name in sorted(params):
+        total.update(params[name].tobytes())
+    return total.hexdigest()
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -67,24 +78,49 @@ def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic
     Raises:
         CheckpointError: the file is corrupt or truncated, or does not match ``like``.
     """
+    params, _ = load_with_metadata(path)
+    return params if like is None else match(path, params, like)
+
+
+def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, str]]:
+    """Read a safetensors file; where it has a digest, it is checked.
+
+    Raises:
+        CheckpointError: the file is corrupt or truncated.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
     data = Path(path).read_bytes()
     try:
         params: Params = from_bytes(data)
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__") or {}
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from error
-    if like is not None:
-        got, wanted = signature(params), signature(like)
-        wrong = [
-            f"{name}: got {got.get(name, 'nothing')}, wanted {wanted.get(name, 'nothing')}"
-            for name in sorted(got.keys() | wanted.keys())
-            if got.get(name) != wanted.get(name)
-        ]
-        if wrong:
-            raise CheckpointError(f"{path}: of another architecture ({'; '.join(wrong[:4])})")
-    return params
+    if metadata.pop(DIGEST, None) not in (None, digest(params, metadata)):
+        raise CheckpointError(f"{path}: corrupt, its digest is not that of what it holds")
+    return params, metadata
+
+
+def match(
+    path: str | os.PathLike[str],
+    params: Mapping[str, npt.NDArray[np.generic]],
+    like: Mapping[str, npt.NDArray[np.generic]],
+) -> Params:
+    """Return ``params``, read from ``path``, in the order of ``like``.
+
+    Raises:
+        CheckpointError: names, shapes or dtypes are not those of ``like``.
+    """
+    got, wanted = signature(params), signature(like)
+    wrong = [
+        f"{name}: got {got.get(name, 'nothing')}, wanted {wanted.get(name, 'nothing')}"
+        for name in sorted(got.keys() | wanted.keys())
+        if got.get(name) != wanted.get(name)
+    ]
+    if wrong:
+        raise CheckpointError(f"{path}: of another architecture ({'; '.join(wrong[:4])})")
+    return {name: params[name] for name in like}
 
 
 def signature(params: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, str]:

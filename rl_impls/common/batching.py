@@ -23,7 +23,7 @@ class BatchGrid:
         return self.sizes[bisect_left(self.sizes, n)]
 
     def chunks(self, n: int) -> list[tuple[int, int, int]]:
-        """Cut ``n`` rows into ``(start, stop, size)``: largest sizes first, then the rest padded; a ValueError below 1."""
+        """Cut ``n`` rows into ``(start, stop, size)``: the largest size first, then the rest; a ValueError below 1."""
         if n < 1:
             raise ValueError(f"n: got {n}, wanted 1 or more rows")
         largest = self.sizes[-1]

@@ -129,16 +129,22 @@ def make_loss(fixed, knobs):
     return loss
 
 
+def put(tree, lower):
+    """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice."""
+    device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
+    return jax.device_put(jax.tree.map(jnp.array, tree), device)
+
+
 class Net:
     """Weights on the device and the compiled net that takes them."""
 
     def __init__(self, params, example, lower):
-        self.call = lower(q_values, (params, *example))
+        self.call, self.lower = lower(q_values, (params, *example)), lower
         self.load(params)
 
     def load(self, params):
         """Take new weights; nothing is traced again."""
-        self.weights = jax.device_put(dict(params))
+        self.weights = put(dict(params), self.lower)
 
     def __call__(self, states):
         """Q-values.  f32[B, S] -> f32[B, A]"""
@@ -163,7 +169,7 @@ def act(fixed, example, *, knobs, lower):
 def pde_loss(fixed, example, *, knobs, lower):
     """Mean squared PDE residual.  f32[P, S] -> f32"""
     dynamics, drift, evaluate = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
-    params = jax.device_put(dict(fixed["params"]))
+    params = put(dict(fixed["params"]), lower)
 
     def loss(params, interior):
         _, residual = evaluate(params, interior[:0], interior, dynamics, knobs.order, drift)
@@ -176,9 +182,9 @@ class TrainStep:
     """One update of the online net; state stays on the device and is donated from step to step."""
 
     def __init__(self, fixed, example, knobs, lower):
-        flatten = {"loop": lambda tree: (tree, lambda same: same), "fused": ravel_pytree}[knobs.optimizer]
+        self.flatten = {"loop": lambda tree: (tree, lambda same: same), "fused": ravel_pytree}[knobs.optimizer]
         loss, optimizer = make_loss(fixed, knobs), optax.adam(fixed["learning_rate"])
-        flat, self.unflatten = flatten(jax.tree.map(jnp.asarray, dict(fixed["params"])))
+        flat, self.unflatten = self.flatten(jax.tree.map(jnp.asarray, dict(fixed["params"])))
         unflatten = self.unflatten
 
         def step(flat, moments, target, *batch):
@@ -186,19 +192,41 @@ class TrainStep:
             updates, moments = optimizer.update(gradient, moments)
             return optax.apply_updates(flat, updates), moments, value
 
-        self.start = jax.tree.map(np.array, (flat, optimizer.init(flat)))
-        self.target = jax.device_put(dict(fixed["target"]))
+        self.lower = lower
+        self.start = jax.tree.map(np.array, (flat, optimizer.init(flat), dict(fixed["target"])))
         self.reset()
         self.step = lower(step, (self.flat, self.moments, self.target, *example), donate_argnums=(0, 1))
 
     def reset(self):
         """Put weights and moments back."""
-        self.flat, self.moments = jax.tree.map(jnp.array, self.start)
+        self.flat, self.moments, self.target = put(self.start, self.lower)
 
     @property
     def params(self):
         """The online weights as NumPy."""
         return {name: np.array(value) for name, value in self.unflatten(self.flat).items()}
+
+    def sync_target(self):
+        """Copy the online weights over the target's."""
+        self.target = jax.tree.map(jnp.copy, self.unflatten(self.flat))
+
+    def state(self):
+        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
+        adam = self.moments[0]
+        online, first, second = map(self.unflatten, (self.flat, adam.mu, adam.nu))
+        parts = {"online": online, "target": self.target, "first": first, "second": second}
+        state = {f"{part}.{name}": np.array(value) for part, tree in parts.items() for name, value in tree.items()}
+        return state | {"step": np.array(adam.count)}
+
+    def load_state(self, state):
+        """Take what ``state`` returned, here or on another backend."""
+        online, self.target, first, second = (
+            put({name: state[f"{part}.{name}"] for name in self.target}, self.lower)
+            for part in ("online", "target", "first", "second")
+        )
+        self.flat, mu, nu = (self.flatten(tree)[0] for tree in (online, first, second))
+        count = put(state["step"], self.lower)
+        self.moments = (self.moments[0]._replace(count=count, mu=mu, nu=nu), *self.moments[1:])
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""
@@ -213,6 +241,6 @@ def train_step(fixed, example, *, knobs, lower):
 
 def sync_target(fixed, example, *, knobs, lower):
     """Copy the online weights over the target's.  -> the target's weights"""
-    online = jax.device_put(dict(fixed["params"]))
+    online = put(dict(fixed["params"]), lower)
     copy = lower(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
     return functools.partial(copy, online)

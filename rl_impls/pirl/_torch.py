@@ -155,7 +155,8 @@ def make_loss(net, target, fixed, knobs):
 
 def forward(fixed, example, *, knobs, lower):
     """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
-    return lower(make_net(fixed["params"], lower), example, guard=GUARDS[knobs.inference])
+    options = {"autocast": knobs.autocast} if lower.device == "neuron" else {}
+    return lower(make_net(fixed["params"], lower), example, guard=GUARDS[knobs.inference], **options)
 
 
 def act(fixed, example, *, knobs, lower):
@@ -180,12 +181,15 @@ def pde_loss(fixed, example, *, knobs, lower):
     return lower(loss, example)
 
 
+MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
+
+
 class TrainStep:
     """One update of the online net; the target net stands still."""
 
     def __init__(self, fixed, example, knobs, lower):
-        self.start = fixed["params"]
-        self.net, self.target = make_net(self.start, lower), make_net(fixed["target"], lower)
+        self.start = fixed["params"], fixed["target"]
+        self.net, self.target = (make_net(params, lower) for params in self.start)
         self.optimizer = torch.optim.Adam(
             self.net.parameters(),
             lr=fixed["learning_rate"],
@@ -198,7 +202,8 @@ class TrainStep:
 
     def reset(self):
         """Put weights and moments back."""
-        self.net.load(self.start)
+        for net, params in zip((self.net, self.target), self.start):
+            net.load(params)
         for state in self.optimizer.state.values():
             for value in state.values():
                 value.zero_()
@@ -207,6 +212,37 @@ class TrainStep:
     def params(self):
         """The online weights as NumPy."""
         return self.net.numpy()
+
+    def sync_target(self):
+        """Copy the online weights over the target's."""
+        self.target.load_state_dict(self.net.state_dict())
+
+    def state(self):
+        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
+        state = {"step": np.array(0, np.int32)}
+        for name, parameter in zip(self.net.views(), self.net.parameters()):
+            adam = self.optimizer.state.get(parameter)
+            for part, key in MOMENTS.items():
+                moment = adam[key] if adam else torch.zeros_like(parameter)
+                state[f"{part}.{name}"] = moment.cpu().numpy().T.copy()
+            state["step"] = np.array(int(adam["step"]) if adam else 0, np.int32)
+        for part, net in (("online", self.net), ("target", self.target)):
+            state |= {f"{part}.{name}": value for name, value in net.numpy().items()}
+        return state
+
+    def load_state(self, state):
+        """Take what ``state`` returned, here or on another backend."""
+        names = list(self.net.views())
+        self.net.load({name: state[f"online.{name}"] for name in names})
+        self.target.load({name: state[f"target.{name}"] for name in names})
+        adam = self.optimizer.state_dict()
+        # fused Adam walks through memory: moments have to lie there as the weights do
+        adam["state"] = {
+            k: {"step": torch.tensor(float(state["step"]))}
+            | {key: torch.tensor(state[f"{part}.{name}"].T.copy()) for part, key in MOMENTS.items()}
+            for k, name in enumerate(names)
+        }
+        self.optimizer.load_state_dict(adam)
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""

@@ -8,13 +8,15 @@ from collections import deque
 
 import numpy as np
 
-SIZES = (1, 2, 4, 8, 16, 32)  # batch sizes the net is compiled for
+from ..common.batching import BatchGrid
+
+GRID = BatchGrid((1, 2, 4, 8, 16, 32))  # batch sizes the net is compiled for
 
 
 class PerRequest:
     """Each request is one call of the net, in the thread that asks."""
 
-    def __init__(self, build, sizes=SIZES):
+    def __init__(self, build):
         self.forward = build(1)
 
     def __call__(self, state):
@@ -31,9 +33,9 @@ class Batched:
     It waits for nothing but the first request: under load the others have gathered while the last batch was computed.
     """
 
-    def __init__(self, build, sizes=SIZES):
-        self.sizes = sizes
-        self.forwards = {size: build(size) for size in sizes}
+    def __init__(self, build, grid=GRID):
+        self.grid = grid
+        self.forwards = {size: build(size) for size in grid.sizes}
         self.waiting = deque()
         self.wake = threading.Semaphore(0)
         self.closed = False
@@ -60,14 +62,14 @@ class Batched:
             if self.closed:
                 return
             gathered = []
-            while self.waiting and len(gathered) < self.sizes[-1]:
+            while self.waiting and len(gathered) < self.grid.sizes[-1]:
                 gathered.append(self.waiting.popleft())
             if gathered:
                 self._answer(gathered)
 
     def _answer(self, gathered):
         try:
-            size = next(size for size in self.sizes if size >= len(gathered))
+            size = self.grid.fit(len(gathered))
             batch = np.zeros((size, *gathered[0][0].shape), gathered[0][0].dtype)
             for row, request in zip(batch, gathered):
                 row[:] = request[0]

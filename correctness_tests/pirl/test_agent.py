@@ -1,0 +1,524 @@
+"""The agent: what it answers, what it remembers, how it learns, and that a checkpoint goes on where it was saved."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from correctness_tests import strategies
+from rl_impls import params
+from rl_impls.backends import BackendUnavailable, get
+from rl_impls.common.replay import Replay
+from rl_impls.params import CheckpointError
+
+SMALL = {"hidden": (8, 8), "batch": 8, "points": 4, "capacity": 20, "sync_every": 3}
+LEARNERS = ("torch", "torch-cuda", "jax", "jax-cuda")
+STATES = strategies.LOW + np.random.default_rng(0).random((64, 16), np.float32) * (strategies.HIGH - strategies.LOW)
+
+
+@pytest.fixture(params=LEARNERS)
+def learner(request, unavailable):
+    try:
+        get(request.param).require()
+    except BackendUnavailable as error:
+        unavailable(error)
+    return request.param
+
+
+def make(backend="numpy", form="full", seed=0, **config):
+    from rl_impls.pirl.agent import PirlAgent
+
+    return PirlAgent(backend, form, seed=seed, **{**SMALL, **config})
+
+
+def load(*args, **options):
+    from rl_impls.pirl.agent import PirlAgent
+
+    return PirlAgent.load(*args, **options)
+
+
+def live(agent, transitions, seed=0):
+    """Fill the memory with made-up transitions, more than it holds."""
+    rng = np.random.default_rng(seed)
+    for _ in range(transitions):
+        state, following = STATES[rng.integers(64, size=2)]
+        agent.remember(state, int(rng.integers(25)), float(rng.random() < 0.5), following, bool(rng.random() < 0.3))
+
+
+def everything(agent):
+    """All that an agent goes on from, as comparable bytes."""
+    arrays = {**agent.state(), **agent.replay.arrays()}
+    content = {name: (value.dtype.str, value.shape, value.tobytes()) for name, value in sorted(arrays.items())}
+    return content, agent.rng.bit_generator.state, agent.updates
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "onnx", "jax"])
+def test_a_state_has_the_q_values_of_its_row_in_a_batch_and_of_the_reference(backend, unavailable):
+    from rl_impls.pirl._numpy import q_values
+
+    agent = make(backend)
+    try:
+        batch = agent.get_qs_batch(STATES[:3])
+    except BackendUnavailable as error:
+        unavailable(error)
+    assert batch.shape == (3, 25)
+    assert batch.dtype == np.float32
+    np.testing.assert_allclose(batch, q_values(agent.params, STATES[:3]), atol=1e-6)
+    for state, row in zip(STATES, batch):
+        alone = agent.get_qs(state)
+        assert alone.dtype == np.float32
+        np.testing.assert_allclose(alone, row, atol=1e-6)
+
+
+def test_answers_belong_to_the_caller(learner):
+    agent = make(learner)
+    first = agent.get_qs(STATES[0])
+    kept = first.copy()
+    agent.get_qs(STATES[1])[:] = 0
+    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(agent.get_qs(STATES[0]), kept)
+
+
+def test_without_exploration_the_best_action_is_taken():
+    agent = make()
+    assert [agent.act(state, 0.0) for state in STATES] == agent.get_qs_batch(STATES).argmax(axis=1).tolist()
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_exploration_takes_every_action_equally_often(epsilon):
+    agent, draws = make(), 5000
+    best = agent.get_qs(STATES[0]).argmax()
+    counts = np.bincount([agent.act(STATES[0], epsilon) for _ in range(draws)], minlength=25)
+    law = np.full(25, epsilon / 25)
+    law[best] += 1 - epsilon
+    deviation = np.abs(counts - draws * law) / np.sqrt(draws * law * (1 - law))
+    assert deviation.max() < 5
+
+
+def test_one_seed_makes_one_agent():
+    def actions(seed):
+        agent = make(seed=seed)
+        return [agent.act(state, 0.5) for state in STATES]
+
+    assert actions(1) == actions(1)
+    assert actions(1) != actions(2)
+
+
+def test_nothing_is_learnt_until_a_batch_is_stored(learner):
+    agent = make(learner)
+    live(agent, 7)
+    before = everything(agent)
+    assert agent.train() is None
+    assert everything(agent) == before
+    live(agent, 1)
+    assert isinstance(agent.train(), float)
+
+
+def test_an_update_changes_the_answers_of_every_batch_size(learner):
+    from rl_impls.pirl._numpy import q_values
+
+    agent = make(learner)
+    live(agent, 20)
+    before = agent.get_qs(STATES[0]), agent.get_qs_batch(STATES[:5])
+    agent.train()
+    after = agent.get_qs(STATES[0]), agent.get_qs_batch(STATES[:5])
+    for old, new, states in zip(before, after, (STATES[:1], STATES[:5])):
+        assert not np.array_equal(old, new)
+        np.testing.assert_allclose(np.atleast_2d(new), q_values(agent.params, states), atol=1e-6)
+
+
+def test_loss_falls(learner):
+    agent = make(learner, learning_rate=1e-2, hidden=(32, 32), points=32)
+    live(agent, 20)
+    losses = [agent.train() for _ in range(200)]
+    assert np.mean(losses[-20:]) < 0.7 * np.mean(losses[:20])
+
+
+def test_target_stands_still_until_it_takes_the_online_weights(learner):
+    def part(name):
+        return {k.partition(".")[2]: v for k, v in agent.state().items() if k.startswith(name)}
+
+    agent = make(learner)
+    live(agent, 20)
+    start = agent.params
+    assert params.max_difference(part("target"), start) == 0
+    for _ in range(2):
+        agent.train()
+    assert params.max_difference(part("target"), start) == 0
+    assert params.max_difference(agent.params, start) > 0
+    agent.train()
+    synced = agent.params
+    assert params.max_difference(part("target"), synced) == 0
+    agent.train()
+    assert params.max_difference(part("target"), synced) == 0
+    assert params.max_difference(agent.params, synced) > 0
+
+
+def test_the_target_is_what_the_loss_uses(learner):
+    fresh, synced = make(learner, sync_every=1000), make(learner, sync_every=1)
+    for agent in (fresh, synced):
+        live(agent, 20)
+    pairs = [(fresh.train(), synced.train()) for _ in range(4)]
+    assert pairs[0][0] == pairs[0][1]
+    assert pairs[3][0] != pairs[3][1]
+
+
+def test_reset_of_the_train_step_puts_everything_back(learner):
+    agent = make(learner)
+    live(agent, 20)
+    before = everything(agent)[0]
+    for _ in range(3):
+        agent.train()
+    assert everything(agent)[0] != before
+    agent._train_step.reset()
+    assert everything(agent)[0] == before
+
+
+def test_backends_learn_alike():
+    agents = [make(backend) for backend in ("torch", "jax")]
+    for agent in agents:
+        live(agent, 20)
+    losses = np.array([[agent.train() for _ in range(6)] for agent in agents])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnx", "torch-trace"])
+def test_a_backend_for_inference_says_that_it_does_not_learn(backend, unavailable):
+    from rl_impls.backends import OpUnavailable
+
+    agent = make(backend)
+    live(agent, 20)
+    try:
+        with pytest.raises(OpUnavailable, match=f"pirl has no op 'train_step' on {backend}"):
+            agent.train()
+    except BackendUnavailable as error:
+        unavailable(error)
+
+
+BAD_STATES = {
+    "too short": (np.zeros(15, np.float32), r"got float32\[15\], wanted float32\[16\]"),
+    "a batch": (np.zeros((1, 16), np.float32), r"got float32\[1, 16\], wanted float32\[16\]"),
+    "float64": (np.zeros(16), r"got float64\[16\], wanted float32\[16\]"),
+    "a list": ([0.0] * 16, r"got list, wanted float32\[16\]"),
+    "not a number": (np.where(np.arange(16) == 3, np.nan, 0).astype(np.float32), r"got nan at \[3\], wanted finite"),
+    "infinite": (np.where(np.arange(16) == 0, np.inf, 0).astype(np.float32), r"got inf at \[0\], wanted finite"),
+}
+
+
+@pytest.mark.parametrize(("state", "message"), BAD_STATES.values(), ids=BAD_STATES.keys())
+def test_a_bad_state_is_refused_by_name_and_nothing_is_changed(state, message):
+    agent, good = make(), STATES[0]
+    before = everything(agent)
+    calls = {
+        "state": [
+            lambda: agent.get_qs(state),
+            lambda: agent.act(state, 1.0),
+            lambda: agent.remember(state, 0, 0.0, good, False),
+        ],
+        "next_state": [lambda: agent.remember(good, 0, 0.0, state, False)],
+    }
+    for name, uses in calls.items():
+        for use in uses:
+            with pytest.raises(ValueError, match=f"^{name}: {message}"):
+                use()
+    assert everything(agent) == before
+    assert not agent._nets
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        (np.zeros((0, 16), np.float32), r"got float32\[0, 16\], wanted float32\[B >= 1, 16\]"),
+        (np.zeros(16, np.float32), r"got float32\[16\], wanted"),
+        (np.zeros((2, 17), np.float32), r"got float32\[2, 17\], wanted"),
+        (np.zeros((2, 16), np.int64), r"got int64\[2, 16\], wanted"),
+        (np.full((2, 16), np.nan, np.float32), r"got nan at \[0, 0\], wanted finite"),
+    ],
+)
+def test_a_bad_batch_is_refused(states, message):
+    with pytest.raises(ValueError, match=f"^states: {message}"):
+        make().get_qs_batch(states)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("action", 25), ("action", -1), ("action", 1.0), ("action", True), ("reward", np.nan), ("terminated", 0.5)],
+)
+def test_a_bad_transition_is_refused(name, value):
+    agent = make()
+    item = {"state": STATES[0], "action": 0, "reward": 0.0, "next_state": STATES[1], "terminated": False}
+    with pytest.raises(ValueError, match=f"^{name}: got .*wanted"):
+        agent.remember(**{**item, name: value})
+    assert len(agent.replay) == 0
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.1, np.nan])
+def test_a_bad_epsilon_is_refused(epsilon):
+    with pytest.raises(ValueError, match=r"^epsilon: got .*wanted 0 to 1"):
+        make().act(STATES[0], epsilon)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"backend": "abacus"}, {"form": "fast"}, {"order": 3}, {"hidden": (0,)}, {"hidden": (8.0,)}, {"batch": 0},
+        {"points": 0}, {"sync_every": 0}, {"capacity": 7}, {"learning_rate": np.nan}, {"pde_weight": -1.0},
+    ],
+)  # fmt: skip
+def test_a_bad_configuration_is_refused_by_name(config):
+    (name,) = config
+    with pytest.raises(ValueError, match="batch: got" if name == "capacity" else name):
+        make(**config)
+
+
+@pytest.mark.parametrize("form", ["naive", "full"])
+@pytest.mark.parametrize("updates", [0, 4])
+def test_a_loaded_agent_goes_on_bit_for_bit(tmp_path, learner, form, updates):
+    agent = make(learner, form)
+    live(agent, 27)
+    for _ in range(updates):
+        agent.train()
+    agent.save(tmp_path / "agent")
+    saved = everything(agent)
+    other = load(tmp_path / "agent")
+    assert everything(other) == saved
+    assert other.config == agent.config
+    for _ in range(4):
+        assert other.train() == agent.train()
+        assert [other.act(state, 0.5) for state in STATES[:5]] == [agent.act(state, 0.5) for state in STATES[:5]]
+        live(agent, 1, seed=7)
+        live(other, 1, seed=7)
+    assert everything(other) == everything(agent)
+
+
+def test_a_checkpoint_is_made_by_none_and_taken_by_any_backend(tmp_path, learner):
+    agent = make(learner)
+    live(agent, 20)
+    for _ in range(4):
+        agent.train()
+    agent.save(tmp_path / "agent")
+    served = load(tmp_path / "agent", backend="numpy")
+    np.testing.assert_allclose(served.get_qs(STATES[0]), agent.get_qs(STATES[0]), atol=1e-6)
+    served.save(tmp_path / "again")
+    assert everything(load(tmp_path / "again", backend=learner)) == everything(agent)
+    resumed = load(tmp_path / "agent", backend="jax" if learner == "torch" else "torch")
+    assert resumed.train() == pytest.approx(agent.train(), rel=1e-3)
+
+
+def test_saving_changes_nothing_and_leaves_one_file(tmp_path):
+    agent = make()
+    live(agent, 9)
+    before = everything(agent)
+    for _ in range(2):
+        agent.save(tmp_path / "agent")
+    assert everything(agent) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["agent"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    agent = make()
+    live(agent, 9)
+    path = tmp_path_factory.mktemp("agent") / "agent"
+    agent.save(path)
+    return path.read_bytes()
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_truncated_checkpoint_is_refused(tmp_path, checkpoint, data):
+    (tmp_path / "agent").write_bytes(checkpoint[: data.draw(st.integers(0, len(checkpoint) - 1))])
+    with pytest.raises(CheckpointError):
+        load(tmp_path / "agent")
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_corrupt_checkpoint_is_refused(tmp_path, checkpoint, data):
+    k = data.draw(st.integers(0, len(checkpoint) - 1))
+    changed = bytes([checkpoint[k] ^ data.draw(st.integers(1, 255))])
+    (tmp_path / "agent").write_bytes(checkpoint[:k] + changed + checkpoint[k + 1 :])
+    try:
+        agent = load(tmp_path / "agent")
+    except CheckpointError:
+        return
+    (tmp_path / "good").write_bytes(checkpoint)
+    assert everything(agent) == everything(load(tmp_path / "good"))
+
+
+def edited(checkpoint, tmp_path, **changed):
+    """Write a checkpoint that is whole, but says something else."""
+    (tmp_path / "good").write_bytes(checkpoint)
+    arrays, metadata = params.load_with_metadata(tmp_path / "good")
+    for name, value in changed.items():
+        if name == "arrays":
+            arrays |= value
+        elif value is None:
+            del metadata[name]
+        else:
+            metadata[name] = value
+    params.save(tmp_path / "edited", arrays, **metadata)
+    return tmp_path / "edited"
+
+
+def config(**changed):
+    from dataclasses import asdict
+
+    return json.dumps({**asdict(make().config), **changed})
+
+
+EDITS = {
+    "another architecture": lambda: {"config": config(hidden=[8, 9])},
+    "another depth": lambda: {"config": config(hidden=[8, 8, 8])},
+    "far too large": lambda: {"config": config(hidden=[10**9, 10**9])},
+    "an unknown setting": lambda: {"config": config(colour="red")},
+    "an unknown backend": lambda: {"config": config(backend="abacus")},
+    "no configuration": lambda: {"config": None},
+    "code instead of JSON": lambda: {"config": "__import__('os').abort()"},
+    "another generator": lambda: {"rng": json.dumps({"bit_generator": "MT19937", "state": {}})},
+    "no generator": lambda: {"rng": None},
+    "a smaller memory": lambda: {"config": config(capacity=8)},
+    "a field of another type": lambda: {"arrays": {"replay.action": np.zeros(9, np.float32)}},
+    "a field too much": lambda: {"arrays": {"replay.colour": np.zeros(9)}},
+    "memory of another length": lambda: {"arrays": {"replay.pushed": np.array(10)}},
+    "moments of another shape": lambda: {"arrays": {"first.w0": np.zeros((1, 1), np.float32)}},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, checkpoint, edit):
+    path = edited(checkpoint, tmp_path, **edit())
+    with pytest.raises(CheckpointError, match="edited"):
+        load(path)
+
+
+def test_weights_alone_are_no_agent(tmp_path):
+    params.save(tmp_path / "net", make().params)
+    with pytest.raises(CheckpointError, match="not a checkpoint of this agent"):
+        load(tmp_path / "net")
+
+
+def test_an_unknown_backend_to_load_on_is_the_callers_mistake(tmp_path, checkpoint):
+    (tmp_path / "agent").write_bytes(checkpoint)
+    with pytest.raises(ValueError, match="unknown backend 'abacus'") as caught:
+        load(tmp_path / "agent", backend="abacus")
+    assert not isinstance(caught.value, CheckpointError)
+
+
+def small_replay(capacity):
+    return Replay(capacity, obs=np.zeros(2, np.float32), action=np.int32(0))
+
+
+def item(k):
+    return {"obs": np.array([k, -k], np.float32), "action": k}
+
+
+def stored(replay):
+    arrays = replay.arrays()
+    return list(zip(arrays["obs"][:, 0].astype(int).tolist(), arrays["action"].tolist()))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.lists(st.sampled_from(["push", "sample", "restore"]), max_size=40), st.integers(0, 99))
+def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, seed):
+    replay, model, numbers = small_replay(capacity), [], itertools.count()
+    rng = np.random.default_rng(seed)
+    for operation in operations:
+        if operation == "push":
+            k = next(numbers)
+            replay.push(**item(k))
+            model = [*model, k][-capacity:]
+        elif operation == "restore":
+            arrays = replay.arrays()
+            replay = small_replay(capacity)
+            replay.restore(arrays)
+        elif model:
+            batch = replay.sample(rng, int(rng.integers(1, len(model) + 1)))
+            actions = batch["action"].tolist()
+            assert len(set(actions)) == len(actions)
+            assert set(actions) <= set(model)
+            np.testing.assert_array_equal(batch["obs"], np.stack([batch["action"], -batch["action"]], 1))
+        assert len(replay) == len(model)
+        assert sorted(stored(replay)) == [(k, k) for k in sorted(model)]
+
+
+def test_every_item_is_sampled_equally_often():
+    replay, draws = small_replay(10), 4000
+    for k in range(15):
+        replay.push(**item(k))
+    rng = np.random.default_rng(0)
+    counts = np.bincount(np.concatenate([replay.sample(rng, 4)["action"] for _ in range(draws)]), minlength=15)
+    assert (counts[:5] == 0).all()
+    assert np.abs(counts[5:] - 0.4 * draws).max() < 5 * np.sqrt(draws * 0.4 * 0.6)
+
+
+def test_samples_are_copies():
+    replay = small_replay(3)
+    replay.push(**item(1))
+    replay.sample(np.random.default_rng(0), 1)["obs"][:] = 9
+    replay.arrays()["obs"][:] = 9
+    assert stored(replay) == [(1, 1)]
+
+
+BAD_ITEMS = {
+    "a field missing": {"obs": np.zeros(2, np.float32)},
+    "a field too much": {**item(1), "reward": 0.0},
+    "a wrong shape": {**item(1), "obs": np.zeros(3, np.float32)},
+    "a shape that would broadcast": {**item(1), "obs": np.float32(1)},
+    "a fraction for an integer": {**item(1), "action": 0.5},
+    "text": {**item(1), "action": "left"},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
+def test_a_bad_item_is_refused_and_nothing_is_changed(bad):
+    replay = small_replay(3)
+    replay.push(**item(1))
+    with pytest.raises(ValueError, match=r"got .*wanted"):
+        replay.push(**bad)
+    assert stored(replay) == [(1, 1)]
+
+
+@pytest.mark.parametrize("batch", [-1, 0, 3])
+def test_a_sample_larger_than_what_is_stored_is_refused(batch):
+    replay, rng = small_replay(5), np.random.default_rng(0)
+    for k in range(2):
+        replay.push(**item(k))
+    before = rng.bit_generator.state
+    with pytest.raises(ValueError, match=f"batch: got {batch}, wanted 1 to 2"):
+        replay.sample(rng, batch)
+    assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("capacity", [0, -1])
+def test_a_capacity_below_one_is_refused(capacity):
+    with pytest.raises(ValueError, match="capacity: got"):
+        small_replay(capacity)
+
+
+@pytest.mark.parametrize("fields", [{}, {"pushed": np.zeros(1)}])
+def test_fields_that_cannot_be_stored_are_refused(fields):
+    with pytest.raises(ValueError, match="fields: got"):
+        Replay(3, **fields)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"pushed": np.array(3)}, {"pushed": np.array(-1)}, {"pushed": np.array(2.0)}, {"pushed": np.array([2])},
+        {"obs": np.zeros((2, 3), np.float32)}, {"obs": np.zeros((2, 2))}, {"more": np.zeros(2)},
+    ],
+)  # fmt: skip
+def test_arrays_that_do_not_fit_are_refused_and_nothing_is_changed(changed):
+    replay, other = small_replay(3), small_replay(3)
+    for k in range(2):
+        replay.push(**item(k))
+        other.push(**item(k + 7))
+    with pytest.raises(ValueError, match=r"got .*wanted"):
+        replay.restore({**other.arrays(), **changed})
+    assert stored(replay) == [(0, 0), (1, 1)]

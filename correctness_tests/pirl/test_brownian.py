@@ -1,0 +1,71 @@
+"""One-dimensional Brownian motion on (-1, 1), where the probability of staying inside is known as a series."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from correctness_tests.pirl.problem import build, fixed
+from rl_impls.backends import get
+from rl_impls.params import init_mlp
+from rl_impls.pirl import _numpy
+from rl_impls.pirl.physics import DYNAMICS
+
+BROWNIAN = DYNAMICS["brownian"]
+
+
+def survival(x, tau, sigma=1.0, xp=np):
+    """P(x, tau) = 4/pi sum_n (-1)^n/(2n+1) exp(-(2n+1)^2 pi^2 sigma^2 tau/8) cos((2n+1) pi x/2)."""
+    total = 0
+    for n in range(60):
+        k = 2 * n + 1
+        total = total + (-1) ** n / k * xp.exp(-((k * np.pi * sigma) ** 2) * tau / 8) * xp.cos(k * np.pi * x / 2)
+    return 4 / np.pi * total
+
+
+@pytest.mark.parametrize(("sigma", "zero"), [(1.0, True), (0.9, False)])
+@pytest.mark.parametrize(("order", "solves"), [(2, True), (1, False)])
+def test_residual_of_the_series_is_zero(sigma, zero, order, solves):
+    import torch
+
+    from rl_impls.pirl import _torch
+
+    rng = np.random.default_rng(0)
+    points = torch.from_numpy(np.stack([rng.uniform(-0.95, 0.95, 40), rng.uniform(0.1, 1.0, 40)], axis=1))
+
+    def net(states):
+        return survival(states[:, 0], states[:, 1], xp=torch)[:, None]
+
+    dynamics = replace(BROWNIAN, sigma=sigma)
+    _, residual = _torch.evaluate_autograd(net, points, points, dynamics, order, _torch.drift_vectorised)
+    largest = residual.detach().abs().max().item()
+    assert (largest < 1e-9) == (zero and solves)
+
+
+@pytest.mark.slow
+def test_a_net_trained_with_the_loss_learns_the_survival_probability():
+    points, updates = 256, 8000
+    rng = np.random.default_rng(0)
+    params = init_mlp(rng, (2, 32, 32, 32, 1))
+
+    def draw():
+        inside = np.stack([rng.uniform(-1, 1, points), rng.uniform(0, 1, points) ** 2], axis=1)
+        expired, unsafe = inside.copy(), inside.copy()
+        expired[:, 1], unsafe[:, 0] = 0, rng.choice([-1.0, 1.0], points)
+        return tuple(part.astype(np.float32) for part in (inside, expired, unsafe))
+
+    # transitions without weight: they start and end where the target net says 0 and the reward is what the net says
+    nothing = (np.zeros((1, 2), np.float32), np.zeros(1, np.int32))
+    rest = (np.zeros(1, np.float32), np.zeros((1, 2), np.float32), np.ones(1, np.float32))
+    rest = (np.ones(1, np.float32), *rest[1:])  # V(0, 0) = 1 is true
+    constants = fixed(params, dynamics="brownian", pde_weight=1.0, learning_rate=2e-3)
+    jax = get("jax")
+    step = build("train_step", "jax", constants, (*nothing, *rest, *draw()), order=2)
+    for _ in range(updates):
+        step(*map(jax.to_device, (*nothing, *rest, *draw())))
+
+    x, tau = np.meshgrid(np.linspace(-0.95, 0.95, 39), np.linspace(0.1, 1.0, 19))
+    learned = _numpy.q_values(step.params, np.stack([x.ravel(), tau.ravel()], axis=1))[:, 0]
+    assert np.max(np.abs(learned - survival(x.ravel(), tau.ravel()))) <= 0.05

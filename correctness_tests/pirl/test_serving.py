@@ -1,0 +1,94 @@
+"""Serving: the answers do not depend on who asks together with whom, and nothing is left behind."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rl_impls.common.batching import BatchGrid
+from rl_impls.pirl.serving import SERVERS, Batched, Load
+
+
+def doubled(size):
+    """Stand in for a net compiled for one batch size."""
+
+    def forward(batch):
+        assert batch.shape == (size, 3)
+        return batch * 2
+
+    return forward
+
+
+@pytest.mark.parametrize("kind", list(SERVERS))
+@given(clients=st.integers(1, 9), requests=st.integers(1, 40))
+@settings(deadline=None, max_examples=20)
+def test_every_request_gets_its_own_answer(kind, clients, requests):
+    states = np.arange(3.0 * requests).reshape(requests, 3)
+    load = SERVERS[kind](doubled, clients)
+    try:
+        for _ in range(2):
+            assert np.array_equal(load(states), states * 2)
+            stats = load.stats()
+            assert 0 < stats["latency_p50_s"] <= stats["latency_p99_s"]
+    finally:
+        load.close()
+
+
+def test_waiting_requests_are_answered_by_one_call():
+    calls, entered, gate = [], threading.Event(), threading.Event()
+
+    def build(size):
+        def forward(batch):
+            calls.append(size)
+            entered.set()
+            gate.wait()
+            return batch
+
+        return forward
+
+    server = Batched(build, BatchGrid((1, 8)))
+    threads = [threading.Thread(target=server, args=(np.zeros(3),)) for _ in range(6)]
+    threads[0].start()
+    entered.wait()
+    for thread in threads[1:]:
+        thread.start()
+    while len(server.waiting) < 5:
+        pass
+    gate.set()
+    for thread in threads:
+        thread.join()
+    server.close()
+    assert calls == [1, 8]
+
+
+def test_an_error_of_the_net_reaches_the_client_and_the_server_goes_on():
+    broken = [True]
+
+    def build(size):
+        def forward(batch):
+            if broken[0]:
+                raise ArithmeticError("planted")
+            return batch
+
+        return forward
+
+    server = Batched(build)
+    with pytest.raises(ArithmeticError, match="planted"):
+        server(np.zeros(3))
+    broken[0] = False
+    assert np.array_equal(server(np.ones(3)), np.ones(3))
+    server.close()
+    with pytest.raises(RuntimeError, match="after close"):
+        server(np.ones(3))
+
+
+def test_no_thread_is_left_after_close():
+    before = threading.active_count()
+    load = Load(Batched(doubled), clients=5)
+    load(np.zeros((5, 3)))
+    load.close()
+    assert threading.active_count() == before

@@ -1,0 +1,157 @@
+"""Weights on disk: whole or not at all, and nothing that is not what was saved."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from rl_impls import params
+from rl_impls.params import CheckpointError
+
+NET = params.init_mlp(np.random.default_rng(0), (4, 3, 2))
+ON_DISK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+dtypes = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
+arrays = dtypes.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, max_side=4)))
+
+
+def assert_same(got, wanted):
+    assert params.signature(got) == params.signature(wanted)
+    for name in wanted:
+        assert got[name].tobytes() == np.ascontiguousarray(wanted[name]).tobytes()
+
+
+@ON_DISK
+@given(st.dictionaries(st.text("abc.", min_size=1), arrays, max_size=4), st.text())
+def test_arrays_and_metadata_come_back_bit_for_bit(tmp_path, tree, note):
+    params.save(tmp_path / "net", tree, note=note)
+    loaded, metadata = params.load_with_metadata(tmp_path / "net")
+    assert_same(loaded, tree)
+    assert metadata == {"note": note}
+
+
+def test_transposed_arrays_come_back_as_they_were(tmp_path):
+    tree = {"w0": np.arange(6.0).reshape(2, 3).T}
+    params.save(tmp_path / "net", tree)
+    np.testing.assert_array_equal(params.load(tmp_path / "net")["w0"], tree["w0"])
+
+
+def test_loaded_weights_are_the_callers_own(tmp_path):
+    params.save(tmp_path / "net", NET)
+    params.load(tmp_path / "net")["w0"][:] = 0
+    assert_same(params.load(tmp_path / "net"), NET)
+
+
+def test_weights_come_back_in_the_order_of_like(tmp_path):
+    params.save(tmp_path / "net", NET)
+    assert list(params.load(tmp_path / "net", like=NET)) == list(NET)
+
+
+OTHERS = {
+    "a layer of another width": params.init_mlp(np.random.default_rng(0), (4, 5, 2)),
+    "a layer more": params.init_mlp(np.random.default_rng(0), (4, 3, 2, 2)),
+    "a layer less": params.init_mlp(np.random.default_rng(0), (4, 3)),
+    "float64": {name: value.astype(np.float64) for name, value in NET.items()},
+}
+
+
+@pytest.mark.parametrize("like", OTHERS.values(), ids=OTHERS.keys())
+def test_weights_of_another_architecture_are_refused(tmp_path, like):
+    params.save(tmp_path / "net", NET)
+    with pytest.raises(CheckpointError, match=r"another architecture .*got .*, wanted"):
+        params.load(tmp_path / "net", like=like)
+
+
+def test_a_truncated_file_is_refused_at_every_length(tmp_path):
+    params.save(tmp_path / "net", NET)
+    data = (tmp_path / "net").read_bytes()
+    for length in range(len(data)):
+        (tmp_path / "part").write_bytes(data[:length])
+        with pytest.raises(CheckpointError, match="part"):
+            params.load(tmp_path / "part")
+
+
+@ON_DISK
+@given(st.data())
+def test_a_changed_byte_is_noticed_or_changes_nothing(tmp_path, data):
+    params.save(tmp_path / "net", NET, note="a note")
+    content = bytearray((tmp_path / "net").read_bytes())
+    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    (tmp_path / "changed").write_bytes(content)
+    try:
+        loaded, _ = params.load_with_metadata(tmp_path / "changed")
+    except CheckpointError:
+        return
+    assert_same(loaded, NET)
+
+
+@ON_DISK
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_checkpoint_are_refused(tmp_path, content):
+    (tmp_path / "junk").write_bytes(content)
+    with pytest.raises(CheckpointError, match="junk"):
+        params.load(tmp_path / "junk")
+
+
+def test_files_without_a_digest_are_read(tmp_path):
+    from safetensors.numpy import save
+
+    (tmp_path / "foreign").write_bytes(save(NET))
+    assert_same(params.load(tmp_path / "foreign", like=NET), NET)
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken):
+    params.save(tmp_path / "net", NET)
+
+    def fail(*args):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, broken, fail)
+    with pytest.raises(OSError, match="no space left"):
+        params.save(tmp_path / "net", OTHERS["float64"])
+    assert [path.name for path in tmp_path.iterdir()] == ["net"]
+    assert_same(params.load(tmp_path / "net"), NET)
+
+
+def test_a_save_takes_the_place_of_the_old_file(tmp_path):
+    for tree in (NET, OTHERS["a layer more"]):
+        params.save(tmp_path / "net", tree)
+    assert [path.name for path in tmp_path.iterdir()] == ["net"]
+    assert_same(params.load(tmp_path / "net"), OTHERS["a layer more"])
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        params.load(tmp_path / "net")
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 99))
+def test_initial_weights_lie_within_one_over_the_root_of_fan_in(sizes, seed):
+    net = params.init_mlp(np.random.default_rng(seed), sizes)
+    assert params.layers(net) == len(sizes) - 1
+    for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
+        assert net[f"w{k}"].shape == (fan_in, fan_out)
+        assert net[f"b{k}"].shape == (fan_out,)
+        for name in (f"w{k}", f"b{k}"):
+            assert net[name].dtype == np.float32
+            assert np.abs(net[name]).max() <= np.float32(fan_in**-0.5)
+
+
+@pytest.mark.parametrize("sizes", [(), (3,), (3, 0), (3, -1, 2)])
+def test_widths_that_make_no_net_are_refused(sizes):
+    with pytest.raises(ValueError, match="sizes: got"):
+        params.init_mlp(np.random.default_rng(0), sizes)
+
+
+def test_largest_difference_is_found_and_shapes_have_to_agree():
+    other = {**NET, "w1": NET["w1"] + np.float32(0.25)}
+    assert params.max_difference(NET, NET) == 0
+    assert params.max_difference(NET, other) == pytest.approx(0.25, abs=1e-6)
+    with pytest.raises(ValueError, match="wanted the same names and shapes"):
+        params.max_difference(NET, OTHERS["a layer more"])

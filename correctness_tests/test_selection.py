@@ -1,0 +1,60 @@
+"""Selections: a wrong name lists the known ones, and nothing selected is never a green run."""
+
+from __future__ import annotations
+
+import pytest
+
+from perf_tests.selection import Selection, select
+from rl_impls import backends
+from rl_impls.pirl.knobs import FORMS, Knobs
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        (Selection(workloads=("pril",)), r"unknown workload 'pril'; known: .*pirl"),
+        (Selection(ops=("forwards",)), r"unknown op 'forwards'; known: .*forward"),
+        (Selection(forms=("fast",)), r"unknown form 'fast'; known: .*full"),
+        (Selection(backends=("tensorflow",)), r"unknown backend 'tensorflow'; known: numpy, torch"),
+        (Selection(tier="all"), r"unknown tier 'all'; known: gate, bench, full"),
+        (Selection(axes={"size": ("1",)}), r"unknown axis 'size'; known: .*batch"),
+        (Selection(axes={"batch": ("3",)}), r"unknown value of axis batch '3'; known: 1, 8"),
+        (Selection(backends=("neuron",), ops=("train_step",)), r"matches none"),
+    ],
+)
+def test_a_wrong_name_is_an_error_that_lists_the_known_ones(selection, message):
+    with pytest.raises(ValueError, match=message):
+        select(selection)
+
+
+def test_tiers_contain_each_other():
+    gate, bench, full = ({v.id for v in select(Selection(tier=tier))} for tier in ("gate", "bench", "full"))
+    assert gate < bench < full
+
+
+def test_a_selection_keeps_what_it_names_and_nothing_else():
+    chosen = select(Selection(backends=("jax",), ops=("forward",), axes={"batch": ("1", "32")}, tier="full"))
+    assert {v.axes["batch"] for v in chosen} == {1, 32}
+    assert {(v.backend, v.case.op) for v in chosen} == {("jax", "forward")}
+
+
+@pytest.mark.parametrize("call", [backends.get, lambda name: backends.forms(name)])
+def test_unknown_names_are_refused_by_the_registry(call):
+    with pytest.raises(ValueError, match=r"unknown (backend|workload) 'x'; known: "):
+        call("x")
+
+
+def test_an_unknown_op_names_workload_op_and_source():
+    with pytest.raises(backends.OpUnavailable, match="pirl has no op 'fly' on numpy"):
+        backends.get("numpy").build("pirl", "fly", {}, (), FORMS["full"])
+
+
+def test_an_unknown_knob_value_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"unknown value of knob drift 'columns'; known: rows, vectorised"):
+        Knobs(drift="columns")
+
+
+def test_every_knob_starts_naive_and_full_changes_those_that_help():
+    assert FORMS["naive"] == Knobs()
+    same = [name for name in vars(Knobs()) if getattr(FORMS["full"], name) == getattr(Knobs(), name)]
+    assert same == ["order", "autocast"]
