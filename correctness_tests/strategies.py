@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -25,13 +27,13 @@ def weights(sizes):
 
     def scaled(draws):
         params = {}
-        for k, (rows, columns) in enumerate(zip(sizes[:-1], sizes[1:])):
+        for k, (rows, _columns) in enumerate(itertools.pairwise(sizes)):
             scale = 2 * rows**-0.5
             params[f"w{k}"] = ((2 * draws[2 * k] - 1) * scale).astype(np.float32)
             params[f"b{k}"] = ((2 * draws[2 * k + 1] - 1) * scale).astype(np.float32)
         return params
 
-    shapes = [shape for rows, columns in zip(sizes[:-1], sizes[1:]) for shape in ((rows, columns), (columns,))]
+    shapes = [shape for rows, columns in itertools.pairwise(sizes) for shape in ((rows, columns), (columns,))]
     seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
     return seeds.map(lambda rng: scaled([rng.random(shape, np.float32) for shape in shapes]))
 

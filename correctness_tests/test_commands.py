@@ -160,7 +160,8 @@ def test_a_workload_is_added_by_its_own_files_alone(toy):
 def test_asv_discovers_and_times_a_new_workload(toy):
     listing = toy / "found.json"
     code = (
-        "import sys, json; sys.path.insert(0, 'perf_tests'); from asv_runner.discovery import disc_benchmarks, get_benchmark_from_name\n"
+        "import sys, json; sys.path.insert(0, 'perf_tests')\n"
+        "from asv_runner.discovery import disc_benchmarks, get_benchmark_from_name\n"
         "names = [b.name for b in disc_benchmarks('perf_tests/suite')]\n"
         "b = get_benchmark_from_name('perf_tests/suite', 'asv_cases.ToyDouble.time_sample')\n"
         "b.set_param_idx(0); b.do_setup(); out = b.do_run(); b.do_teardown()\n"

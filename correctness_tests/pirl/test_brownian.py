@@ -46,26 +46,27 @@ def test_residual_of_the_series_is_zero(sigma, zero, order, solves):
 
 @pytest.mark.slow
 def test_a_net_trained_with_the_loss_learns_the_survival_probability():
-    points, updates = 256, 8000
+    points, stages = 256, ((5e-3, 8000), (1e-3, 12000), (2e-4, 6000))  # learning rate, updates
     rng = np.random.default_rng(0)
     params = init_mlp(rng, (2, 32, 32, 32, 1))
 
     def draw():
         inside = np.stack([rng.uniform(-1, 1, points), rng.uniform(0, 1, points) ** 2], axis=1)
         expired, unsafe = inside.copy(), inside.copy()
-        expired[:, 1], unsafe[:, 0] = 0, rng.choice([-1.0, 1.0], points)
+        expired[:, 1], unsafe[:, 0], unsafe[:, 1] = 0, rng.choice([-1.0, 1.0], points), rng.uniform(0, 1, points)
         return tuple(part.astype(np.float32) for part in (inside, expired, unsafe))
 
-    # transitions without weight: they start and end where the target net says 0 and the reward is what the net says
-    nothing = (np.zeros((1, 2), np.float32), np.zeros(1, np.int32))
-    rest = (np.zeros(1, np.float32), np.zeros((1, 2), np.float32), np.ones(1, np.float32))
-    rest = (np.ones(1, np.float32), *rest[1:])  # V(0, 0) = 1 is true
-    constants = fixed(params, dynamics="brownian", pde_weight=1.0, learning_rate=2e-3)
+    # one transition, and a true one: at x = 0 with no time left V is 1
+    state, one = np.zeros((1, 2), np.float32), np.ones(1, np.float32)
+    transition = (state, np.zeros(1, np.int32), one, state, one)
     jax = get("jax")
-    step = build("train_step", "jax", constants, (*nothing, *rest, *draw()), order=2)
-    for _ in range(updates):
-        step(*map(jax.to_device, (*nothing, *rest, *draw())))
+    for rate, updates in stages:
+        constants = fixed(params, dynamics="brownian", pde_weight=1.0, boundary_weight=50.0, learning_rate=rate)
+        step = build("train_step", "jax", constants, (*transition, *draw()), order=2)
+        for _ in range(updates):
+            step(*map(jax.to_device, (*transition, *draw())))
+        params = step.params
 
     x, tau = np.meshgrid(np.linspace(-0.95, 0.95, 39), np.linspace(0.1, 1.0, 19))
-    learned = _numpy.q_values(step.params, np.stack([x.ravel(), tau.ravel()], axis=1))[:, 0]
+    learned = _numpy.q_values(params, np.stack([x.ravel(), tau.ravel()], axis=1))[:, 0]
     assert np.max(np.abs(learned - survival(x.ravel(), tau.ravel()))) <= 0.05

@@ -63,7 +63,7 @@ def test_leaving_the_road_ends_without_reward(quiet):
     obs, reward, terminated, _, _ = quiet.step(AHEAD)
     assert (reward, terminated) == (0.0, True)
     assert obs[3] == 1
-    assert obs[15] > 0
+    assert obs[15] == pytest.approx(5 - 6 * 0.005, abs=1e-6)  # 1.74 m/s sideways: over the edge in the sixth substep
 
 
 def test_leaving_the_road_with_the_last_of_the_horizon_is_not_rewarded(quiet):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..params import layers
 from .physics import DYNAMICS
 
 GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
@@ -17,11 +18,8 @@ class Net(nn.Sequential):
     """Probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
 
     def __init__(self, params):
-        linears = [
-            nn.Linear(*weights.shape, dtype=torch.from_numpy(weights).dtype)
-            for name, weights in params.items()
-            if name.startswith("w")
-        ]
+        weights = [torch.from_numpy(params[f"w{k}"]) for k in range(layers(params))]
+        linears = [nn.Linear(*weight.shape, dtype=weight.dtype) for weight in weights]
         hidden = [layer for linear in linears[:-1] for layer in (linear, nn.Tanh())]
         super().__init__(*hidden, linears[-1], nn.Sigmoid())
         self.linears = linears

@@ -1,0 +1,121 @@
+"""Put measured tables into the README: ``python -m perf_tests.report.readme RESULT.json``.
+
+The figures are kept in ``perf_tests/report/results.json``; the README's part between the markers is always what this
+module makes of that file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rl_impls.params import write_whole
+
+from .table import Row, duration, extras, grouped, quantity, share
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+RESULTS = Path(__file__).with_name("results.json")
+START, END = "<!-- results: generated -->", "<!-- end of results -->"
+KEPT = ("workload", "op", "form", "backend", "axes", "calls", "seconds_per_call", "items_per_second", "unit",
+        "limit_share", "latency_p50_s", "latency_p99_s")  # fmt: skip
+
+
+def reduce(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep of a pytest-benchmark JSON what the README shows."""
+    machine = result["machine_info"]["rlgauge"]
+    rows = [
+        {name: b["extra_info"][name] for name in KEPT if name in b["extra_info"]}
+        | {"rounds": b["stats"]["rounds"], "spread": b["stats"]["iqr"] / b["stats"]["median"]}
+        for b in result["benchmarks"]
+    ]
+    return {"date": result["datetime"][:10], "machine": machine, "rows": rows}
+
+
+def line(*cells: str) -> str:
+    """Return one row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def forward_table(rows: Iterable[Row]) -> list[str]:
+    """Time of one forward pass from host memory to host memory: a row per batch, the fastest in bold."""
+    cells: dict[int, dict[str, float]] = {}
+    for row in rows:
+        shape = row["axes"]
+        if row["op"] == "forward" and row["form"] == "full" and (shape["io"], shape["hidden"]) == ("host", 32):
+            cells.setdefault(shape["batch"], {})[row["backend"]] = row["seconds_per_call"]
+    backends = list(dict.fromkeys(name for times in cells.values() for name in times))
+    table = [line("batch", *backends, "use"), line("---:", *["---:"] * len(backends), "---")]
+    for batch, times in sorted(cells.items()):
+        best = min(times, key=lambda name: times[name])
+        shown = [
+            (f"**{duration(times[name])}**" if name == best else duration(times[name])) if name in times else ""
+            for name in backends
+        ]
+        table.append(line(str(batch), *shown, best))
+    return table
+
+
+def other_table(rows: Iterable[Row]) -> list[str]:
+    """Every other op: a row per form and backend, fastest first."""
+    table = [line("op", "form", "backend", "a call", "rate", "of limit", ""), line(*["---"] * 3, *["---:"] * 3, "---")]
+    for name, group in grouped(row for row in rows if row["op"] != "forward"):
+        for k, row in enumerate(group):
+            rate = f"{quantity(row['items_per_second'])} {row['unit']}/s"
+            named = f"`{name}`" if k == 0 else ""
+            call = duration(row["seconds_per_call"])
+            table.append(line(named, row["form"], row["backend"], call, rate, share(row["limit_share"]), extras(row)))
+    return table
+
+
+def section(results: Mapping[str, Any]) -> str:
+    """Return the generated part of the README."""
+    machine, rows = results["machine"], results["rows"]
+    spread = sorted(row["spread"] for row in rows)[len(rows) // 2]
+    versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
+    inference = [row for row in rows if row["op"] == "forward"]
+    return "\n".join(
+        [
+            START,
+            f"{results['date']}, {machine['cpu_model']}, {machine['cores']} cores, {machine['threads']} threads, "
+            f"commit {machine['git']}; {versions}. Medians of {rows[0]['rounds']} samples, each of a fixed number of "
+            f"calls; the middle half of a benchmark's samples lies within {100 * spread:.1f} % (median over the "
+            f"{len(rows)} benchmarks). One run on a shared machine: read ratios, not milliseconds.",
+            "",
+            "**pirl, forward pass** of the 16-32-32-32-25 net, NumPy arrays in and out, by batch size:",
+            "",
+            *forward_table(inference),
+            "",
+            "<details><summary><b>pirl, all other ops</b></summary>",
+            "",
+            *other_table(rows),
+            "",
+            "</details>",
+            END,
+        ]
+    )
+
+
+def insert(text: str, results: Mapping[str, Any]) -> str:
+    """Return the README's text with the generated part renewed."""
+    before, start, rest = text.partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise ValueError(f"README.md: wanted the markers {START!r} and {END!r}")
+    return before + section(results) + after
+
+
+def main(arguments: list[str]) -> None:
+    """Read a result, keep its figures, renew the README."""
+    if len(arguments) != 1:
+        sys.exit("usage: python -m perf_tests.report.readme RESULT.json")
+    results = reduce(json.loads(Path(arguments[0]).read_text()))
+    write_whole(RESULTS, (json.dumps(results, indent=1) + "\n").encode())
+    write_whole(README, insert(README.read_text(), results).encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
