@@ -66,10 +66,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With ``--benchmark-only``, leave out the tests that measure nothing."""
-    only = config.getoption("benchmark_only", False)
-    return True if only and collection_path.name == "correctness_tests" else None
+    if config.getoption("benchmark_only"):
+        items[:] = [item for item in items if "benchmark" in getattr(item, "fixturenames", ())]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -163,7 +163,7 @@ def test_asv_discovers_and_times_a_new_workload(toy):
         "import sys, json; sys.path.insert(0, 'perf_tests')\n"
         "from asv_runner.discovery import disc_benchmarks, get_benchmark_from_name\n"
         "names = [b.name for b in disc_benchmarks('perf_tests/suite')]\n"
-        "b = get_benchmark_from_name('perf_tests/suite', 'asv_cases.ToyDouble.time_sample')\n"
+        "b = get_benchmark_from_name('perf_tests/suite', 'toy.double.time_sample')\n"
         "b.set_param_idx(0); b.do_setup(); out = b.do_run(); b.do_teardown()\n"
         f"json.dump([names, out['samples']], open({str(listing)!r}, 'w'))\n"
     )
@@ -178,8 +178,8 @@ def test_asv_discovers_and_times_a_new_workload(toy):
     import json
 
     names, samples = json.loads(listing.read_text())
-    assert "asv_cases.ToyDouble.time_sample" in names
-    assert "asv_cases.PirlForward.time_sample" in names
+    assert "toy.double.time_sample" in names
+    assert "pirl.forward.time_sample" in names
     assert len(names) == len(set(names))
     assert not [name for name in names if "CaseBenchmark" in name]
     assert min(samples) > 0

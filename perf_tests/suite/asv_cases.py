@@ -70,7 +70,7 @@ def benchmark_class(case: Case, variants: list[Variant]) -> type[CaseBenchmark]:
         self.prepared.run()
 
     time_sample.version = found  # type: ignore[attr-defined]
-    time_sample.pretty_name = case.name  # type: ignore[attr-defined]
+    time_sample.benchmark_name = f"{case.name}.time_sample"  # type: ignore[attr-defined]
     members: dict[str, Any] = {
         "__module__": __name__,
         "params": [[variant.parameters for variant in variants]],

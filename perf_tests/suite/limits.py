@@ -1,7 +1,7 @@
 """What this machine can do at most: matrix-product peak in float32 and bfloat16, and copy bandwidth.
 
-Measured once per machine and number of threads, in a process of its own, and kept in the cache folder. A figure of
-0.0 means that it could not be measured because torch is missing.
+The peak is that of the fastest library installed: they differ by a factor of two on some processors. Measured once per
+machine and number of threads, in a process of its own, and kept in the cache folder; 0.0 where no library can tell.
 """
 
 from __future__ import annotations
@@ -14,51 +14,57 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-SIZE = 1536  # rows and columns of the matrices: 9 MB each in float32, long enough to reach the peak
-COPIED = 64 << 20  # bytes, beyond every cache
-REPEATS = 12
+SIZE = 1024  # rows and columns of the matrices: 4 MB each in float32
+COPIED = 256 << 20  # bytes, beyond every cache
+SECONDS = 0.6  # of trying, for each figure
 
 
 def best(call: Callable[[], Any]) -> float:
-    """Return the least time of several calls, in seconds."""
+    """Return the least time of many calls, in seconds."""
     call()
-    times = []
-    for _ in range(REPEATS):
+    least, end = float("inf"), time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
         start = time.perf_counter()
         call()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        least = min(least, time.perf_counter() - start)
+    return least
 
 
 def measure(threads: int) -> dict[str, float]:
     """Return ``float32_flops`` and ``bfloat16_flops`` per second, and ``copy_bytes`` read and written per second."""
     import numpy as np
 
-    limits = {"threads": float(threads), "bfloat16_flops": 0.0}
     a = np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32)
     out = np.empty_like(a)
-    limits["float32_flops"] = 2 * SIZE**3 / best(lambda: np.matmul(a, a, out=out))
     source, target = np.ones(COPIED // 8), np.zeros(COPIED // 8)
-    limits["copy_bytes"] = 2 * COPIED / best(lambda: np.copyto(target, source))
-    try:
+    products = [best(lambda: np.matmul(a, a, out=out))]
+    copies = [best(lambda: np.copyto(target, source))]
+    half = float("inf")
+    if find_spec("torch"):
         import torch
-    except ModuleNotFoundError:
-        return limits
-    torch.set_num_threads(threads)
-    for name, dtype in (("float32_flops", torch.float32), ("bfloat16_flops", torch.bfloat16)):
-        tensor = torch.from_numpy(a).to(dtype)
-        result = torch.empty_like(tensor)
 
-        def product(tensor: Any = tensor, result: Any = result) -> Any:
-            return torch.mm(tensor, tensor, out=result)
+        torch.set_num_threads(threads)
+        x, y = torch.from_numpy(a), torch.from_numpy(out)
+        products.append(best(lambda: torch.mm(x, x, out=y)))
+        x16, y16 = x.bfloat16(), y.bfloat16()
+        half = best(lambda: torch.mm(x16, x16, out=y16))
+        copied, copy = torch.from_numpy(source), torch.from_numpy(target)
+        copies.append(best(lambda: copy.copy_(copied)))
+    if find_spec("jax"):
+        import jax
 
-        limits[name] = max(limits.get(name, 0.0), 2 * SIZE**3 / best(product))
-    copied, copy = torch.from_numpy(source), torch.from_numpy(target)
-    limits["copy_bytes"] = max(limits["copy_bytes"], 2 * COPIED / best(lambda: copy.copy_(copied)))
-    return limits
+        device, product = jax.device_put(a, jax.devices("cpu")[0]), jax.jit(jax.numpy.matmul)
+        products.append(best(lambda: product(device, device).block_until_ready()))
+    return {
+        "threads": float(threads),
+        "float32_flops": 2 * SIZE**3 / min(products),
+        "bfloat16_flops": 2 * SIZE**3 / half,
+        "copy_bytes": 2 * COPIED / min(copies),
+    }
 
 
 def here(threads: int, cache: Path) -> dict[str, float]:
