@@ -54,6 +54,11 @@ def test_an_unknown_knob_value_lists_the_known_ones():
         Knobs(drift="columns")
 
 
+def test_knobs_that_exclude_each_other_are_refused():
+    with pytest.raises(ValueError, match=r"knob gradient: got by_hand with derivatives=autograd"):
+        Knobs(gradient="by_hand")
+
+
 def test_every_knob_starts_naive_and_full_changes_those_that_help():
     assert FORMS["naive"] == Knobs()
     same = [name for name in vars(Knobs()) if getattr(FORMS["full"], name) == getattr(Knobs(), name)]

@@ -58,6 +58,31 @@ def test_hessian_and_gradient_match_autograd(seed):
 
 
 @pytest.mark.parametrize("order", [1, 2])
+def test_gradient_by_hand_equals_autograd_under_strong_noise(order):
+    import torch
+
+    from rl_impls import backends
+    from rl_impls.pirl import _torch
+    from rl_impls.pirl.physics import DYNAMICS as known
+
+    rng = np.random.default_rng(order)
+    params, target, batch = in_float64(small_net(rng)), in_float64(small_net(rng)), batch64(rng)
+    constants = {**CONSTANTS, "pde_weight": 1.0, "dynamics": "rough"}
+    knobs = replace(backends.forms("pirl")["full"], order=order)
+    net, target_net = torch_net(params), torch_net(target)
+    inputs = tuple(map(torch.as_tensor, batch))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(known, "rough", rough())
+        make = _torch.make_gradient(net, target_net, constants, knobs, _torch.drift_vectorised)
+        loss, found = make(*inputs)
+        plain = _torch.make_loss(net, target_net, constants, replace(knobs, gradient="autograd"))(*inputs)
+    plain.backward()
+    assert abs(loss - plain.item()) < 1e-12 * plain.item()
+    for parameter, gradient in zip(net.parameters(), found, strict=True):
+        assert largest_difference(gradient, parameter.grad) < 1e-10
+
+
+@pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("derivatives", ["autograd", "generator"])
 @given(seed=SEEDS)
 @settings(deadline=None, max_examples=10)
@@ -121,8 +146,12 @@ def batch64(rng, batch=12, points=5):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("form", ["naive", "full"])
-def test_torch_gradient_matches_finite_differences_of_the_reference(form, order):
+@pytest.mark.parametrize(
+    ("form", "changed"),
+    [("naive", {}), ("full", {}), ("full", {"gradient": "autograd"})],
+    ids=["naive", "by_hand", "generator"],
+)
+def test_torch_gradient_matches_finite_differences_of_the_reference(form, changed, order):
     import torch
 
     from rl_impls import backends
@@ -132,9 +161,16 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, order)
     params, target, batch = in_float64(small_net(rng)), in_float64(small_net(rng)), batch64(rng)
     knobs = replace(backends.forms("pirl")[form], order=order)
     constants = {**CONSTANTS, "pde_weight": 1.0}
+    knobs = replace(knobs, **changed)
     net, target_net = torch_net(params), torch_net(target)
-    loss = _torch.make_loss(net, target_net, constants, knobs)(*map(torch.as_tensor, batch))
-    loss.backward()
+    inputs = tuple(map(torch.as_tensor, batch))
+    if knobs.gradient == "by_hand":
+        loss, found = _torch.make_gradient(net, target_net, constants, knobs, _torch.drift_vectorised)(*inputs)
+        for parameter, gradient in zip(net.parameters(), found):
+            parameter.grad = gradient
+    else:
+        loss = _torch.make_loss(net, target_net, constants, knobs)(*inputs)
+        loss.backward()
     assert all(parameter.grad is None for parameter in target_net.parameters())
 
     def reference(name, index, step):

@@ -10,6 +10,7 @@ from torch import nn
 
 from ..params import layers
 from .physics import DYNAMICS
+from .torch_gradient import make_gradient
 
 GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 
@@ -193,10 +194,32 @@ class TrainStep:
             lr=fixed["learning_rate"],
             **{"loop": {"foreach": False}, "fused": {"fused": True}}[knobs.optimizer],
         )
-        self.loss = lower(make_loss(self.net, self.target, fixed, knobs), example)
-        self.zero_grad = functools.partial(
-            self.optimizer.zero_grad, set_to_none={"fill": False, "none": True}[knobs.zero_grad]
-        )
+        make = {"autograd": self._autograd, "by_hand": self._by_hand}[knobs.gradient]
+        self.differentiate = make(fixed, example, knobs, lower)
+
+    def _autograd(self, fixed, example, knobs, lower):
+        loss = lower(make_loss(self.net, self.target, fixed, knobs), example)
+        set_to_none = {"fill": False, "none": True}[knobs.zero_grad]
+
+        def differentiate(*batch):
+            value = loss(*batch)
+            self.optimizer.zero_grad(set_to_none=set_to_none)
+            value.backward()
+            return value.detach()
+
+        return differentiate
+
+    def _by_hand(self, fixed, example, knobs, lower):
+        gradient = lower(make_gradient(self.net, self.target, fixed, knobs, DRIFTS[knobs.drift]), example)
+        parameters = list(self.net.parameters())
+
+        def differentiate(*batch):
+            value, gradients = gradient(*batch)
+            for parameter, found in zip(parameters, gradients):
+                parameter.grad = found
+            return value
+
+        return differentiate
 
     def reset(self):
         """Put weights and moments back."""
@@ -244,11 +267,9 @@ class TrainStep:
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""
-        loss = self.loss(*batch)
-        self.zero_grad()
-        loss.backward()
+        loss = self.differentiate(*batch)
         self.optimizer.step()
-        return loss.detach()
+        return loss
 
 
 def train_step(fixed, example, *, knobs, lower):

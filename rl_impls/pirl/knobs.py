@@ -13,6 +13,7 @@ CHOICES = MappingProxyType(
         "drift": ("rows", "vectorised"),
         "derivatives": ("autograd", "generator"),
         "passes": ("separate", "joint"),
+        "gradient": ("autograd", "by_hand"),
         "inference": ("grad", "no_grad", "inference_mode"),
         "zero_grad": ("fill", "none"),
         "optimizer": ("loop", "fused"),
@@ -31,6 +32,7 @@ class Knobs:
         drift: the vehicle's drift row by row, or on all points at once.
         derivatives: nested automatic differentiation, or one forward pass that carries the generator of the process.
         passes: one pass of the net for each term of the loss, or one for all.
+        gradient: of the loss, by autograd or written out for generator and joint, which it implies (torch).
         inference: what autograd records while acting (torch).
         zero_grad: gradients filled with zeros, or dropped (torch).
         optimizer: Adam one array after the other, or all at once (torch: fused; jax: one flat vector).
@@ -42,6 +44,7 @@ class Knobs:
     drift: str = "rows"
     derivatives: str = "autograd"
     passes: str = "separate"
+    gradient: str = "autograd"
     inference: str = "grad"
     zero_grad: str = "fill"
     optimizer: str = "loop"
@@ -53,6 +56,11 @@ class Knobs:
         for field in fields(self):
             value = getattr(self, field.name)
             choose(f"value of knob {field.name}", str(value), [str(choice) for choice in CHOICES[field.name]])
+        if self.gradient == "by_hand" and (self.derivatives, self.passes) != ("generator", "joint"):
+            raise ValueError(
+                f"knob gradient: got by_hand with derivatives={self.derivatives}, passes={self.passes}, "
+                "wanted generator and joint, the one loss that is differentiated by hand"
+            )
 
 
 FORMS = MappingProxyType(
@@ -62,6 +70,7 @@ FORMS = MappingProxyType(
             drift="vectorised",
             derivatives="generator",
             passes="joint",
+            gradient="by_hand",
             inference="inference_mode",
             zero_grad="none",
             optimizer="fused",
