@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
@@ -14,6 +15,7 @@ def load() -> tuple[Case, ...]:
     return tuple(case for name in names for case in importlib.import_module(f"{__name__}.{name}").CASES)
 
 
+@functools.cache
 def variants() -> dict[str, Variant]:
     """Return every combination that exists, by id."""
     found: dict[str, Variant] = {}
