@@ -140,6 +140,8 @@ def toy(tmp_path):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    (tmp_path / ".cache").symlink_to(ROOT / ".cache")
     for name, text in TOY.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)

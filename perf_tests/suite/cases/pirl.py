@@ -162,13 +162,19 @@ def forward_tier(form: str, backend: str, axes: Axes) -> str | None:
     return "full"
 
 
-TRAIN_COST = {"torch": 1800, "torch-compile": 800, "jax": 350, "torch-cuda": 1500, "torch-compile-cuda": 800,
-              "jax-cuda": 400}  # fmt: skip
+TRAIN_COST = {  # rough us of an update at batch 256
+    "torch": 850,
+    "torch-compile": 400,
+    "jax": 250,
+    "torch-cuda": 1500,
+    "torch-compile-cuda": 800,
+    "jax-cuda": 400,
+}
 
 
 def train_calls(form: str, backend: str, axes: Axes) -> int:
     """Calls in a sample of ``train_step``."""
-    naive = {1: 1.5, 2: 3.5}[int(axes["order"])] if form == "naive" else 1
+    naive = {1: 2.5, 2: 5}[int(axes["order"])] if form == "naive" else 1
     return per_sample(TRAIN_COST[backend] * naive)
 
 
@@ -199,6 +205,8 @@ def serve_tier(form: str, backend: str, axes: Axes) -> str | None:
     """All but what torch.compile refuses: its guards fail in a thread that did not compile."""
     if form == "naive" and backend.startswith("torch-compile"):
         return None
+    if axes["clients"] == 1:
+        return "bench" if backend == "torch" else "full"
     return "bench" if backend in ("numpy", "torch", "onnx", "jax") else "full"
 
 
