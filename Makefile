@@ -18,7 +18,7 @@ help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
 	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
 
-setup: $(STAMP)  ## make .venv from the lock file (once; 2 GB, about 2 minutes)
+setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes)
 
 $(STAMP): $(LOCK)
 	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
