@@ -131,13 +131,14 @@ def test_asv_version_follows_what_is_measured():
     case = next(case for case in load() if case.name == "pirl.forward")
     gate = [variant for variant in case.variants() if variant.tier == "gate"]
     fewer = replace(case, calls=lambda *_: 1)
-    changed = [replace(variant, case=fewer) for variant in gate]
-    versions = {
-        asv_cases.version(case, gate),
-        asv_cases.version(replace(case, version=2), gate),
-        asv_cases.version(fewer, changed),
-    }
-    assert len(versions) == 3
+    other = replace(case, inputs=lambda rng, **axes: case.inputs(np.random.default_rng(1), **axes))
+    untouched = replace(case, tolerance=1e-3, unit="states")
+
+    def version(changed):
+        return asv_cases.version(changed, [replace(variant, case=changed) for variant in gate])
+
+    assert version(case) == version(untouched)
+    assert len({version(case), version(replace(case, version=2)), version(fewer), version(other)}) == 4
 
 
 def test_asv_shows_not_available_for_an_op_that_a_commit_lacks(monkeypatch):

@@ -7,7 +7,6 @@ the workload, the op or the backend, shows n/a.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import sys
 from typing import Any
 
@@ -54,11 +53,21 @@ def ready(identity: str) -> Prepared:
 
 
 def version(case: Case, variants: list[Variant]) -> str:
-    """Return what changes whenever something else is measured: the case's version, inputs, seed and calls."""
-    calls = {variant.parameters: variant.calls for variant in variants}
-    source = inspect.getsource(inspect.getmodule(case.inputs) or case.inputs)
-    digest = hashlib.sha256(f"{source} {SEED} {sorted(calls.items())}".encode()).hexdigest()
-    return f"{case.version}-{digest[:12]}"
+    """Return what changes whenever something else is measured: the case's version, and all inputs and calls."""
+    digest = hashlib.sha256()
+    for variant in variants:
+        inputs = variant.inputs(SEED)
+        digest.update(f"{variant.id} {variant.calls} {sorted(inputs.fixed)}".encode())
+        for value in flat([[inputs.fixed[name] for name in sorted(inputs.fixed)], inputs.varying]):
+            digest.update(value.tobytes() if hasattr(value, "tobytes") else repr(value).encode())
+    return f"{case.version}-{digest.hexdigest()[:12]}"
+
+
+def flat(tree: Any) -> list[Any]:
+    """Return the leaves of nested dicts, lists and tuples."""
+    if isinstance(tree, dict):
+        tree = [tree[name] for name in sorted(tree)]
+    return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, list | tuple) else [tree]
 
 
 def benchmark_class(case: Case, variants: list[Variant]) -> type[CaseBenchmark]:
