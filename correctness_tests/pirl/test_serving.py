@@ -86,6 +86,32 @@ def test_an_error_of_the_net_reaches_the_client_and_the_server_goes_on():
         server(np.ones(3))
 
 
+def test_requests_that_wait_at_close_are_still_answered():
+    entered, gate, answers = threading.Event(), threading.Event(), []
+
+    def build(size):
+        def forward(batch):
+            entered.set()
+            gate.wait()
+            return batch
+
+        return forward
+
+    server = Batched(build, BatchGrid((1,)))
+    threads = [threading.Thread(target=lambda: answers.append(server(np.ones(3)))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    entered.wait()
+    while len(server.waiting) < 4:
+        pass
+    threading.Timer(0.05, gate.set).start()
+    server.close()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 5
+    assert not server.worker.is_alive()
+
+
 def test_no_thread_is_left_after_close():
     before = threading.active_count()
     load = Load(Batched(doubled), clients=5)

@@ -38,18 +38,19 @@ class Batched:
         self.forwards = {size: build(size) for size in grid.sizes}
         self.waiting = deque()
         self.wake = threading.Semaphore(0)
-        self.closed = False
+        self.closed, self.closing = False, threading.Lock()
         self.worker = threading.Thread(target=self._work, name="batcher", daemon=True)
         self.worker.start()
 
     def __call__(self, state):
         """Q-values of one state.  f32[S] -> f32[A]"""
-        if self.closed:
-            raise RuntimeError("server: got a request after close()")
         done = threading.Lock()
         done.acquire()
         request = [state, done, None]
-        self.waiting.append(request)
+        with self.closing:
+            if self.closed:
+                raise RuntimeError("server: got a request after close()")
+            self.waiting.append(request)
         self.wake.release()
         done.acquire()
         if isinstance(request[2], BaseException):
@@ -59,7 +60,7 @@ class Batched:
     def _work(self):
         while True:
             self.wake.acquire()
-            if self.closed:
+            if self.closed and not self.waiting:
                 return
             gathered = []
             while self.waiting and len(gathered) < self.grid.sizes[-1]:
@@ -81,8 +82,9 @@ class Batched:
             request[1].release()
 
     def close(self):
-        """End the worker."""
-        self.closed = True
+        """Answer what is waiting, then end the worker."""
+        with self.closing:
+            self.closed = True
         self.wake.release()
         self.worker.join()
 
