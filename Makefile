@@ -53,7 +53,8 @@ lint: setup  ## style, types, spelling, workflows
 asv: setup  ## benchmark HEAD and HEAD~1 with ASV and publish to .asv/html
 	$(BIN)/python -m perf_tests.asv
 
-results: bench  ## time everything and put the tables into the README
+results:  ## time everything and put the tables into the README
+	$(MAKE) bench WORKLOAD= BACKEND= TIER=
 	$(BIN)/python -m perf_tests.report.readme .cache/bench.json
 
 clean:  ## remove the environment, caches and results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ import pytest
 
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
-from rl_impls.backends import BackendUnavailable, get
+from rl_impls.backends import BACKENDS, BackendUnavailable, choose, get
 
 ROOT = Path(__file__).parent
 SELECTION = pytest.StashKey[Any]()
@@ -22,7 +23,19 @@ THREADS = pytest.StashKey[int]()
 
 def words(text: str) -> tuple[str, ...]:
     """Split at commas."""
-    return tuple(word for word in text.split(",") if word)
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def some_words(text: str) -> tuple[str, ...]:
+    """Split at commas; nothing at all, as from an unset variable, is a mistake."""
+    if not words(text):
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted one or more names")
+    return words(text)
+
+
+def demanded() -> tuple[str, ...]:
+    """Return the backends and packages whose absence is a failure."""
+    return words(os.environ.get("RL_PERF_REQUIRE", ""))
 
 
 def axis(text: str) -> tuple[str, tuple[str, ...]]:
@@ -37,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the suite."""
     group = parser.getgroup("rlgauge")
     for name in ("workload", "op", "form", "backend"):
-        group.addoption(f"--{name}", type=words, default=(), metavar="NAME[,NAME]", help=f"only these {name}s")
+        group.addoption(f"--{name}", type=some_words, default=(), metavar="NAME[,NAME]", help=f"only these {name}s")
     group.addoption("--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="only these axis values")
     group.addoption("--tier", default="bench", help="gate (what a gate compares), bench (default) or full")
     group.addoption("--threads", type=int, default=process.cores(), help="threads of this process (default: all cores)")
@@ -53,12 +66,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
         if config.getoption("rounds") < 1:
             raise ValueError(f"--rounds: got {config.getoption('rounds')}, wanted 1 or more")
+        if config.getoption("seed") < 0:
+            raise ValueError(f"--seed: got {config.getoption('seed')}, wanted 0 or more")
+        for name in demanded():
+            choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *(m for b in BACKENDS.values() for m in b.modules)})
+        axes: dict[str, tuple[str, ...]] = {}
+        for name, values in map(axis, config.getoption("axis")):
+            axes[name] = axes.get(name, ()) + values
         selection = Selection(
             workloads=config.getoption("workload"),
             ops=config.getoption("op"),
             forms=config.getoption("form"),
             backends=config.getoption("backend"),
-            axes=dict(map(axis, config.getoption("axis"))),
+            axes=axes,
             tier=config.getoption("tier"),
         )
         config.stash[VARIANTS] = select(selection)
@@ -69,7 +89,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With ``--benchmark-only``, leave out the tests that measure nothing."""
     if config.getoption("benchmark_only"):
+        dropped = [item for item in items if "benchmark" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if "benchmark" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=dropped)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -116,12 +138,11 @@ def limits(threads: int) -> Mapping[str, float]:
 @pytest.fixture(scope="session")
 def unavailable() -> Callable[[BackendUnavailable], None]:
     """Skip with the reason; fail where ``RL_PERF_REQUIRE`` names the backend or a package it lacks."""
-    demanded = words(os.environ.get("RL_PERF_REQUIRE", ""))
 
     def end(error: BackendUnavailable) -> None:
         lacking = [module for module in get(error.backend).modules if find_spec(module) is None]
-        if {error.backend, *lacking} & set(demanded):
-            pytest.fail(f"RL_PERF_REQUIRE={','.join(demanded)}, but {error}")
+        if {error.backend, *lacking} & set(demanded()):
+            pytest.fail(f"RL_PERF_REQUIRE={','.join(demanded())}, but {error}")
         pytest.skip(str(error))
 
     return end
@@ -148,7 +169,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if "variant" in getattr(item, "fixturenames", ()) and item.name.startswith("test_perf")
     ]
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    ended = sum(len(reporter.stats.get(kind, ())) for kind in ("skipped", "failed", "error")) if reporter else 0
+    nodes = {item.nodeid for item in asked}
+    reports = [r for kind in ("skipped", "failed", "error") for r in (reporter.stats.get(kind, ()) if reporter else ())]
+    ended = len(nodes & {getattr(report, "nodeid", "") for report in reports})
     measured = len(_measured(config))
     if asked and session.exitstatus == 0 and (measured == 0 or measured + ended < len(asked)):
         config.stash[SELECTION] = f"{len(asked)} benchmarks were selected and {measured} were measured"

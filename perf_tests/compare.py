@@ -15,6 +15,8 @@ import sys
 import time
 from statistics import median
 
+from rl_impls import backends
+
 from .suite import process
 from .suite.case import Prepared
 from .suite.cases import variants
@@ -61,6 +63,15 @@ def main(arguments: list[str] | None = None) -> None:
     for identity in (options.first, options.second):
         if identity not in variants():
             parser.error(f"unknown id {identity!r}; pytest --collect-only --benchmark-only --tier full lists them")
+    if not 1 <= options.threads <= process.cores():
+        parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
+    chosen = [variants()[identity] for identity in (options.first, options.second)]
+    if len({variant.case.unit for variant in chosen}) > 1:
+        parser.error(f"the benchmarks count different things: {' and '.join(v.case.unit for v in chosen)}")
+    for variant in chosen:
+        reason = backends.get(variant.backend).missing() if options.one is None else None
+        if reason:
+            parser.error(f"{variant.id}: {reason}")
     if options.pairs < 6 or options.blocks < 1:
         parser.error(f"got --pairs {options.pairs} --blocks {options.blocks}, wanted 6 or more pairs, 1 or more blocks")
     if options.one is not None:
@@ -72,7 +83,9 @@ def main(arguments: list[str] | None = None) -> None:
     for pair in range(options.pairs):
         command = [sys.executable, "-m", "perf_tests.compare", options.first, options.second]
         command += ["--one", str(pair), "--blocks", str(options.blocks), "--threads", str(options.threads)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(done.returncode)
         ratios.append(math.exp(json.loads(done.stdout.splitlines()[-1])))
     from scipy.stats import quantile_test
 

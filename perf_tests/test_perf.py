@@ -22,6 +22,7 @@ def test_perf(
         prepared.settle()
         benchmark.group = variant.case.name
         benchmark.pedantic(prepared.run, setup=prepared.reset, rounds=rounds, iterations=1)
+        measured = prepared.stats()  # of the last timed sample, before the counters call again
         if benchmark.disabled:
             return
         seconds = benchmark.stats.stats.median / prepared.calls
@@ -40,5 +41,5 @@ def test_perf(
             "unit": variant.case.unit,
             "limit_share": variant.limit_seconds(limits) / seconds,
             "counters": count(prepared),
-            **prepared.stats(),
+            **measured,
         }

@@ -112,6 +112,16 @@ def test_requests_that_wait_at_close_are_still_answered():
     assert not server.worker.is_alive()
 
 
+def test_an_interrupted_caller_leaves_no_thread():
+    before = threading.active_count()
+    load = Load(Batched(doubled), clients=3)
+    load.states, load.errors = np.zeros((3, 3)), []
+    load.answers, load.latencies = [None] * 3, np.zeros(3)
+    load.start.wait()  # as if interrupted before it waits for the finish
+    load.close()
+    assert threading.active_count() == before
+
+
 def test_no_thread_is_left_after_close():
     before = threading.active_count()
     load = Load(Batched(doubled), clients=5)

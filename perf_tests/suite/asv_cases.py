@@ -50,6 +50,10 @@ def ready(identity: str) -> Prepared:
         if (error.name or "").startswith("rl_impls"):
             raise NotImplementedError(f"this commit has no {error.name}") from error
         raise
+    except ValueError as error:
+        if str(error).startswith("unknown "):  # what the registry says of a name that it does not have yet
+            raise NotImplementedError(f"this commit: {error}") from error
+        raise
 
 
 def version(case: Case, variants: list[Variant]) -> str:

@@ -272,6 +272,9 @@ def prepared(identity: str, seed: int) -> Prepared:
     """Return a settled variant, prepared once in this process."""
     from .cases import variants
 
-    ready = variants()[identity].prepare(seed)
+    variant = variants()[identity]
+    if variant.case.multicore:
+        raise ValueError(f"{identity}: owns threads or processes, so it is prepared and closed each time, never kept")
+    ready = variant.prepare(seed)
     ready.settle()
     return ready

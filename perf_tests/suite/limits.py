@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ def here(threads: int, cache: Path) -> dict[str, float]:
     """Return this machine's limits, measured now if they are not in the cache."""
     cpuinfo = Path("/proc/cpuinfo")
     model = next((line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")), "")
-    key = hashlib.sha256(f"{platform.node()} {model} {os.cpu_count()}".encode()).hexdigest()[:12]
+    libraries = [metadata.version(name) for name in ("numpy", "torch", "jaxlib") if find_spec(name)]
+    key = hashlib.sha256(f"{platform.node()} {model} {os.cpu_count()} {libraries}".encode()).hexdigest()[:12]
     path = cache / f"limits-{key}-threads{threads}.json"
     if not path.exists():
         print(f"measuring this machine's limits with {threads} threads ...", file=sys.stderr, flush=True)

@@ -49,7 +49,7 @@ def pde_residual(params, states, dynamics, order):
 
     ``f[B, S] -> f[B]``; order 1 leaves the second term out.
     """
-    q, jacobian, hessian = derivatives(params, states, dynamics.noisy)
+    q, jacobian, hessian = derivatives(params, states, dynamics.noisy if order == 2 else 0)
     greedy = q.argmax(axis=1)
     rows = np.arange(len(states))
     drift = dynamics.drift(states, greedy)

@@ -177,7 +177,9 @@ def pde_loss(fixed, example, *, knobs, lower):
         _, residual = evaluate(net, interior[:0], interior, dynamics, knobs.order, drift)
         return residual.square().mean()
 
-    return lower(loss, example)
+    # nested differentiation needs autograd; the generator does not, and nothing here is trained
+    guard = {"autograd": GUARDS["grad"], "generator": GUARDS[knobs.inference]}[knobs.derivatives]
+    return guard()(lower(loss, example))
 
 
 MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}

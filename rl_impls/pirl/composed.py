@@ -23,7 +23,8 @@ def serve(fixed, example, *, knobs, backend):
     states = backend.to_host(example[0])
 
     def build(size):
-        forward = backend.build("pirl", "forward", fixed, (backend.to_device(states[:size]),), knobs)
+        like = backend.to_device(np.zeros((size, *states.shape[1:]), states.dtype))
+        forward = backend.build("pirl", "forward", fixed, (like,), knobs)
         return lambda batch: backend.to_host(forward(backend.from_host(batch)))
 
     return SERVERS[knobs.serving](build, clients=fixed["clients"])

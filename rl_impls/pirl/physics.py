@@ -44,6 +44,7 @@ def vehicle_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
     jax.numpy). Action index = 5 * throttle + steering.
     """
     vx, beta, omega, psi = states[..., VX], states[..., BETA] * DEG, states[..., OMEGA] * DEG, states[..., PSI] * DEG
+    actions = xp.asarray(actions, dtype=states.dtype)
     throttle = 0.6 + 0.1 * (actions // 5)
     delta = (0.4 * (actions % 5) - 0.8) * 70 * DEG
     vy = vx * xp.tan(beta)

@@ -102,15 +102,19 @@ class Load:
             thread.start()
 
     def _client(self, k):
+        try:
+            self._send_until_closed(k)
+        except threading.BrokenBarrierError:
+            return
+
+    def _send_until_closed(self, k):
         while True:
             self.start.wait()
-            if self.states is None:
-                return
             for row in range(k, len(self.states), self.clients):
                 sent = time.perf_counter()
                 try:
                     self.answers[row] = self.server(self.states[row])
-                except Exception as error:
+                except BaseException as error:  # the caller raises it
                     self.errors.append(error)
                 self.latencies[row] = time.perf_counter() - sent
             self.finish.wait()
@@ -132,8 +136,8 @@ class Load:
 
     def close(self):
         """End the clients and the server."""
-        self.states = None
-        self.start.wait()
+        self.start.abort()
+        self.finish.abort()  # a client may still be there if the caller was interrupted
         for thread in self.threads:
             thread.join()
         self.server.close()
