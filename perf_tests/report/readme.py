@@ -112,7 +112,10 @@ def main(arguments: list[str]) -> None:
     """Read a result, keep its figures, renew the README."""
     if len(arguments) != 1:
         sys.exit("usage: python -m perf_tests.report.readme RESULT.json")
-    results = reduce(json.loads(Path(arguments[0]).read_text()))
+    try:
+        results = reduce(json.loads(Path(arguments[0]).read_text()))
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"{arguments[0]}: wanted the JSON of a pytest-benchmark run of this suite: {error!r}")
     write_whole(RESULTS, (json.dumps(results, indent=1) + "\n").encode())
     write_whole(README, insert(README.read_text(), results).encode())
 

@@ -211,9 +211,9 @@ def serve_tier(form: str, backend: str, axes: Axes) -> str | None:
 
 
 def train_flops(batch: int, order: int) -> float:
-    """Matrix products of one update: the target forward; values and streams forward and backward."""
-    streams = POINTS * (1 if order == 1 else 1 + 5)
-    return 2 * multiplications(32) * (batch + 3 * (batch + 3 * POINTS + streams))
+    """Matrix products of one update: the target forward; values and streams forward and backward, inputs excepted."""
+    rows = batch + 3 * POINTS + POINTS * (1 if order == 1 else 1 + 5)
+    return 2 * multiplications(32) * (batch + 3 * rows) - 2 * 16 * 32 * rows
 
 
 def pde_flops(order: int) -> float:
