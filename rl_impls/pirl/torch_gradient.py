@@ -19,28 +19,31 @@ def make_gradient(net, target, fixed, knobs, drift):
     dynamics = DYNAMICS[fixed["dynamics"]]
     noisy = dynamics.noisy if knobs.order == 2 else 0
     *hidden, last = net.linears
+    logits = torch.nn.Sequential(*list(target)[:-1])  # the sigmoid keeps the order, so it is left to the largest one
 
     @torch.no_grad()
     def gradient(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
         batch, points = len(states), len(interior)
-        td_target = rewards + (1 - terminated) * target(next_states).amax(dim=1)
+        td_target = rewards + (1 - terminated) * torch.sigmoid(logits(next_states).amax(dim=1))
 
         h = [torch.cat([states, expired, unsafe, interior])]
         for linear in hidden:
             h.append(torch.tanh(linear(h[-1])))
-        q = torch.sigmoid(last(h[-1]))
-        pick = torch.cat([actions.long(), q[batch:].argmax(dim=1)])[:, None]
-        v = q.gather(1, pick)[:, 0]
+        one = h[0].new_ones(())  # a Python number would be converted at every use
+        slopes = [torch.addcmul(one, y, y, value=-1) for y in h[1:]]  # 1 - y^2
+        z = last(h[-1])
+        pick = torch.cat([actions.long(), z[batch:].argmax(dim=1)])[:, None]
+        v = torch.sigmoid(z.gather(1, pick)[:, 0])
         greedy, value = pick[-points:, 0], v[-points:]
 
-        basis = dynamics.sigma * torch.eye(noisy, interior.shape[1], dtype=q.dtype, device=q.device)
+        basis = dynamics.sigma * torch.eye(noisy, interior.shape[1], dtype=v.dtype, device=v.device)
         x = [torch.cat([drift(dynamics, interior, greedy)[None], basis[:, None].expand(-1, points, -1)])]
         ahead = []  # per layer: y, 1 - y^2, what it multiplies, g, sum_i g_i^2
-        for y, linear in zip((y[-points:] for y in h[1:]), hidden):
-            z = x[-1] @ linear.weight.T
-            g, slope = z[1:], 1 - y * y
+        for y, slope, linear in zip(h[1:], slopes, hidden):
+            y, slope, stream = y[-points:], slope[-points:], x[-1] @ linear.weight.T
+            g = stream[1:]
             squares = (g * g).sum(dim=0)
-            inner = torch.cat([z[:1] - y * squares, g]) if noisy else z
+            inner = torch.cat([stream[:1] - y * squares, g]) if noisy else stream
             ahead.append((y, slope, inner, g, squares))
             x.append(slope * inner)
         chosen = last.weight[greedy]
@@ -62,19 +65,18 @@ def make_gradient(net, target, fixed, knobs, drift):
         d_out = torch.cat([d_inner, d_inner * (1 - 2 * value) * g])
         d_v = torch.cat([2 * weights * errors, d_value])
 
-        d_z = torch.zeros_like(q).scatter_(1, pick, (d_v * v * (1 - v))[:, None])
+        d_z = torch.zeros_like(z).scatter_(1, pick, (d_v * v * (1 - v))[:, None])
         d_last = (d_z.T @ h[-1]).index_add_(0, greedy, (d_out[:, :, None] * x[-1]).sum(dim=0))
         gradients = [(d_last, d_z.sum(dim=0))]
         d_h, d_x = d_z @ last.weight, d_out[:, :, None] * chosen
         for k in reversed(range(len(hidden))):
             y, slope, inner, g, squares = ahead[k]
-            d_y = -2 * y * (d_x * inner).sum(dim=0)
-            d_stream = slope * d_x
+            d_stream, d_y = slope * d_x, d_h[-points:]
+            d_y.addcmul_(y, (d_x * inner).sum(dim=0), value=-2)
             if noisy:
-                d_y -= d_stream[0] * squares
-                d_stream[1:] -= 2 * y * d_stream[0] * g
-            d_h[-points:] += d_y
-            d_z = d_h * (1 - h[k + 1] * h[k + 1])
+                d_y.addcmul_(d_stream[0], squares, value=-1)
+                d_stream[1:].addcmul_(y * d_stream[0], g, value=-2)
+            d_z = d_h * slopes[k]
             rows = d_stream.flatten(0, 1)
             gradients.append((torch.addmm(d_z.T @ h[k], rows.T, x[k].flatten(0, 1)), d_z.sum(dim=0)))
             if k:
