@@ -1,0 +1,198 @@
+"""Snake as a Gymnasium environment, and the geometry that its plain, vectorised and JAX forms share."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+ACTIONS = 4
+MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # row, column: up, right, down, left
+FOOD, EMPTY, HEAD = -1, 0, 1
+FOOD_REWARD, DEATH_REWARD, STEP_REWARD = 1.0, -1.0, -0.01
+DRAWS = 2**31 - 1  # a draw is an integer from 0 to DRAWS - 1
+SYMBOLS = np.array([".", "o", "@", "*"])  # empty, body, head, food
+COLOURS = np.array([[24, 24, 24], [60, 140, 60], [120, 220, 120], [220, 60, 60]], np.uint8)
+PIXELS = 16
+
+
+def check_integer(name, value, low, high, why=""):
+    """Raise a ValueError unless ``value`` is an integer from ``low`` to ``high``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise ValueError(f"{name}: got {value!r}, wanted an integer from {low} to {high}{why}")
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The board and the start of a snake; hashable, so that it can be a static argument.
+
+    The head starts on one of ``side**2`` cells, ``dist_to_border`` or more away from every border, with the body
+    straight behind it. What the checks let through always leaves a free cell for the first food.
+
+    Raises:
+        ValueError: a board or a snake that cannot be.
+    """
+
+    starting_blocks: int = 3
+    dim: int = 10
+    dist_to_border: int = 3
+    max_steps: int = 500
+
+    def __post_init__(self):
+        check_integer("dim", self.dim, 2, 1024)
+        check_integer("dist_to_border", self.dist_to_border, 0, (self.dim - 1) // 2, ", to leave a cell to start on")
+        longest = self.dist_to_border + 1
+        check_integer("starting_blocks", self.starting_blocks, 1, longest, ", to lie on the board for every heading")
+        check_integer("max_steps", self.max_steps, 1, 2**31 - 1)
+
+    @property
+    def cells(self):
+        """Number of cells of the board."""
+        return self.dim**2
+
+    @property
+    def side(self):
+        """Rows, and columns, of the square of cells where a head may start."""
+        return self.dim - 2 * self.dist_to_border
+
+
+class SnakeEnv(gymnasium.Env):
+    """Eat food, grow, and hit neither the border nor the own body.
+
+    Observation f32[dim, dim]: food -1, empty 0, segment i of a snake of length L (L - i) / L, so the head is 1.
+    Actions: 0 up, 1 right, 2 down, 3 left; a reversal keeps the heading. The cell that the tail leaves is free.
+    Reward: 1 for food, -1 for death, which leaves the snake where it was, -0.01 for any other step. Terminated by death
+    or when the snake fills the board; truncated after ``max_steps``. Info: ``foods``, eaten in this episode.
+
+    Random draws are integers from 0 to ``DRAWS`` - 1: three a reset (food, start, heading), one for each food eaten.
+    Food goes to free cell number ``draw % free cells``, row by row; start cell and heading are drawn alike.
+
+    Raises:
+        ValueError: a geometry, a render mode, an action or a state that makes no sense; nothing is changed.
+        gymnasium.error.ResetNeeded: a step outside an episode, or a look at one before the first; nothing is changed.
+    """
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
+
+    def __init__(self, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
+        self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode: got {render_mode!r}, wanted None, 'ansi' or 'rgb_array'")
+        self.render_mode = render_mode
+        self.observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(ACTIONS)
+        self.snake, self.running = None, False
+
+    def reset(self, *, seed=None, options=None):
+        """Start an episode; there are no options.  -> f32[dim, dim], {"foods": 0}"""
+        super().reset(seed=seed)
+        food, start, heading = self.np_random.integers(DRAWS, size=3)
+        border, side = self.geometry.dist_to_border, self.geometry.side
+        row, column = divmod(int(start) % side**2, side)
+        self.heading = int(heading) % ACTIONS
+        down, right = MOVES[self.heading].tolist()
+        blocks = range(self.geometry.starting_blocks)
+        self.snake = deque((border + row - i * down, border + column - i * right) for i in blocks)  # head first
+        self.place_food(food)
+        self.steps, self.running = 0, True
+        return self.observation(), self.info()
+
+    def step(self, action):
+        """Move by one cell.  -> f32[dim, dim], float, bool, bool, {"foods": int}"""
+        if not self.running:
+            raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
+        if not self.action_space.contains(action):
+            raise ValueError(f"action: got {action!r}, wanted an integer from 0 to {ACTIONS - 1}")
+        if action != (self.heading + 2) % ACTIONS:
+            self.heading = int(action)
+        (row, column), (down, right), dim = self.snake[0], MOVES[self.heading].tolist(), self.geometry.dim
+        head = row + down, column + right
+        on_board = 0 <= head[0] < dim and 0 <= head[1] < dim
+        terminated = not on_board or (head in self.snake and head != self.snake[-1])
+        reward = DEATH_REWARD if terminated else STEP_REWARD
+        if not terminated:
+            self.snake.appendleft(head)
+            if head != self.food:
+                self.snake.pop()
+            else:
+                reward = FOOD_REWARD
+                terminated = len(self.snake) == self.geometry.cells
+                self.food = None
+                if not terminated:
+                    self.place_food(self.np_random.integers(DRAWS))
+        self.steps += 1
+        truncated = self.steps == self.geometry.max_steps and not terminated
+        self.running = not (terminated or truncated)
+        return self.observation(), reward, terminated, truncated, self.info()
+
+    def place_food(self, draw):
+        """Put food on free cell number ``draw % free cells``."""
+        dim, taken = self.geometry.dim, set(self.snake)
+        free = [(row, column) for row in range(dim) for column in range(dim) if (row, column) not in taken]
+        self.food = free[draw % len(free)]
+
+    def observation(self):
+        """Return the board.  -> f32[dim, dim]"""
+        board = np.zeros(self.observation_space.shape, np.float32)
+        length = len(self.snake)
+        for i, cell in enumerate(self.snake):
+            board[cell] = (length - i) / length
+        if self.food is not None:
+            board[self.food] = FOOD
+        return board
+
+    def info(self):
+        """Return how many foods this episode has had.  -> {"foods": int}"""
+        return {"foods": len(self.snake) - self.geometry.starting_blocks}
+
+    def render(self):
+        """Draw the board.  -> str of dim lines | u8[16 dim, 16 dim, 3] | None without a render mode"""
+        self.check_started("render")
+        if self.render_mode is None:
+            return None
+        board = self.observation()
+        kinds = np.select([board == EMPTY, board == HEAD, board == FOOD], [0, 2, 3], 1)
+        if self.render_mode == "ansi":
+            return "\n".join("".join(row) for row in SYMBOLS[kinds])
+        return COLOURS[kinds].repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
+
+    def get_state(self):
+        """Return the episode, all but the generator.
+
+        Returns:
+            ``snake`` int[L, 2] row and column, head first; ``food`` int[1, 2], or int[0, 2] on a full board;
+            ``heading``, ``steps``, ``running`` int[].
+        """
+        self.check_started("get_state")
+        return {
+            "snake": np.array(self.snake),
+            "food": np.array([] if self.food is None else [self.food], np.int64).reshape(-1, 2),
+            "heading": np.array(self.heading),
+            "steps": np.array(self.steps),
+            "running": np.array(self.running, np.int64),
+        }
+
+    def set_state(self, state):
+        """Go on from what :meth:`get_state` returned."""
+        wanted = {"snake", "food", "heading", "steps", "running"}
+        if set(state) != wanted:
+            raise ValueError(f"state: got {sorted(state)}, wanted {sorted(wanted)}")
+        snake, food = ([tuple(cell) for cell in np.asarray(state[name]).tolist()] for name in ("snake", "food"))
+        self.snake, self.food = deque(snake), food[0] if food else None
+        self.heading, self.steps, self.running = (int(state["heading"]), int(state["steps"]), bool(state["running"]))
+
+    def check_started(self, name):
+        """Raise a ResetNeeded before the first reset."""
+        if self.snake is None:
+            raise ResetNeeded(f"{name}: got no episode to look at, wanted reset() first")
+
+
+if "rlgauge/Snake-v0" not in gymnasium.registry:
+    gymnasium.register(
+        "rlgauge/Snake-v0",
+        entry_point=f"{__name__}:SnakeEnv",
+        vector_entry_point="rl_impls.snake.vector_env:SnakeVectorEnv",
+    )

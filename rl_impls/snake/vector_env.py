@@ -1,0 +1,193 @@
+"""N games of Snake in one Gymnasium vector environment: each step is a few passes of NumPy over all boards."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from .env import ACTIONS, DEATH_REWARD, DRAWS, FOOD, FOOD_REWARD, HEAD, MOVES, STEP_REWARD, Geometry, check_integer
+
+STATE = "lifetimes", "head", "heading", "length", "food", "steps"
+
+
+def neighbours(dim):
+    """Table of the cell that lies next to each cell, -1 off the board.  -> int[4, dim * dim]"""
+    row, column = (np.indices((dim, dim)).reshape(2, 1, -1) + MOVES.T[:, :, None]).astype(np.intp)
+    inside = (row >= 0) & (row < dim) & (column >= 0) & (column < dim)
+    return np.where(inside, row * dim + column, -1)
+
+
+class SnakeVectorEnv(VectorEnv):
+    """The game of :class:`.env.SnakeEnv`, N times; a game that ends starts anew in the same step.
+
+    A board holds how many steps each cell stays part of the snake: the length at the head, 1 at the tail, 0 where it is
+    not. To move is to subtract 1 from every cell of the snake and to write the length to the cell ahead.
+
+    Infos as in Gymnasium's SyncVectorEnv in the mode SAME_STEP: ``foods`` int[N], and where a game ended ``final_obs``
+    and ``final_info``, with a mask bool[N] named ``_foods`` and so on for each. All arrays returned are new.
+
+    Raises:
+        ValueError: a geometry, actions, draws or a state that makes no sense; nothing is changed.
+        gymnasium.error.ResetNeeded: a step, or a look at the games, before the first reset; nothing is changed.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  (Gymnasium's own form)
+
+    def __init__(self, num_envs, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500):
+        self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
+        check_integer("num_envs", num_envs, 1, 2**31 - 1)
+        self.num_envs = num_envs
+        self.single_observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
+        self.single_action_space = gymnasium.spaces.Discrete(ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.neighbours = neighbours(dim)
+        self.envs = np.arange(num_envs)
+        self.lifetimes = None
+
+    def reset(self, *, seed=None, options=None):
+        """Start all games; there are no options.  -> f32[N, dim, dim], infos"""
+        super().reset(seed=seed)
+        return self.reset_with(self.draw())
+
+    def step(self, actions):
+        """Move by one cell, actions int[N].  -> f32[N, dim, dim], f32[N], bool[N], bool[N], infos"""
+        return self.step_with(actions)
+
+    def draw(self):
+        """Return what a step may need of randomness.  -> i32[N, 3]: food, start, heading"""
+        return self.np_random.integers(DRAWS, size=(self.num_envs, 3), dtype=np.int32)
+
+    def reset_with(self, draws):
+        """Start all games with the given draws i32[N, 3].  -> f32[N, dim, dim], infos"""
+        draws = self.check_draws(draws)
+        self.lifetimes = np.zeros((self.num_envs, self.geometry.cells), np.float32)
+        self.head, self.heading, self.length, self.food, self.steps = np.zeros((5, self.num_envs), np.intp)
+        self.start(self.envs, draws)
+        return self.observe(), self.infos()
+
+    def step_with(self, actions, draws=None):
+        """Move by one cell with the given draws i32[N, 3], or with new ones.  -> what :meth:`step` returns"""
+        self.check_started("step")
+        actions = self.check_actions(actions)
+        draws = self.draw() if draws is None else self.check_draws(draws)
+        obs, reward, terminated, truncated, final_obs = self.advance(actions, draws)
+        infos, ended = {}, terminated | truncated
+        if ended.any():
+            infos["final_obs"], infos["_final_obs"] = np.full(self.num_envs, None, object), ended
+            for i in np.flatnonzero(ended):
+                infos["final_obs"][i] = final_obs[i]
+            foods = np.where(ended, self.final_length - self.geometry.starting_blocks, 0)
+            infos["final_info"], infos["_final_info"] = {"foods": foods, "_foods": ended.copy()}, ended.copy()
+        return obs, reward, terminated, truncated, infos | self.infos()
+
+    def advance(self, actions, draws):
+        """Move by one cell, without checks, actions int[N] and draws i32[N, 3].
+
+        Returns:
+            obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim]:
+            ``obs`` is the first of the new game where one ended, ``final_obs`` the one before that. They are the same
+            array where no game ended.
+        """
+        reversal = actions == (self.heading + 2) % ACTIONS
+        self.heading = np.where(reversal, self.heading, actions)
+        ahead = self.neighbours[self.heading, self.head]
+        dead = (ahead < 0) | (self.lifetimes[self.envs, ahead] > 1)
+        self.head = np.where(dead, self.head, ahead)
+        ate = self.head == self.food
+        self.length += ate
+        self.lifetimes -= (~(dead | ate)).astype(np.float32)[:, None]
+        np.maximum(self.lifetimes, 0, out=self.lifetimes)
+        self.lifetimes[self.envs, self.head] = self.length
+        full = self.length == self.geometry.cells
+        if ate.any():
+            self.place_food(np.flatnonzero(ate & ~full), draws)
+        self.steps += 1
+
+        terminated = dead | full
+        truncated = (self.steps == self.geometry.max_steps) & ~terminated
+        reward = np.where(ate, FOOD_REWARD, np.where(dead, DEATH_REWARD, STEP_REWARD)).astype(np.float32)
+
+        obs = final_obs = self.observe()
+        ended = np.flatnonzero(terminated | truncated)
+        self.final_length = self.length
+        if len(ended):
+            obs, self.final_length = obs.copy(), self.length.copy()
+            self.start(ended, draws)
+            obs[ended] = self.observe(ended)
+        return obs, reward, terminated, truncated, final_obs
+
+    def start(self, which, draws):
+        """Start the games of the indices ``which`` anew, each with its own of the draws i32[N, 3]."""
+        border, side, blocks = self.geometry.dist_to_border, self.geometry.side, self.geometry.starting_blocks
+        row, column = np.divmod(draws[which, 1] % side**2, side)
+        heading = draws[which, 2] % ACTIONS
+        head = (border + row) * self.geometry.dim + border + column
+        stride = (MOVES @ [self.geometry.dim, 1])[heading]
+        self.lifetimes[which] = 0
+        self.lifetimes[which[:, None], head[:, None] - stride[:, None] * np.arange(blocks)] = np.arange(blocks, 0, -1)
+        self.head[which], self.heading[which], self.length[which], self.steps[which] = head, heading, blocks, 0
+        self.place_food(which, draws)
+
+    def place_food(self, which, draws):
+        """Put food on free cell number ``draw % free cells`` in the games of the indices ``which``."""
+        free = self.lifetimes[which] == 0
+        k = draws[which, 0] % (self.geometry.cells - self.length[which])
+        self.food[which] = (free.cumsum(axis=1) > k[:, None]).argmax(axis=1)
+
+    def observe(self, which=slice(None)):
+        """Return the boards, of all games or of those of the indices ``which``.  -> f32[n, dim, dim]"""
+        head, length, food = self.head[which], self.length[which], self.food[which]
+        obs = self.lifetimes[which] / length[:, None].astype(np.float32)
+        obs[np.arange(len(head)), food] = FOOD
+        full = length == self.geometry.cells  # there the head lies on the last food
+        obs[full, head[full]] = HEAD
+        return obs.reshape(-1, self.geometry.dim, self.geometry.dim)
+
+    def infos(self):
+        """Return how many foods each game has had.  -> {"foods": int[N], "_foods": bool[N]}"""
+        return {"foods": self.length - self.geometry.starting_blocks, "_foods": np.ones(self.num_envs, bool)}
+
+    def get_state(self):
+        """Return copies of all arrays of the games, all but the generator.
+
+        Returns:
+            ``lifetimes`` f32[N, dim * dim]; ``head``, ``food`` int[N], cells counted row by row; ``heading``,
+            ``length``, ``steps`` int[N].
+        """
+        self.check_started("get_state")
+        return {name: getattr(self, name).copy() for name in STATE}
+
+    def set_state(self, state):
+        """Go on from what :meth:`get_state` returned, from a copy of it."""
+        n, cells = self.num_envs, self.geometry.cells
+        wanted = {name: (n, cells) if name == "lifetimes" else (n,) for name in STATE}
+        shapes = {name: np.shape(array) for name, array in state.items()}
+        if shapes != wanted:
+            raise ValueError(f"state: got shapes {shapes}, wanted {wanted}")
+        for name, array in state.items():
+            setattr(self, name, np.array(array, np.float32 if name == "lifetimes" else np.intp))
+
+    def check_started(self, name):
+        """Raise a ResetNeeded before the first reset."""
+        if self.lifetimes is None:
+            raise ResetNeeded(f"{name}: got no games to go on with, wanted reset() first")
+
+    def check_actions(self, actions):
+        """Return ``actions`` as an array, or raise a ValueError: N integers from 0 to 3."""
+        actions = np.asarray(actions)
+        right = actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
+        if not right or actions.min() < 0 or actions.max() >= ACTIONS:
+            got = actions.tolist() if right else f"{actions.dtype}{list(actions.shape)}"
+            raise ValueError(f"actions: got {got}, wanted {self.num_envs} integers from 0 to {ACTIONS - 1}")
+        return actions
+
+    def check_draws(self, draws):
+        """Return ``draws`` as an array, or raise a ValueError: integers [N, 3]."""
+        draws = np.asarray(draws)
+        if draws.shape != (self.num_envs, 3) or draws.dtype.kind not in "iu":
+            raise ValueError(f"draws: got {draws.dtype}{list(draws.shape)}, wanted integers [{self.num_envs}, 3]")
+        return draws
