@@ -105,10 +105,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per selected variant, named by its permanent id."""
-    if "variant" in metafunc.fixturenames:
-        chosen = metafunc.config.stash[VARIANTS]
-        metafunc.parametrize("variant", chosen, ids=[variant.id for variant in chosen])
+    """One test per selected variant, or per one that has a reference, named by its permanent id."""
+    chosen = metafunc.config.stash[VARIANTS]
+    for name, wanted in (("variant", chosen), ("referenced_variant", [v for v in chosen if v.case.reference])):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, wanted, ids=[variant.id for variant in wanted])
 
 
 @pytest.fixture(scope="session")

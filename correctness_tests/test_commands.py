@@ -74,7 +74,7 @@ def test_a_benchmark_reports_its_figures(tmp_path):
         (("--axis", "batch"), "--axis: got 'batch', wanted name=value"),
         (("--threads", "0"), "threads: got 0, wanted 1 to"),
         (("--rounds", "0"), "--rounds: got 0, wanted 1 or more"),
-        (("--tier", "gate", "--op", "act"), "matches none"),
+        (("--tier", "gate", "--workload", "pirl", "--op", "act"), "matches none"),
     ],
 )
 def test_a_mistaken_option_ends_the_run_with_a_clear_error(arguments, message):

@@ -87,7 +87,23 @@ def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **optio
     return Lowered(guard()(lambda *args: compiled(*args)) if guard else compiled, function.load)
 
 
-def onnx(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
+def int8(model: Any) -> Any:
+    """Return an ONNX model with weights of 8 bits, its activations quantised as they come."""
+    import tempfile
+    from pathlib import Path
+
+    import onnx
+    from onnxruntime.quantization import QuantType, quant_utils, quantize_dynamic
+
+    quant_utils.add_pre_process_metadata(model)  # otherwise it logs the advice to optimise the graph before
+    del model.graph.value_info[:]  # shapes of weights, which are transposed on the way
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "int8.onnx"
+        quantize_dynamic(model, path, weight_type=QuantType.QInt8)
+        return onnx.load(path)
+
+
+def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bool = False) -> Lowered:
     """Export to ONNX and run in onnxruntime, from and to NumPy; new weights replace the graph's initialisers."""
     import io
     import logging
@@ -109,7 +125,8 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
     def session() -> Function:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        run = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run
+        graph = (int8(model) if quantised else model).SerializeToString()
+        run = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]).run
         return lambda *args: run(None, dict(zip(names, args, strict=True)))[0]
 
     def load(params: Any) -> Function:

@@ -62,7 +62,8 @@ class Case:
         bytes: ``bytes(**axes)``, bytes that one call has to read and write.
         io: where arguments come from and results go, unless it is an axis: ``device``, ``host`` (copied around each
             call) or ``own`` (the op takes and returns NumPy arrays and does its own copying).
-        reference: the backend whose naive form, in float64, says what is right.
+        reference: the backend whose naive form, in float64, says what is right; None where rounding may change what is
+            done, as in a loop that acts on what it learns: there the workload's own tests tell.
         tolerance: largest relative difference to the float64 reference.
         multicore: starts threads or processes of its own, so is never cached and never pinned to one core.
         version: raised by hand whenever what is measured changes.
@@ -81,7 +82,7 @@ class Case:
     flops: Callable[..., float] = no_cost
     bytes: Callable[..., float] = no_cost
     io: str = "device"
-    reference: str = "numpy"
+    reference: str | None = "numpy"
     tolerance: float = 1e-5
     multicore: bool = False
     version: int = 1

@@ -1,0 +1,66 @@
+"""The parts that the tests of this workload share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from correctness_tests.reference import in_float64
+from perf_tests.suite.cases.snake import fixed, transitions
+from rl_impls import backends
+
+
+def build(op, backend, fixed, example, form="full", **knobs):
+    """Build one op."""
+    made = backends.get(backend)
+    knobs = replace(backends.forms("snake")[form], **knobs)
+    return made.build("snake", op, fixed, tuple(map(made.to_device, example)), knobs)
+
+
+def trainer(backend, everything, batch, form="full", **knobs):
+    """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the loss."""
+    made, step = backends.get(backend), build("train_step", backend, everything, batch, form, **knobs)
+    return step, lambda batch: float(made.to_host(step(*map(made.to_device, batch))))
+
+
+def exact_trainer(everything, batch):
+    """Return the same for naive torch in float64."""
+    step, update = trainer("torch", in_float64(everything), in_float64(batch), "naive")
+    return step, lambda batch: update(in_float64(batch))
+
+
+def problem(seed, batch=32, batches=1):
+    """Everything a net is trained with, and some batches whose TD errors lie on both sides of 1."""
+    rng = np.random.default_rng(seed)
+    everything, drawn = fixed(rng), [transitions(rng, batch) for _ in range(batches)]
+    return everything, [(obs, actions, 2 * rewards, *rest) for obs, actions, rewards, *rest in drawn]
+
+
+def differences(got, wanted):
+    """Absolute differences of all weights of two nets."""
+    assert got.keys() == wanted.keys()
+    return np.concatenate([np.abs(got[name] - wanted[name]).ravel() for name in wanted])
+
+
+def assert_trained_alike(got, wanted, rate, updates, most=0.001):
+    """Most weights agree closely, none is far off.
+
+    Adam turns a gradient of rounding noise, as of a unit that only just is or is not active, into a whole step.
+    """
+    difference = differences(got, wanted)
+    assert np.quantile(difference, 0.99) <= most * rate * updates
+    assert difference.max() <= rate * updates
+
+
+def assert_state_equal(got, wanted, prefix=""):
+    """Every array of the state is the same, bit for bit."""
+    assert got.keys() == wanted.keys()
+    for name in wanted:
+        if name.startswith(prefix):
+            np.testing.assert_array_equal(got[name], wanted[name], err_msg=name)
+
+
+def net_of(state, part):
+    """The arrays of one part of a state, as in ``online``."""
+    return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}

@@ -1,0 +1,230 @@
+"""The update in two processes: equal to that of one, and nothing of it outlives its end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, problem, trainer
+
+ROOT = Path(__file__).parents[2]
+UPDATES = 5
+
+
+def alive(pid):
+    """Whether a process runs still; one that waits only to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children():
+    """The second process, of which there is at most one."""
+    return [child.pid for child in multiprocessing.active_children()]
+
+
+def left(folder):
+    """What lies in the temporary directory, and in memory shared by this process."""
+    return [*folder.iterdir(), *Path("/dev/shm").glob(f"torch_{os.getpid()}_*")]
+
+
+@pytest.fixture(scope="module")
+def given():
+    """Everything, and some batches whose halves differ much."""
+    everything, batches = problem(0, batch=32, batches=UPDATES)
+    for _, _, rewards, _, _ in batches:
+        rewards[16:] *= 10
+    return everything | {"gradient_norm": 1.0}, batches
+
+
+@pytest.fixture(scope="module")
+def temporary(tmp_path_factory):
+    """The temporary directory of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("ddp")))
+        yield Path(tempfile.tempdir)
+
+
+@pytest.fixture(scope="module")
+def made(given, temporary):
+    everything, batches = given
+    step, update = trainer("torch", everything, batches[0], "ddp")
+    yield step, update
+    step.close()
+
+
+@pytest.fixture
+def two(made):
+    """The step in two processes and its update, from the start."""
+    step, update = made
+    step.reset()
+    return step, update
+
+
+@pytest.fixture
+def one(given):
+    """The same in one process."""
+    return trainer("torch", given[0], given[1][0], "full")
+
+
+def test_weights_and_losses_equal_those_of_one_process(given, one, two):
+    everything, batches = given
+    for batch in batches:
+        assert two[1](batch) == pytest.approx(one[1](batch), rel=1e-5)
+    assert_trained_alike(two[0].params, one[0].params, everything["learning_rate"], UPDATES)
+
+
+def test_moments_equal_those_of_one_process(given, one, two):
+    """Adam's steps hide the size of a gradient, its first moment shows it."""
+    one[1](given[1][0])
+    two[1](given[1][0])
+    wanted, got = one[0].state(), two[0].state()
+    for name in ("first.w0", "first.w1", "first.b2"):
+        assert np.abs(got[name] - wanted[name]).max() < 1e-5 * np.abs(wanted[name]).max()
+
+
+def test_target_is_synced_in_both(given, one, two):
+    for step, update in (one, two):
+        update(given[1][0])
+        step.sync_target()
+    for batch in given[1][1:]:
+        assert two[1](batch) == pytest.approx(one[1](batch), rel=1e-4)
+
+
+def test_reset_puts_both_back(given, two):
+    step, update = two
+    first = [update(batch) for batch in given[1]], step.state()
+    step.reset()
+    again = [update(batch) for batch in given[1]], step.state()
+    assert first[0] == again[0]
+    assert_state_equal(again[1], first[1])
+
+
+def test_state_goes_on_from_where_it_was(given, one, two):
+    step, update = two
+    one[1](given[1][0])
+    one[0].sync_target()
+    state = one[0].state()
+    step.load_state(state)
+    assert_state_equal(step.state(), state)
+    for batch in given[1][1:]:
+        assert update(batch) == pytest.approx(one[1](batch), rel=1e-5)
+    assert_trained_alike(step.params, one[0].params, given[0]["learning_rate"], UPDATES)
+
+
+def test_actor_plays_by_the_weights_as_they_become(given, two):
+    step, update = two
+    obs = given[1][0][0]
+    flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
+    actor = step.actor(obs)
+    before = actor(obs, *flags)
+    for batch in given[1] * 4:
+        update(batch)
+    after = actor(obs, *flags)
+    assert (before != after).any()
+    np.testing.assert_array_equal(step.actor(obs)(obs, *flags), after)
+
+
+def test_threads_are_shared_while_updating_and_given_back_after(given, two):
+    import torch
+
+    step, update = two
+    before, during, loss = torch.get_num_threads(), [], step.loss
+    step.loss = lambda *batch: during.append(torch.get_num_threads()) or loss(*batch)
+    update(given[1][0])
+    step.loss = loss
+    assert during == [max(1, before // 2)]
+    assert torch.get_num_threads() == before
+
+
+def test_batches_of_odd_or_other_size_are_refused(given, two):
+    with pytest.raises(ValueError, match="batch: got 31 transitions, wanted 32"):
+        two[1]([field[:31] for field in given[1][0]])
+    with pytest.raises(ValueError, match="batch: got 5 transitions, wanted an even number"):
+        trainer("torch", given[0], [field[:5] for field in given[1][0]], "ddp")
+    assert len(children()) == 1
+
+
+def test_a_second_one_at_the_same_time_is_refused(given, two):
+    with pytest.raises(RuntimeError, match="in a process group already"):
+        trainer("torch", given[0], given[1][0], "ddp")
+    two[1](given[1][0])
+
+
+@pytest.mark.parametrize("backend", ["torch-compile", "torch-trace", "jax"])
+def test_other_backends_refuse(backend, given):
+    with pytest.raises(ValueError, match=f"processes: got 2 on {backend}, wanted 1, or backend torch"):
+        trainer(backend, given[0], given[1][0], "ddp")
+
+
+def test_nothing_is_left_in_the_temporary_directory_even_while_it_runs(two, temporary):
+    assert left(temporary) == []
+
+
+def test_close_ends_the_second_process_and_may_come_twice(given, made, temporary):
+    step, update = made
+    pids = children()
+    step.close()
+    step.close()
+    assert not any(map(alive, pids))
+    assert children() == []
+    assert left(temporary) == []
+    with pytest.raises(RuntimeError, match="the second process is gone"):
+        update(given[1][0])
+
+
+def test_failure_of_the_second_process_is_told_and_ends_both(given, made, temporary):
+    made[0].close()
+    step, update = trainer("torch", given[0], given[1][0], "ddp")
+    [pid] = children()
+    step.tell("nonsense")
+    with pytest.raises(RuntimeError, match="two processes failed: TypeError: 'NoneType' object is not callable"):
+        update(given[1][0])
+    assert not alive(pid)
+    assert left(temporary) == []
+
+
+@pytest.mark.slow
+def test_first_process_notices_that_the_second_was_killed(given, made):
+    made[0].close()
+    _, update = trainer("torch", given[0], given[1][0], "ddp")
+    update(given[1][0])
+    os.kill(*children(), signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="the second process is gone"):
+        update(given[1][0])
+
+
+KILLED = """
+import multiprocessing, time
+from correctness_tests.snake.problem import problem, trainer
+
+everything, [batch] = problem(0)
+step, update = trainer("torch", everything, batch, "ddp")
+update(batch)
+print(multiprocessing.active_children()[0].pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_second_process_ends_when_the_first_is_killed(tmp_path):
+    command, environment = [sys.executable, "-c", KILLED], os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as first:
+        pid = int(first.stdout.readline())
+        assert alive(pid)
+        first.kill()
+    deadline = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(pid)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,149 @@
+"""What each knob promises: the same bits, close results, or something else that is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from correctness_tests.snake.problem import assert_trained_alike, build, differences, problem
+from perf_tests.suite.cases import variants
+from perf_tests.suite.cases.snake import boards, transitions
+from rl_impls import backends
+from rl_impls.snake.knobs import CHOICES, FORMS, HELPFUL, Knobs
+
+SAME = [
+    ("memory", "arrays"),
+    ("memory", "ring"),
+    ("batches", "stacked"),
+    ("tensors", "direct"),
+    ("zero_grad", "none"),
+    ("relu", "inplace"),
+    ("inference", "no_grad"),
+    ("inference", "inference_mode"),
+]
+CLOSE = [("optimizer", "fused"), ("threads", "all")]
+UPDATES = 3
+NAIVE = {}
+
+
+def done(backend, knobs):
+    """What ``knobs`` make of the same updates, boards and rows: losses and weights, moves, batch."""
+    made = backends.get(backend)
+    everything, batches = problem(7, batches=UPDATES)
+    rng = np.random.default_rng(8)
+    stored, obs, explore = transitions(rng, 100), boards(rng, 64), rng.random(64) < 0.1
+    acting = obs, explore, rng.integers(0, 4, 64).astype(np.int32)
+    rows = rng.choice(100, 32, replace=False)
+
+    def op(name, fixed, example):
+        return made.build("snake", name, fixed, tuple(map(made.to_device, example)), knobs)
+
+    train = op("train_step", everything, batches[0])
+    losses = [float(made.to_host(train(*map(made.to_device, batch)))) for batch in batches]
+    moves = op("act", everything, acting)(*acting)
+    batch = made.to_host(op("sample", {"stored": stored}, (rows,))(rows))
+    wanted = [column[rows] for column in stored]
+    for got, exact in zip(batch, wanted, strict=True):
+        np.testing.assert_array_equal(got, exact, strict=True)
+    return np.array(losses), train.params, moves
+
+
+def naive(backend):
+    if backend not in NAIVE:
+        NAIVE[backend] = done(backend, Knobs())
+    return NAIVE[backend]
+
+
+@pytest.mark.parametrize(("knob", "value"), SAME)
+def test_knob_leaves_every_bit_the_same(knob, value):
+    (losses, params, moves), wanted = done("torch", replace(Knobs(), **{knob: value})), naive("torch")
+    np.testing.assert_array_equal(losses, wanted[0])
+    np.testing.assert_array_equal(moves, wanted[2])
+    assert differences(params, wanted[1]).max() == 0
+
+
+@pytest.mark.parametrize(
+    ("backend", "knob", "value"), [*(("torch", *knob) for knob in CLOSE), ("jax", "optimizer", "fused")]
+)
+def test_knob_changes_the_order_of_sums_only(backend, knob, value):
+    (losses, params, moves), wanted = done(backend, replace(Knobs(), **{knob: value})), naive(backend)
+    np.testing.assert_allclose(losses, wanted[0], rtol=1e-6)
+    np.testing.assert_array_equal(moves, wanted[2])
+    assert np.quantile(differences(params, wanted[1]), 0.99) < 1e-6
+    assert_trained_alike(params, wanted[1], 1e-3, UPDATES)
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_bfloat16_is_close_and_not_the_same(backend):
+    (losses, params, moves), wanted = done(backend, FORMS["bfloat16"]), naive(backend)
+    np.testing.assert_allclose(losses, wanted[0], rtol=2e-2)
+    assert (losses != wanted[0]).all()
+    assert (moves == wanted[2]).mean() > 0.9
+    difference = differences(params, wanted[1])
+    assert np.median(difference) < 0.2 * 1e-3 * UPDATES
+    assert difference.max() < 2.1 * 1e-3 * UPDATES
+    assert all(value.dtype == np.float32 for value in params.values())
+
+
+def test_each_helpful_knob_is_in_a_table_of_promises_and_in_the_full_form():
+    assert HELPFUL.keys() == {knob for knob, _ in SAME + CLOSE}
+    for knob, value in HELPFUL.items():
+        assert getattr(FORMS["full"], knob) == value != getattr(FORMS["naive"], knob)
+        assert FORMS[f"only_{knob}"] == replace(Knobs(), **{knob: value})
+    assert FORMS["naive"] == Knobs()
+
+
+@pytest.mark.parametrize("knob", CHOICES)
+def test_unknown_value_is_refused_with_the_known_ones(knob):
+    with pytest.raises(ValueError, match=f"unknown value of knob {knob} 'nonsense'; known: ") as caught:
+        replace(Knobs(), **{knob: "nonsense"})
+    assert all(str(choice) in str(caught.value) for choice in CHOICES[knob])
+    for choice in CHOICES[knob]:
+        assert getattr(replace(Knobs(), **{knob: choice}), knob) == choice
+    assert getattr(Knobs(), knob) == CHOICES[knob][0]
+
+
+@pytest.mark.parametrize("every", [1, 4, 8, 16])
+@pytest.mark.parametrize("batch", [32, 256])
+def test_every_and_batch_say_how_many_updates_there_are_and_of_what(every, batch):
+    inputs = variants()[f"snake.collect_and_learn[full-torch-envs1-every4-batch{batch}]"].inputs(0)
+    explore, actions, draws, rows = inputs.varying
+    count = len(explore) // every
+    rows = np.resize(rows[:1], (count, batch))  # of what is stored at the start
+    loop = build(
+        "collect_and_learn",
+        "torch",
+        inputs.fixed,
+        (explore, actions, draws, rows),
+        every=every,
+        batch=batch,
+        threads="one",
+    )
+    taken = []
+    loop.assemble = lambda columns, make=loop.assemble: taken.append(make(columns)) or taken[-1]
+    *_, losses = loop(explore, actions, draws, rows)
+    assert len(losses) == count == loop.train.state()["step"]
+    assert {len(column) for columns in taken for column in columns} == {batch}
+
+
+@pytest.mark.parametrize(("value", "inside"), [("one", 1), ("all", 2)])
+def test_threads_are_given_back(value, inside):
+    import torch
+
+    from rl_impls.snake._torch import threads_of
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threads_of(Knobs(threads=value)):
+            assert torch.get_num_threads() == inside
+        assert torch.get_num_threads() == 2
+        with pytest.raises(KeyError), threads_of(Knobs(threads=value)):
+            raise KeyError
+        assert torch.get_num_threads() == 2
+        done("torch", Knobs(threads=value))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,151 @@
+"""The replay memories against a plain list that keeps the last transitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rl_impls.snake.memory import DTYPES, FIELDS, make_memory
+
+KINDS = ("lists", "arrays", "ring")
+SIZE = 3
+
+
+def numbered(first, count):
+    """Transitions no two numbers of which are the same, but for the flags."""
+    number = np.arange(first, first + count, dtype=np.float32)
+    board = number[:, None] + np.float32([0, 0.25, 0.5])
+    return board, number.astype(np.int32), -number, board + np.float32(0.125), number % 2
+
+
+def columns_of(items):
+    """Each field of some transitions as one array."""
+    return [np.array([item[k] for item in items], dtype) for k, dtype in enumerate(DTYPES)]
+
+
+def assert_same(got, items):
+    wanted = columns_of(items)
+    assert len(got) == len(FIELDS)
+    for column, exact, dtype in zip(got, wanted, DTYPES):
+        np.testing.assert_array_equal(np.asarray(column, dtype).reshape(exact.shape), exact, strict=True)
+
+
+class LikeAList(RuleBasedStateMachine):
+    """All memories do what a list does that is cut to its last ``capacity`` items."""
+
+    @initialize(capacity=st.integers(1, 9))
+    def make(self, capacity):
+        self.capacity, self.items, self.count = capacity, [], 0
+        self.memories = [make_memory(kind, capacity, SIZE) for kind in KINDS]
+
+    def new(self, count):
+        columns = numbered(self.count, count)
+        self.count += count
+        return columns, list(zip(*columns))
+
+    @rule()
+    def push(self):
+        _, [item] = self.new(1)
+        for memory in self.memories:
+            memory.push(*item)
+        self.items = [*self.items, item][-self.capacity :]
+
+    @rule(count=st.integers(0, 30))
+    def push_many(self, count):
+        columns, items = self.new(count)
+        for memory in self.memories:
+            memory.push_many(*columns)
+        self.items = [*self.items, *items][-self.capacity :]
+
+    @rule(count=st.integers(0, 30))
+    def restore(self, count):
+        columns, items = self.new(count)
+        for memory in self.memories:
+            memory.restore(*columns)
+        self.items = items[-self.capacity :]
+
+    @rule()
+    def go_on_from_what_is_stored(self):
+        for memory in self.memories:
+            memory.restore(*memory.arrays())
+
+    @precondition(lambda self: self.items)
+    @rule(data=st.data())
+    def sample(self, data):
+        stored = len(self.items)
+        rows = np.array(data.draw(st.lists(st.integers(0, stored - 1), min_size=1, max_size=stored)))
+        for memory in self.memories:
+            assert_same(memory.columns(rows), [self.items[row] for row in rows])
+
+    @invariant()
+    def same(self):
+        for memory in self.memories:
+            assert len(memory) == len(self.items)
+            assert [column.dtype for column in memory.arrays()] == list(DTYPES)
+            if self.items:
+                assert_same(memory.arrays(), self.items)
+
+
+def test_memories_keep_the_last_items_like_a_list():
+    options = settings(max_examples=100, stateful_step_count=15, deadline=None, derandomize=True)
+    run_state_machine_as_test(LikeAList, settings=options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pushed", [5, 7, 23])
+def test_row_zero_is_the_oldest(kind, pushed):
+    memory = make_memory(kind, 7, SIZE)
+    memory.push_many(*numbered(0, pushed))
+    _, actions, *_ = memory.columns(np.arange(len(memory)))
+    assert list(actions) == list(range(pushed - len(memory), pushed))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pushed", [3, 7, 10])
+def test_rows_that_are_not_stored_are_refused(kind, pushed):
+    memory = make_memory(kind, 7, SIZE)
+    memory.push_many(*numbered(0, pushed))
+    stored = len(memory)
+    before = memory.arrays()
+    for rows in ([], [stored], [-1], [0, -stored], [0, 10**6], [0] * (stored + 1)):
+        with pytest.raises(ValueError, match=r"^rows: got"):
+            memory.columns(np.array(rows, np.int64))
+    assert len(memory) == stored
+    for now, then in zip(memory.arrays(), before):
+        np.testing.assert_array_equal(now, then)
+    memory.push(*(column[0] for column in numbered(pushed, 1)))
+    assert memory.columns(np.array([len(memory) - 1]))[1][0] == pushed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_memory_has_no_rows(kind):
+    with pytest.raises(ValueError, match=r"^rows: got 1 of them"):
+        make_memory(kind, 7, SIZE).columns(np.array([0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("capacity", [0, -1])
+def test_a_memory_has_room_for_one_at_least(kind, capacity):
+    with pytest.raises(ValueError, match=rf"^capacity: got {capacity}, wanted 1 or more"):
+        make_memory(kind, capacity, SIZE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_stored_and_what_is_returned_are_copies(kind):
+    memory = make_memory(kind, 7, SIZE)
+    columns = numbered(0, 4)
+    memory.push_many(*columns)
+    memory.push(*(column[0].copy() for column in numbered(4, 1)))
+    for column in (*columns, *memory.arrays()):
+        column[:] = 99
+    assert_same(memory.arrays(), list(zip(*numbered(0, 5))))

@@ -1,0 +1,215 @@
+"""The DQN on JAX."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ..params import layers
+from ._numpy import Remember, assembler
+from .env import Geometry
+from .jax_env import State, step
+from .knobs import check_supported
+
+DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+
+
+def q_values(params, obs, dtype=jnp.float32):
+    """Value of each move, computed in ``dtype``.  f32[B, O] -> f32[B, A]"""
+    h = obs.astype(dtype)
+    last = layers(params) - 1
+    for k in range(last + 1):
+        h = h @ params[f"w{k}"].astype(dtype) + params[f"b{k}"].astype(dtype)
+        h = h if k == last else jax.nn.relu(h)
+    return h.astype(obs.dtype) if dtype == jnp.bfloat16 else h
+
+
+def put(tree, lower):
+    """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice."""
+    device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
+    return jax.device_put(jax.tree.map(jnp.array, tree), device)
+
+
+class Net:
+    """Weights on the device and the compiled net that takes them."""
+
+    def __init__(self, function, params, example, lower):
+        self.call, self.lower = lower(function, (params, *example)), lower
+        self.load(params)
+
+    def load(self, params):
+        """Take new weights; nothing is traced again."""
+        self.weights = put(dict(params), self.lower)
+
+    def __call__(self, *args):
+        """Call the function with the weights."""
+        return self.call(self.weights, *args)
+
+
+def forward(fixed, example, *, knobs, lower):
+    """Q-values of a batch of boards.  f32[N, O] -> f32[N, A]"""
+    check_supported("quantised", knobs, lower)
+    return Net(functools.partial(q_values, dtype=DTYPES[knobs.precision]), fixed["params"], example, lower)
+
+
+def choose_moves(params, obs, explore, random_actions, dtype):
+    """The greedy move, or the drawn one where ``explore``.  -> i32[N]"""
+    return jnp.where(explore, random_actions, q_values(params, obs, dtype).argmax(axis=1).astype(jnp.int32))
+
+
+def act(fixed, example, *, knobs, lower):
+    """The greedy move, or the drawn one where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+    check_supported("quantised", knobs, lower)
+    net = Net(functools.partial(choose_moves, dtype=DTYPES[knobs.precision]), fixed["params"], example, lower)
+    return lambda obs, explore, random_actions: np.asarray(net(obs, explore, random_actions))
+
+
+def env_step(fixed, example, *, knobs, lower):
+    """T steps of N environments.  i32[T, N], i32[T, N, 3] -> f32[N, O], f32[T, N], bool[T, N]"""
+    return EnvStep(fixed, example, lower)
+
+
+class EnvStep:
+    """T steps of N environments from the same start, in one program."""
+
+    def __init__(self, fixed, example, lower):
+        self.lower, self.start, geometry = lower, fixed["env_state"], Geometry(**fixed.get("geometry", {}))
+        self.reset()
+
+        def steps(state, actions, draws):
+            def one(carry, drawn):
+                state, obs, reward, terminated, truncated, _ = step(geometry, carry[0], *drawn)
+                return (state, obs), (reward, terminated | truncated)
+
+            obs = jnp.zeros((actions.shape[1], geometry.dim, geometry.dim))
+            (state, obs), (rewards, ended) = jax.lax.scan(one, (state, obs), (actions, draws))
+            return state, (obs.reshape(len(obs), -1), rewards, ended)
+
+        self.call = lower(steps, (self.state, *example), donate_argnums=0)
+
+    def reset(self):
+        """Put the environments back to the start."""
+        self.state = put(as_state(self.start), self.lower)
+
+    def __call__(self, actions, draws):
+        """Step T times; return the last boards, all rewards and where episodes ended."""
+        self.state, out = self.call(self.state, actions, draws)
+        return out
+
+
+def as_state(arrays):
+    """Return the state of the vectorised environments as JAX's, which counts in 32 bits."""
+    return State(**{k: v if v.dtype == np.float32 else v.astype(np.int32) for k, v in arrays.items()})
+
+
+def as_arrays(state):
+    """Return JAX's state as that of the vectorised environments."""
+    return {k: np.array(v, np.float32 if v.dtype == np.float32 else np.intp) for k, v in state._asdict().items()}
+
+
+def make_update(fixed, knobs):
+    """Return ``update(params, moments, target, *batch) -> params, moments, loss`` and the optimiser.
+
+    No flat vector of all weights: gathering the gradients into it was at times slower than all the rest together.
+    """
+    dtype = DTYPES[knobs.precision]
+    optimizer = optax.chain(optax.clip_by_global_norm(fixed["gradient_norm"]), optax.adam(fixed["learning_rate"]))
+
+    def loss(params, target, obs, actions, rewards, next_obs, terminated):
+        td_target = rewards + fixed["gamma"] * (1 - terminated) * q_values(target, next_obs, dtype).max(axis=1)
+        q = q_values(params, obs, dtype)
+        taken = jnp.sum(jax.nn.one_hot(actions, q.shape[1], dtype=q.dtype) * q, axis=1)
+        return optax.huber_loss(taken, jax.lax.stop_gradient(td_target)).mean()
+
+    def update(params, moments, target, *batch):
+        value, gradient = jax.value_and_grad(loss)(params, target, *batch)
+        updates, moments = optimizer.update(gradient, moments)
+        return optax.apply_updates(params, updates), moments, value
+
+    return update, optimizer
+
+
+class Actor:
+    """Plays by the weights of a :class:`TrainStep`, or by its ``own`` copy of them; from and to NumPy."""
+
+    def __init__(self, train, call, own):
+        self.train, self.call = train, call
+        self.weights = None
+        self.own = own
+
+    def refresh(self):
+        """Copy the online weights; donated arrays do not outlive the next update."""
+        self.weights = jax.tree.map(jnp.copy, self.train.weights)
+
+    def __call__(self, *args):
+        """Return a move for each board.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+        return np.asarray(self.call(self.weights if self.own else self.train.weights, *args))
+
+
+class TrainStep:
+    """One update of the online net; state stays on the device and is donated from step to step."""
+
+    def __init__(self, fixed, example, knobs, lower):
+        update, optimizer = make_update(fixed, knobs)
+        self.knobs, self.lower = knobs, lower
+        weights = {name: jnp.asarray(value) for name, value in fixed["params"].items()}
+        self.start = jax.tree.map(np.array, (weights, optimizer.init(weights), dict(fixed["target"])))
+        self.reset()
+        self.update = lower(update, (self.weights, self.moments, self.target, *example), donate_argnums=(0, 1))
+
+    def reset(self):
+        """Put weights and moments back."""
+        self.weights, self.moments, self.target = put(self.start, self.lower)
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return {name: np.array(value) for name, value in self.weights.items()}
+
+    def sync_target(self):
+        """Copy the online weights over the target's."""
+        self.target = jax.tree.map(jnp.copy, self.weights)
+
+    def actor(self, obs, own=False):
+        """Return an actor that plays by the online weights, whatever they become; or by its ``own`` copy of them."""
+        check_supported("quantised", self.knobs, self.lower)
+        flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
+        moves = functools.partial(choose_moves, dtype=DTYPES[self.knobs.precision])
+        return Actor(self, self.lower(moves, (self.weights, obs, *flags)), own)
+
+    def state(self):
+        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
+        adam = self.moments[1][0]
+        parts = {"online": self.weights, "target": self.target, "first": adam.mu, "second": adam.nu}
+        state = {f"{part}.{name}": np.array(value) for part, tree in parts.items() for name, value in tree.items()}
+        return state | {"step": np.array(adam.count)}
+
+    def load_state(self, state):
+        """Take what ``state`` returned, here or on another backend."""
+        self.weights, self.target, first, second = (
+            put({name: state[f"{part}.{name}"] for name in self.target}, self.lower)
+            for part in ("online", "target", "first", "second")
+        )
+        adam = self.moments[1][0]._replace(count=put(state["step"], self.lower), mu=first, nu=second)
+        self.moments = (self.moments[0], (adam, *self.moments[1][1:]))
+
+    def __call__(self, *batch):
+        """Update on one batch; return its loss."""
+        self.weights, self.moments, value = self.update(self.weights, self.moments, self.target, *batch)
+        return value
+
+
+def train_step(fixed, example, *, knobs, lower):
+    """One Adam update of the Huber loss, the gradient's norm clipped; returns the loss before it."""
+    check_supported("processes", knobs, lower)
+    return TrainStep(fixed, example, knobs, lower)
+
+
+def sample(fixed, example, *, knobs, lower):
+    """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    memory, assemble = Remember(fixed, knobs).memory, assembler(knobs, lower)
+    return lambda rows: jax.block_until_ready(put(assemble(memory.columns(rows)), lower))

@@ -1,0 +1,269 @@
+"""The DQN as a whole: trained, evaluated, saved and resumed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import asdict, dataclass, fields, replace
+
+import numpy as np
+
+from .. import backends, params
+from .env import ACTIONS, DRAWS, Geometry
+from .environments import VectorisedEnvs
+from .memory import DTYPES, FIELDS
+
+PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
+CHUNK = 256  # environment steps in one call of the loop, or one step of all environments if they are more
+EXPLORED = 20_000  # environment steps over which epsilon falls
+EPSILON_START, EPSILON_END = 1.0, 0.05
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything a DQN is made of but its seed.
+
+    Attributes:
+        backend: name of the backend that computes.
+        form: named setting of the knobs.
+        envs: environments played side by side.
+        every: environment steps from one update to the next.
+        batch: transitions in an update.
+        hidden: width of both hidden layers.
+        learning_rate: of Adam.
+        gamma: discount.
+        gradient_norm: to which the gradient is clipped.
+        capacity: transitions the memory keeps.
+        warm_up: random environment steps before learning starts.
+        target_every: environment steps from one copy of the target net to the next; 0: never.
+        max_steps: after which an episode is truncated.
+    """
+
+    backend: str = "torch"
+    form: str = "full"
+    envs: int = 1
+    every: int = 4
+    batch: int = 32
+    hidden: int = 256
+    learning_rate: float = 1e-3
+    gamma: float = 0.99
+    gradient_norm: float = 10.0
+    capacity: int = 10_000
+    warm_up: int = 1_000
+    target_every: int = 1_000
+    max_steps: int = 500
+
+    def __post_init__(self):
+        """Raise a ValueError for a value that makes no sense."""
+        backends.get(self.backend)
+        backends.choose("form", self.form, backends.forms("snake"))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                least = 0 if field.name == "target_every" else 1
+                if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                    raise ValueError(f"{field.name}: got {value!r}, wanted an integer of {least} or more")
+            elif field.type == "float" and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{field.name}: got {value!r}, wanted a finite number above 0")
+        if not 0 < self.gamma <= 1:
+            raise ValueError(f"gamma: got {self.gamma}, wanted more than 0, at most 1")
+        if self.warm_up < self.batch or self.capacity < self.warm_up:
+            raise ValueError(
+                f"warm_up: got {self.warm_up}, wanted at least the batch, {self.batch}, "
+                f"and at most the capacity, {self.capacity}"
+            )
+        _ = self.knobs  # a form and numbers that no knob has
+
+    @property
+    def knobs(self):
+        """The form's knobs with the numbers of this configuration."""
+        return replace(backends.forms("snake")[self.form], every=self.every, batch=self.batch)
+
+    @property
+    def geometry(self):
+        """The board."""
+        return Geometry(max_steps=self.max_steps)
+
+    @property
+    def sizes(self):
+        """Widths of all layers."""
+        return (self.geometry.cells, self.hidden, self.hidden, ACTIONS)
+
+
+def epsilon(step):
+    """Share of drawn moves after ``step`` environment steps: from 1 to 0.05 in a straight line.  -> f[...]"""
+    return np.maximum(EPSILON_END, EPSILON_START - (EPSILON_START - EPSILON_END) * step / EXPLORED)
+
+
+class SnakeAgent:
+    """Learns to play Snake; all that is random (weights, games, exploration, batches) comes from the seed.
+
+    ``SnakeAgent("jax", "compiled", seed=0, envs=64)``; the keywords are those of :class:`Config`.
+
+    Raises:
+        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        BackendUnavailable: the backend cannot run on this machine.
+    """
+
+    def __init__(self, backend="torch", form="full", *, seed, **config):
+        self.config = Config(backend, form, **config)
+        self.rng = np.random.default_rng(seed)
+        weights = params.init_mlp(self.rng, self.config.sizes)
+        self.loop = self._build(weights, *self._play_at_random())
+        self.step = 0
+
+    def _play_at_random(self):
+        """Return the games and the transitions of the warm-up."""
+        config = self.config
+        games = VectorisedEnvs(config.envs, config.geometry)
+        games.env.reset_with(self._draws(1)[0])
+        obs, steps = games.observe(), []
+        for _ in range(-(-config.warm_up // config.envs)):
+            actions = self.rng.integers(ACTIONS, size=config.envs).astype(np.int32)
+            after, rewards, terminated, _, final_obs = games.advance(actions, self._draws(1)[0])
+            steps.append((obs, actions, rewards, final_obs, terminated))
+            obs = after
+        columns = zip(*steps)
+        return games.get_state(), [np.concatenate(column).astype(dtype) for column, dtype in zip(columns, DTYPES)]
+
+    def _draws(self, steps):
+        return self.rng.integers(DRAWS, size=(steps, self.config.envs, 3), dtype=np.int32)
+
+    def _build(self, weights, env_state, stored):
+        config = self.config
+        names = ("learning_rate", "gamma", "gradient_norm", "capacity", "target_every")
+        fixed = {name: getattr(config, name) for name in names} | {"geometry": vars(config.geometry)}
+        fixed |= {"params": weights, "target": weights, "env_state": env_state, "stored": stored, "step": 0}
+        steps = self._steps
+        example = (
+            np.zeros((steps, config.envs), bool), np.zeros((steps, config.envs), np.int32),
+            np.zeros((steps, config.envs, 3), np.int32),
+            np.zeros((steps * config.envs // config.every, config.batch), np.int64),
+        )  # fmt: skip
+        return backends.get(config.backend).build("snake", "collect_and_learn", fixed, example, config.knobs)
+
+    @property
+    def _steps(self):
+        """Steps of each environment in one call of the loop."""
+        return max(1, CHUNK // self.config.envs)
+
+    @property
+    def chunk(self):
+        """Environment steps that :meth:`learn` makes at a time."""
+        return self._steps * self.config.envs
+
+    @property
+    def params(self):
+        """The online weights as NumPy: ``w{k}`` f32[I, O], ``b{k}`` f32[O]."""
+        return self.loop.params
+
+    def learn(self):
+        """Play one chunk and learn in between.
+
+        Returns:
+            ``foods`` and ``episodes``, counted in this chunk, and ``loss``, the mean over its updates.
+        """
+        config, steps = self.config, self._steps
+        at = self.step + np.arange(steps) * config.envs
+        explore = self.rng.random((steps, config.envs)) < epsilon(at)[:, None]
+        moves = self.rng.integers(ACTIONS, size=(steps, config.envs)).astype(np.int32)
+        known = config.warm_up + self.step  # at the least: the warm-up ends with a whole step of all environments
+        played = -(np.arange(config.every, self.chunk + 1, config.every) // -config.envs) * config.envs
+        stored = np.minimum(known + played, config.capacity)
+        rows = np.array([self.rng.choice(count, config.batch, replace=False) for count in stored])
+        _, rewards, ended, losses = self.loop(explore, moves, self._draws(steps), rows)
+        self.step += self.chunk
+        return {"foods": int((rewards > 0).sum()), "episodes": int(ended.sum()), "loss": float(losses.mean())}
+
+    def evaluate(self, episodes, seed):
+        """Play greedily, all episodes side by side; return ``foods``, ``returns`` and ``lengths``, each [episodes]."""
+        if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+            raise ValueError(f"episodes: got {episodes!r}, wanted an integer of 1 or more")
+        return play(self.config, self.params, episodes, seed)
+
+    def close(self):
+        """End the threads and processes of the loop."""
+        getattr(self.loop, "close", int)()
+
+    def save(self, path):
+        """Write a checkpoint, whole or not at all: weights, moments, memory, games, random state and configuration."""
+        values = {"config": asdict(self.config), "rng": self.rng.bit_generator.state, "step": self.step}
+        params.save(path, self.loop.state(), **{name: json.dumps(value) for name, value in values.items()})
+
+    @classmethod
+    def load(cls, path, **changes):
+        """Return the agent of a checkpoint, which goes on bit for bit; ``changes`` are to its backend and form.
+
+        Raises:
+            CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
+        """
+        unknown = changes.keys() - {"backend", "form"}
+        if unknown:
+            raise ValueError(f"changes: got {sorted(unknown)}, wanted backend and form alone")
+        config, state, rng, step = read(path)
+        agent = cls.__new__(cls)
+        agent.config, agent.rng, agent.step = replace(config, **changes), np.random.default_rng(0), step
+        agent.rng.bit_generator.state = rng
+        weights = {k.removeprefix("train.online."): v for k, v in state.items() if k.startswith("train.online.")}
+        env_state = {k.removeprefix("env."): v for k, v in state.items() if k.startswith("env.")}
+        agent.loop = agent._build(weights, env_state, [state[f"memory.{name}"] for name in FIELDS])
+        agent.loop.load_state(state)
+        return agent
+
+
+def outline(config, stored):
+    """Arrays of a checkpoint's shapes and dtypes, without memory of their own."""
+    shapes = {}
+    for k, (fan_in, fan_out) in enumerate(itertools.pairwise(config.sizes)):
+        shapes |= {f"w{k}": (fan_in, fan_out), f"b{k}": (fan_out,)}
+    zeros = {f"train.{part}.{n}": np.broadcast_to(np.float32(0), s) for part in PARTS for n, s in shapes.items()}
+    board, envs = (config.geometry.cells,), (config.envs,)
+    trailing = (board, (), (), board, ())
+    zeros |= {
+        f"memory.{name}": np.broadcast_to(dtype(0), (stored, *shape))
+        for name, dtype, shape in zip(FIELDS, DTYPES, trailing)
+    }
+    zeros |= {f"env.{n}": np.broadcast_to(np.int64(0), envs) for n in ("head", "heading", "length", "food", "steps")}
+    zeros["env.lifetimes"] = np.broadcast_to(np.float32(0), (*envs, *board))
+    return zeros | {"train.step": np.array(0, np.int32), "loop.step": np.array(0)}
+
+
+def read(path):
+    """Return the configuration, state, random state and step of a checkpoint, checked against each other."""
+    arrays, metadata = params.load_with_metadata(path)
+    try:
+        config = Config(**json.loads(metadata["config"]))
+        rng, step = json.loads(metadata["rng"]), int(json.loads(metadata["step"]))
+        np.random.default_rng(0).bit_generator.state = rng
+        stored = min(len(arrays["memory.obs"]), config.capacity)
+        state = params.match(path, arrays, outline(config, stored))
+    except params.CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error!r})") from error
+    return config, state, rng, step
+
+
+def play(config, weights, episodes, seed):
+    """Play greedily by these weights, all episodes side by side, on the configuration's backend."""
+    backend = backends.get(config.backend)
+    rng = np.random.default_rng(seed)
+    games = VectorisedEnvs(episodes, config.geometry)
+
+    def draws():
+        return rng.integers(DRAWS, size=(episodes, 3), dtype=np.int32)
+
+    games.env.reset_with(draws())
+    obs = games.observe()
+    never, none = np.zeros(episodes, bool), np.zeros(episodes, np.int32)
+    example = tuple(map(backend.to_device, (obs, never, none)))
+    act = backend.build("snake", "act", {"params": weights}, example, config.knobs)
+    foods, lengths, returns, playing = np.zeros(episodes, int), np.zeros(episodes, int), np.zeros(episodes), ~never
+    while playing.any():
+        obs, rewards, terminated, truncated, _ = games.advance(act(obs, never, none), draws())
+        foods += playing & (rewards > 0)
+        lengths += playing
+        returns += np.where(playing, rewards, 0)
+        playing &= ~(terminated | truncated)
+    return {"foods": foods, "returns": returns, "lengths": lengths}

@@ -1,0 +1,155 @@
+"""The update in two processes: each takes half of the batch, and their gradients are averaged over gloo."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import multiprocessing
+import os
+import signal
+import tempfile
+import weakref
+
+import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from ..backends import get
+from ._torch import TrainStep, make_loss
+
+SECONDS = 60  # to wait for the other process
+NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm"
+
+
+def join(train, rank, store, gamma, losses):
+    """Meet the other process at the file ``store``; from here on ``train`` averages its gradients with the other's."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    distributed.init_process_group(
+        "gloo",
+        store=distributed.FileStore(store, 2),
+        rank=rank,
+        world_size=2,
+        timeout=datetime.timedelta(seconds=SECONDS),
+    )
+    loss_of_half = make_loss(DistributedDataParallel(train.net), train.target, gamma)
+
+    def loss(*half):
+        value = loss_of_half(*half)
+        losses[rank] = value.detach()  # before the gradients meet: who has them may read both losses
+        return value
+
+    train.loss = loss
+
+
+def follow(pipe, store, fixed, half, losses, knobs):
+    """Be the second process: do as the pipe says, on this half of the batch, until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    try:
+        train = TrainStep(fixed, half, knobs, get("torch").lowering_here())
+        pipe.send(None)
+        join(train, 1, store, fixed["gamma"], losses)
+        pipe.send(None)
+        calls = {"step": lambda: train(*half)}
+        while True:
+            name, *args = pipe.recv()
+            calls.get(name, getattr(train, name, None))(*args)
+    except EOFError:
+        pass
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            pipe.send(f"{type(error).__name__}: {error}")
+
+
+def end(pipe, process):
+    """End the second process, which holds nothing that it must give back, and the group."""
+    process.kill()
+    process.join()
+    process.close()
+    pipe.close()
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+class DistributedTrainStep(TrainStep):
+    """One update of the online net by this process and a second one, equal to that of the whole batch.
+
+    Raises:
+        RuntimeError: another one is open in this process, or the second process failed.
+        ValueError: a batch that is not the example's size, or of odd size.
+    """
+
+    def __init__(self, fixed, example, knobs, lower):
+        size = len(example[0])
+        if size % 2:
+            raise ValueError(f"batch: got {size} transitions, wanted an even number for two processes")
+        if distributed.is_initialized():
+            raise RuntimeError("this process is in a process group already: close the other train_step first")
+        self.half = size // 2
+        self.shared = [field[self.half :].clone().share_memory_() for field in example]
+        self.losses = torch.zeros(2).share_memory_()
+        fixed = {name: fixed[name] for name in NEEDED}
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        with tempfile.TemporaryDirectory() as folder:
+            store = os.path.join(folder, "store")
+            args = theirs, store, fixed, self.shared, self.losses, knobs
+            process = context.Process(target=follow, args=args, daemon=True)
+            process.start()
+            self.close = weakref.finalize(self, end, self.pipe, process)
+            theirs.close()
+            with self.both():
+                super().__init__(fixed, example, knobs, lower)
+                self.answer()
+                join(self, 0, store, fixed["gamma"], self.losses)
+                self.answer()
+
+    def answer(self):
+        """Wait until the second process is as far; raise a RuntimeError where it failed."""
+        if not self.pipe.poll(SECONDS):
+            raise RuntimeError(f"no answer in {SECONDS} s")
+        if message := self.pipe.recv():
+            raise RuntimeError(message)
+
+    @contextlib.contextmanager
+    def both(self):
+        """End both where one fails, and say what the second process said."""
+        try:
+            yield
+        except Exception as error:
+            try:
+                words = self.pipe.recv() if self.pipe.poll(1) else error
+            except (EOFError, OSError):
+                words = "the second process is gone"
+            self.close()
+            raise RuntimeError(f"the update in two processes failed: {words}") from error
+
+    def tell(self, name, *args):
+        """Have the second process do the same."""
+        with self.both():
+            self.pipe.send((name, *args))
+
+    def reset(self):
+        """Put weights and moments back."""
+        self.tell("reset")
+        super().reset()
+
+    def sync_target(self):
+        """Copy the online weights over the target's."""
+        self.tell("sync_target")
+        super().sync_target()
+
+    def load_state(self, state):
+        """Take what ``state`` returned, here or on another backend."""
+        self.tell("load_state", state)
+        super().load_state(state)
+
+    def __call__(self, *batch):
+        """Update on one batch; return its loss."""
+        if len(batch[0]) != 2 * self.half:
+            raise ValueError(f"batch: got {len(batch[0])} transitions, wanted {2 * self.half}")
+        for shared, field in zip(self.shared, batch):
+            shared.copy_(field[self.half :])
+        self.tell("step")
+        with self.both():
+            super().__call__(*(field[: self.half] for field in batch))
+        return self.losses.mean()

@@ -1,0 +1,122 @@
+"""The optimisations of a DQN loop; every default is the naive choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+
+from ..backends import choose
+
+CHOICES = MappingProxyType(
+    {
+        "memory": ("lists", "arrays", "ring"),
+        "batches": ("comprehension", "stacked"),
+        "tensors": ("moved", "direct"),
+        "zero_grad": ("fill", "none"),
+        "relu": ("copy", "inplace"),
+        "inference": ("grad", "no_grad", "inference_mode"),
+        "optimizer": ("loop", "fused"),
+        "every": (1, 4, 8, 16),
+        "batch": (32, 64, 128, 256),
+        "threads": ("one", "all"),
+        "environment": ("plain", "vectorised"),
+        "collection": ("inline", "thread"),
+        "loop": ("python", "scan"),
+        "precision": ("float32", "bfloat16"),
+        "quantised": ("none", "int8"),
+        "processes": (1, 2),
+        "tf32": (False, True),
+        "cudnn_benchmark": (False, True),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """One setting of every knob. Whether the net is compiled is the backend's choice: ``torch-compile``.
+
+    Attributes:
+        memory: transitions kept as lists of numbers or as arrays in a deque, or in a ring allocated once.
+        batches: one tensor per transition and field, then stacked; or each field stacked once by NumPy.
+        tensors: made on the CPU and moved to the device, or made on the device.
+        zero_grad: gradients filled with zeros, or dropped.
+        relu: into new memory, or in place.
+        inference: what autograd records while acting.
+        optimizer: Adam and the gradient's norm one array after the other, or all at once (torch; jax fuses either way).
+        every: environment steps from one update to the next. What is computed, not how fast.
+        batch: transitions in an update. What is computed, not how fast.
+        threads: of one torch operation: one, or all that the process has.
+        environment: one Python object per environment, or all in one set of arrays.
+        collection: in the learner's thread, or in one of its own that plays with the weights of one chunk ago.
+        loop: Python from step to step, or one program for all of them (jax).
+        precision: of the forward and backward pass.
+        quantised: weights and activations of the net that acts (onnx).
+        processes: that share an update's batch and average their gradients (torch, gloo).
+        tf32: of matrix products (CUDA).
+        cudnn_benchmark: let cuDNN try its algorithms (CUDA).
+    """
+
+    memory: str = "lists"
+    batches: str = "comprehension"
+    tensors: str = "moved"
+    zero_grad: str = "fill"
+    relu: str = "copy"
+    inference: str = "grad"
+    optimizer: str = "loop"
+    every: int = 1
+    batch: int = 32
+    threads: str = "one"
+    environment: str = "plain"
+    collection: str = "inline"
+    loop: str = "python"
+    precision: str = "float32"
+    quantised: str = "none"
+    processes: int = 1
+    tf32: bool = False
+    cudnn_benchmark: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError for a value that no knob has."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            choose(f"value of knob {field.name}", str(value), [str(choice) for choice in CHOICES[field.name]])
+
+
+ONLY = MappingProxyType({"quantised": "onnx", "processes": "torch"})
+
+
+def check_supported(knob, knobs, lower):
+    """Raise a ValueError where a knob that only one backend has is set on another."""
+    value, default = getattr(knobs, knob), getattr(Knobs(), knob)
+    if value != default and lower.backend != ONLY[knob]:
+        raise ValueError(f"{knob}: got {value!r} on {lower.backend}, wanted {default!r}, or backend {ONLY[knob]}")
+
+
+HELPFUL = MappingProxyType(
+    {
+        "memory": "ring",
+        "batches": "stacked",
+        "tensors": "direct",
+        "zero_grad": "none",
+        "relu": "inplace",
+        "inference": "inference_mode",
+        "optimizer": "fused",
+        "threads": "all",
+    }
+)
+
+FULL = replace(Knobs(), **HELPFUL)
+
+FORMS = MappingProxyType(
+    {
+        "naive": Knobs(),
+        "full": FULL,
+        "vectorised": replace(FULL, environment="vectorised"),
+        "compiled": replace(FULL, environment="vectorised", loop="scan"),
+        "threaded": replace(FULL, environment="vectorised", collection="thread"),
+        "bfloat16": replace(FULL, precision="bfloat16"),
+        "int8": replace(FULL, quantised="int8"),
+        "ddp": replace(FULL, processes=2),
+        **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
+    }
+)

@@ -1,0 +1,198 @@
+"""The loop of a DQN: act, step, remember, and learn every few environment steps; its phases are timed."""
+
+from __future__ import annotations
+
+import importlib
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+
+import numpy as np
+
+from .env import Geometry
+from .environments import ENVIRONMENTS
+from .memory import FIELDS, make_memory
+
+PHASES = ("environment", "inference", "memory", "learning", "waiting")
+CHUNK = 32  # environment steps that a collecting thread plays ahead
+
+
+def check_schedule(envs, knobs, batch):
+    """Raise a ValueError unless updates fall on whole steps of all environments and the batch is the knob's."""
+    every = knobs.every
+    if batch != knobs.batch:
+        raise ValueError(f"rows: got {batch} for an update, wanted {knobs.batch}, the value of knob batch")
+    if envs % every and every % envs:
+        raise ValueError(f"envs: got {envs} with an update every {every} steps, wanted one a multiple of the other")
+
+
+def state_of(train, memory, env_state, step):
+    """Return the state of a loop's parts as one flat dict of arrays."""
+    parts = {
+        "train": train.state(),
+        "memory": dict(zip(FIELDS, memory.arrays())),
+        "env": env_state,
+        "loop": {"step": np.array(step)},
+    }
+    return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+
+
+def parts_of(state):
+    """Return the parts of what ``state_of`` returned."""
+    parts = {}
+    for name, value in state.items():
+        part, _, rest = name.partition(".")
+        parts.setdefault(part, {})[rest] = value
+    return parts
+
+
+class Loop:
+    """T steps of N environments and an update every ``knobs.every`` environment steps, from a fixed start."""
+
+    def __init__(self, fixed, example, knobs, backend):
+        explore, _, _, rows = (np.asarray(array) for array in example)
+        self.knobs, self.every, self.target_every = knobs, knobs.every, fixed["target_every"]
+        self.start, self.stored, self.first_step = fixed["env_state"], fixed["stored"], fixed["step"]
+        self.envs = explore.shape[1]
+        check_schedule(self.envs, knobs, rows.shape[1])
+        self.environment = ENVIRONMENTS[knobs.environment](self.envs, Geometry(**fixed.get("geometry", {})))
+        self.memory = make_memory(knobs.memory, fixed["capacity"], self.stored[0].shape[1])
+        lower = backend.lowering_here()
+        source = importlib.import_module(f"{__package__}._{backend.source}")
+        self.assemble, self.wait = source.assembler(knobs, lower), backend.wait
+        batch = [backend.to_device(np.zeros((rows.shape[1], *c.shape[1:]), c.dtype)) for c in self.stored]
+        self.train = backend.build("snake", "train_step", fixed, tuple(batch), knobs, lower)
+        self.actor = self.make_actor(np.zeros((self.envs, self.stored[0].shape[1]), np.float32))
+        self.to_host = backend.to_host
+        self.reset()
+
+    def make_actor(self, obs):
+        """Return what plays: the online net."""
+        return self.train.actor(obs)
+
+    def reset(self):
+        """Put everything back to the start."""
+        self.train.reset()
+        self.go_on(self.start, self.stored, self.first_step)
+        self.seconds, self.before = dict.fromkeys(PHASES, 0.0), perf_counter()
+
+    def go_on(self, env_state, stored, step):
+        """Go on from these games and transitions, after ``step`` environment steps."""
+        self.memory.restore(*stored)
+        self.environment.set_state(env_state)
+        self.obs, self.step = self.environment.observe(), step
+        self.synced = step // self.target_every if self.target_every else 0
+
+    def state(self):
+        """Return all that the next step depends on as NumPy: ``train.*``, ``memory.*``, ``env.*`` and ``loop.step``."""
+        return state_of(self.train, self.memory, self.environment.get_state(), self.step)
+
+    def load_state(self, state):
+        """Take what ``state`` returned, here or on another backend or form."""
+        parts = parts_of(state)
+        self.train.load_state(parts["train"])
+        self.go_on(parts["env"], tuple(parts["memory"][name] for name in FIELDS), int(parts["loop"]["step"]))
+
+    def clock(self, phase):
+        """Add the time since the last call to a phase."""
+        now = perf_counter()
+        self.seconds[phase] += now - self.before
+        self.before = now
+
+    def close(self):
+        """End the processes of the update, if it has any."""
+        getattr(self.train, "close", int)()
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return self.train.params
+
+    def stats(self):
+        """Return the seconds spent in each phase since the last reset."""
+        return self.seconds
+
+    def __call__(self, explore, random_actions, draws, rows):
+        """Play T steps and learn in between; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
+        played, losses, rows = [], [], iter(rows)
+        self.before = perf_counter()
+        for drawn in zip(explore, random_actions, draws):
+            actions, rewards, ended, transitions = self.play(*drawn, self.clock)
+            played.append((actions, rewards, ended))
+            losses += self.learn(transitions, rows)
+        return *map(np.array, zip(*played)), np.array([self.to_host(loss) for loss in losses])
+
+    def play(self, explore, random_actions, draws, clock):
+        """Act and step once; return actions, rewards, where episodes ended, and the transitions."""
+        obs = self.obs
+        actions = self.actor(obs, explore, random_actions)
+        clock("inference")
+        self.obs, rewards, terminated, truncated, final_obs = self.environment.advance(actions, draws)
+        clock("environment")
+        return actions, rewards, terminated | truncated, (obs, actions, rewards, final_obs, terminated)
+
+    def learn(self, transitions, rows):
+        """Remember the transitions and make the updates that are due; return their losses."""
+        self.memory.push_many(*transitions)
+        self.clock("memory")
+        passed, losses = self.step, []
+        self.step += len(transitions[0])
+        for _ in range(self.step // self.every - passed // self.every):
+            batch = self.assemble(self.memory.columns(next(rows)))
+            self.clock("memory")
+            losses.append(self.wait(self.train(*batch)))
+            self.clock("learning")
+        if losses and self.target_every:
+            if self.step // self.target_every > self.synced:
+                self.train.sync_target()
+                self.clock("learning")
+            self.synced = self.step // self.target_every
+        return losses
+
+
+class ThreadedLoop(Loop):
+    """The same with a thread that plays one chunk ahead, by the weights at the end of the chunk before the last.
+
+    Which weights act depends on the step alone, so two runs are the same; a call starts with the newest.
+    """
+
+    def make_actor(self, obs):
+        """Return what plays: a copy of the online net."""
+        self.pool = ThreadPoolExecutor(1)
+        return self.train.actor(obs, own=True)
+
+    def close(self):
+        """End the thread, and what else there is to end."""
+        self.pool.shutdown()
+        super().close()
+
+    def stats(self):
+        """Return the seconds spent in each phase of the learner, and the lag of the weights that act."""
+        return self.seconds | {"policy_lag_steps": float(max(CHUNK, self.envs))}
+
+    def __call__(self, explore, random_actions, draws, rows):
+        """Play T steps and learn apart; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
+        length = max(1, CHUNK // self.envs)
+        drawn = list(zip(explore, random_actions, draws))
+        chunks = [drawn[k : k + length] for k in range(0, len(drawn), length)]
+        played, losses, rows = [], [], iter(rows)
+        self.before = perf_counter()
+        self.actor.refresh()
+        ahead = self.pool.submit(self.play_chunk, chunks[0])
+        for following in [*chunks[1:], None]:
+            chunk = ahead.result()
+            self.clock("waiting")
+            self.actor.refresh()
+            if following:
+                ahead = self.pool.submit(self.play_chunk, following)
+            self.clock("inference")
+            for *outcome, transitions in chunk:
+                played.append(outcome)
+                losses += self.learn(transitions, rows)
+        return *map(np.array, zip(*played)), np.array([self.to_host(loss) for loss in losses])
+
+    def play_chunk(self, drawn):
+        """Play the steps of one chunk."""
+        return [self.play(*draw, lambda phase: None) for draw in drawn]
+
+
+COLLECTIONS = {"inline": Loop, "thread": ThreadedLoop}

@@ -1,0 +1,134 @@
+"""The loop of a DQN as one program: environment, replay ring and learning inside one ``lax.scan``."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._jax import DTYPES, TrainStep, as_arrays, as_state, choose_moves, make_update, put
+from .env import Geometry
+from .jax_env import observe, step
+from .knobs import check_supported
+from .loop import check_schedule, parts_of, state_of
+from .memory import FIELDS, make_memory
+
+
+class ScanLoop:
+    """T steps of N environments and an update every ``knobs.every`` environment steps, from a fixed start.
+
+    Steps come in rounds: as many as lie between two updates, then as many updates as lie between two steps.
+    """
+
+    def __init__(self, fixed, example, knobs, backend):
+        lower = backend.lowering_here()
+        explore, _, _, rows = (np.asarray(array) for array in example)
+        self.fixed, self.lower, self.every, self.envs = fixed, lower, knobs.every, explore.shape[1]
+        self.geometry = Geometry(**fixed.get("geometry", {}))
+        check_schedule(self.envs, knobs, rows.shape[1])
+        if knobs.collection != "inline":
+            raise ValueError(f"collection: got {knobs.collection!r} with loop='scan', wanted inline: it is one program")
+        for knob in ("quantised", "processes"):
+            check_supported(knob, knobs, lower)
+        batch = [np.zeros((rows.shape[1], *column.shape[1:]), column.dtype) for column in fixed["stored"]]
+        self.train = TrainStep(fixed, batch, knobs, lower)
+        self.memory = make_memory("ring", fixed["capacity"], fixed["stored"][0].shape[1])
+        self.reset()
+        program = make_program(fixed, knobs, self.envs)
+        self.run = lower(program, (self.carry, *example), donate_argnums=0)
+
+    def reset(self):
+        """Put everything back to the start."""
+        self.train.reset()
+        self.start(self.fixed["env_state"], self.fixed["stored"], self.fixed["step"])
+
+    def start(self, env_state, stored, step):
+        """Go on from these games and transitions, after ``step`` environment steps."""
+        if step % self.every:
+            raise ValueError(
+                f"step: got {step} with an update every {self.every} steps, wanted a multiple: whole rounds"
+            )
+        self.memory.restore(*stored)
+        games = as_state(env_state)
+        obs = np.asarray(observe(self.geometry, games)).reshape(self.envs, -1)
+        counts = np.int32(self.memory.replay.pushed), np.int32(step)
+        self.played = put((games, obs, self.memory.fields, *counts), self.lower)
+
+    @property
+    def carry(self):
+        """All that the program takes and returns."""
+        return (self.train.weights, self.train.moments, self.train.target, *self.played)
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return self.train.params
+
+    def state(self):
+        """Return all that the next step depends on as NumPy, see :meth:`.loop.Loop.state`."""
+        games, _, ring, pushed, step = jax.tree.map(np.array, self.played)
+        for field, values in zip(self.memory.fields, ring):
+            field[:] = values
+        self.memory.replay.pushed = int(pushed)
+        return state_of(self.train, self.memory, as_arrays(games), int(step))
+
+    def load_state(self, state):
+        """Take what ``state`` returned, here or on another backend or form."""
+        parts = parts_of(state)
+        self.train.load_state(parts["train"])
+        self.start(parts["env"], tuple(parts["memory"][name] for name in FIELDS), int(parts["loop"]["step"]))
+
+    def __call__(self, explore, random_actions, draws, rows):
+        """Play T steps and learn in between; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
+        carry, out = self.run(self.carry, explore, random_actions, draws, rows)
+        self.train.weights, self.train.moments, self.train.target, *self.played = carry
+        return tuple(map(np.asarray, out))
+
+
+def make_program(fixed, knobs, envs):
+    """Return ``program(carry, explore, random_actions, draws, rows) -> carry, out``."""
+    geometry, dtype, capacity = Geometry(**fixed.get("geometry", {})), DTYPES[knobs.precision], fixed["capacity"]
+    update, _ = make_update(fixed, knobs)
+    steps, updates = max(1, knobs.every // envs), max(1, envs // knobs.every)  # of one round
+
+    def play(carry, drawn):
+        weights, state, obs, ring, pushed = carry
+        explore, random_actions, draws = drawn
+        actions = choose_moves(weights, obs, explore, random_actions, dtype)
+        state, new_obs, rewards, terminated, truncated, final_obs = step(geometry, state, actions, draws)
+        transitions = obs, actions, rewards, final_obs.reshape(obs.shape), terminated
+        slots = (pushed + jnp.arange(envs)) % capacity
+        ring = tuple(
+            field.at[slots].set(column.astype(field.dtype), unique_indices=True)
+            for field, column in zip(ring, transitions)
+        )
+        carry = weights, state, new_obs.reshape(obs.shape), ring, pushed + envs
+        return carry, (actions, rewards, terminated | truncated)
+
+    def one_round(carry, drawn):
+        weights, moments, target, state, obs, ring, pushed, count = carry
+        *drawn, rows = drawn
+        (_, state, obs, ring, pushed), played = jax.lax.scan(play, (weights, state, obs, ring, pushed), tuple(drawn))
+
+        def learn(carry, rows):
+            weights, moments = carry
+            slots = jnp.where(pushed > capacity, (pushed + rows) % capacity, rows)
+            weights, moments, loss = update(weights, moments, target, *(field[slots] for field in ring))
+            return (weights, moments), loss
+
+        (weights, moments), losses = jax.lax.scan(learn, (weights, moments), rows)
+        passed, count = count, count + steps * envs
+        if fixed["target_every"]:
+            due = count // fixed["target_every"] > passed // fixed["target_every"]
+            target = jax.lax.cond(due, lambda: weights, lambda: target)
+        return (weights, moments, target, state, obs, ring, pushed, count), (*played, losses)
+
+    def program(carry, *drawn):
+        *per_step, rows = drawn
+        rounds = len(rows) // updates
+        per_round = [array.reshape(rounds, steps, *array.shape[1:]) for array in per_step]
+        carry, out = jax.lax.scan(one_round, carry, (*per_round, rows.reshape(rounds, updates, -1)))
+        *played, losses = out
+        return carry, (*(array.reshape(rounds * steps, envs) for array in played), losses.reshape(-1))
+
+    return program
