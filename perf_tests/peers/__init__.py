@@ -1,0 +1,1 @@
+"""Comparisons with other people's libraries, each a command of its own."""
