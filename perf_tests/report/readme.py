@@ -59,10 +59,25 @@ def forward_table(rows: Iterable[Row]) -> list[str]:
     return table
 
 
-def other_table(rows: Iterable[Row]) -> list[str]:
-    """Every other op: a row per form and backend, fastest first."""
+def knob_table(rows: Iterable[Row]) -> list[str]:
+    """The naive loop, with each optimisation alone, and with all: a row per form on torch, and its speed-up."""
+    wanted = {"envs": 1, "every": 1, "batch": 32}
+    times = {
+        row["form"]: row["seconds_per_call"]
+        for row in rows
+        if (row["op"], row["backend"], row["axes"]) == ("collect_and_learn", "torch", wanted)
+    }
+    table = [line("an update every step", "64 environment steps", "naive / this"), line("---", "---:", "---:")]
+    for form, seconds in sorted(times.items(), key=lambda item: -item[1]):
+        name = f"naive but for `{form.removeprefix('only_')}`" if form.startswith("only_") else f"**{form}**"
+        table.append(line(name, duration(seconds), f"{times['naive'] / seconds:.2f}"))
+    return table
+
+
+def op_table(rows: Iterable[Row]) -> list[str]:
+    """Every op: a row per form and backend, fastest first."""
     table = [line("op", "form", "backend", "a call", "rate", "of limit", ""), line(*["---"] * 3, *["---:"] * 3, "---")]
-    for name, group in grouped(row for row in rows if row["op"] != "forward"):
+    for name, group in grouped(rows):
         for k, row in enumerate(group):
             rate = f"{quantity(row['items_per_second'])} {row['unit']}/s"
             named = f"`{name}`" if k == 0 else ""
@@ -76,7 +91,7 @@ def section(results: Mapping[str, Any]) -> str:
     machine, rows = results["machine"], results["rows"]
     spread = sorted(row["spread"] for row in rows)[len(rows) // 2]
     versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
-    inference = [row for row in rows if row["op"] == "forward"]
+    pirl, snake = ([row for row in rows if row["workload"] == name] for name in ("pirl", "snake"))
     return "\n".join(
         [
             START,
@@ -87,11 +102,21 @@ def section(results: Mapping[str, Any]) -> str:
             "",
             "**pirl, forward pass** of the 16-32-32-32-25 net, NumPy arrays in and out, by batch size:",
             "",
-            *forward_table(inference),
+            *forward_table(pirl),
+            "",
+            "**snake, the whole loop** in torch: what each optimisation of a DQN is worth alone, and all together:",
+            "",
+            *knob_table(snake),
             "",
             "<details><summary><b>pirl, all other ops</b></summary>",
             "",
-            *other_table(rows),
+            *op_table(row for row in pirl if row["op"] != "forward"),
+            "",
+            "</details>",
+            "",
+            "<details><summary><b>snake, all ops</b></summary>",
+            "",
+            *op_table(snake),
             "",
             "</details>",
             END,
