@@ -6,6 +6,8 @@ import functools
 
 import pytest
 
+from .neuron_standin import INSTALL, install_xla
+
 
 @pytest.fixture(scope="session", autouse=True)
 def exporter_parses_its_operators_once():
@@ -16,3 +18,15 @@ def exporter_parses_its_operators_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(functools.cache(parse)))
         yield
+
+
+@pytest.fixture(params=INSTALL)
+def stand_in(request, monkeypatch):
+    """A stand-in for each line of torch-neuronx. -> what it has compiled"""
+    return INSTALL[request.param](monkeypatch)
+
+
+@pytest.fixture
+def xla(monkeypatch):
+    """The stand-in for the XLA line of torch-neuronx. -> what it has traced"""
+    return install_xla(monkeypatch)

@@ -1,0 +1,311 @@
+"""A model on Neuron: on hardware where there is some, and always on stand-ins for both lines of torch-neuronx."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from rl_impls import backends, neuron
+from rl_impls.params import CheckpointError, init_mlp
+from rl_impls.pirl._numpy import q_values
+
+from .neuron_standin import INSTALL
+
+WIDTHS = (16, 32, 32, 32, 25)
+SIZES = (1, 4, 8)
+TOLERANCE = 1e-6
+
+
+@pytest.fixture(params=[*INSTALL, "hardware"])
+def line(request, monkeypatch, unavailable):
+    """Each line of torch-neuronx: stand-ins, and the installed one where there is a device. -> what it has compiled"""
+    if request.param == "hardware":
+        try:
+            backends.get("neuron").require()
+        except backends.BackendUnavailable as error:
+            unavailable(error)
+        return None
+    return INSTALL[request.param](monkeypatch)
+
+
+def weights(seed=0, widths=WIDTHS):
+    return init_mlp(np.random.default_rng(seed), widths)
+
+
+def net(params):
+    from rl_impls.pirl._torch import Net
+
+    return Net(params)
+
+
+def batch(rows, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, (rows, WIDTHS[0])).astype(np.float32)
+
+
+def tensor(array):
+    import torch
+
+    return torch.from_numpy(array)
+
+
+def model(params, sizes=SIZES, **options):
+    return neuron.NeuronModel(net(params), tensor(batch(1)), sizes, **options)
+
+
+def difference(out, params, states):
+    """Largest difference to the reference in float64."""
+    exact = {name: value.astype(np.float64) for name, value in params.items()}
+    return np.abs(out.numpy() - q_values(exact, states.astype(np.float64))).max()
+
+
+def test_stand_in_refuses_a_shape_it_has_not_traced(xla):
+    import torch
+
+    compiled = model(weights()).compiled.models[4]
+    with pytest.raises(torch.jit.Error, match="not the shape this model was traced for"):
+        compiled(tensor(batch(3)))
+
+
+@pytest.mark.usefixtures("line")
+def test_batches_of_any_size_match_the_numpy_reference():
+    params = weights()
+    compiled = model(params)
+    for rows in (1, 2, 4, 7, 8, 9, 21):
+        states = batch(rows)
+        out = compiled(tensor(states))
+        assert out.device.type == "cpu"
+        assert out.shape == (rows, WIDTHS[-1])
+        assert difference(out, params, states) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("line")
+def test_padded_rows_get_the_very_answers_of_a_full_batch():
+    compiled, states = model(weights(), sizes=(8,)), tensor(batch(8))
+    full = compiled(states)
+    for rows in (1, 3, 8):
+        assert compiled(states[:rows]).equal(full[:rows])
+
+
+@pytest.mark.usefixtures("line")
+def test_call_leaves_its_input_alone_and_its_output_can_be_learnt_from():
+    import torch
+
+    compiled, states = model(weights(), sizes=(4,)), tensor(batch(4))
+    before = states.clone()
+    out = compiled(states)
+    assert states.equal(before)
+    scale = torch.ones(1, requires_grad=True)
+    (scale * out).sum().backward()
+    assert scale.grad.item() == pytest.approx(out.sum().item(), rel=1e-5)
+
+
+def test_every_size_is_compiled_once_when_built(stand_in):
+    import torch
+
+    compiled = model(weights(), sizes=range(1, 12))
+    assert len(stand_in) == 11
+    for rows in (1, 5, 11, 30):
+        compiled(tensor(batch(rows)))
+        with torch.inference_mode():
+            compiled(tensor(batch(rows)) + 0)
+    assert len(stand_in) == 11
+
+
+def test_native_call_waits_for_the_device(monkeypatch):
+    import torch
+
+    INSTALL["native"](monkeypatch)
+    compiled, waits = model(weights(), sizes=(4,)), []
+    monkeypatch.setattr(torch.neuron, "synchronize", lambda: waits.append(1))
+    compiled(tensor(batch(9)))
+    assert len(waits) == 3
+
+
+def test_new_weights_are_used_without_compiling_again(line):
+    old, new, states = weights(0), weights(5), batch(5)
+    compiled = model(old)
+    before, count = compiled(tensor(states)), line and len(line)
+    compiled.load(new)
+    after = compiled(tensor(states))
+    assert (line and len(line)) == count
+    assert np.abs(after.numpy() - before.numpy()).max() > 0.01
+    assert difference(after, new, states) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("make", "got"),
+    [
+        (lambda: batch(2), r"ndarray float32\[2, 16\]"),
+        (lambda: tensor(batch(0)), r"Tensor float32\[0, 16\]"),
+        (lambda: tensor(batch(2)[:, :15]), r"Tensor float32\[2, 15\]"),
+        (lambda: tensor(batch(2)[0]), r"Tensor float32\[16\]"),
+        (lambda: tensor(batch(2)).double(), r"Tensor float64\[2, 16\]"),
+        (lambda: [[0.0] * 16], "list"),
+    ],
+    ids=["numpy", "empty", "narrow", "one row", "float64", "list"],
+)
+@pytest.mark.usefixtures("xla")
+def test_other_states_than_those_compiled_for_are_refused(make, got):
+    compiled = model(weights())
+    with pytest.raises(ValueError, match=rf"states: got {got}, wanted a tensor float32\[1 or more, 16\]"):
+        compiled(make())
+
+
+@pytest.mark.usefixtures("xla")
+def test_example_that_is_no_batch_is_refused():
+    with pytest.raises(ValueError, match=r"example: got Tensor float32\[16\], wanted a tensor \[B, S\]"):
+        neuron.NeuronModel(net(weights()), tensor(batch(1))[0], SIZES)
+
+
+@pytest.mark.usefixtures("xla")
+def test_unknown_api_is_refused():
+    with pytest.raises(ValueError, match="unknown api 'cuda'; known: xla, native"):
+        model(weights(), api="cuda")
+
+
+# auto-cast
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"), [({}, "none"), ({"autocast": False}, "none"), ({"autocast": True}, "matmult")]
+)
+def test_compiler_casts_down_only_when_asked(xla, options, mode):
+    model(weights(), **options)
+    assert [traced["compiler_args"] for traced in xla] == [["--auto-cast", mode]] * len(SIZES)
+
+
+def test_native_autocast_computes_in_bfloat16_and_returns_float32(monkeypatch):
+    import torch
+
+    INSTALL["native"](monkeypatch)
+    params, states = weights(), batch(8)
+    out = model(params, autocast=True)(tensor(states))
+    assert out.dtype == torch.float32
+    assert TOLERANCE < difference(out, params, states) < 0.02
+
+
+# save and restore
+
+
+@pytest.mark.usefixtures("line")
+def test_restored_model_gives_the_same_answers(tmp_path):
+    old, new, states = weights(0), weights(5), tensor(batch(11))
+    saved = model(old)
+    saved.load(new)
+    saved.save(tmp_path / "model")
+    restored = neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
+    assert restored(states).equal(saved(states))
+    assert (restored.grid.sizes, restored.width, restored.dtype) == (SIZES, 16, states.dtype)
+    restored.load(old)
+    assert difference(restored(states), old, states.numpy()) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_saved_weights_replace_those_in_the_traced_files(tmp_path):
+    new, states = weights(5), batch(5)
+    saved = model(weights(0))
+    saved.module.load(new)
+    saved.save(tmp_path / "model")
+    restored = neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
+    assert difference(restored(tensor(states)), new, states) <= TOLERANCE
+
+
+def test_restoring_traces_nothing(xla, tmp_path):
+    model(weights()).save(tmp_path / "model")
+    count = len(xla)
+    neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
+    assert len(xla) == count
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_restored_model_keeps_autocast(tmp_path):
+    model(weights(), autocast=True).save(tmp_path / "model")
+    assert neuron.NeuronModel.restore(tmp_path / "model", net(weights())).autocast is True
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+DAMAGE = {
+    "flipped": flip,
+    "cut": cut,
+    "emptied": lambda path: path.write_bytes(b""),
+    "gone": lambda path: path.unlink(),
+    "added": lambda path: path.with_name("another").touch(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["model.json", "weights.safetensors", "4.pt", "SHA256SUMS"])
+def test_damaged_save_is_refused_and_loads_nothing(xla, tmp_path, name, damage):
+    folder = tmp_path / "model"
+    model(weights(0)).save(folder)
+    DAMAGE[damage](folder / name)
+    module, states, count = net(weights(9)), tensor(batch(3)), len(xla)
+    with pytest.raises(ValueError, match=r"not a (whole )?saved model"):
+        neuron.NeuronModel.restore(folder, module)
+    assert difference(module(states).detach(), weights(9), states.numpy()) <= TOLERANCE
+    assert len(xla) == count
+
+
+@pytest.mark.usefixtures("xla")
+def test_folder_that_is_no_save_is_refused(tmp_path):
+    for folder in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(ValueError, match="not a saved model"):
+            neuron.NeuronModel.restore(folder, net(weights()))
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_save_of_another_architecture_is_refused_and_loads_nothing(tmp_path):
+    model(weights()).save(tmp_path / "model")
+    other = weights(9, (16, 64, 32, 32, 25))
+    module, states = net(other), tensor(batch(3))
+    with pytest.raises(CheckpointError, match="of another architecture"):
+        neuron.NeuronModel.restore(tmp_path / "model", module)
+    assert difference(module(states).detach(), other, states.numpy()) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("xla")
+def test_save_of_the_other_api_is_refused(tmp_path):
+    model(weights()).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="got a model of the api 'xla', wanted 'native'"):
+        neuron.NeuronModel.restore(tmp_path / "model", net(weights()), api="native")
+
+
+@pytest.mark.usefixtures("xla")
+def test_save_of_another_format_is_refused(tmp_path):
+    folder = tmp_path / "model"
+    model(weights()).save(folder)
+    about = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**about, "format": 2}))
+    (folder / "SHA256SUMS").write_text("".join(neuron._sums(folder)))
+    with pytest.raises(ValueError, match="got format 2, wanted 1"):
+        neuron.NeuronModel.restore(folder, net(weights()))
+
+
+@pytest.mark.usefixtures("xla")
+def test_failed_save_leaves_nothing_behind(monkeypatch, tmp_path):
+    def full(*args):
+        raise OSError("no space left")
+
+    compiled = model(weights())
+    monkeypatch.setattr(neuron.weights, "save", full)
+    with pytest.raises(OSError, match="no space left"):
+        compiled.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_save_overwrites_nothing(tmp_path):
+    with pytest.raises(FileExistsError, match="wanted a new one"):
+        model(weights()).save(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,126 @@
+"""The memory of transitions: what it holds, samples, restores and refuses."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rl_impls.common.replay import Replay
+
+
+def small_replay(capacity):
+    return Replay(capacity, obs=np.zeros(2, np.float32), action=np.int32(0))
+
+
+def item(k):
+    return {"obs": np.array([k, -k], np.float32), "action": k}
+
+
+def stored(replay):
+    arrays = replay.arrays()
+    return list(zip(arrays["obs"][:, 0].astype(int).tolist(), arrays["action"].tolist()))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.lists(st.sampled_from(["push", "sample", "restore"]), max_size=40), st.integers(0, 99))
+def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, seed):
+    replay, model, numbers = small_replay(capacity), [], itertools.count()
+    rng = np.random.default_rng(seed)
+    for operation in operations:
+        if operation == "push":
+            k = next(numbers)
+            replay.push(**item(k))
+            model = [*model, k][-capacity:]
+        elif operation == "restore":
+            arrays = replay.arrays()
+            replay = small_replay(capacity)
+            replay.restore(arrays)
+        elif model:
+            batch = replay.sample(rng, int(rng.integers(1, len(model) + 1)))
+            actions = batch["action"].tolist()
+            assert len(set(actions)) == len(actions)
+            assert set(actions) <= set(model)
+            np.testing.assert_array_equal(batch["obs"], np.stack([batch["action"], -batch["action"]], 1))
+        assert len(replay) == len(model)
+        assert sorted(stored(replay)) == [(k, k) for k in sorted(model)]
+
+
+def test_every_item_is_sampled_equally_often():
+    replay, draws = small_replay(10), 4000
+    for k in range(15):
+        replay.push(**item(k))
+    rng = np.random.default_rng(0)
+    counts = np.bincount(np.concatenate([replay.sample(rng, 4)["action"] for _ in range(draws)]), minlength=15)
+    assert (counts[:5] == 0).all()
+    assert np.abs(counts[5:] - 0.4 * draws).max() < 5 * np.sqrt(draws * 0.4 * 0.6)
+
+
+def test_samples_are_copies():
+    replay = small_replay(3)
+    replay.push(**item(1))
+    replay.sample(np.random.default_rng(0), 1)["obs"][:] = 9
+    replay.arrays()["obs"][:] = 9
+    assert stored(replay) == [(1, 1)]
+
+
+BAD_ITEMS = {
+    "a field missing": {"obs": np.zeros(2, np.float32)},
+    "a field too much": {**item(1), "reward": 0.0},
+    "a wrong shape": {**item(1), "obs": np.zeros(3, np.float32)},
+    "a shape that would broadcast": {**item(1), "obs": np.float32(1)},
+    "a fraction for an integer": {**item(1), "action": 0.5},
+    "text": {**item(1), "action": "left"},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
+def test_a_bad_item_is_refused_and_nothing_is_changed(bad):
+    replay = small_replay(3)
+    replay.push(**item(1))
+    with pytest.raises(ValueError, match=r"got .*wanted"):
+        replay.push(**bad)
+    assert stored(replay) == [(1, 1)]
+
+
+@pytest.mark.parametrize("batch", [-1, 0, 3])
+def test_a_sample_larger_than_what_is_stored_is_refused(batch):
+    replay, rng = small_replay(5), np.random.default_rng(0)
+    for k in range(2):
+        replay.push(**item(k))
+    before = rng.bit_generator.state
+    with pytest.raises(ValueError, match=f"batch: got {batch}, wanted 1 to 2"):
+        replay.sample(rng, batch)
+    assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("capacity", [0, -1])
+def test_a_capacity_below_one_is_refused(capacity):
+    with pytest.raises(ValueError, match="capacity: got"):
+        small_replay(capacity)
+
+
+@pytest.mark.parametrize("fields", [{}, {"pushed": np.zeros(1)}])
+def test_fields_that_cannot_be_stored_are_refused(fields):
+    with pytest.raises(ValueError, match="fields: got"):
+        Replay(3, **fields)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"pushed": np.array(3)}, {"pushed": np.array(-1)}, {"pushed": np.array(2.0)}, {"pushed": np.array([2])},
+        {"obs": np.zeros((2, 3), np.float32)}, {"obs": np.zeros((2, 2))}, {"more": np.zeros(2)},
+    ],
+)  # fmt: skip
+def test_arrays_that_do_not_fit_are_refused_and_nothing_is_changed(changed):
+    replay, other = small_replay(3), small_replay(3)
+    for k in range(2):
+        replay.push(**item(k))
+        other.push(**item(k + 7))
+    with pytest.raises(ValueError, match=r"got .*wanted"):
+        replay.restore({**other.arrays(), **changed})
+    assert stored(replay) == [(0, 0), (1, 1)]
