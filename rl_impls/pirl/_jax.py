@@ -10,6 +10,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
+from ..common.jax_learner import Learner, Net, as_it_is, put
 from ..params import layers
 from .physics import DYNAMICS
 
@@ -129,36 +130,14 @@ def make_loss(fixed, knobs):
     return loss
 
 
-def put(tree, lower):
-    """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice."""
-    device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
-    return jax.device_put(jax.tree.map(jnp.array, tree), device)
-
-
-class Net:
-    """Weights on the device and the compiled net that takes them."""
-
-    def __init__(self, params, example, lower):
-        self.call, self.lower = lower(q_values, (params, *example)), lower
-        self.load(params)
-
-    def load(self, params):
-        """Take new weights; nothing is traced again."""
-        self.weights = put(dict(params), self.lower)
-
-    def __call__(self, states):
-        """Q-values.  f32[B, S] -> f32[B, A]"""
-        return self.call(self.weights, states)
-
-
 def forward(fixed, example, *, knobs, lower):
     """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
-    return Net(fixed["params"], example, lower)
+    return Net(q_values, fixed["params"], example, lower)
 
 
 def act(fixed, example, *, knobs, lower):
     """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
-    net, epsilon = Net(fixed["params"], example[:1], lower), fixed["epsilon"]
+    net, epsilon = Net(q_values, fixed["params"], example[:1], lower), fixed["epsilon"]
 
     def call(state, u, random_action):
         return int(random_action) if u < epsilon else int(np.asarray(net(state)).argmax())
@@ -178,13 +157,13 @@ def pde_loss(fixed, example, *, knobs, lower):
     return functools.partial(lower(loss, (params, *example)), params)
 
 
-class TrainStep:
-    """One update of the online net; state stays on the device and is donated from step to step."""
+class TrainStep(Learner):
+    """One update of the online net; weights and moments are donated from step to step."""
 
     def __init__(self, fixed, example, knobs, lower):
-        self.flatten = {"loop": lambda tree: (tree, lambda same: same), "fused": ravel_pytree}[knobs.optimizer]
+        flatten = {"loop": as_it_is, "fused": ravel_pytree}[knobs.optimizer]
         loss, optimizer = make_loss(fixed, knobs), optax.adam(fixed["learning_rate"])
-        flat, self.unflatten = self.flatten(jax.tree.map(jnp.asarray, dict(fixed["params"])))
+        super().__init__(fixed, optimizer, lower, flatten)
         unflatten = self.unflatten
 
         def step(flat, moments, target, *batch):
@@ -192,45 +171,11 @@ class TrainStep:
             updates, moments = optimizer.update(gradient, moments)
             return optax.apply_updates(flat, updates), moments, value
 
-        self.lower = lower
-        self.start = jax.tree.map(np.array, (flat, optimizer.init(flat), dict(fixed["target"])))
-        self.reset()
-        self.step = lower(step, (self.flat, self.moments, self.target, *example), donate_argnums=(0, 1))
-
-    def reset(self):
-        """Put weights and moments back."""
-        self.flat, self.moments, self.target = put(self.start, self.lower)
-
-    @property
-    def params(self):
-        """The online weights as NumPy."""
-        return {name: np.array(value) for name, value in self.unflatten(self.flat).items()}
-
-    def sync_target(self):
-        """Copy the online weights over the target's."""
-        self.target = jax.tree.map(jnp.copy, self.unflatten(self.flat))
-
-    def state(self):
-        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
-        adam = self.moments[0]
-        online, first, second = map(self.unflatten, (self.flat, adam.mu, adam.nu))
-        parts = {"online": online, "target": self.target, "first": first, "second": second}
-        state = {f"{part}.{name}": np.array(value) for part, tree in parts.items() for name, value in tree.items()}
-        return state | {"step": np.array(adam.count)}
-
-    def load_state(self, state):
-        """Take what ``state`` returned, here or on another backend."""
-        online, self.target, first, second = (
-            put({name: state[f"{part}.{name}"] for name in self.target}, self.lower)
-            for part in ("online", "target", "first", "second")
-        )
-        self.flat, mu, nu = (self.flatten(tree)[0] for tree in (online, first, second))
-        count = put(state["step"], self.lower)
-        self.moments = (self.moments[0]._replace(count=count, mu=mu, nu=nu), *self.moments[1:])
+        self.step = lower(step, (self.weights, self.moments, self.target, *example), donate_argnums=(0, 1))
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""
-        self.flat, self.moments, value = self.step(self.flat, self.moments, self.target, *batch)
+        self.weights, self.moments, value = self.step(self.weights, self.moments, self.target, *batch)
         return value
 
 

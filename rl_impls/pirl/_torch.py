@@ -8,46 +8,21 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..params import layers
+from ..common.torch_learner import GUARDS, Learner, Mlp, place
 from .physics import DYNAMICS
 from .torch_gradient import make_gradient
 
-GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 
-
-class Net(nn.Sequential):
+class Net(Mlp):
     """Probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
 
     def __init__(self, params):
-        weights = [torch.from_numpy(params[f"w{k}"]) for k in range(layers(params))]
-        linears = [nn.Linear(*weight.shape, dtype=weight.dtype) for weight in weights]
-        hidden = [layer for linear in linears[:-1] for layer in (linear, nn.Tanh())]
-        super().__init__(*hidden, linears[-1], nn.Sigmoid())
-        self.linears = linears
-        self.load(params)
-
-    @torch.no_grad()
-    def load(self, params):
-        """Take new weights, in place."""
-        for k, linear in enumerate(self.linears):
-            linear.weight.copy_(torch.from_numpy(params[f"w{k}"].T))
-            linear.bias.copy_(torch.from_numpy(params[f"b{k}"]))
-
-    def views(self):
-        """Return the weights by name, [I, O], sharing their memory."""
-        views = {}
-        for k, linear in enumerate(self.linears):
-            views[f"w{k}"], views[f"b{k}"] = linear.weight.detach().T, linear.bias.detach()
-        return views
-
-    def numpy(self):
-        """Return a copy of the weights as NumPy."""
-        return {name: view.cpu().numpy().copy() for name, view in self.views().items()}
+        super().__init__(params, nn.Tanh, nn.Sigmoid)
 
 
 def make_net(params, lower):
     """Return a net with these weights on the backend's device."""
-    return Net(params).to("cuda" if lower.device == "cuda" else "cpu")
+    return Net(params).to(place(lower))
 
 
 def drift_by_row(dynamics, states, actions):
@@ -182,20 +157,11 @@ def pde_loss(fixed, example, *, knobs, lower):
     return guard()(lower(loss, example))
 
 
-MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
-
-
-class TrainStep:
+class TrainStep(Learner):
     """One update of the online net; the target net stands still."""
 
     def __init__(self, fixed, example, knobs, lower):
-        self.start = fixed["params"], fixed["target"]
-        self.net, self.target = (make_net(params, lower) for params in self.start)
-        self.optimizer = torch.optim.Adam(
-            self.net.parameters(),
-            lr=fixed["learning_rate"],
-            **{"loop": {"foreach": False}, "fused": {"fused": True}}[knobs.optimizer],
-        )
+        super().__init__(fixed, knobs.optimizer, functools.partial(make_net, lower=lower))
         make = {"autograd": self._autograd, "by_hand": self._by_hand}[knobs.gradient]
         self.differentiate = make(fixed, example, knobs, lower)
 
@@ -213,59 +179,14 @@ class TrainStep:
 
     def _by_hand(self, fixed, example, knobs, lower):
         gradient = lower(make_gradient(self.net, self.target, fixed, knobs, DRIFTS[knobs.drift]), example)
-        parameters = list(self.net.parameters())
 
         def differentiate(*batch):
             value, gradients = gradient(*batch)
-            for parameter, found in zip(parameters, gradients):
+            for parameter, found in zip(self.parameters, gradients):
                 parameter.grad = found
             return value
 
         return differentiate
-
-    def reset(self):
-        """Put weights and moments back."""
-        for net, params in zip((self.net, self.target), self.start):
-            net.load(params)
-        for state in self.optimizer.state.values():
-            for value in state.values():
-                value.zero_()
-
-    @property
-    def params(self):
-        """The online weights as NumPy."""
-        return self.net.numpy()
-
-    def sync_target(self):
-        """Copy the online weights over the target's."""
-        self.target.load_state_dict(self.net.state_dict())
-
-    def state(self):
-        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
-        state = {"step": np.array(0, np.int32)}
-        for name, parameter in zip(self.net.views(), self.net.parameters()):
-            adam = self.optimizer.state.get(parameter)
-            for part, key in MOMENTS.items():
-                moment = adam[key] if adam else torch.zeros_like(parameter)
-                state[f"{part}.{name}"] = moment.cpu().numpy().T.copy()
-            state["step"] = np.array(int(adam["step"]) if adam else 0, np.int32)
-        for part, net in (("online", self.net), ("target", self.target)):
-            state |= {f"{part}.{name}": value for name, value in net.numpy().items()}
-        return state
-
-    def load_state(self, state):
-        """Take what ``state`` returned, here or on another backend."""
-        names = list(self.net.views())
-        self.net.load({name: state[f"online.{name}"] for name in names})
-        self.target.load({name: state[f"target.{name}"] for name in names})
-        adam = self.optimizer.state_dict()
-        # fused Adam walks through memory: moments have to lie there as the weights do
-        adam["state"] = {
-            k: {"step": torch.tensor(float(state["step"]))}
-            | {key: torch.tensor(state[f"{part}.{name}"].T.copy()) for part, key in MOMENTS.items()}
-            for k, name in enumerate(names)
-        }
-        self.optimizer.load_state_dict(adam)
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..backends import choose
+from ..common.checks import check_choices
 
 CHOICES = MappingProxyType(
     {
@@ -53,9 +53,7 @@ class Knobs:
 
     def __post_init__(self) -> None:
         """Raise a ValueError for a value that no knob has."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            choose(f"value of knob {field.name}", str(value), [str(choice) for choice in CHOICES[field.name]])
+        check_choices(self, CHOICES)
         if self.gradient == "by_hand" and (self.derivatives, self.passes) != ("generator", "joint"):
             raise ValueError(
                 f"knob gradient: got by_hand with derivatives={self.derivatives}, passes={self.passes}, "

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ..common.jax_learner import Learner, Net, put
 from ..params import layers
 from ._numpy import Remember, assembler
-from .env import Geometry
+from .env import geometry_of
 from .jax_env import State, step
 from .knobs import check_supported
 
@@ -26,28 +27,6 @@ def q_values(params, obs, dtype=jnp.float32):
         h = h @ params[f"w{k}"].astype(dtype) + params[f"b{k}"].astype(dtype)
         h = h if k == last else jax.nn.relu(h)
     return h.astype(obs.dtype) if dtype == jnp.bfloat16 else h
-
-
-def put(tree, lower):
-    """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice."""
-    device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
-    return jax.device_put(jax.tree.map(jnp.array, tree), device)
-
-
-class Net:
-    """Weights on the device and the compiled net that takes them."""
-
-    def __init__(self, function, params, example, lower):
-        self.call, self.lower = lower(function, (params, *example)), lower
-        self.load(params)
-
-    def load(self, params):
-        """Take new weights; nothing is traced again."""
-        self.weights = put(dict(params), self.lower)
-
-    def __call__(self, *args):
-        """Call the function with the weights."""
-        return self.call(self.weights, *args)
 
 
 def forward(fixed, example, *, knobs, lower):
@@ -77,7 +56,7 @@ class EnvStep:
     """T steps of N environments from the same start, in one program."""
 
     def __init__(self, fixed, example, lower):
-        self.lower, self.start, geometry = lower, fixed["env_state"], Geometry(**fixed.get("geometry", {}))
+        self.lower, self.start, geometry = lower, fixed["env_state"], geometry_of(fixed)
         self.reset()
 
         def steps(state, actions, draws):
@@ -150,29 +129,14 @@ class Actor:
         return np.asarray(self.call(self.weights if self.own else self.train.weights, *args))
 
 
-class TrainStep:
-    """One update of the online net; state stays on the device and is donated from step to step."""
+class TrainStep(Learner):
+    """One update of the online net; weights and moments are donated from step to step."""
 
     def __init__(self, fixed, example, knobs, lower):
         update, optimizer = make_update(fixed, knobs)
-        self.knobs, self.lower = knobs, lower
-        weights = {name: jnp.asarray(value) for name, value in fixed["params"].items()}
-        self.start = jax.tree.map(np.array, (weights, optimizer.init(weights), dict(fixed["target"])))
-        self.reset()
+        super().__init__(fixed, optimizer, lower)
+        self.knobs = knobs
         self.update = lower(update, (self.weights, self.moments, self.target, *example), donate_argnums=(0, 1))
-
-    def reset(self):
-        """Put weights and moments back."""
-        self.weights, self.moments, self.target = put(self.start, self.lower)
-
-    @property
-    def params(self):
-        """The online weights as NumPy."""
-        return {name: np.array(value) for name, value in self.weights.items()}
-
-    def sync_target(self):
-        """Copy the online weights over the target's."""
-        self.target = jax.tree.map(jnp.copy, self.weights)
 
     def actor(self, obs, own=False):
         """Return an actor that plays by the online weights, whatever they become; or by its ``own`` copy of them."""
@@ -180,22 +144,6 @@ class TrainStep:
         flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
         moves = functools.partial(choose_moves, dtype=DTYPES[self.knobs.precision])
         return Actor(self, self.lower(moves, (self.weights, obs, *flags)), own)
-
-    def state(self):
-        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
-        adam = self.moments[1][0]
-        parts = {"online": self.weights, "target": self.target, "first": adam.mu, "second": adam.nu}
-        state = {f"{part}.{name}": np.array(value) for part, tree in parts.items() for name, value in tree.items()}
-        return state | {"step": np.array(adam.count)}
-
-    def load_state(self, state):
-        """Take what ``state`` returned, here or on another backend."""
-        self.weights, self.target, first, second = (
-            put({name: state[f"{part}.{name}"] for name in self.target}, self.lower)
-            for part in ("online", "target", "first", "second")
-        )
-        adam = self.moments[1][0]._replace(count=put(state["step"], self.lower), mu=first, nu=second)
-        self.moments = (self.moments[0], (adam, *self.moments[1][1:]))
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..params import layers
-from .env import Geometry
+from .env import geometry_of
 from .environments import ENVIRONMENTS
 from .knobs import check_supported
 from .memory import DTYPES, make_memory
@@ -59,7 +59,7 @@ class EnvStep:
 
     def __init__(self, fixed, knobs):
         self.start = fixed["env_state"]
-        self.envs = ENVIRONMENTS[knobs.environment](len(self.start["head"]), Geometry(**fixed.get("geometry", {})))
+        self.envs = ENVIRONMENTS[knobs.environment](len(self.start["head"]), geometry_of(fixed))
         self.reset()
 
     def reset(self):

@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from ..common.checks import check_integer
+
 ACTIONS = 4
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # row, column: up, right, down, left
 FOOD, EMPTY, HEAD = -1, 0, 1
@@ -17,12 +19,6 @@ DRAWS = 2**31 - 1  # a draw is an integer from 0 to DRAWS - 1
 SYMBOLS = np.array([".", "o", "@", "*"])  # empty, body, head, food
 COLOURS = np.array([[24, 24, 24], [60, 140, 60], [120, 220, 120], [220, 60, 60]], np.uint8)
 PIXELS = 16
-
-
-def check_integer(name, value, low, high, why=""):
-    """Raise a ValueError unless ``value`` is an integer from ``low`` to ``high``."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise ValueError(f"{name}: got {value!r}, wanted an integer from {low} to {high}{why}")
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,11 @@ class Geometry:
     def side(self):
         """Rows, and columns, of the square of cells where a head may start."""
         return self.dim - 2 * self.dist_to_border
+
+
+def geometry_of(fixed):
+    """Return the geometry that a builder is given, the usual one if none."""
+    return Geometry(**fixed.get("geometry", {}))
 
 
 class SnakeEnv(gymnasium.Env):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from ..backends import choose
+from ..common.checks import check_choices
 
 CHOICES = MappingProxyType(
     {
@@ -77,9 +77,7 @@ class Knobs:
 
     def __post_init__(self) -> None:
         """Raise a ValueError for a value that no knob has."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            choose(f"value of knob {field.name}", str(value), [str(choice) for choice in CHOICES[field.name]])
+        check_choices(self, CHOICES)
 
 
 ONLY = MappingProxyType({"quantised": "onnx", "processes": "torch"})

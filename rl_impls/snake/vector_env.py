@@ -8,7 +8,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from .env import ACTIONS, DEATH_REWARD, DRAWS, FOOD, FOOD_REWARD, HEAD, MOVES, STEP_REWARD, Geometry, check_integer
+from ..common.checks import check_integer
+from .env import ACTIONS, DEATH_REWARD, DRAWS, FOOD, FOOD_REWARD, HEAD, MOVES, STEP_REWARD, Geometry
 
 STATE = "lifetimes", "head", "heading", "length", "food", "steps"
 

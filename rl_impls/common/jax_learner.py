@@ -1,0 +1,78 @@
+"""What the JAX workloads share: weights on the device, a net that takes them, and a learner's state there."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from optax import tree_utils
+
+
+def put(tree, lower):
+    """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice."""
+    device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
+    return jax.device_put(jax.tree.map(jnp.array, tree), device)
+
+
+class Net:
+    """Weights on the device and the compiled function that takes them first."""
+
+    def __init__(self, function, params, example, lower):
+        self.call, self.lower = lower(function, (params, *example)), lower
+        self.load(params)
+
+    def load(self, params):
+        """Take new weights; nothing is traced again."""
+        self.weights = put(dict(params), self.lower)
+
+    def __call__(self, *args):
+        """Call the function with the weights."""
+        return self.call(self.weights, *args)
+
+
+def as_it_is(tree):
+    """Return a tree and what takes it back to itself; ``ravel_pytree`` makes one vector of it."""
+    return tree, lambda same: same
+
+
+class Learner:
+    """Online weights, the optimiser's moments and target weights, which stay on the device from step to step.
+
+    Weights and moments are kept as ``flatten`` makes them: a tree, or one flat vector.
+    """
+
+    def __init__(self, fixed, optimizer, lower, flatten=as_it_is):
+        self.lower, self.flatten = lower, flatten
+        weights, self.unflatten = flatten(jax.tree.map(jnp.asarray, dict(fixed["params"])))
+        self.start = jax.tree.map(np.array, (weights, optimizer.init(weights), dict(fixed["target"])))
+        self.reset()
+
+    def reset(self):
+        """Put weights and moments back."""
+        self.weights, self.moments, self.target = put(self.start, self.lower)
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return {name: np.array(value) for name, value in self.unflatten(self.weights).items()}
+
+    def sync_target(self):
+        """Copy the online weights over the target's."""
+        self.target = jax.tree.map(jnp.copy, self.unflatten(self.weights))
+
+    def state(self):
+        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
+        first, second = (self.unflatten(tree_utils.tree_get(self.moments, name)) for name in ("mu", "nu"))
+        parts = {"online": self.unflatten(self.weights), "target": self.target, "first": first, "second": second}
+        state = {f"{part}.{name}": np.array(value) for part, tree in parts.items() for name, value in tree.items()}
+        return state | {"step": np.array(tree_utils.tree_get(self.moments, "count"))}
+
+    def load_state(self, state):
+        """Take what ``state`` returned, here or on another backend."""
+        online, self.target, first, second = (
+            put({name: state[f"{part}.{name}"] for name in self.target}, self.lower)
+            for part in ("online", "target", "first", "second")
+        )
+        self.weights, mu, nu = (self.flatten(tree)[0] for tree in (online, first, second))
+        count = put(state["step"], self.lower)
+        self.moments = tree_utils.tree_set(self.moments, mu=mu, nu=nu, count=count)
