@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
 
 import numpy as np
 
-from .env import Geometry
+from ..common.phases import Phases
+from .env import geometry_of
 from .environments import ENVIRONMENTS
 from .memory import FIELDS, make_memory
 
@@ -51,10 +51,11 @@ class Loop:
     def __init__(self, fixed, example, knobs, backend):
         explore, _, _, rows = (np.asarray(array) for array in example)
         self.knobs, self.every, self.target_every = knobs, knobs.every, fixed["target_every"]
+        self.clock = Phases(*PHASES)
         self.start, self.stored, self.first_step = fixed["env_state"], fixed["stored"], fixed["step"]
         self.envs = explore.shape[1]
         check_schedule(self.envs, knobs, rows.shape[1])
-        self.environment = ENVIRONMENTS[knobs.environment](self.envs, Geometry(**fixed.get("geometry", {})))
+        self.environment = ENVIRONMENTS[knobs.environment](self.envs, geometry_of(fixed))
         self.memory = make_memory(knobs.memory, fixed["capacity"], self.stored[0].shape[1])
         lower = backend.lowering_here()
         source = importlib.import_module(f"{__package__}._{backend.source}")
@@ -73,7 +74,7 @@ class Loop:
         """Put everything back to the start."""
         self.train.reset()
         self.go_on(self.start, self.stored, self.first_step)
-        self.seconds, self.before = dict.fromkeys(PHASES, 0.0), perf_counter()
+        self.clock.reset()
 
     def go_on(self, env_state, stored, step):
         """Go on from these games and transitions, after ``step`` environment steps."""
@@ -92,12 +93,6 @@ class Loop:
         self.train.load_state(parts["train"])
         self.go_on(parts["env"], tuple(parts["memory"][name] for name in FIELDS), int(parts["loop"]["step"]))
 
-    def clock(self, phase):
-        """Add the time since the last call to a phase."""
-        now = perf_counter()
-        self.seconds[phase] += now - self.before
-        self.before = now
-
     def close(self):
         """End the processes of the update, if it has any."""
         getattr(self.train, "close", int)()
@@ -109,12 +104,12 @@ class Loop:
 
     def stats(self):
         """Return the seconds spent in each phase since the last reset."""
-        return self.seconds
+        return self.clock.seconds
 
     def __call__(self, explore, random_actions, draws, rows):
         """Play T steps and learn in between; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
         played, losses, rows = [], [], iter(rows)
-        self.before = perf_counter()
+        self.clock.start()
         for drawn in zip(explore, random_actions, draws):
             actions, rewards, ended, transitions = self.play(*drawn, self.clock)
             played.append((actions, rewards, ended))
@@ -167,7 +162,7 @@ class ThreadedLoop(Loop):
 
     def stats(self):
         """Return the seconds spent in each phase of the learner, and the lag of the weights that act."""
-        return self.seconds | {"policy_lag_steps": float(max(CHUNK, self.envs))}
+        return self.clock.seconds | {"policy_lag_steps": float(max(CHUNK, self.envs))}
 
     def __call__(self, explore, random_actions, draws, rows):
         """Play T steps and learn apart; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
@@ -175,7 +170,7 @@ class ThreadedLoop(Loop):
         drawn = list(zip(explore, random_actions, draws))
         chunks = [drawn[k : k + length] for k in range(0, len(drawn), length)]
         played, losses, rows = [], [], iter(rows)
-        self.before = perf_counter()
+        self.clock.start()
         self.actor.refresh()
         ahead = self.pool.submit(self.play_chunk, chunks[0])
         for following in [*chunks[1:], None]:

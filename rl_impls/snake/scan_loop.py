@@ -6,12 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..common.phases import Phases
 from ._jax import DTYPES, TrainStep, as_arrays, as_state, choose_moves, make_update, put
-from .env import Geometry
+from .env import geometry_of
 from .jax_env import observe, step
 from .knobs import check_supported
 from .loop import check_schedule, parts_of, state_of
 from .memory import FIELDS, make_memory
+
+PHASES = ("program", "transfer")  # one program: what is done inside it cannot be told apart from outside
 
 
 class ScanLoop:
@@ -24,7 +27,7 @@ class ScanLoop:
         lower = backend.lowering_here()
         explore, _, _, rows = (np.asarray(array) for array in example)
         self.fixed, self.lower, self.every, self.envs = fixed, lower, knobs.every, explore.shape[1]
-        self.geometry = Geometry(**fixed.get("geometry", {}))
+        self.geometry = geometry_of(fixed)
         check_schedule(self.envs, knobs, rows.shape[1])
         if knobs.collection != "inline":
             raise ValueError(f"collection: got {knobs.collection!r} with loop='scan', wanted inline: it is one program")
@@ -32,6 +35,7 @@ class ScanLoop:
             check_supported(knob, knobs, lower)
         batch = [np.zeros((rows.shape[1], *column.shape[1:]), column.dtype) for column in fixed["stored"]]
         self.train = TrainStep(fixed, batch, knobs, lower)
+        self.clock = Phases(*PHASES)
         self.memory = make_memory("ring", fixed["capacity"], fixed["stored"][0].shape[1])
         self.reset()
         program = make_program(fixed, knobs, self.envs)
@@ -41,6 +45,7 @@ class ScanLoop:
         """Put everything back to the start."""
         self.train.reset()
         self.start(self.fixed["env_state"], self.fixed["stored"], self.fixed["step"])
+        self.clock.reset()
 
     def start(self, env_state, stored, step):
         """Go on from these games and transitions, after ``step`` environment steps."""
@@ -58,6 +63,10 @@ class ScanLoop:
     def carry(self):
         """All that the program takes and returns."""
         return (self.train.weights, self.train.moments, self.train.target, *self.played)
+
+    def stats(self):
+        """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
+        return self.clock.seconds
 
     @property
     def params(self):
@@ -80,14 +89,18 @@ class ScanLoop:
 
     def __call__(self, explore, random_actions, draws, rows):
         """Play T steps and learn in between; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
-        carry, out = self.run(self.carry, explore, random_actions, draws, rows)
+        self.clock.start()
+        carry, out = jax.block_until_ready(self.run(self.carry, explore, random_actions, draws, rows))
         self.train.weights, self.train.moments, self.train.target, *self.played = carry
-        return tuple(map(np.asarray, out))
+        self.clock("program")
+        out = tuple(map(np.asarray, out))
+        self.clock("transfer")
+        return out
 
 
 def make_program(fixed, knobs, envs):
     """Return ``program(carry, explore, random_actions, draws, rows) -> carry, out``."""
-    geometry, dtype, capacity = Geometry(**fixed.get("geometry", {})), DTYPES[knobs.precision], fixed["capacity"]
+    geometry, dtype, capacity = geometry_of(fixed), DTYPES[knobs.precision], fixed["capacity"]
     update, _ = make_update(fixed, knobs)
     steps, updates = max(1, knobs.every // envs), max(1, envs // knobs.every)  # of one round
 

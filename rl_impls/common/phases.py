@@ -1,0 +1,28 @@
+"""Where the wall time of a loop goes."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+
+class Phases:
+    """Seconds spent in each phase: ``start()`` at the start of a call, ``phases(name)`` at the end of each phase."""
+
+    def __init__(self, *names):
+        self.names = names
+        self.reset()
+
+    def reset(self):
+        """Forget all."""
+        self.seconds = dict.fromkeys(self.names, 0.0)
+        self.start()
+
+    def start(self):
+        """Count from here."""
+        self.before = perf_counter()
+
+    def __call__(self, phase):
+        """Add the time since the last call to a phase."""
+        now = perf_counter()
+        self.seconds[phase] += now - self.before
+        self.before = now
