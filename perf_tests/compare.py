@@ -50,6 +50,14 @@ def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
     return median(ratios)
 
 
+def interval_of_median(values: list[float]) -> str:
+    """Return the distribution-free 95 % interval of the median, in words."""
+    from scipy.stats import quantile_test
+
+    interval = quantile_test(values, q=median(values), p=0.5).confidence_interval(0.95)
+    return f"95 % interval {interval.low:.3g} to {interval.high:.3g}"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print how many times faster the second benchmark is than the first, per item."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.compare", description=__doc__.splitlines()[0])
@@ -87,12 +95,9 @@ def main(arguments: list[str] | None = None) -> None:
         if done.returncode:
             sys.exit(done.returncode)
         ratios.append(math.exp(json.loads(done.stdout.splitlines()[-1])))
-    from scipy.stats import quantile_test
-
-    interval = quantile_test(ratios, q=median(ratios), p=0.5).confidence_interval(0.95)
     print(
         f"{options.second} is {median(ratios):.3g} times as fast as {options.first}: "
-        f"95 % interval {interval.low:.3g} to {interval.high:.3g}, n = {len(ratios)} processes "
+        f"{interval_of_median(ratios)}, n = {len(ratios)} processes "
         f"of {options.blocks} blocks, {options.threads} threads"
     )
 

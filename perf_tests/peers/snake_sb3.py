@@ -23,6 +23,7 @@ from typing import Any
 
 from rl_impls import backends
 
+from ..compare import interval_of_median
 from ..suite import process
 
 FORMS = {"torch": "full", "jax": "compiled"}  # what theirs is compared with: backend and form
@@ -202,8 +203,6 @@ def main(arguments: list[str] | None = None) -> None:
 
     from importlib.metadata import version
 
-    from scipy.stats import quantile_test
-
     for name, form in FORMS.items():
         results = []
         for pair in range(options.pairs):
@@ -215,11 +214,10 @@ def main(arguments: list[str] | None = None) -> None:
             results.append(json.loads(done.stdout.splitlines()[-1]))
         ratios = [math.exp(result["ratio"]) for result in results]
         ours, theirs = (median(result[side] for result in results) for side in ("ours", "theirs"))
-        interval = quantile_test(ratios, q=median(ratios), p=0.5).confidence_interval(0.95)
         print(
             f"snake.collect_and_learn[{form}-{name}-envs1-every{EVERY}-batch{BATCH}] is {median(ratios):.3g} times as "
-            f"fast as Stable-Baselines3 {version('stable-baselines3')}'s DQN: 95 % interval {interval.low:.3g} to "
-            f"{interval.high:.3g}, n = {len(ratios)} processes of {options.blocks} blocks, {options.threads} threads "
+            f"fast as Stable-Baselines3 {version('stable-baselines3')}'s DQN: {interval_of_median(ratios)}, "
+            f"n = {len(ratios)} processes of {options.blocks} blocks, {options.threads} threads "
             f"({ours:,.0f} and {theirs:,.0f} environment steps per second)",
             flush=True,
         )
