@@ -30,3 +30,14 @@ def stand_in(request, monkeypatch):
 def xla(monkeypatch):
     """The stand-in for the XLA line of torch-neuronx. -> what it has traced"""
     return install_xla(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Two threads of so small a product wait for each other most of the time where others use the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

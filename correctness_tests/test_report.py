@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from perf_tests.report.readme import END, README, RESULTS, START, forward_table, insert, reduce
+from perf_tests.report.readme import END, README, RESULTS, START, agents_table, forward_table, insert, reduce
 from perf_tests.report.table import duration, quantity, share, text_tables
 from perf_tests.suite.cases import variants
 
@@ -45,6 +45,26 @@ def test_the_fastest_backend_is_bold_and_named():
     table = forward_table([row("torch", 3e-5), row("onnx", 1e-5), row("torch", 1e-4, 64), row("onnx", 2e-4, 64)])
     assert table[2] == "| 8 | 30 us | **10 us** | onnx |"
     assert table[3] == "| 64 | **100 us** | 200 us | torch |"
+
+
+def hunt(op, form, backend, seconds, **axes):
+    """Make one row of a result with five agents."""
+    return row(backend, seconds, workload="treasurehunt", op=op, form=form, axes={"agents": 5, **axes})
+
+
+def test_what_jax_gains_is_the_best_of_torch_over_the_best_of_jax():
+    rows = [
+        hunt("train_step", "full", "torch", 3e-2), hunt("train_step", "naive", "torch", 4e-2),
+        hunt("train_step", "full", "jax", 2e-2), hunt("train_step", "one_by_one", "jax", 1e-2),
+        hunt("train_step", "full", "numpy", 1e-9), hunt("act", "full", "torch", 1e-9, agents=1),
+    ]  # fmt: skip
+    *_, line = agents_table(rows)
+    assert line == "| `train_step` | 40 ms | 30 ms |  | 10 ms | 20 ms |  | 3.00 |"
+
+
+def test_where_jax_is_not_faster_the_table_says_so():
+    rows = [hunt("stack", "full", "numpy", 2e-6, worlds=16), hunt("stack", "full", "jax", 8e-6, worlds=16)]
+    assert agents_table(rows)[-1] == "| `stack`, 16 worlds |  | 2 us |  |  | 8 us |  | 0.25: JAX is not faster |"
 
 
 def test_text_table_shows_time_rate_and_share():

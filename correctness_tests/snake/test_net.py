@@ -36,15 +36,7 @@ def torch_loss(params, target):
     return net, target_net, _torch.make_loss(net, target_net, GAMMA)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Two threads of so small a product wait for each other most of the time where others use the cores."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @given(seed=SEEDS)

@@ -74,6 +74,33 @@ def knob_table(rows: Iterable[Row]) -> list[str]:
     return table
 
 
+FORMS = {  # of the multi-agent workload, as columns: library, form, what is said of it
+    ("torch", "naive"): "agent by agent", ("torch", "full"): "at once", ("torch", "bfloat16"): "bfloat16",
+    ("jax", "one_by_one"): "agent by agent", ("jax", "full"): "vmap", ("jax", "compiled"): "one program",
+}  # fmt: skip
+
+
+def agents_table(rows: Iterable[Row]) -> list[str]:
+    """Five agents in torch, or NumPy where torch has no such op, and in JAX; and what JAX gains at its best."""
+    cells: dict[str, dict[tuple[str, str], float]] = {}
+    for row in sorted(rows, key=lambda row: row["backend"] != "numpy"):
+        column = ("torch" if row["backend"] == "numpy" else row["backend"], row["form"])
+        if column in FORMS and row["axes"].get("agents") == 5:
+            worlds = f", {row['axes']['worlds']} worlds" if row["axes"].get("worlds", 1) > 1 else ""
+            cells.setdefault(f"`{row['op']}`{worlds}", {})[column] = row["seconds_per_call"]
+    table = [line("five agents", *(f"{library}: {name}" for (library, _), name in FORMS.items()), "torch / JAX")]
+    table.append(line("---", *["---:"] * (len(FORMS) + 1)))
+    for op, times in sorted(cells.items()):
+        torch, jax = (
+            [seconds for column, seconds in times.items() if column[0] == library] for library in ("torch", "jax")
+        )
+        if torch and jax:
+            gain = min(torch) / min(jax)
+            shown = f"{gain:.2f}" if gain >= 1 else f"{gain:.2f}: JAX is not faster"
+            table.append(line(op, *(duration(times[c]) if c in times else "" for c in FORMS), shown))
+    return table
+
+
 def op_table(rows: Iterable[Row]) -> list[str]:
     """Every op: a row per form and backend, fastest first."""
     table = [line("op", "form", "backend", "a call", "rate", "of limit", ""), line(*["---"] * 3, *["---:"] * 3, "---")]
@@ -91,7 +118,8 @@ def section(results: Mapping[str, Any]) -> str:
     machine, rows = results["machine"], results["rows"]
     spread = sorted(row["spread"] for row in rows)[len(rows) // 2]
     versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
-    pirl, snake = ([row for row in rows if row["workload"] == name] for name in ("pirl", "snake"))
+    workloads = "pirl", "snake", "treasurehunt"
+    pirl, snake, treasurehunt = ([row for row in rows if row["workload"] == name] for name in workloads)
     return "\n".join(
         [
             START,
@@ -108,6 +136,10 @@ def section(results: Mapping[str, Any]) -> str:
             "",
             *knob_table(snake),
             "",
+            "**treasurehunt**, five agents that each learn alone, a call of each op in torch and in JAX:",
+            "",
+            *agents_table(treasurehunt),
+            "",
             "<details><summary><b>pirl, all other ops</b></summary>",
             "",
             *op_table(row for row in pirl if row["op"] != "forward"),
@@ -117,6 +149,12 @@ def section(results: Mapping[str, Any]) -> str:
             "<details><summary><b>snake, all ops</b></summary>",
             "",
             *op_table(snake),
+            "",
+            "</details>",
+            "",
+            "<details><summary><b>treasurehunt, all ops</b></summary>",
+            "",
+            *op_table(treasurehunt),
             "",
             "</details>",
             END,

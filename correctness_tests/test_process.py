@@ -1,0 +1,46 @@
+"""What a timing process sets before anything is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from perf_tests.suite import process
+
+FAULTS = """
+import resource, sys, threading
+from perf_tests.suite import process
+if sys.argv[1] == "kept":
+    process.set_up(1)
+import numpy as np
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    np.ones(16_000_000, np.float32)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def several():
+    found.extend(faults() for _ in range(4))
+found = []
+several()
+thread = threading.Thread(target=several)
+thread.start()
+thread.join()
+print(max(found[1:4] + found[5:]))
+"""
+
+
+def page_faults(kept):
+    command = [sys.executable, "-c", FAULTS, "kept" if kept else "as it is"]
+    return int(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=60).stdout)
+
+
+def test_large_arrays_are_not_given_back_to_the_kernel():
+    assert page_faults(kept=True) < 50
+    assert page_faults(kept=False) > 200  # for 64 MB, in huge pages where the kernel has them
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10_000])
+def test_threads_are_those_there_are(threads):
+    with pytest.raises(ValueError, match=f"^threads: got {threads}, wanted 1 to {process.cores()}"):
+        process.set_up(threads)

@@ -1,0 +1,181 @@
+"""The parts that the tests of this workload's nets share: small nets, batches, and ways to train."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict, replace
+
+import numpy as np
+
+from correctness_tests.reference import in_float64
+from correctness_tests.snake.problem import assert_state_equal
+from rl_impls import backends
+from rl_impls.backends import tree_map
+from rl_impls.treasurehunt._numpy import COSINES, NOISY, noise_size
+from rl_impls.treasurehunt.knobs import Knobs
+from rl_impls.treasurehunt.settings import ACTIONS, VALUES
+
+AGENTS, BATCH, SIZE, HIDDEN, QUANTILES = 3, 6, 10, 8, 5
+
+
+def build(op, backend, fixed, example, form="full", **knobs):
+    """Build one op."""
+    made = backends.get(backend)
+    knobs = replace(backends.forms("treasurehunt")[form], **knobs)
+    return made.build("treasurehunt", op, fixed, tuple(map(made.to_device, example)), knobs)
+
+
+def called(op, backend, *args):
+    """Call an op with NumPy arrays; return NumPy."""
+    made = backends.get(backend)
+    return made.to_host(op(*map(made.to_device, args)))
+
+
+def trainer(backend, everything, batch, form="full", **knobs):
+    """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the losses."""
+    step = build("train_step", backend, everything, batch, form, **knobs)
+    return step, lambda batch: called(step, backend, *batch)
+
+
+def exact_trainer(everything, batch):
+    """Return the same for naive torch in float64."""
+    step, update = trainer("torch", in_float64(everything), in_float64(batch), "naive")
+    return step, lambda batch: update(in_float64(batch))
+
+
+def nets(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
+    """Weights of small nets, each with noise of its own spread."""
+    layers = {
+        "state": (size, hidden),
+        "cos": (COSINES, hidden),
+        "hidden": (hidden,) * 2,
+        "heads": (hidden, 1 + ACTIONS),
+    }
+    params = {}
+    for layer, (rows, columns) in layers.items():
+        edge = rows**-0.5
+        params[f"w_{layer}"] = rng.uniform(-edge, edge, (agents, rows, columns))
+        params[f"b_{layer}"] = rng.uniform(-edge, edge, (agents, columns))
+        if layer in NOISY:
+            params[f"sw_{layer}"] = rng.uniform(0.3 * edge, 0.7 * edge, (agents, rows, columns))
+            params[f"sb_{layer}"] = rng.uniform(0.3 * edge, 0.7 * edge, (agents, columns))
+    return {name: value.astype(np.float32) for name, value in params.items()}
+
+
+def learner(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
+    """Everything nets are trained with: rates so large that each step shows, a norm that some gradients exceed."""
+    return {
+        "params": nets(rng, agents, size, hidden), "target": nets(rng, agents, size, hidden),
+        "learning_rate": 1e-3, "gradient_norm": 1.5, "soft_update": 0.1, "gamma": 0.99,
+    }  # fmt: skip
+
+
+def transitions(rng, params, batch=BATCH, quantiles=QUANTILES):
+    """A batch of every agent, in which some episodes ended and errors lie on both sides of 1."""
+    agents, size, _ = params["w_state"].shape
+    states, next_states = rng.normal(size=(2, agents, batch, size)).astype(np.float32)
+    actions = rng.integers(ACTIONS, size=(agents, batch)).astype(np.int32)
+    returns = rng.choice(VALUES, (agents, batch)) / 4
+    discounts = rng.choice(np.array([0, 0.97, 0.98, 0.99], np.float32), (agents, batch))
+    taus = rng.random((agents, 3, batch, quantiles), np.float32)
+    noise = rng.standard_normal((agents, 2, noise_size(params)), np.float32)
+    return states, actions, returns, next_states, discounts, taus, noise
+
+
+def problem(seed, batches=1, agents=AGENTS):
+    """Everything nets are trained with, and some batches."""
+    rng = np.random.default_rng(seed)
+    everything = learner(rng, agents)
+    return everything, [transitions(rng, everything["params"]) for _ in range(batches)]
+
+
+def acting(rng, params, worlds=32, quantiles=QUANTILES):
+    """What choosing an action takes: a state of every agent in every world and the draws; a third explore."""
+    agents, size, _ = params["w_state"].shape
+    states = rng.normal(size=(agents, worlds, size)).astype(np.float32)
+    explore = rng.random((agents, worlds)) < 0.3
+    return (
+        states, rng.random((agents, worlds, quantiles), np.float32), explore,
+        rng.integers(ACTIONS, size=explore.shape).astype(np.int32),
+    )  # fmt: skip
+
+
+def state_of(everything):
+    """The state of a learner that has not learnt yet."""
+    state = {"step": np.array(0, np.int32)}
+    for name, value in everything["params"].items():
+        state |= {f"online.{name}": value, f"target.{name}": everything["target"][name]}
+        state |= {f"{part}.{name}": np.zeros_like(value) for part in ("first", "second")}
+    return state
+
+
+OF_JAX = "nets", "cosines", "precision"
+
+
+@functools.cache
+def shared(backend, knobs):
+    """One compiled learner for all tests: only its state changes."""
+    everything, [batch] = problem(0)
+    step, update = trainer(backend, everything, batch, **asdict(knobs))
+    assert_state_equal(step.state(), state_of(everything))
+    return step, update
+
+
+def trained_from(backend, knobs, state):
+    """Return a learner in that state and how to update it."""
+    if backend == "jax":  # whose nets the other knobs leave alone
+        knobs = replace(Knobs(), **{name: getattr(knobs, name) for name in OF_JAX})
+    step, update = shared(backend, knobs)
+    step.load_state(state)
+    return step, update
+
+
+def trained(backend, knobs, everything, batches):
+    """Train from the start: return the losses and the state."""
+    step, update = trained_from(backend, knobs, state_of(everything))
+    return np.array([update(batch) for batch in batches]), step.state()
+
+
+def agent(tree, n):
+    """One agent's part of arrays [N, ...]."""
+    return tree_map(lambda x: x[n] if getattr(x, "ndim", 0) else x, tree)
+
+
+def with_agent(tree, n, other):
+    """Arrays [N, ...] in which agent ``n`` is that of another tree."""
+    if isinstance(tree, dict):
+        return {name: with_agent(value, n, other[name]) for name, value in tree.items()}
+    if isinstance(tree, tuple | list):
+        return type(tree)(with_agent(value, n, others) for value, others in zip(tree, other))
+    return np.where((np.arange(len(tree)) == n).reshape(-1, *[1] * (tree.ndim - 1)), other, tree) if tree.ndim else tree
+
+
+def norms(gradient):
+    """The norm of the gradient of each agent.  f[N, ...] by name -> f[N]"""
+    return np.sqrt(sum((value.astype(np.float64) ** 2).reshape(len(value), -1).sum(1) for value in gradient.values()))
+
+
+def tensors(tree):
+    import torch
+
+    return tree_map(torch.tensor, tree)
+
+
+def numbers(tree):
+    return tree_map(np.asarray, tree)
+
+
+def torch_loss(params, target):
+    from rl_impls.treasurehunt import _torch
+
+    nets = _torch.Iqn(params), _torch.Iqn(target)
+    return *nets, _torch.make_loss(*nets)
+
+
+def torch_gradient(params, target, batch):
+    """Return the loss and the gradient, by autograd in float64."""
+    net, target_net, loss = torch_loss(*in_float64((params, target)))
+    losses = loss(*tensors(in_float64(batch)))
+    losses.sum().backward()
+    assert all(weight.grad is None for weight in target_net.parameters())
+    return losses.detach().numpy(), {name: weight.grad.numpy() for name, weight in net.weights.items()}

@@ -1,0 +1,147 @@
+"""The treasure hunt as an environment of one world."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+
+def make(render_mode=None, **options):
+    from rl_impls.treasurehunt.env import TreasurehuntEnv
+    from rl_impls.treasurehunt.settings import Settings
+
+    small = {"agents": 3, "height": 4, "width": 5, "radius": 1, "spawn": 0.3, "turns": 10}
+    return TreasurehuntEnv(Settings(**{**small, **options}), render_mode)
+
+
+def episode(env, seed, rng_seed=0):
+    """Play at random to the end.  -> obs f32[T + 1, N, F], rewards f32[T, N]"""
+    rng = np.random.default_rng(rng_seed)
+    obs, rewards, truncated = [env.reset(seed=seed)[0]], [], False
+    while not truncated:
+        frame, reward, _, truncated, _ = env.step(rng.integers(4, size=env.settings.agents))
+        obs.append(frame)
+        rewards.append(reward)
+    return np.array(obs), np.array(rewards)
+
+
+def test_without_settings_five_agents_play_fifty_turns():
+    import gymnasium
+
+    from rl_impls.treasurehunt.env import TreasurehuntEnv
+
+    env = TreasurehuntEnv()
+    assert env.observation_space == gymnasium.spaces.Box(0, 1, (5, 150), np.float32)
+    assert env.action_space == gymnasium.spaces.MultiDiscrete([4] * 5)
+    obs, rewards = episode(env, seed=0)
+    assert obs.shape == (51, 5, 150)
+    assert rewards.shape == (50, 5)
+
+
+@pytest.mark.parametrize("observation", ["onehot", "rgb"])
+def test_what_it_returns_is_of_its_spaces(observation):
+    env = make(observation=observation)
+    obs, info = env.reset(seed=0)
+    assert env.observation_space.contains(obs)
+    assert info == {}
+    env.action_space.seed(0)
+    for _ in range(10):
+        obs, rewards, terminated, truncated, info = env.step(env.action_space.sample())
+        assert env.observation_space.contains(obs)
+        assert (rewards.dtype, rewards.shape) == (np.float32, (3,))
+        assert terminated is False
+        assert info == {}
+    assert truncated is True
+
+
+def test_it_plays_the_world_with_the_draws_of_its_seed():
+    from rl_impls.treasurehunt.settings import DRAWS
+    from rl_impls.treasurehunt.world import CellWorlds
+
+    env = make()
+    obs, rewards = episode(env, seed=5, rng_seed=1)
+    rng, players = np.random.default_rng(5), np.random.default_rng(1)
+    draw = functools.partial(rng.integers, DRAWS, size=(1, 20), dtype=np.int32)
+    worlds = CellWorlds(env.settings, 1)
+    np.testing.assert_array_equal(worlds.reset(draw())[:, 0], obs[0])
+    for t in range(10):
+        frame, reward, truncated = worlds.advance(players.integers(4, size=3)[:, None], draw())
+        np.testing.assert_array_equal(frame[:, 0], obs[t + 1])
+        np.testing.assert_array_equal(reward[:, 0], rewards[t])
+        assert truncated == (t == 9)
+
+
+def test_one_seed_gives_one_episode():
+    for array, again in zip(episode(make(), 3), episode(make(), 3)):
+        np.testing.assert_array_equal(again, array)
+    assert not np.array_equal(episode(make(), 3)[0], episode(make(), 4)[0])
+
+
+def test_without_a_seed_episodes_differ():
+    env = make()
+    assert not np.array_equal(episode(env, 3)[0], episode(env, None)[0])
+    assert not np.array_equal(episode(make(), None)[0], episode(make(), None)[0])
+
+
+def test_a_world_is_drawn_in_colours_inside_its_walls():
+    from rl_impls.treasurehunt.settings import COLOURS
+
+    env = make("rgb_array", agents=1, height=1, width=5, spawn=0.0)
+    env.reset(seed=0)
+    grid = np.ones((3, 7), np.int8)
+    grid[1, 1:6] = 0, 2, 3, 4, 0
+    env.world.set_state({"grid": grid.reshape(1, -1), "where": np.array([[8]]), "turn": np.int32(0)})
+    image = env.render()
+    assert image.dtype == np.uint8
+    assert image.shape == (48, 112, 3)
+    cells = image.reshape(3, 16, 7, 16, 3)
+    assert (cells == cells[:, :1, :, :1]).all()
+    wanted = [[1] * 7, [1, 5, 2, 3, 4, 0, 1], [1] * 7]
+    np.testing.assert_array_equal(cells[:, 0, :, 0], COLOURS[np.array(wanted)])
+    env.step(np.array([3]))
+    np.testing.assert_array_equal(env.render()[24, 24::16], COLOURS[[0, 5, 3, 4, 0, 1]])
+
+
+def test_without_a_render_mode_nothing_is_drawn():
+    env = make()
+    env.reset(seed=0)
+    assert env.render() is None
+
+
+def test_an_unknown_render_mode_is_refused():
+    with pytest.raises(ValueError, match=r"^render_mode: got 'human', wanted None or 'rgb_array'$"):
+        make("human")
+
+
+BAD_ACTIONS = [[0, 1], [0, 1, 4], [-1, 0, 1], [0.0, 1.0, 2.0], [[0], [1], [2]], [True, False, True], 1, None]
+
+
+@pytest.mark.parametrize("actions", BAD_ACTIONS, ids=str)
+def test_bad_actions_are_refused_and_change_nothing(actions):
+    env = make()
+    env.reset(seed=0)
+    before, draws = env.world.get_state(), env.np_random.bit_generator.state
+    with pytest.raises(ValueError, match=r"^actions: got .*, wanted integers \[3\] from 0 to 3$"):
+        env.step(actions)
+    assert env.np_random.bit_generator.state == draws
+    for name, array in env.world.get_state().items():
+        np.testing.assert_array_equal(array, before[name])
+    env.step([0, 1, 2])
+
+
+def test_a_step_outside_an_episode_is_refused_and_changes_nothing():
+    from gymnasium.error import ResetNeeded
+
+    env = make("rgb_array")
+    for use in (env.render, functools.partial(env.step, [0, 1, 2])):
+        with pytest.raises(ResetNeeded, match="wanted reset"):
+            use()
+    episode(env, 0)
+    before = env.render()
+    with pytest.raises(ResetNeeded, match=r"^step: got a step outside an episode, wanted reset\(\) first$"):
+        env.step([0, 1, 2])
+    np.testing.assert_array_equal(env.render(), before)
+    env.reset()
+    env.step([0, 1, 2])

@@ -1,0 +1,109 @@
+"""What a first call costs is measured by compiling every time, whatever the caches hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from correctness_tests.treasurehunt.hunts import build, hunt
+from rl_impls import backends
+from rl_impls.treasurehunt import _numpy
+from rl_impls.treasurehunt.team import QUANTILES
+
+COMPILED, HIT = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
+
+
+@pytest.fixture
+def events(tmp_path, monkeypatch):
+    """What JAX says it did, with a persistent cache of its own, which takes everything. -> names of events"""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    wanted = {
+        "jax_enable_compilation_cache": True,
+        "jax_compilation_cache_dir": str(tmp_path),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+    }
+    kept, seen = {name: getattr(jax.config, name) for name in wanted}, []
+
+    def note(event, *_, **__):
+        seen.append(event)
+
+    def configure(values):
+        for name, value in values.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+    configure(wanted)
+    jax.monitoring.register_event_listener(note)
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield seen
+    jax.monitoring.unregister_event_listener(note)
+    jax.monitoring.unregister_event_duration_listener(note)
+    configure(kept)
+
+
+def problem():
+    rng, (fixed, _) = np.random.default_rng(0), hunt(0, epochs=0)
+    states = rng.standard_normal((2, 3, 750), np.float32)
+    noise = rng.standard_normal((2, _numpy.noise_size(fixed["params"])), np.float32)
+    return fixed, (states, rng.random((2, 3, QUANTILES), np.float32), noise)
+
+
+def on_device(backend, arrays):
+    return tuple(map(backends.get(backend).to_device, arrays))
+
+
+def test_the_cache_of_these_tests_is_used_where_nothing_forbids_it(events):
+    fixed, arrays = problem()
+    for _ in range(2):
+        build("forward", "jax", fixed, arrays)(*arrays)
+    assert events.count(HIT) >= 1
+
+
+def test_every_call_compiles_though_the_cache_holds_it(events):
+    fixed, arrays = problem()
+    arrays = on_device("jax", arrays)
+    build("forward", "jax", fixed, arrays)(*arrays)
+    call = build("first_call", "jax", fixed, arrays)
+    for _ in range(3):
+        events.clear()
+        call(*arrays)
+        assert events.count(COMPILED) >= 1
+        assert events.count(HIT) == 0
+
+
+def test_the_cache_is_used_again_after_a_call(events):
+    fixed, arrays = problem()
+    arrays = on_device("jax", arrays)
+    build("first_call", "jax", fixed, arrays)(*arrays)
+    for _ in range(2):
+        events.clear()
+        build("forward", "jax", fixed, arrays)(*arrays)
+    assert events.count(HIT) >= 1
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_setting_is_left_as_it_was_even_by_a_build_that_fails(events, enabled):
+    import jax
+
+    fixed, arrays = problem()
+    jax.config.update("jax_enable_compilation_cache", enabled)
+    call = build("first_call", "jax", fixed, arrays)
+    call(*on_device("jax", arrays))
+    assert jax.config.jax_enable_compilation_cache is enabled
+    fixed["params"].pop("w_cos")
+    with pytest.raises(KeyError, match="w_cos"):
+        call(*on_device("jax", arrays))
+    assert jax.config.jax_enable_compilation_cache is enabled
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_answers_equal_those_of_forward(backend):
+    fixed, arrays = problem()
+    arrays = on_device(backend, arrays)
+    wanted = build("forward", backend, fixed, arrays)(*arrays)
+    got = build("first_call", backend, fixed, arrays)(*arrays)
+    to_host = backends.get(backend).to_host
+    np.testing.assert_array_equal(to_host(got), to_host(wanted))

@@ -1,0 +1,165 @@
+"""A process for each agent: what they do equals what one process does, and none outlives its end."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from correctness_tests.snake.test_ddp import alive
+from correctness_tests.treasurehunt.hunts import build, hunt
+
+ROOT = Path(__file__).parents[2]
+
+
+def children():
+    return [child.pid for child in multiprocessing.active_children()]
+
+
+def make(given, backend="torch", form="processes", **changes):
+    fixed, epochs = given
+    return build("epoch", backend, fixed | changes, epochs[0], form)
+
+
+@pytest.fixture(scope="module")
+def given():
+    return hunt(1, worlds=2)
+
+
+@pytest.fixture
+def loop(given):
+    made = make(given)
+    yield made
+    made.close()
+
+
+def assert_plays_as_one_process(loop, given, backend):
+    """Two epochs, a reset, and the first again."""
+    fixed, epochs = given
+    one = make(given, backend, "one_by_one")
+    first = [loop(*epoch) for epoch in epochs]
+    for got, epoch in zip(first, epochs):
+        actions, rewards, losses = one(*epoch)
+        np.testing.assert_array_equal(got[0], actions)
+        np.testing.assert_array_equal(got[1], rewards)
+        np.testing.assert_allclose(got[2], losses, rtol=1e-6)
+    params, wanted = loop.params, one.params
+    assert params.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_allclose(params[name], wanted[name], atol=1e-6, err_msg=name)
+        assert np.abs(wanted[name] - fixed["params"][name]).max() > 1e-4
+    loop.reset()
+    np.testing.assert_equal(loop.params, fixed["params"])
+    np.testing.assert_equal(loop(*epochs[0]), first[0])
+
+
+def test_epochs_equal_those_of_one_process_and_close_ends_all(given, loop):
+    pids = children()
+    assert len(pids) == 2
+    assert_plays_as_one_process(loop, given, "torch")
+    assert children() == pids
+    loop.close()
+    loop.close()
+    assert not any(map(alive, pids))
+    assert children() == []
+    with pytest.raises(RuntimeError, match=r"^agent 0 failed: its process is gone"):
+        loop(*given[1][0])
+
+
+def test_epochs_on_jax_equal_those_of_one_process(given):
+    loop = make(given, "jax")
+    try:
+        assert_plays_as_one_process(loop, given, "jax")
+    finally:
+        loop.close()
+
+
+def test_a_killed_agent_is_named_and_the_others_end(given, loop):
+    pids = children()
+    os.kill(max(pids), signal.SIGKILL)  # the one started last
+    begun = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"^agent 1 failed: its process is gone"):
+        loop(*given[1][0])
+    assert time.monotonic() - begun < 5
+    assert not any(map(alive, pids))
+    assert children() == []
+
+
+def test_an_agents_error_reaches_the_caller_in_its_words(given, loop):
+    pids = children()
+    *turns, rows, taus, noise = given[1][0]
+    one = make(given, form="one_by_one")
+    with pytest.raises(RuntimeError, match="size of tensor") as alone:
+        one(*turns, rows, taus[..., :3, :], noise)
+    with pytest.raises(RuntimeError, match=f"^agent 0 failed: RuntimeError: {re.escape(str(alone.value))}$"):
+        loop(*turns, rows, taus[..., :3, :], noise)
+    assert not any(map(alive, pids))
+
+
+def test_an_agent_that_cannot_be_built_ends_all(given):
+    fixed, _ = given
+    stored = fixed["stored"] | {"actions": fixed["stored"]["actions"].astype(np.int64)}
+    with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions: got int64\[1, 40\], wanted int32"):
+        make(given, stored=stored)
+    assert children() == []
+
+
+def test_agents_end_when_no_one_holds_them_any_more(given):
+    loop = make(given)
+    pids = children()
+    assert len(pids) == 2
+    assert all(map(alive, pids))
+    del loop
+    gc.collect()
+    assert not any(map(alive, pids))
+
+
+INTERRUPTED = """
+import multiprocessing, signal
+from correctness_tests.treasurehunt.hunts import build, hunt
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    fixed, epochs = hunt(1, worlds=2)
+    loop = build("epoch", "torch", fixed, epochs[0], "processes")
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    while True:
+        loop(*epochs[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("send", "code"),
+    [(signal.SIGINT, (130, -signal.SIGINT)), pytest.param(signal.SIGKILL, (-9,), marks=pytest.mark.slow)],
+)
+def test_agents_end_with_the_first_process(tmp_path, send, code):
+    script = tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, str(script)], env=environment, start_new_session=True, **pipes) as first:
+        try:
+            pids = [int(pid) for pid in first.stdout.readline().split()]
+            assert len(pids) == 2
+            assert all(map(alive, pids))
+            time.sleep(0.3)
+            os.killpg(first.pid, send) if send == signal.SIGINT else first.kill()
+            _, errors = first.communicate(timeout=20)
+        finally:
+            first.kill()
+    assert first.returncode in code
+    assert ("KeyboardInterrupt" in errors) == (send == signal.SIGINT)
+    assert errors.count("Traceback") == (send == signal.SIGINT)  # no agent says anything
+    deadline = time.monotonic() + 5
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, pids))

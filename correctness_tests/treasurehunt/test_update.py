@@ -1,0 +1,276 @@
+"""Updates, acting and what each knob promises: against float64 torch and against each other."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from correctness_tests.reference import in_float64
+from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, differences, net_of
+from correctness_tests.treasurehunt.problem import (
+    AGENTS,
+    acting,
+    build,
+    called,
+    exact_trainer,
+    norms,
+    problem,
+    state_of,
+    torch_gradient,
+    trained,
+    trained_from,
+    with_agent,
+)
+from rl_impls.treasurehunt import _numpy
+from rl_impls.treasurehunt.knobs import CHOICES, FORMS, FULL, Knobs
+
+LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
+EVERYTHING, _ = problem(0)
+RATE, NORM, TAU = (EVERYTHING[name] for name in ("learning_rate", "gradient_norm", "soft_update"))
+PARTS = "online", "target", "first", "second"
+SAME = [("inference", "no_grad"), ("inference", "inference_mode"), ("zero_grad", "none")]
+CLOSE = [("torch", "nets", "batched"), ("torch", "optimizer", "fused"), ("jax", "nets", "batched"),
+         ("jax", "cosines", "doubling")]  # fmt: skip
+UPDATES = 3
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_update_is_adam_on_the_clipped_gradient_and_then_a_soft_one():
+    everything, batches = in_float64(problem(9, batches=UPDATES))
+    step, update = exact_trainer(everything, batches[0])
+    params, target = everything["params"], everything["target"]
+    first, second = ({name: np.zeros_like(value) for name, value in params.items()} for _ in range(2))
+    clipped = []
+    for k, batch in enumerate(batches, 1):
+        losses, gradient = torch_gradient(params, target, batch)
+        np.testing.assert_allclose(update(batch), losses, rtol=1e-12)
+        clipped.append(norms(gradient) > NORM)
+        for name, value in gradient.items():
+            scale = np.minimum(NORM / (norms(gradient) + 1e-6), 1).reshape(-1, *[1] * (value.ndim - 1))
+            first[name] = 0.9 * first[name] + 0.1 * scale * value
+            second[name] = 0.999 * second[name] + 0.001 * (scale * value) ** 2
+            rise = first[name] / (1 - 0.9**k) / (np.sqrt(second[name] / (1 - 0.999**k)) + 1e-8)
+            params = params | {name: params[name] - RATE * rise}
+            target = target | {name: (1 - TAU) * target[name] + TAU * params[name]}
+        state = step.state()
+        for part, wanted in zip(PARTS, (params, target, first, second)):
+            for name, value in net_of(state, part).items():
+                np.testing.assert_allclose(value, wanted[name], rtol=1e-9, atol=1e-12, err_msg=f"{part}.{name}")
+        assert state["step"] == k
+    assert 0 < np.mean(clipped) < 1
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+@pytest.mark.parametrize("seed", range(2))
+def test_updates_match_those_in_float64(backend, form, seed):
+    everything, batches = problem(seed, batches=UPDATES)
+    step, update = exact_trainer(everything, batches[0])
+    wanted_losses = [update(batch) for batch in batches]
+    wanted = step.state()
+    losses, state = trained(backend, FORMS[form], everything, batches)
+    assert losses.dtype == np.float32
+    np.testing.assert_allclose(losses, wanted_losses, rtol=2e-5)
+    assert state.keys() == {f"{part}.{name}" for part in PARTS for name in everything["params"]} | {"step"}
+    assert state["step"] == UPDATES
+    for part in PARTS[:2]:
+        assert_trained_alike(net_of(state, part), net_of(wanted, part), RATE, UPDATES)
+        assert differences(net_of(state, part), everything[{"online": "params"}.get(part, part)]).max() > 0.1 * RATE
+    for part in PARTS[2:]:
+        exact = net_of(wanted, part)
+        for name, value in net_of(state, part).items():
+            error = np.abs(value - exact[name]).reshape(AGENTS, -1).max(1)
+            assert (error < 1e-4 * norms(exact)).all(), f"{part}.{name}"
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+def test_gradient_of_each_agent_is_clipped_for_itself(backend, form):
+    everything, [quiet] = problem(17)
+    loud = list(quiet)
+    for column, factor in ((0, 30), (2, 1000), (3, 30)):
+        loud[column] = quiet[column] * np.array([1, 1, factor], np.float32).reshape(-1, *[1] * (quiet[column].ndim - 1))
+    states = []
+    for drawn in (quiet, loud):
+        _, gradient = torch_gradient(everything["params"], everything["target"], drawn)
+        free = norms(gradient)
+        assert free[0] < 0.9 * NORM < 1.05 * NORM < free[1]
+        _, state = trained(backend, FORMS[form], everything, [drawn])
+        np.testing.assert_allclose(norms(net_of(state, "first")), 0.1 * np.minimum(free, NORM), rtol=1e-5)
+        states.append(state)
+    assert free[2] > 4 * NORM
+    assert_state_equal(*({k: v[:2] for k, v in state.items() if k != "step"} for state in states))
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+def test_agents_are_independent(backend, form):
+    first, batches = problem(11, batches=2)
+    second, others = problem(12, batches=2)
+    mixed = {part: with_agent(first[part], 1, second[part]) for part in ("params", "target")}
+    runs = [(first, batches), (second, others), (mixed, with_agent(batches, 1, others))]
+    (losses, state), (other_losses, other), (got, mixture) = (trained(backend, FORMS[form], *run) for run in runs)
+    np.testing.assert_array_equal(got, with_agent(losses.T, 1, other_losses.T).T)
+    assert_state_equal(mixture, with_agent(state, 1, other))
+    assert (losses[:, 1] != other_losses[:, 1]).all()
+
+
+def assert_greedy(got, params, drawn, margin):
+    """Actions are the drawn ones where they should be, else the best by the margin, if any is."""
+    states, taus, explore, random_actions = drawn
+    means = _numpy.quantiles(*in_float64((params, states, taus))).mean(axis=2)
+    best = np.sort(means, axis=-1)
+    sure = best[..., -1] - best[..., -2] > margin
+    assert sure.mean() > 0.5
+    assert explore.all() or len(np.unique(means.argmax(-1)[sure & ~explore])) > 1
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got[explore], random_actions[explore])
+    np.testing.assert_array_equal(got[~explore & sure], means.argmax(-1)[~explore & sure])
+
+
+@pytest.mark.parametrize(("backend", "form"), [("numpy", "full"), *LEARNERS])
+def test_actions_are_greedy_without_noise_unless_they_explore(backend, form):
+    everything, _ = problem(13)
+    drawn = acting(np.random.default_rng(14), everything["params"])
+    actor = build("act", backend, everything, drawn, form)
+    for flags in (drawn[2], np.zeros_like(drawn[2]), np.ones_like(drawn[2])):
+        case = *drawn[:2], flags, drawn[3]
+        assert_greedy(called(actor, backend, *case), everything["params"], case, 1e-4)
+    louder = {name: 50 * value if name.startswith("s") else value for name, value in everything["params"].items()}
+    assert not any(
+        np.array_equal(louder[f"s{kind}"], everything["params"][f"s{kind}"]) for kind in ("w_heads", "b_heads")
+    )
+    again = called(build("act", backend, everything | {"params": louder}, drawn, form), backend, *drawn)
+    np.testing.assert_array_equal(again, called(actor, backend, *drawn))
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+def test_the_actor_of_a_learner_plays_by_its_present_weights(backend, form):
+    everything, [batch] = problem(15)
+    changed, _ = problem(16)
+    drawn = acting(np.random.default_rng(17), everything["params"])
+    step, update = trained_from(backend, FORMS[form], state_of(everything))
+    actor = step.actor(drawn)
+    assert_greedy(called(actor, backend, *drawn), step.params, drawn, 1e-4)
+    step.load_state(state_of(changed))
+    for _ in range(2):
+        update(batch)
+        assert_greedy(called(actor, backend, *drawn), step.params, drawn, 1e-4)
+    assert_state_equal(step.params, net_of(step.state(), "online"))
+    step.reset()
+    start, _ = problem(0)
+    assert_greedy(called(actor, backend, *drawn), start["params"], drawn, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    list(itertools.permutations([("torch", "naive"), ("torch", "full"), ("jax", "naive"), ("jax", "full")], 2)),
+    ids=lambda learner: "-".join(learner),
+)
+def test_training_goes_on_from_a_state(before, after):
+    everything, batches = problem(18, batches=4)
+    changed, others = problem(19, batches=1)
+    first, update_first = trained_from(before[0], FORMS[before[1]], state_of(everything))
+    second, update_second = trained_from(after[0], FORMS[after[1]], state_of(changed))
+    update_second(others[0])
+    for batch in batches[:2]:
+        update_first(batch)
+    state = first.state()
+    kept = {name: value.copy() for name, value in state.items()}
+    second.load_state(state)
+    assert_state_equal(second.state(), kept)
+    for name, value in second.state().items():
+        assert (value.dtype, value.shape) == (kept[name].dtype, kept[name].shape)
+    for batch in batches[2:]:
+        np.testing.assert_allclose(update_first(batch), update_second(batch), rtol=2e-5)
+    assert_state_equal(state, kept)
+    assert first.state()["step"] == second.state()["step"] == 4
+    for part in PARTS[:2]:
+        assert_trained_alike(net_of(second.state(), part), net_of(first.state(), part), RATE, 2)
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+def test_the_target_net_follows_the_updated_one_softly(backend, form):
+    everything, batches = problem(20, batches=2)
+    step, update = trained_from(backend, FORMS[form], state_of(everything))
+    before = everything["target"]
+    for batch in batches:
+        update(batch)
+        state = step.state()
+        online, target = net_of(state, "online"), net_of(state, "target")
+        wanted = {name: before[name] + TAU * (online[name] - before[name]) for name in before}
+        assert differences(target, wanted).max() < 2e-7
+        before = target
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+def test_reset_puts_everything_back(backend, form):
+    start, batches = problem(0, batches=2)
+    want_losses, wanted = trained(backend, FORMS[form], start, batches)
+    changed, others = problem(21, batches=2)
+    step, update = trained_from(backend, FORMS[form], state_of(changed))
+    for batch in others:
+        update(batch)
+    step.reset()
+    assert_state_equal(step.state(), state_of(start))
+    np.testing.assert_array_equal([update(batch) for batch in batches], want_losses)
+    assert_state_equal(step.state(), wanted)
+
+
+def done(backend, knobs):
+    """What ``knobs`` make of the same updates and states: losses, the state and actions."""
+    everything, batches = problem(22, batches=UPDATES)
+    drawn = acting(np.random.default_rng(23), everything["params"])
+    actions = called(build("act", backend, everything, drawn, **asdict(knobs)), backend, *drawn)
+    return *trained(backend, knobs, everything, batches), actions
+
+
+@functools.cache
+def naive(backend):
+    return done(backend, Knobs())
+
+
+@pytest.mark.parametrize(("knob", "value"), SAME)
+def test_knob_leaves_every_bit_the_same(knob, value):
+    losses, state, actions = done("torch", replace(Knobs(), **{knob: value}))
+    wanted_losses, wanted, wanted_actions = naive("torch")
+    np.testing.assert_array_equal(losses, wanted_losses)
+    np.testing.assert_array_equal(actions, wanted_actions)
+    assert_state_equal(state, wanted)
+
+
+@pytest.mark.parametrize(("backend", "knob", "value"), CLOSE)
+def test_knob_changes_rounding_only(backend, knob, value):
+    losses, state, actions = done(backend, replace(Knobs(), **{knob: value}))
+    wanted_losses, wanted, wanted_actions = naive(backend)
+    np.testing.assert_allclose(losses, wanted_losses, rtol=2e-5)
+    assert (actions == wanted_actions).mean() > 0.98
+    for part in PARTS[:2]:
+        assert_trained_alike(net_of(state, part), net_of(wanted, part), RATE, UPDATES)
+
+
+@pytest.mark.parametrize(("backend", "nets"), list(itertools.product(("torch", "jax"), CHOICES["nets"])))
+def test_bfloat16_is_close_and_not_the_same(backend, nets):
+    everything, _ = problem(22)
+    drawn = acting(np.random.default_rng(23), everything["params"])
+    losses, state, actions = done(backend, replace(FORMS["bfloat16"], nets=nets))
+    wanted_losses, wanted, _ = naive(backend)
+    np.testing.assert_allclose(losses, wanted_losses, rtol=2e-2)
+    assert (losses != wanted_losses).all()
+    assert_greedy(actions, everything["params"], drawn, 0.02)
+    difference = differences(net_of(state, "online"), net_of(wanted, "online"))
+    assert np.median(difference) < 0.05 * RATE * UPDATES
+    assert difference.max() < 2.1 * RATE * UPDATES
+    assert all(value.dtype == np.float32 for name, value in state.items() if name != "step")
+    first, exact = net_of(state, "first"), net_of(wanted, "first")
+    error = norms({name: first[name] - exact[name] for name in exact})
+    assert (error < 0.05 * norms(exact)).all()
+
+
+def test_each_knob_of_the_nets_has_a_promise_and_its_helpful_value_is_in_the_full_form():
+    promised = {*SAME, *((knob, value) for _, knob, value in CLOSE)}
+    assert {knob for knob, _ in promised} == CHOICES.keys() - {"order", "world", "precision", "loop", "processes"}
+    assert {knob: getattr(FULL, knob) for knob, _ in promised}.items() <= promised
+    assert all(getattr(Knobs(), knob) == values[0] for knob, values in CHOICES.items())

@@ -1,0 +1,365 @@
+"""treasurehunt: worlds, nets and whole epochs of many agents that each learn alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..case import Axes, Case, Inputs
+
+AGENTS, WORLDS = (1, 5, 16), (1, 16)
+SIDE, RADIUS, VIEW, KINDS = 21, 2, 25, 6
+ROWS = SIDE + 2 * RADIUS
+FRAME, FRAMES = KINDS * VIEW, 5
+HIDDEN, COSINES, QUANTILES, ACTIONS = 250, 64, 12, 4
+STATE = FRAMES * FRAME
+LAYERS = {
+    "state": (STATE, HIDDEN),
+    "cos": (COSINES, HIDDEN),
+    "hidden": (HIDDEN, HIDDEN),
+    "heads": (HIDDEN, 1 + ACTIONS),
+}
+NOISE = HIDDEN + HIDDEN + HIDDEN + 1 + ACTIONS  # one for each input and output of the two noisy layers
+BATCH, CAPACITY, TURNS, EPISODE = 64, 1024, 10, 50
+LEARNING = ("torch", "torch-compile", "jax", "torch-cuda", "jax-cuda")
+
+
+def nets(rng: np.random.Generator, agents: int) -> dict[str, Any]:
+    """Weights of every agent; the spread of a noisy layer starts at 0.5 / sqrt(inputs)."""
+    params = {}
+    for layer, (rows, columns) in LAYERS.items():
+        edge = rows**-0.5
+        params[f"w_{layer}"] = rng.uniform(-edge, edge, (agents, rows, columns)).astype(np.float32)
+        params[f"b_{layer}"] = rng.uniform(-edge, edge, (agents, columns)).astype(np.float32)
+        if layer in ("hidden", "heads"):
+            params[f"sw_{layer}"] = np.full((agents, rows, columns), 0.5 * edge, np.float32)
+            params[f"sb_{layer}"] = np.full((agents, columns), 0.5 * edge, np.float32)
+    return params
+
+
+def fixed(rng: np.random.Generator, agents: int) -> dict[str, Any]:
+    """Everything nets are trained with."""
+    return {
+        "params": nets(rng, agents), "target": nets(rng, agents), "learning_rate": 2.5e-4, "gamma": 0.99,
+        "gradient_norm": 1.0, "soft_update": 0.001, "settings": {"agents": agents}, "capacity": CAPACITY,
+    }  # fmt: skip
+
+
+def frames(rng: np.random.Generator, *shape: int) -> Any:
+    """What agents see, drawn: each cell of one kind, one-hot.  f32[..., F]"""
+    kinds = rng.integers(KINDS, size=(*shape, 1, VIEW))
+    return (kinds == np.arange(KINDS)[:, None]).astype(np.float32).reshape(*shape, FRAME)
+
+
+def uniform(rng: np.random.Generator, *shape: int) -> Any:
+    """Quantiles f32."""
+    return rng.random(shape, np.float32)
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Any:
+    """Noise f32."""
+    return rng.standard_normal(shape, np.float32)
+
+
+def world_state(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
+    """Worlds in which a cell in ten has an item, and agents on cells that have none."""
+    cells = np.arange(ROWS * ROWS).reshape(ROWS, ROWS)[RADIUS:-RADIUS, RADIUS:-RADIUS].ravel()
+    grid = np.ones((worlds, ROWS * ROWS), np.int8)
+    grid[:, cells] = np.where(rng.random((worlds, len(cells))) < 0.1, rng.integers(2, 5, (worlds, len(cells))), 0)
+    where = np.array([rng.choice(cells, agents, replace=False) for _ in range(worlds)], np.int32).T
+    grid[np.arange(worlds), where] = 0
+    return {"grid": grid, "where": where, "turn": np.array(0, np.int32)}
+
+
+def stored(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
+    """A memory that holds as many whole episodes as there is room for, at most four."""
+    length = CAPACITY // worlds
+    pushed = min(4, length // (EPISODE + 1)) * (EPISODE + 1)
+    slots = np.arange(length)
+    return {
+        "frames": frames(rng, agents, CAPACITY),
+        "actions": rng.integers(ACTIONS, size=(agents, CAPACITY)).astype(np.int32),
+        "rewards": rng.choice(np.array([-10, -1, 0, 5, 10], np.float32), (agents, CAPACITY)),
+        "time": np.where(slots < pushed, slots % (EPISODE + 1), 0).astype(np.int32),
+        "last": ((slots < pushed) & (slots % (EPISODE + 1) == EPISODE)).astype(np.int8),
+        "pushed": np.array(pushed),
+    }
+
+
+def starts(worlds: int, pushed: int) -> Any:
+    """Rows of whole episodes, after ``pushed`` rows of each lane."""
+    length = CAPACITY // worlds
+    episodes = min(pushed, length) // (EPISODE + 1)
+    slots = (pushed - 1 - np.arange(episodes * (EPISODE + 1))) % length
+    slots = slots[np.arange(len(slots)) % (EPISODE + 1) != 0]  # but for the final row of each
+    return (np.arange(worlds)[:, None] * length + slots).ravel()
+
+
+def rows_of(rng: np.random.Generator, agents: int, worlds: int, pushed: int) -> Any:
+    """Different rows for each agent's batch."""
+    return np.array([rng.choice(starts(worlds, pushed), BATCH, replace=False) for _ in range(agents)])
+
+
+def observe_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
+    """Worlds to look at."""
+    return Inputs({"settings": {"agents": agents}, "world_state": world_state(rng, agents, worlds)})
+
+
+def stack_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
+    """The last frames of each agent, and the present one."""
+    return Inputs({}, (frames(rng, agents, worlds, FRAMES - 1), frames(rng, agents, worlds)))
+
+
+def sample_inputs(rng: np.random.Generator, agents: int) -> Inputs:
+    """A memory and the rows wanted."""
+    memory = stored(rng, agents, 1)
+    return Inputs({"stored": memory, "gamma": 0.99}, (rows_of(rng, agents, 1, int(memory["pushed"])),))
+
+
+def huber_inputs(rng: np.random.Generator, batch: int) -> Inputs:
+    """Quantiles of a batch, on both sides of the corner of the Huber loss."""
+    shape = batch, QUANTILES
+    return Inputs({}, (2 * normal(rng, *shape), 2 * normal(rng, *shape), uniform(rng, *shape)))
+
+
+def forward_inputs(rng: np.random.Generator, agents: int, batch: int) -> Inputs:
+    """States, quantiles and noise of every agent."""
+    states = frames(rng, agents, batch, FRAMES).reshape(agents, batch, STATE)
+    return Inputs(fixed(rng, agents), (states, uniform(rng, agents, batch, QUANTILES), normal(rng, agents, NOISE)))
+
+
+def act_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
+    """A state of every agent; one in ten explores."""
+    states = frames(rng, agents, worlds, FRAMES).reshape(agents, worlds, STATE)
+    return Inputs(fixed(rng, agents), (states, *choices(rng, agents, worlds)))
+
+
+def choices(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
+    """What choosing an action needs of randomness: quantiles, whether to explore, and by what."""
+    explore = rng.random(shape) < 0.1
+    return uniform(rng, *shape, QUANTILES), explore, rng.integers(ACTIONS, size=shape).astype(np.int32)
+
+
+def train_draws(rng: np.random.Generator, agents: int) -> tuple[Any, ...]:
+    """What an update needs of randomness: quantiles three times, noise twice."""
+    return uniform(rng, agents, 3, BATCH, QUANTILES), normal(rng, agents, 2, NOISE)
+
+
+def train_inputs(rng: np.random.Generator, agents: int) -> Inputs:
+    """A batch of every agent."""
+    states, next_states = (frames(rng, agents, BATCH, FRAMES).reshape(agents, BATCH, STATE) for _ in range(2))
+    actions = rng.integers(ACTIONS, size=(agents, BATCH)).astype(np.int32)
+    returns = rng.choice(np.array([-10, -1, 0, 5, 10], np.float32), (agents, BATCH))
+    discounts = np.float32(0.99) ** rng.integers(1, 4, (agents, BATCH)).astype(np.float32)
+    draws = train_draws(rng, agents)
+    return Inputs(fixed(rng, agents), (states, actions, returns, next_states, discounts, *draws))
+
+
+def played(rng: np.random.Generator, turns: int, agents: int, worlds: int) -> tuple[Any, ...]:
+    """Every draw of T turns: of the worlds i32[T, K, C], and of the agents."""
+    draws = rng.integers(2**31 - 1, size=(turns, worlds, SIDE * SIDE)).astype(np.int32)
+    return draws, *choices(rng, turns, agents, worlds)
+
+
+def loop_start(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
+    """Everything a loop starts from."""
+    start = {"world_state": world_state(rng, agents, worlds), "stored": stored(rng, agents, worlds)}
+    return fixed(rng, agents) | start
+
+
+def turn_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
+    """Ten turns."""
+    return Inputs(loop_start(rng, agents, worlds), played(rng, TURNS, agents, worlds))
+
+
+def epoch_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
+    """An episode of fifty turns and an update of every agent."""
+    start = loop_start(rng, agents, worlds)
+    reset = rng.integers(2**31 - 1, size=(worlds, SIDE * SIDE)).astype(np.int32)
+    rows = rows_of(rng, agents, worlds, int(start["stored"]["pushed"]) + EPISODE + 1)
+    return Inputs(start, (reset, *played(rng, EPISODE, agents, worlds), rows, *train_draws(rng, agents)))
+
+
+def multiplications(rows: int, passes: Mapping[str, int]) -> float:
+    """Multiplications of ``rows`` states, each layer as many times as ``passes`` says."""
+    return float(
+        sum(
+            count * rows * LAYERS[layer][0] * LAYERS[layer][1] * (1 if layer == "state" else QUANTILES)
+            for layer, count in passes.items()
+        )
+    )
+
+
+FORWARD = dict.fromkeys(LAYERS, 1)
+# three passes forward, one back: to the weights, and to the inputs of all layers but the first two
+UPDATE = {"state": 4, "cos": 4, "hidden": 5, "heads": 5}
+WEIGHTS = sum(rows * columns for rows, columns in LAYERS.values())
+
+
+def train_flops(agents: int) -> float:
+    """Floating-point operations of an update of every agent."""
+    return 2 * agents * multiplications(BATCH, UPDATE)
+
+
+def turn_flops(turns: int, agents: int, worlds: int) -> float:
+    """Floating-point operations of the nets that act."""
+    return 2 * turns * agents * multiplications(worlds, FORWARD)
+
+
+def per_sample(microseconds: float) -> int:
+    """Calls that make a sample of about 10 ms, from a committed rough cost of one."""
+    return max(1, round(1e4 / microseconds))
+
+
+def one_of(*wanted: tuple[str, str]) -> Any:
+    """Return a tier: bench for these forms and backends, none for others."""
+    return lambda form, backend, axes: "bench" if (form, backend) in wanted else None
+
+
+def nets_tier(form: str, backend: str, axes: Axes) -> str | None:
+    """Naive and one by one where they differ: on torch, and on JAX."""
+    agents = int(axes["agents"])
+    if form == "naive" and backend not in ("torch", "torch-cuda"):
+        return None
+    if form == "one_by_one" and (backend not in ("jax", "torch") or agents == 1):
+        return None
+    return "full" if backend == "torch-compile" or agents == 16 else "bench"
+
+
+def act_tier(form: str, backend: str, axes: Axes) -> str | None:
+    """Gate: five agents of one world, all at once."""
+    tier = nets_tier(form, backend, axes)
+    gate = form == "full" and backend in ("torch", "jax") and (axes["agents"], axes["worlds"]) == (5, 1)
+    return "gate" if gate else tier
+
+
+def train_tier(form: str, backend: str, axes: Axes) -> str | None:
+    """Gate: five agents, all at once."""
+    tier = nets_tier(form, backend, axes)
+    return "gate" if form == "full" and backend in ("torch", "jax") and axes["agents"] == 5 else tier
+
+
+LOOPS = {  # backends of each form
+    "naive": ("torch", "jax"), "one_by_one": ("torch", "jax"), "full": LEARNING, "bfloat16": ("torch", "jax"),
+    "interleaved": ("torch", "jax"), "compiled": ("jax", "jax-cuda"),
+}  # fmt: skip
+
+
+def loop_tier(form: str, backend: str, axes: Axes) -> str | None:
+    """Gate: five agents of one world, torch all at once and JAX as one program."""
+    agents, worlds = axes["agents"], axes["worlds"]
+    if backend not in LOOPS[form]:
+        return None
+    if (form, backend) in (("full", "torch"), ("compiled", "jax")) and (agents, worlds) == (5, 1):
+        return "gate"
+    if backend == "torch-compile" or form == "bfloat16":
+        return "full"
+    return "bench" if agents == 5 and (worlds == 1 or form in ("full", "compiled")) else "full"
+
+
+TURN_COST = {"naive": 2500, "one_by_one": 1500, "interleaved": 1500, "full": 800, "bfloat16": 1000, "compiled": 250}
+
+
+def turn_calls(form: str, backend: str, axes: Axes) -> int:
+    """Calls in a sample of ten turns, at so many us a turn of five agents."""
+    return per_sample(TURNS * TURN_COST[form] * int(axes["agents"]) / 5)
+
+
+ACT_COST = {"numpy": 150, "torch": 130, "torch-compile": 130, "jax": 60, "torch-cuda": 200, "jax-cuda": 100}  # us
+
+CASES = (
+    Case(
+        "treasurehunt", "observe", observe_inputs, ("numpy", "jax", "jax-cuda"), "observations",
+        axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: agents * worlds,
+        bytes=lambda agents, worlds: 4.0 * agents * worlds * FRAME,
+        calls=lambda form, backend, axes: per_sample(
+            200.0 * int(axes["agents"]) * int(axes["worlds"]) if form == "naive"
+            else 10 + 0.5 * int(axes["agents"]) * int(axes["worlds"])
+        ),
+        tier=lambda form, backend, axes: None if form == "naive" and backend != "numpy"
+        else "gate" if (form, backend, axes["agents"], axes["worlds"]) == ("full", "numpy", 5, 1) else "bench",
+    ),
+    Case(
+        "treasurehunt", "stack", stack_inputs, ("numpy", "jax", "jax-cuda"), "states",
+        axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: agents * worlds,
+        bytes=lambda agents, worlds: 8.0 * agents * worlds * STATE,
+        calls=lambda form, backend, axes: per_sample(
+            (4.0 if form == "naive" else 0.6) * int(axes["agents"]) * int(axes["worlds"]) + 5
+        ),
+        tier=lambda form, backend, axes: None if form == "naive" and backend != "numpy"
+        else "bench" if axes["agents"] == 5 else "full",
+    ),
+    Case(
+        "treasurehunt", "sample", sample_inputs, ("numpy", "jax", "jax-cuda"), "transitions",
+        axes={"agents": AGENTS}, items=lambda agents: agents * BATCH,
+        bytes=lambda agents: 2 * 8.0 * agents * BATCH * STATE,
+        calls=lambda form, backend, axes: per_sample(150.0 * int(axes["agents"])),
+        tier=lambda form, backend, axes: None if form == "naive" and backend != "numpy"
+        else "gate" if (form, backend, axes["agents"]) == ("full", "numpy", 5) else "bench",
+    ),
+    Case(
+        "treasurehunt", "quantile_huber", huber_inputs, ("numpy", *LEARNING), "losses", forms=("full",),
+        axes={"batch": (64,)}, items=lambda batch: 1, bytes=lambda batch: 3 * 4.0 * batch * QUANTILES,
+        calls=lambda form, backend, axes: per_sample(150), tier=lambda form, backend, axes: "bench",
+    ),
+    Case(
+        "treasurehunt", "forward", forward_inputs, ("numpy", *LEARNING), "states",
+        forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "batch": (64,)},
+        items=lambda agents, batch: agents * batch,
+        flops=lambda agents, batch: 2 * agents * multiplications(batch, FORWARD),
+        bytes=lambda agents, batch: 4.0 * agents * WEIGHTS,
+        calls=lambda form, backend, axes: per_sample(1500.0 * int(axes["agents"])), tier=nets_tier,
+    ),
+    Case(
+        "treasurehunt", "act", act_inputs, ("numpy", *LEARNING), "actions",
+        forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "worlds": WORLDS},
+        items=lambda agents, worlds: agents * worlds,
+        flops=lambda agents, worlds: turn_flops(1, agents, worlds),
+        bytes=lambda agents, worlds: 4.0 * agents * WEIGHTS,
+        calls=lambda form, backend, axes: per_sample(
+            (ACT_COST[backend] + 15.0 * int(axes["worlds"])) * int(axes["agents"])
+        ),
+        tier=act_tier,
+    ),
+    Case(
+        "treasurehunt", "train_step", train_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
+        forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS}, items=lambda agents: agents,
+        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS,
+        calls=lambda form, backend, axes: per_sample(6000.0 * int(axes["agents"])), tier=train_tier,
+    ),
+    Case(
+        "treasurehunt", "train_step", train_inputs, ("torch", "jax"), "updates", reference=None,
+        forms=("bfloat16",), axes={"agents": AGENTS}, items=lambda agents: agents,
+        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS,
+        calls=lambda form, backend, axes: per_sample(6000.0 * int(axes["agents"])),
+        tier=lambda form, backend, axes: "bench" if axes["agents"] == 5 else "full",
+    ),
+    Case(
+        "treasurehunt", "first_call", forward_inputs, ("torch", "torch-compile", "jax"), "first calls",
+        forms=("full",), axes={"agents": (5,), "batch": (64,)}, items=lambda agents, batch: 1,
+        calls=lambda form, backend, axes: 1,
+        tier=lambda form, backend, axes: "full" if backend == "torch-compile" else "bench",
+    ),
+    Case(
+        "treasurehunt", "turn", turn_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
+        axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: TURNS * worlds,
+        flops=lambda agents, worlds: turn_flops(TURNS, agents, worlds), calls=turn_calls, tier=loop_tier,
+    ),
+    Case(
+        "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
+        axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: EPISODE * worlds,
+        flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
+        calls=lambda form, backend, axes: 2 if form == "compiled" and axes["agents"] != 16 else 1, tier=loop_tier,
+    ),
+    Case(
+        "treasurehunt", "epoch", epoch_inputs, ("torch", "jax"), "turns", io="own", reference=None, multicore=True,
+        forms=("processes",), axes={"agents": AGENTS, "worlds": WORLDS},
+        items=lambda agents, worlds: EPISODE * worlds,
+        flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
+        calls=lambda form, backend, axes: 1,
+        tier=lambda form, backend, axes: "bench" if (backend, axes["agents"], axes["worlds"]) == ("torch", 5, 1)
+        else "full",
+    ),
+)  # fmt: skip

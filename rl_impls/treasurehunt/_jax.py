@@ -1,0 +1,205 @@
+"""IQN on JAX: written for one agent, mapped over agents by ``vmap`` where the knob says so."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from ..common.jax_learner import Learner, Net, put
+from . import jax_world
+from ._numpy import COSINES, NOISY, stored_fields
+from .agent_by_agent import AgentByAgent, OneByOne, of_agent
+from .memory import gather
+from .memory import stack as stack_frames
+from .settings import settings_of
+
+DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+
+
+def noisy(params, noise):
+    """Return weights and biases of the noisy layers, ``mu + sigma eps``; without noise ``mu``."""
+    layers, start = {}, 0
+    for layer in NOISY:
+        w, b = params[f"w_{layer}"], params[f"b_{layer}"]
+        if noise is not None:
+            rows, columns = w.shape
+            drawn = noise[start : start + rows + columns]
+            eps = jnp.sign(drawn) * jnp.sqrt(jnp.abs(drawn))
+            start += rows + columns
+            w = w + params[f"sw_{layer}"] * jnp.outer(eps[:rows], eps[rows:])
+            b = b + params[f"sb_{layer}"] * eps[rows:]
+        layers[layer] = w, b
+    return layers
+
+
+def cosines_direct(taus):
+    """``cos(pi i tau)``, i = 1..64.  f[R] -> f[64, R]"""
+    return jnp.cos(jnp.pi * jnp.arange(1, COSINES + 1, dtype=taus.dtype)[:, None] * taus)
+
+
+def cosines_by_doubling(taus):
+    """The same from one cosine and one sine of each tau: ``e^{i (n + k) x} = e^{i n x} e^{i k x}`` for k = 1..n."""
+    cos, sin = jnp.cos(jnp.pi * taus)[None], jnp.sin(jnp.pi * taus)[None]
+    for _ in range(COSINES.bit_length() - 1):
+        # without the barrier each row computes all it is made of again
+        cos, sin = jax.lax.optimization_barrier((cos, sin))
+        doubled = cos * cos[-1] - sin * sin[-1], sin * cos[-1] + cos * sin[-1]
+        cos, sin = (jnp.concatenate(pair) for pair in zip((cos, sin), doubled))
+    return cos
+
+
+COSINES_OF = {"direct": cosines_direct, "doubling": cosines_by_doubling}
+
+
+def quantiles(params, states, taus, noise=None, *, cosines=cosines_direct, dtype=jnp.float32):
+    """Return of each action at each quantile, computed in ``dtype``.  f[B, S], f[B, Q] -> f[B, Q, A]"""
+    batch, count = taus.shape
+    layers = noisy(params, noise)
+
+    def cast(x):
+        return x.astype(dtype) if dtype == jnp.bfloat16 else x  # float64 stays what it is
+
+    def linear(h, w, b):
+        return h @ cast(w) + cast(b)
+
+    embedded = jax.nn.relu(linear(cast(states), params["w_state"], params["b_state"]))
+    phi = jax.nn.relu(linear(cast(cosines(taus.reshape(-1))).T, params["w_cos"], params["b_cos"]))
+    h = (phi.reshape(batch, count, -1) * embedded[:, None]).reshape(batch * count, -1)
+    h = jax.nn.relu(linear(h, *layers["hidden"]))
+    heads = linear(h, *layers["heads"]).reshape(batch, count, -1).astype(taus.dtype)
+    value, advantage = heads[..., :1], heads[..., 1:]
+    return value + advantage - advantage.mean(axis=-1, keepdims=True)
+
+
+def net_of(knobs):
+    """Return ``quantiles`` as the knobs have it."""
+    return functools.partial(quantiles, cosines=COSINES_OF[knobs.cosines], dtype=DTYPES[knobs.precision])
+
+
+def take_action(z, actions):
+    """Return the quantiles of these actions.  f[B, Q, A], i[B] -> f[B, Q]"""
+    return jnp.sum(z * jax.nn.one_hot(actions, z.shape[-1], dtype=z.dtype)[:, None], axis=-1)
+
+
+def quantile_huber_loss(online, targets, taus):
+    """``mean_B sum_i mean_j |tau_i - 1{delta_ij < 0}| Huber(delta_ij)``.  f[B, Q], f[B, Q'] -> f"""
+    delta = targets[:, None, :] - online[:, :, None]
+    weight = jnp.abs(taus[:, :, None] - (delta < 0))
+    return (weight * optax.huber_loss(delta)).mean(axis=2).sum(axis=1).mean()
+
+
+def build(function, fixed, example, knobs, lower):
+    """Return the compiled function of weights and the rest, over all agents or one after the other."""
+    if knobs.nets == "batched":
+        return Net(jax.vmap(function), fixed["params"], example, lower)
+    compiled = lower(function, (of_agent(fixed["params"], 0), *(x[0] for x in example)))
+    agents = range(len(example[0]))
+    calls = [functools.partial(compiled, put(of_agent(fixed["params"], n), lower)) for n in agents]
+    return OneByOne(calls, jnp.stack)
+
+
+def forward(fixed, example, *, knobs, lower):
+    """Quantiles of every agent.  f32[N, B, S], f32[N, B, Q], f32[N, M] -> f32[N, B, Q, A]"""
+    return build(net_of(knobs), fixed, example, knobs, lower)
+
+
+def choose_actions(net, params, states, taus, explore, random_actions):
+    """Return the greedy action without noise, or the drawn one where ``explore``.  -> i32[K]"""
+    greedy = net(params, states, taus).mean(axis=1).argmax(axis=1)
+    return jnp.where(explore, random_actions, greedy.astype(jnp.int32))
+
+
+def act(fixed, example, *, knobs, lower):
+    """Greedy action without noise, or the drawn one.  f[N, K, S], f[N, K, Q], bool[N, K], i32[N, K] -> i32[N, K]"""
+    return build(functools.partial(choose_actions, net_of(knobs)), fixed, example, knobs, lower)
+
+
+def quantile_huber(fixed, example, *, knobs, lower):
+    """Quantile Huber loss.  online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32"""
+    return lower(quantile_huber_loss, example)
+
+
+def make_loss(knobs):
+    """Return ``loss(params, target, *batch)`` of one agent, the equations of the reference."""
+    net = net_of(knobs)
+
+    def loss(params, target, states, actions, returns, next_states, discounts, taus, noise):
+        greedy = net(params, next_states, taus[1], noise[0]).mean(axis=1).argmax(axis=1)
+        next_z = take_action(net(target, next_states, taus[2], noise[1]), greedy)
+        targets = jax.lax.stop_gradient(returns[:, None] + discounts[:, None] * next_z)
+        online = take_action(net(params, states, taus[0], noise[0]), actions)
+        return quantile_huber_loss(online, targets, taus[0])
+
+    return loss
+
+
+def make_update(fixed, knobs):
+    """Return ``update(params, moments, target, *batch) -> params, moments, target, losses`` and the optimiser."""
+    clip, adam = optax.clip_by_global_norm(fixed["gradient_norm"]), optax.adam(fixed["learning_rate"])
+    loss = make_loss(knobs)
+
+    def gradient_of(params, target, *batch):
+        value, gradient = jax.value_and_grad(loss)(params, target, *batch)
+        return value, clip.update(gradient, clip.init(params))[0]
+
+    gradients_of = jax.vmap(gradient_of) if knobs.nets == "batched" else gradient_of
+
+    def update(params, moments, target, *batch):
+        value, gradient = gradients_of(params, target, *batch)
+        updates, moments = adam.update(gradient, moments)
+        params = optax.apply_updates(params, updates)
+        target = optax.incremental_update(params, target, fixed["soft_update"])
+        return params, moments, target, value
+
+    return update, adam
+
+
+class TrainStep(Learner):
+    """One update of an agent, or of all N at once; everything is donated from step to step."""
+
+    def __init__(self, fixed, example, knobs, lower):
+        update, optimizer = make_update(fixed, knobs)
+        super().__init__(fixed, optimizer, lower)
+        self.knobs = knobs
+        self.update = lower(update, (self.weights, self.moments, self.target, *example), donate_argnums=(0, 1, 2))
+
+    def actor(self, example):
+        """Return what plays by the online weights, whatever they become."""
+        function = functools.partial(choose_actions, net_of(self.knobs))
+        if self.knobs.nets == "batched":
+            function = jax.vmap(function)
+        call = self.lower(function, (self.weights, *example))
+        return lambda *args: call(self.weights, *args)
+
+    def __call__(self, *batch):
+        """Update on one batch; return its loss, of each agent."""
+        self.weights, self.moments, self.target, value = self.update(self.weights, self.moments, self.target, *batch)
+        return value
+
+
+def train_step(fixed, example, *, knobs, lower):
+    """One update of every agent; returns the losses before it.  -> f32[N]"""
+    if knobs.nets == "batched":
+        return TrainStep(fixed, example, knobs, lower)
+    return AgentByAgent(TrainStep, fixed, example, knobs, lower, jnp.stack)
+
+
+def observe(fixed, example, *, knobs, lower):
+    """What all agents see.  -> f32[N, K, F]"""
+    world = put(jax_world.World(**fixed["world_state"]), lower)
+    return functools.partial(lower(functools.partial(jax_world.observe, settings_of(fixed)), (world,)), world)
+
+
+def stack(fixed, example, *, knobs, lower):
+    """Put the present frame on those before it.  f32[N, K, FRAMES - 1, F], f32[N, K, F] -> f32[N, K, FRAMES F]"""
+    return lower(functools.partial(stack_frames, xp=jnp), example)
+
+
+def sample(fixed, example, *, knobs, lower):
+    """Transitions that begin in these rows.  i64[N, B] -> see ``gather``"""
+    fields = put(stored_fields(fixed), lower)
+    call = lower(functools.partial(gather, gamma=fixed["gamma"], xp=jnp), (fields, *example))
+    return functools.partial(call, fields)

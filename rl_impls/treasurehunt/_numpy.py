@@ -1,0 +1,159 @@
+"""The reference of IQN (Dabney et al. 2018, arXiv 1806.06923), in equation order; as precise as its arrays.
+
+Weights are dicts of arrays [N, ...], one slice for each of N agents; every function takes them with or without that
+leading axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .agent_by_agent import OneByOne
+from .memory import Fields, gather
+from .memory import stack as stack_frames
+from .settings import settings_of
+from .world import WORLDS
+
+COSINES = 64
+KAPPA = 1.0  # where the Huber loss turns from a square into a line
+NOISY = "hidden", "heads"
+
+
+def noise_size(params):
+    """Return how many numbers the noisy layers need: one for each of their inputs and outputs."""
+    return sum(sum(params[f"w_{layer}"].shape[-2:]) for layer in NOISY)
+
+
+def factors(noise):
+    """``sgn(x) sqrt(|x|)`` of normal draws (Fortunato et al. 2018, factorised noise)."""
+    return np.sign(noise) * np.sqrt(np.abs(noise))
+
+
+def noisy(params, noise):
+    """Return weights and biases of the noisy layers, ``mu + sigma eps``; without noise ``mu``.  f[..., M]"""
+    layers, start = {}, 0
+    for layer in NOISY:
+        w, b = params[f"w_{layer}"], params[f"b_{layer}"]
+        if noise is not None:
+            rows, columns = w.shape[-2:]
+            eps = factors(noise[..., start : start + rows + columns])
+            start += rows + columns
+            eps_in, eps_out = eps[..., :rows], eps[..., rows:]
+            w = w + params[f"sw_{layer}"] * eps_in[..., :, None] * eps_out[..., None, :]
+            b = b + params[f"sb_{layer}"] * eps_out
+        layers[layer] = w, b
+    return layers
+
+
+def linear(h, w, b):
+    """f[..., B, I], f[..., I, O], f[..., O] -> f[..., B, O]"""
+    return h @ w + b[..., None, :]
+
+
+def relu(h):
+    """``max(h, 0)``."""
+    return np.maximum(h, 0)
+
+
+def quantiles(params, states, taus, noise=None):
+    """Return of each action at each quantile; heads are dueling.  f[..., B, S], f[..., B, Q] -> f[..., B, Q, A]"""
+    layers = noisy(params, noise)
+    embedded = relu(linear(states, params["w_state"], params["b_state"]))
+    cosines = np.cos(np.pi * np.arange(1, COSINES + 1) * taus[..., None]).astype(taus.dtype)
+    rows = *taus.shape[:-2], taus.shape[-2] * taus.shape[-1]
+    phi = relu(linear(cosines.reshape(*rows, COSINES), params["w_cos"], params["b_cos"]))
+    h = phi.reshape(*taus.shape, -1) * embedded[..., :, None, :]
+    h = relu(linear(h.reshape(*rows, -1), *layers["hidden"]))
+    heads = linear(h, *layers["heads"]).reshape(*taus.shape, -1)
+    value, advantage = heads[..., :1], heads[..., 1:]
+    return value + advantage - advantage.mean(axis=-1, keepdims=True)
+
+
+def take_action(z, actions):
+    """Return the quantiles of the actions that were taken.  f[..., B, Q, A], i[..., B] -> f[..., B, Q]"""
+    return np.take_along_axis(z, actions[..., None, None], axis=-1)[..., 0]
+
+
+def huber(delta):
+    """``delta^2 / 2`` where |delta| <= 1, else ``|delta| - 1/2``."""
+    size = np.abs(delta)
+    return np.where(size <= KAPPA, delta**2 / 2, KAPPA * (size - KAPPA / 2))
+
+
+def quantile_huber_loss(online, targets, taus):
+    """``mean_B sum_i mean_j |tau_i - 1{delta_ij < 0}| Huber(delta_ij)``.  f[..., B, Q], f[..., B, Q'] -> f[...]"""
+    delta = targets[..., None, :] - online[..., :, None]
+    weight = np.abs(taus[..., :, None] - (delta < 0))
+    return (weight * huber(delta)).mean(axis=-1).sum(axis=-1).mean(axis=-1)
+
+
+def targets_of(params, target, returns, next_states, discounts, taus, noise):
+    """``R + discount Z'(s', tau')[argmax_a mean Z(s', tau'')]``: double DQN.  -> f[..., B, Q]"""
+    greedy = quantiles(params, next_states, taus[..., 1, :, :], noise[..., 0, :]).mean(axis=-2).argmax(axis=-1)
+    z = quantiles(target, next_states, taus[..., 2, :, :], noise[..., 1, :])
+    return returns[..., None] + discounts[..., None] * take_action(z, greedy)
+
+
+def loss(params, target, states, actions, returns, next_states, discounts, taus, noise):
+    """Quantile Huber loss of a batch.  taus f[..., 3, B, Q]: online, choosing, target; noise f[..., 2, M] -> f[...]"""
+    online = take_action(quantiles(params, states, taus[..., 0, :, :], noise[..., 0, :]), actions)
+    targets = targets_of(params, target, returns, next_states, discounts, taus, noise)
+    return quantile_huber_loss(online, targets, taus[..., 0, :, :])
+
+
+def forward(fixed, example, *, knobs, lower):
+    """Quantiles of every agent.  f[N, B, S], f[N, B, Q], f[N, M] -> f[N, B, Q, A]"""
+    params = fixed["params"]
+    return lambda states, taus, noise: quantiles(params, states, taus, noise)
+
+
+def act(fixed, example, *, knobs, lower):
+    """Greedy action without noise, or the drawn one.  f[N, K, S], f[N, K, Q], bool[N, K], i32[N, K] -> i32[N, K]"""
+    params = fixed["params"]
+
+    def call(states, taus, explore, random_actions):
+        greedy = quantiles(params, states, taus).mean(axis=-2).argmax(axis=-1)
+        return np.where(explore, random_actions, greedy).astype(np.int32)
+
+    return call
+
+
+def quantile_huber(fixed, example, *, knobs, lower):
+    """Quantile Huber loss.  online f[B, Q], targets f[B, Q], taus f[B, Q] -> f"""
+    return quantile_huber_loss
+
+
+def observe(fixed, example, *, knobs, lower):
+    """What all agents see.  -> f32[N, K, F]"""
+    worlds = WORLDS[knobs.world](settings_of(fixed), len(fixed["world_state"]["grid"]))
+    worlds.set_state(fixed["world_state"])
+    return worlds.observe
+
+
+def stack_agent(recent, frame):
+    """The state of one agent, as the source has it: stack the rows, then make one of them.  -> f32[K, S]"""
+    return np.array([np.vstack((seen, now)).reshape(-1) for seen, now in zip(recent, frame)])
+
+
+def stack(fixed, example, *, knobs, lower):
+    """Put the present frame on those before it.  f32[N, K, FRAMES - 1, F], f32[N, K, F] -> f32[N, K, FRAMES F]"""
+    return {"batched": stack_frames, "one_by_one": OneByOne([stack_agent] * len(example[0]), np.array)}[knobs.nets]
+
+
+def stored_fields(fixed):
+    """Return what the memory of a builder holds."""
+    return Fields(**{name: fixed["stored"][name] for name in Fields._fields})
+
+
+def sample(fixed, example, *, knobs, lower):
+    """Transitions that begin in these rows, one agent after the other or all at once.  i64[N, B] -> see ``gather``"""
+    fields, gamma = stored_fields(fixed), fixed["gamma"]
+    if knobs.nets == "batched":
+        return lambda rows: gather(fields, rows, gamma)
+    own = [Fields(*(field[n : n + 1] for field in fields[:3]), *fields[3:]) for n in range(len(example[0]))]
+
+    def call(rows):
+        columns = [gather(fields, rows[n : n + 1], gamma) for n, fields in enumerate(own)]
+        return tuple(map(np.concatenate, zip(*columns)))
+
+    return call

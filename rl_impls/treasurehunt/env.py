@@ -1,0 +1,65 @@
+"""The treasure hunt as an environment in the manner of Gymnasium: one world, of N agents."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from .settings import ACTIONS, COLOURS, DRAWS, Settings
+from .world import ArrayWorlds, check_integers
+
+PIXELS = 16
+
+
+class TreasurehuntEnv(gymnasium.Env):
+    """Agents gather gems (+10) and food (+5), shun bones (-10) and walls (-1), and stand in each other's way.
+
+    Observation f32[N, F]: what each agent sees, see :class:`.world.Worlds`. Actions int[N]: 0 up, 1 down, 2 left,
+    3 right. Rewards f32[N], one for each agent, so Gymnasium's wrappers for a single reward do not fit. Never
+    terminated; truncated after ``settings.turns``. Info: empty.
+
+    Raises:
+        ValueError: a render mode or actions that make no sense; nothing is changed.
+        gymnasium.error.ResetNeeded: a step outside an episode, or a picture before the first; nothing is changed.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
+
+    def __init__(self, settings=Settings(), render_mode=None):  # noqa: B008  (frozen)
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode: got {render_mode!r}, wanted None or 'rgb_array'")
+        self.settings, self.render_mode = settings, render_mode
+        self.observation_space = gymnasium.spaces.Box(0, 1, (settings.agents, settings.frame), np.float32)
+        self.action_space = gymnasium.spaces.MultiDiscrete([ACTIONS] * settings.agents)
+        self.world, self.started, self.running = ArrayWorlds(settings, worlds=1), False, False
+
+    def reset(self, *, seed=None, options=None):
+        """Start an episode; there are no options.  -> f32[N, F], {}"""
+        super().reset(seed=seed)
+        obs = self.world.reset(self.draw())
+        self.started = self.running = True
+        return obs[:, 0], {}
+
+    def step(self, actions):
+        """Play a turn, actions int[N] from 0 to 3.  -> f32[N, F], f32[N], False, bool, {}"""
+        if not self.running:
+            raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
+        actions = check_integers("actions", actions, (self.settings.agents,), ACTIONS - 1)
+        obs, rewards, truncated = self.world.advance(actions[:, None], self.draw())
+        self.running = not truncated
+        return obs[:, 0], rewards[:, 0], False, truncated, {}
+
+    def draw(self):
+        """Return what a turn needs of randomness.  -> i32[1, height * width]"""
+        return self.np_random.integers(DRAWS, size=(1, self.settings.height * self.settings.width), dtype=np.int32)
+
+    def render(self):
+        """Draw the world with its walls.  -> u8[16 rows, 16 columns, 3] | None without a render mode"""
+        if not self.started:
+            raise ResetNeeded("render: got no episode to look at, wanted reset() first")
+        if self.render_mode is None:
+            return None
+        cells, _ = self.world.dump()
+        picture = COLOURS[cells.reshape(self.settings.rows, self.settings.columns)]
+        return picture.repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)

@@ -1,0 +1,136 @@
+"""K treasure hunts as pure functions in JAX: whole episodes can be compiled, or scanned, with the agents that play.
+
+``settings`` is static everywhere; rules, draws and axes are those of :mod:`.world`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .settings import AGENT, EMPTY, GEM, ITEMS, KINDS, VALUES, WALL
+from .world import CODES, empty_grid, interior, window
+
+
+class World(NamedTuple):
+    """What lies in the cells of K worlds, where their N agents stand, how many turns they have played."""
+
+    grid: jax.Array  # i8[K, rows * columns], without the agents
+    where: jax.Array  # i32[N, K]
+    turn: jax.Array  # i32[]
+
+
+def reset(settings, draws):
+    """Empty the worlds and put agent n on the cell with the n-th smallest draw.  -> World"""
+    _, order = jax.lax.top_k(-draws, settings.agents)  # of equal draws the first
+    grid = jnp.broadcast_to(empty_grid(settings), (len(draws), settings.rows * settings.columns))
+    return World(grid, jnp.asarray(interior(settings), jnp.int32)[order.T], jnp.int32(0))
+
+
+def put(grid, where, kind):
+    """Put something in the cells ``where`` i32[..., K].  -> i8[K, rows * columns]"""
+    return jnp.asarray(grid).at[jnp.arange(len(grid)), where].set(kind)
+
+
+def lift(cells):
+    """Take the agents off the cells.  -> i8[K, rows * columns]"""
+    return jnp.where(cells == AGENT, jnp.int8(EMPTY), cells)
+
+
+def onehot(views):
+    """Tell which kind each cell is of, int8[..., side * side].  -> f32[..., KINDS, side * side]"""
+    return (views[..., None, :] == jnp.arange(KINDS, dtype=jnp.int8)[:, None]).astype(jnp.float32)
+
+
+def rgb(views):
+    """Colour the cells, int8[..., side * side].  -> f32[..., 3, side * side]"""
+    return jnp.asarray(CODES["rgb"])[views].swapaxes(-1, -2)
+
+
+ENCODERS = {"onehot": onehot, "rgb": rgb}
+
+
+def views(settings, cells, where):
+    """Return what agents that stand on ``where`` i32[..., K] see of cells with agents.  -> f32[..., K, F]"""
+    seen = cells[jnp.arange(len(cells))[:, None], where[..., None] + jnp.asarray(window(settings), jnp.int32)]
+    return ENCODERS[settings.observation](seen).reshape(*where.shape, settings.frame)
+
+
+def observe(settings, world):
+    """Return what all agents see.  -> f32[N, K, F]"""
+    return views(settings, put(world.grid, world.where, AGENT), world.where)
+
+
+def observe_agent(settings, world, n):
+    """Return what agent n of every world sees.  -> f32[K, F]"""
+    return views(settings, put(world.grid, world.where, AGENT), world.where[n])
+
+
+def approach(settings, world, where, actions):
+    """Return the cells ahead of agents on ``where`` and what lies there.  -> i32[..., K], i8[..., K]"""
+    ahead = where + jnp.asarray(settings.steps)[actions]
+    return ahead, world.grid[jnp.arange(len(world.grid)), ahead]
+
+
+def enter(where, n, ahead, kind):
+    """Move agent n to the cells ``ahead`` i32[K] that are free.  -> i32[N, K]"""
+    free = (kind != WALL) & (where != ahead).all(0)
+    return where.at[n].set(jnp.where(free, ahead, where[n]))
+
+
+def reward(where, ahead, kind):
+    """Return the values of what agents now on ``where`` found ahead.  -> f32[..., K]"""
+    return jnp.asarray(VALUES)[jnp.where((where == ahead) | (kind == WALL), kind, AGENT)]
+
+
+def walk(settings, world, actions):
+    """Move all agents in index order, actions int[N, K]; the grid is left as it was.  -> i32[N, K], f32[N, K]
+
+    Who finds an item gone finds the agent that took it in its place, so one look ahead serves all.
+    """
+    ahead, kinds = approach(settings, world, world.where, actions)
+    where = jax.lax.fori_loop(0, settings.agents, lambda n, where: enter(where, n, ahead[n], kinds[n]), world.where)
+    return where, reward(where, ahead, kinds)
+
+
+def spawn(settings, cells, draws):
+    """Let items spawn in cells that are empty of agents too.  -> i8[K, rows * columns]"""
+    edge = settings.radius
+    draws = draws.reshape(-1, settings.height, settings.width)
+    draws = jnp.pad(draws, ((0, 0), (edge, edge), (edge, edge))).reshape(cells.shape)
+    items = (GEM + jax.lax.rem(draws, len(ITEMS))).astype(jnp.int8)
+    return jnp.where((cells == EMPTY) & (draws < settings.threshold), items, cells)
+
+
+def move(settings, world, actions):
+    """Move all agents in index order, actions int[N, K].  -> World, rewards f32[N, K]"""
+    where, rewards = walk(settings, world, actions)
+    return world._replace(grid=put(world.grid, where, EMPTY), where=where), rewards
+
+
+def move_agent(settings, world, n, actions):
+    """Move agent n of every world, actions int[K].  -> World, rewards f32[K]"""
+    ahead, kind = approach(settings, world, world.where[n], actions)
+    where = enter(world.where, n, ahead, kind)
+    grid = put(world.grid, where[n], EMPTY)
+    return world._replace(grid=grid, where=where), reward(where[n], ahead, kind)
+
+
+def end_turn(settings, world, draws):
+    """Let items spawn and count the turn.  -> World, truncated bool[]"""
+    cells = spawn(settings, put(world.grid, world.where, AGENT), draws)
+    turn = world.turn + 1
+    return World(lift(cells), world.where, turn), turn == settings.turns
+
+
+def advance(settings, world, actions, draws):
+    """Play a turn.  -> World, obs f32[N, K, F], rewards f32[N, K], truncated bool[]
+
+    Equal to :func:`move`, :func:`end_turn` and :func:`observe`, with the agents put in the cells only once.
+    """
+    where, rewards = walk(settings, world, actions)
+    cells = spawn(settings, put(world.grid, where, AGENT), draws)
+    turn = world.turn + 1
+    return World(lift(cells), where, turn), views(settings, cells, where), rewards, turn == settings.turns

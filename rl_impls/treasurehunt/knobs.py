@@ -1,0 +1,79 @@
+"""The optimisations of multi-agent IQN; every default is the naive choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from ..common.checks import check_choices
+
+CHOICES = MappingProxyType(
+    {
+        "order": ("together", "interleaved"),
+        "world": ("cells", "arrays"),
+        "nets": ("one_by_one", "batched"),
+        "cosines": ("direct", "doubling"),
+        "inference": ("grad", "no_grad", "inference_mode"),
+        "zero_grad": ("fill", "none"),
+        "optimizer": ("loop", "fused"),
+        "precision": ("float32", "bfloat16"),
+        "loop": ("python", "scan"),
+        "processes": ("one", "per_agent"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """One setting of every knob.
+
+    Attributes:
+        order: all agents observe, then move; or each observes when its predecessors have moved. What is computed, not
+            how fast.
+        world: a Python object whose cells are looked at one by one, or arrays for all worlds.
+        nets: of the agents called and trained one after the other, or all at once on weights [N, ...].
+        cosines: of every multiple of tau, or of the first from which the others follow by doubling (jax).
+        inference: what autograd records while acting (torch).
+        zero_grad: gradients filled with zeros, or dropped (torch).
+        optimizer: Adam and the soft update one array after the other, or all at once (torch; jax fuses either way).
+        precision: of the forward and backward pass.
+        loop: Python from turn to turn, or one program for an epoch (jax).
+        processes: one, or one more for each agent, which acts, remembers and learns there.
+    """
+
+    order: str = "together"
+    world: str = "cells"
+    nets: str = "one_by_one"
+    cosines: str = "direct"
+    inference: str = "grad"
+    zero_grad: str = "fill"
+    optimizer: str = "loop"
+    precision: str = "float32"
+    loop: str = "python"
+    processes: str = "one"
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError for a value that no knob has."""
+        check_choices(self, CHOICES)
+
+
+FULL = Knobs(
+    world="arrays",
+    nets="batched",
+    cosines="doubling",
+    inference="inference_mode",
+    zero_grad="none",
+    optimizer="fused",
+)
+
+FORMS = MappingProxyType(
+    {
+        "naive": Knobs(),
+        "one_by_one": replace(FULL, nets="one_by_one"),
+        "full": FULL,
+        "bfloat16": replace(FULL, precision="bfloat16"),
+        "interleaved": replace(FULL, nets="one_by_one", order="interleaved"),
+        "compiled": replace(FULL, loop="scan"),
+        "processes": replace(FULL, nets="one_by_one", processes="per_agent"),
+    }
+)

@@ -1,0 +1,135 @@
+"""Turns and epochs as one program: worlds, memories, acting and learning of all agents inside one ``lax.scan``."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..common.jax_learner import put
+from ..common.phases import Phases
+from . import jax_world
+from ._jax import TrainStep, choose_actions, make_update, net_of
+from .loop import check_nets
+from .memory import FRAMES, MIDWAY, TRUNCATED, Fields, Memory, gather, push_recent, stack
+from .settings import settings_of
+from .team import blank_batch
+
+PHASES = ("program", "transfer")  # one program: what is done inside it cannot be told apart from outside
+
+
+def store(fields, pushed, frames, actions, rewards, time, last):
+    """Store one row of every lane in place of the oldest.  frames f32[N, K, F], actions i32[N, K], rewards f32[N, K]"""
+    slot = pushed % len(fields.time)
+
+    def put_row(field, row):
+        agents, worlds = row.shape[:2]
+        lanes = field.reshape(agents, worlds, -1, *field.shape[2:])
+        return jax.lax.dynamic_update_index_in_dim(lanes, row, slot, axis=2).reshape(field.shape)
+
+    return Fields(
+        *map(put_row, fields[:3], (frames, actions, rewards)),
+        fields.time.at[slot].set(time),
+        fields.last.at[slot].set(last),
+    )
+
+
+def make_play(settings, knobs):
+    """Return ``play(weights, played, *drawn) -> played, (actions, rewards)``: T turns."""
+    choose = jax.vmap(functools.partial(choose_actions, net_of(knobs)))
+
+    def play(weights, played, *drawn):
+        def turn(played, drawn):
+            world, obs, recent, fields, pushed = played
+            draws, *drawn = drawn
+            actions = choose(weights, stack(recent, obs, jnp), *drawn)
+            time = world.turn
+            world, new_obs, rewards, _ = jax_world.advance(settings, world, actions, draws)
+            fields = store(fields, pushed, obs, actions, rewards, time, MIDWAY)
+            return (world, new_obs, push_recent(recent, obs, jnp), fields, pushed + 1), (actions, rewards)
+
+        return jax.lax.scan(turn, played, drawn)
+
+    return play
+
+
+def make_turns(settings, fixed, knobs):
+    """Return ``program(carry, *drawn) -> carry, (actions, rewards)``."""
+    play = make_play(settings, knobs)
+
+    def program(carry, *drawn):
+        *learner, played = carry
+        played, out = play(learner[0], played, *drawn)
+        return (*learner, played), out
+
+    return program
+
+
+def make_epoch(settings, fixed, knobs):
+    """Return ``program(carry, *drawn) -> carry, (actions, rewards, losses)``."""
+    play, (update, _) = make_play(settings, knobs), make_update(fixed, knobs)
+
+    def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
+        *learner, (_, _, recent, fields, pushed) = carry
+        world = jax_world.reset(settings, reset_draws)
+        played = world, jax_world.observe(settings, world), jnp.zeros_like(recent), fields, pushed
+        played, out = play(learner[0], played, draws, taus, explore, random_actions)
+        world, obs, recent, fields, pushed = played
+        none = jnp.zeros(obs.shape[:2], jnp.int32)
+        fields = store(fields, pushed, obs, none, none.astype(jnp.float32), world.turn, TRUNCATED)
+        # a batch that is not there before it is used is gathered again for every product it goes into
+        batch = jax.lax.optimization_barrier(gather(fields, rows, fixed["gamma"], jnp))
+        *learner, losses = update(*learner, *batch, train_taus, noise)
+        return (*learner, (world, obs, recent, fields, pushed + 1)), (*out, losses)
+
+    return program
+
+
+class Program:
+    """One compiled program over all that a loop carries, from a fixed start."""
+
+    def __init__(self, make, fixed, example, worlds, batch, knobs, backend):
+        self.lower = backend.lowering_here()
+        self.fixed, self.settings, self.worlds = fixed, settings_of(fixed), worlds
+        check_nets(self.settings, fixed["params"])
+        self.train = TrainStep(fixed, blank_batch(fixed["params"], batch), knobs, self.lower)
+        self.memory = Memory(self.settings.agents, worlds, fixed["capacity"], self.settings.frame, fixed["gamma"])
+        self.clock = Phases(*PHASES)
+        self.reset()
+        self.run = self.lower(make(self.settings, fixed, knobs), (self.carry, *example), donate_argnums=0)
+
+    def reset(self):
+        """Put worlds, memories and nets back to the start."""
+        self.train.reset()
+        self.memory.restore(self.fixed["stored"])
+        world = jax.tree.map(jnp.asarray, jax_world.World(**self.fixed["world_state"]))
+        obs = jax_world.observe(self.settings, world)
+        recent = np.zeros((self.settings.agents, self.worlds, FRAMES - 1, self.settings.frame), np.float32)
+        self.played = put((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.lower)
+        self.clock.reset()
+
+    @property
+    def carry(self):
+        """All that the program takes and returns."""
+        return (self.train.weights, self.train.moments, self.train.target, self.played)
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return self.train.params
+
+    def stats(self):
+        """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
+        return self.clock.seconds
+
+    def __call__(self, *drawn):
+        """Run the program; return its outputs as NumPy."""
+        self.clock.start()
+        carry, out = jax.block_until_ready(self.run(self.carry, *drawn))
+        self.train.weights, self.train.moments, self.train.target, self.played = carry
+        self.clock("program")
+        out = tuple(map(np.asarray, out))
+        self.clock("transfer")
+        return out
