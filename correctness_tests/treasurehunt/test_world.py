@@ -7,76 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-LETTERS = ".#gfb"  # empty, wall, gem, food, bone; digits are agents
-ACTIONS = "UDLR"
-DRAWS = 2**31 - 1
+from correctness_tests.treasurehunt.pictures import (
+    ACTIONS,
+    DRAWS,
+    assert_same_state,
+    drawn,
+    hunt,
+    make,
+    no_items,
+    seen,
+    turn,
+)
+
 QUARTER = 536870911  # the draws of a quarter of all: 0 to this, without it
 LAWFUL = {"crowd": (5, 3, 2), "pair": (2, 4, 5), "one": (1, 1, 1), "full": (4, 2, 2)}  # agents, height, width
-
-
-@pytest.fixture(params=["cells", "arrays"])
-def form(request):
-    from rl_impls.treasurehunt.world import WORLDS
-
-    return WORLDS[request.param]
-
-
-def make(agents=2, height=3, width=4, **options):
-    from rl_impls.treasurehunt.settings import Settings
-
-    return Settings(agents=agents, height=height, width=width, **{"radius": 1, "spawn": 0.0, **options})
-
-
-def hunt(form, *pictures, **options):
-    """Build worlds that look like the pictures, lines separated by blanks."""
-    texts = [np.array([list(line) for line in picture.split()]) for picture in pictures]
-    agents = sum(letter.isdigit() for letter in texts[0].flat)
-    given = make(agents, *texts[0].shape, **options)
-    grid = np.ones((len(texts), given.rows, given.columns), np.int8)
-    where = np.zeros((agents, len(texts)), np.int32)
-    for k, text in enumerate(texts):
-        for (row, column), letter in np.ndenumerate(text):
-            cell = given.radius + row, given.radius + column
-            grid[k][cell] = 0 if letter.isdigit() else LETTERS.index(letter)
-            if letter.isdigit():
-                where[int(letter), k] = cell[0] * given.columns + cell[1]
-    worlds = form(given, len(texts))
-    worlds.set_state({"grid": grid.reshape(len(texts), -1), "where": where, "turn": np.int32(0)})
-    return worlds
-
-
-def drawn(worlds):
-    """Draw worlds in letters, walls at the edge left out."""
-    state, edge = worlds.get_state(), worlds.settings.radius
-    text = np.array(list(LETTERS))[state["grid"]]
-    for agent, cells in enumerate(state["where"]):
-        text[np.arange(len(text)), cells] = str(agent)
-    text = text.reshape(-1, worlds.settings.rows, worlds.settings.columns)[:, edge:-edge, edge:-edge]
-    return [" ".join("".join(row) for row in world) for world in text]
-
-
-def no_items(worlds):
-    return np.full((worlds.worlds, worlds.settings.height * worlds.settings.width), DRAWS - 1, np.int32)
-
-
-def turn(worlds, *actions, draws=None):
-    """Play a turn, the actions of each world as letters.  -> rewards of each world, all worlds drawn"""
-    actions = np.array([[ACTIONS.index(letter) for letter in world] for world in actions]).T
-    _, rewards, _ = worlds.advance(actions, no_items(worlds) if draws is None else draws)
-    return rewards.T.tolist(), drawn(worlds)
-
-
-def seen(obs, given):
-    """Read an observation in letters, agents as @."""
-    kinds = obs.reshape(6, given.side, given.side)
-    assert (kinds.sum(0) == 1).all()
-    return " ".join("".join(row) for row in np.array(list(LETTERS + "@"))[kinds.argmax(0)])
-
-
-def assert_same_state(state, wanted):
-    assert set(state) == set(wanted)
-    for name, array in wanted.items():
-        np.testing.assert_array_equal(state[name], array, name, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -351,102 +295,3 @@ def test_arrays_of_a_turn_are_new(form):
     turn(worlds, "R")
     for array, copy in zip(kept, copies):
         np.testing.assert_array_equal(array, copy)
-
-
-BAD_SETTINGS = {
-    "no agents": dict(agents=0),
-    "part of an agent": dict(agents=2.5),
-    "more agents than cells": dict(agents=13),
-    "a negative height": dict(height=-1),
-    "no width": dict(width=0),
-    "a radius of nothing": dict(radius=0),
-    "a radius larger than the world": dict(radius=5),
-    "no turns": dict(turns=0),
-    "more than certain": dict(spawn=2.0),
-    "a negative chance": dict(spawn=-0.1),
-    "a chance that is no number": dict(spawn=float("nan")),
-    "an observation not known": dict(observation="smell"),
-}
-
-
-@pytest.mark.parametrize("options", BAD_SETTINGS.values(), ids=BAD_SETTINGS.keys())
-def test_impossible_settings_are_refused(options):
-    [(name, value)] = options.items()
-    with pytest.raises(ValueError, match=f"^{name}: got {value!r}, wanted "):
-        make(**options)
-
-
-def test_a_world_may_be_full_of_agents():
-    assert make(agents=12).agents == 12
-
-
-@pytest.mark.parametrize("count", [0, -1, 2.0, True])
-def test_a_bad_number_of_worlds_is_refused(form, count):
-    with pytest.raises(ValueError, match=f"^worlds: got {count}, wanted an integer from 1"):
-        form(make(), count)
-
-
-BAD_ACTIONS = [[[0], [4]], [[-1], [0]], [[0.0], [1.0]], [[True], [False]], [0, 1], [[0, 1]], [[0], [1], [2]]]
-
-
-@pytest.mark.parametrize("actions", BAD_ACTIONS, ids=str)
-def test_bad_actions_are_refused_and_change_nothing(form, actions):
-    worlds = hunt(form, "0g1f", spawn=1.0)
-    before = worlds.get_state()
-    with pytest.raises(ValueError, match=r"^actions: got .*, wanted integers \[2, 1\] from 0 to 3$"):
-        worlds.advance(actions, no_items(worlds))
-    assert_same_state(worlds.get_state(), before)
-
-
-@pytest.mark.parametrize("actions", [[4], [-1], [1.0], [0, 1], 0], ids=str)
-def test_bad_actions_of_one_agent_are_refused_and_change_nothing(form, actions):
-    worlds = hunt(form, "0g1f")
-    before = worlds.get_state()
-    with pytest.raises(ValueError, match=r"^actions: got .*, wanted integers \[1\] from 0 to 3$"):
-        worlds.move_agent(1, actions)
-    assert_same_state(worlds.get_state(), before)
-
-
-@pytest.mark.parametrize("agent", [-1, 2, 1.0])
-def test_an_agent_that_is_none_is_refused(form, agent):
-    worlds = hunt(form, "0g1f")
-    with pytest.raises(ValueError, match=f"^agent: got {agent}, wanted an integer from 0 to 1"):
-        worlds.move_agent(agent, [0])
-    with pytest.raises(ValueError, match=f"^agent: got {agent}, wanted an integer from 0 to 1"):
-        worlds.observe_agent(agent)
-
-
-@pytest.mark.parametrize("draws", [np.zeros((1, 3), int), np.zeros((2, 4), int), np.zeros(4, int), np.zeros((1, 4))])
-def test_bad_draws_are_refused_and_change_nothing(form, draws):
-    worlds = hunt(form, "0g1f", spawn=1.0)
-    before = worlds.get_state()
-    for use in (worlds.reset, worlds.end_turn, lambda draws: worlds.advance([[3], [3]], draws)):
-        with pytest.raises(ValueError, match=r"^draws: got .*, wanted integers \[1, 4\]$"):
-            use(draws)
-    assert_same_state(worlds.get_state(), before)
-
-
-BAD_STATES = {
-    "a part missing": ("state", lambda state: state.pop("turn")),
-    "another world's size": ("grid", lambda state: state.update(grid=np.ones((1, 20), np.int8))),
-    "an agent in the grid": ("grid", lambda state: state["grid"].__setitem__((0, 7), 5)),
-    "a grid of floats": ("grid", lambda state: state.update(grid=state["grid"] * 1.0)),
-    "no wall at the edge": ("grid", lambda state: state["grid"].__setitem__((0, 0), 0)),
-    "an agent too many": ("where", lambda state: state.update(where=np.array([[7], [9], [10]]))),
-    "an agent nowhere": ("where", lambda state: state["where"].__setitem__((0, 0), 99)),
-    "an agent in a wall": ("where", lambda state: state["where"].__setitem__((0, 0), 0)),
-    "an agent on an item": ("where", lambda state: state["where"].__setitem__((0, 0), 8)),
-    "two agents in one cell": ("where", lambda state: state["where"].__setitem__((0, 0), 9)),
-    "a negative turn": ("turn", lambda state: state.update(turn=-1)),
-    "a turn and a half": ("turn", lambda state: state.update(turn=1.5)),
-}
-
-
-@pytest.mark.parametrize(("name", "spoil"), BAD_STATES.values(), ids=BAD_STATES.keys())
-def test_an_impossible_state_is_refused_and_changes_nothing(form, name, spoil):
-    worlds = hunt(form, "0g1f")
-    before, state = worlds.get_state(), worlds.get_state()
-    spoil(state)
-    with pytest.raises(ValueError, match=f"^{name}: got .*, wanted "):
-        worlds.set_state(state)
-    assert_same_state(worlds.get_state(), before)

@@ -1,0 +1,12 @@
+"""What the tests of this workload share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(params=["cells", "arrays"])
+def form(request):
+    from rl_impls.treasurehunt.world import WORLDS
+
+    return WORLDS[request.param]
