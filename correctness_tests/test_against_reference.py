@@ -23,15 +23,17 @@ def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, see
     assert params.keys() == wanted_params.keys()
     if not params:
         return
-    # Adam turns a gradient of rounding noise into a whole step: nearly all weights agree closely, none is far off
+    # Adam turns a gradient of rounding noise into a whole step: nearly all weights agree closely, the rest within steps
     start = variant.inputs(seed).fixed["params"]
-    steps = variant.calls * variant.case.items(**variant.axes)
+    agents = int(variant.axes.get("agents", 1))  # each with weights of its own
+    steps = variant.calls * variant.case.items(**variant.axes) // agents
     rate = variant.inputs(seed).fixed["learning_rate"]
     difference = np.concatenate([np.abs(params[name] - wanted_params[name]).ravel() for name in params])
     moved = np.concatenate([np.abs(wanted_params[name] - start[name]).ravel() for name in params])
     assert np.median(moved) > 0.1 * rate
     assert np.quantile(difference, 0.99) <= 0.001 * rate * steps
-    assert difference.max() <= 0.5 * rate * steps
+    assert np.mean(difference > 0.5 * rate * steps) <= 1e-4
+    assert difference.max() <= 2 * rate * steps
 
 
 def leaves(tree):

@@ -15,6 +15,17 @@ SMALL = {"settings": SETTINGS, "hidden": 8, "batch": 8, "capacity": 64, "learnin
 KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax")]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Two threads of so small a product wait for each other most of the time where others use the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def make(seed=3, **config):
     return Experiment(Config(**{**SMALL, **config}), seed)
 

@@ -18,6 +18,17 @@ EPOCHS, LAST, EPISODES = 600, 100, 100
 MARGIN, TOLERANCE = 3, 2.5
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Two threads of so small a product wait for each other most of the time where others use the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @functools.cache
 def learned(form, backend):
     """Return of an episode, mean over agents, late in training and of random play, for each seed."""

@@ -50,6 +50,17 @@ UP, DOWN, LEFT, RIGHT = range(ACTIONS)
 given = functools.cache(functools.partial(hunt, 1))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Two threads of so small a product wait for each other most of the time where others use the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @functools.cache
 def made(op, form, backend, worlds):
     """Return what the tests share, which they reset."""
