@@ -14,16 +14,7 @@ SETTINGS = Settings(agents=2, height=6, width=6, turns=6, spawn=0.1)
 SMALL = {"settings": SETTINGS, "hidden": 8, "batch": 8, "capacity": 64, "learning_rate": 1e-2}
 KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax")]
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Two threads of so small a product wait for each other most of the time where others use the cores."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make(seed=3, **config):
@@ -148,6 +139,7 @@ BAD = [
     ({"batch": 65}, "batch: got 65, wanted an integer from 1 to 64"),
     ({"batch": 60}, "batch: got 60, wanted at most"),
     ({"batch": 0}, "batch: got 0"),
+    ({"worlds": 0}, "worlds: got 0"),
     ({"hidden": 0}, "hidden: got 0"),
     ({"learning_rate": -1e-3}, "learning_rate: got -0.001, wanted a number of 0 or more"),
     ({"learning_rate": float("nan")}, "learning_rate: got nan"),

@@ -9,24 +9,13 @@ import pytest
 
 from rl_impls.treasurehunt.experiment import Config, Experiment
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 SEEDS = 0, 1, 2
 EPOCHS, LAST, EPISODES = 600, 100, 100
 # Seen: 6.4, 7.9 and 6.0 compiled, 7.5, 8.0 and 8.1 on torch, 2.7, 2.4 and 2.0 at random. Rounding flips a move sooner
 # or later, from where two runs of a seed go ways of their own: they differ as two seeds do, each by about 1.
 MARGIN, TOLERANCE = 3, 2.5
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Two threads of so small a product wait for each other most of the time where others use the cores."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @functools.cache

@@ -49,16 +49,7 @@ UP, DOWN, LEFT, RIGHT = range(ACTIONS)
 
 given = functools.cache(functools.partial(hunt, 1))
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Two threads of so small a product wait for each other most of the time where others use the cores."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @functools.cache

@@ -57,6 +57,7 @@ class Config:
     def __post_init__(self):
         backends.get(self.backend)
         backends.choose("form", self.form, backends.forms("treasurehunt"))
+        check_integer("worlds", self.worlds, 1, self.capacity)
         check_integer("hidden", self.hidden, 1, 2**16)
         check_integer("batch", self.batch, 1, self.capacity)
         for name in ("learning_rate", "gradient_norm", "soft_update", "epsilon", "epsilon_step"):
