@@ -206,6 +206,8 @@ def test_limits_are_measured_once(tmp_path, monkeypatch):
     assert limits.here(1, tmp_path) == first
     variant = variants()["pirl.forward[full-numpy-batch2048-iohost-hidden32]"]
     assert variant.limit_seconds(first) == pytest.approx(2 * 3360 * 2048 / 1e9)
+    half = variants()["treasurehunt.train_step[bfloat16-torch-agents5]"]
+    assert half.limit_seconds(first) == pytest.approx(half.case.flops(agents=5) / 2e9)
 
 
 def test_measured_limits_are_plausible():

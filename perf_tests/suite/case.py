@@ -148,9 +148,10 @@ class Variant:
         return dataclasses.replace(knobs, **{name: value for name, value in self.axes.items() if name in names})
 
     def limit_seconds(self, limits: Mapping[str, float]) -> float:
-        """Return the least time one call can take on a machine with these limits."""
+        """Return the least time one call can take on a machine with these limits, in the form's precision."""
+        precision = getattr(self.knobs(), "precision", "float32")
         return max(
-            self.case.flops(**self.axes) / limits["float32_flops"],
+            self.case.flops(**self.axes) / limits[f"{precision}_flops"],
             self.case.bytes(**self.axes) / limits["copy_bytes"],
         )
 
