@@ -101,10 +101,12 @@ def test_torch_residual_matches_reference(derivatives, order, seed):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("derivatives", ["autograd", "generator"])
+@pytest.mark.parametrize(
+    ("derivatives", "gradient"), [("autograd", "autograd"), ("generator", "autograd"), ("generator", "by_hand")]
+)
 @given(seed=SEEDS)
 @settings(deadline=None, max_examples=4)
-def test_jax_residual_matches_reference(derivatives, order, seed):
+def test_jax_residual_matches_reference(derivatives, gradient, order, seed):
     import jax
     import jax.numpy as jnp
 
@@ -115,12 +117,32 @@ def test_jax_residual_matches_reference(derivatives, order, seed):
     wanted = _numpy.pde_residual(params, states, rough(), order)
     with jax.enable_x64(True):
         x = jnp.asarray(states)
-        rows, got = _jax.EVALUATE[derivatives](
+        logits, got = _jax.EVALUATE[derivatives, gradient](
             {k: jnp.asarray(v) for k, v in params.items()}, x[:3], x, rough(), order, _jax.drift_by_row
         )
         assert got.dtype == jnp.float64
+        rows = jax.nn.sigmoid(logits)
     assert largest_difference(got, wanted) < 1e-9
     assert largest_difference(rows, _numpy.q_values(params, states[:3])) < 1e-12
+
+
+@given(seed=SEEDS)
+@settings(deadline=None, max_examples=10)
+def test_the_product_written_out_has_the_gradients_of_the_plain_one(seed):
+    import jax
+    import jax.numpy as jnp
+
+    from rl_impls.pirl import _jax
+
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        h, w, weights = (jnp.asarray(rng.normal(size=shape)) for shape in ((2, 7, 4), (4, 3), (2, 7, 3)))
+
+        def gradients(product):
+            return jax.grad(lambda h, w: jnp.sum(weights * jnp.sin(product(h, w))), argnums=(0, 1))(h, w)
+
+        for got, wanted in zip(gradients(_jax.copying_product), gradients(jnp.matmul), strict=True):
+            assert largest_difference(got, wanted) < 1e-12
 
 
 def test_second_order_term_is_not_negligible_where_noise_is_strong():

@@ -15,18 +15,28 @@ from ..params import layers
 from .physics import DYNAMICS
 
 
-def linear(params, k, h):
+def linear(params, k, h, product=jnp.matmul):
     """Layer ``k``.  f32[B, I] -> f32[B, O]"""
-    return h @ params[f"w{k}"] + params[f"b{k}"]
+    return product(h, params[f"w{k}"]) + params[f"b{k}"]
 
 
-def q_values(params, states):
-    """Probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
+def logits(params, states):
+    """Output of the last layer, whose order the sigmoid keeps.  f32[B, S] -> f32[B, A]"""
     h = states
     last = layers(params) - 1
     for k in range(last):
         h = jnp.tanh(linear(params, k, h))
-    return jax.nn.sigmoid(linear(params, last, h))
+    return linear(params, last, h)
+
+
+def q_values(params, states):
+    """Probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
+    return jax.nn.sigmoid(logits(params, states))
+
+
+def largest_q(z):
+    """Q-value of the best action: the sigmoid of the largest logit.  f32[B, A] -> f32[B]"""
+    return jax.nn.sigmoid(z.max(axis=1))
 
 
 def drift_by_row(dynamics, states, actions):
@@ -43,12 +53,12 @@ DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 
 
 def evaluate_autograd(params, rows, interior, dynamics, order, drift):
-    """Q-values of ``rows`` and the PDE residual of ``interior``, by nested differentiation."""
+    """Logits of ``rows`` and the PDE residual of ``interior``, by nested differentiation."""
 
     def value(state):
-        return q_values(params, state[None])[0].max()
+        return largest_q(logits(params, state[None]))[0]
 
-    greedy = q_values(params, interior).argmax(axis=1)
+    greedy = logits(params, interior).argmax(axis=1)
     residual = jnp.sum(jax.vmap(jax.grad(value))(interior) * drift(dynamics, interior, greedy), axis=1)
     if order == 2:
         noisy = dynamics.noisy
@@ -58,10 +68,10 @@ def evaluate_autograd(params, rows, interior, dynamics, order, drift):
 
         hessian = jax.vmap(jax.hessian(value_of_noisy))(interior[:, :noisy], interior[:, noisy:])
         residual = residual + dynamics.sigma**2 / 2 * jnp.trace(hessian, axis1=1, axis2=2)
-    return q_values(params, rows), residual
+    return logits(params, rows), residual
 
 
-def evaluate_generator(params, rows, interior, dynamics, order, drift):
+def evaluate_generator(params, rows, interior, dynamics, order, drift, product=jnp.matmul):
     """The same in one pass that carries the generator of the process, L = f . grad + 1/2 sigma^2 Laplacian.
 
     After the hidden values y come ``d = L y`` and ``g_i = sigma dy/ds_i`` for each noisy component; through ``y(z)``:
@@ -71,39 +81,66 @@ def evaluate_generator(params, rows, interior, dynamics, order, drift):
     last = layers(params) - 1
     hidden = []
     for k in range(last):
-        h = jnp.tanh(linear(params, k, h))
+        h = jnp.tanh(linear(params, k, h, product))
         hidden.append(h[len(rows) :])
-    q = jax.nn.sigmoid(linear(params, last, h))
-    greedy = q[len(rows) :].argmax(axis=1)
-    pick = jax.nn.one_hot(greedy, q.shape[1], dtype=q.dtype)
-    v = jnp.sum(pick * q[len(rows) :], axis=1)
+    z = linear(params, last, h, product)
+    greedy = z[len(rows) :].argmax(axis=1)
+    pick = jax.nn.one_hot(greedy, z.shape[1], dtype=z.dtype)
+    v = jax.nn.sigmoid(jnp.sum(pick * z[len(rows) :], axis=1))
 
     noisy = dynamics.noisy if order == 2 else 0
     g = jnp.broadcast_to(
-        dynamics.sigma * jnp.eye(noisy, interior.shape[1], dtype=q.dtype)[:, None], (noisy, *interior.shape)
+        dynamics.sigma * jnp.eye(noisy, interior.shape[1], dtype=z.dtype)[:, None], (noisy, *interior.shape)
     )
     streams = jnp.concatenate([drift(dynamics, interior, greedy)[None], g])
     for k, y in enumerate(hidden):
-        streams = streams @ params[f"w{k}"]
+        streams = product(streams, params[f"w{k}"])
         d, g = streams[:1], streams[1:]
         streams = (1 - y**2) * jnp.concatenate([d - y * jnp.sum(g**2, axis=0), g])
-    streams = jnp.sum(pick * (streams @ params[f"w{last}"]), axis=2)
-    return q[: len(rows)], v * (1 - v) * (streams[0] + (0.5 - v) * jnp.sum(streams[1:] ** 2, axis=0))
+    streams = jnp.sum(pick * product(streams, params[f"w{last}"]), axis=2)
+    return z[: len(rows)], v * (1 - v) * (streams[0] + (0.5 - v) * jnp.sum(streams[1:] ** 2, axis=0))
 
 
-EVALUATE = {"autograd": evaluate_autograd, "generator": evaluate_generator}
+@jax.custom_vjp
+def copying_product(h, w):
+    """``h @ w``, whose backward pass copies h^T before it multiplies.  f32[..., I], f32[I, O] -> f32[..., O]
+
+    XLA's fast products take no contraction over the first axis, and the library that does waits for its threads.
+    """
+    return h @ w
+
+
+def copying_product_forward(h, w):
+    """The product, and what its backward pass needs."""
+    return h @ w, (h, w)
+
+
+def copying_product_backward(operands, d):
+    """``dloss/dh = d w^T`` and ``dloss/dw = h^T d``, d being dloss/d(h w)."""
+    h, w = operands
+    rows, d_rows = h.reshape(-1, h.shape[-1]), d.reshape(-1, d.shape[-1])
+    return d @ w.T, jax.lax.optimization_barrier(rows.T) @ d_rows  # without the barrier there is no copy
+
+
+copying_product.defvjp(copying_product_forward, copying_product_backward)
+
+EVALUATE = {  # by the knobs derivatives and gradient
+    ("autograd", "autograd"): evaluate_autograd,
+    ("generator", "autograd"): evaluate_generator,
+    ("generator", "by_hand"): functools.partial(evaluate_generator, product=copying_product),
+}
 
 
 def evaluate_separately(evaluate, params, states, expired, unsafe, interior, *args):
-    """Q-values of the three sets of rows, and the residual: a pass for each."""
+    """Logits of the three sets of rows, and the residual: a pass for each."""
     _, residual = evaluate(params, states[:0], interior, *args)
-    return q_values(params, states), q_values(params, expired), q_values(params, unsafe), residual
+    return logits(params, states), logits(params, expired), logits(params, unsafe), residual
 
 
 def evaluate_jointly(evaluate, params, states, expired, unsafe, interior, *args):
     """The same in one pass."""
-    q, residual = evaluate(params, jnp.concatenate([states, expired, unsafe]), interior, *args)
-    return *jnp.split(q, [len(states), len(states) + len(expired)]), residual
+    z, residual = evaluate(params, jnp.concatenate([states, expired, unsafe]), interior, *args)
+    return *jnp.split(z, [len(states), len(states) + len(expired)]), residual
 
 
 PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
@@ -112,19 +149,19 @@ PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 def make_loss(fixed, knobs):
     """Return ``loss(params, target, *batch)``, the equations of the reference."""
     dynamics, drift = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift]
-    evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
+    evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives, knobs.gradient])
 
     def loss(params, target, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
-        td_target = rewards + (1 - terminated) * q_values(target, next_states).max(axis=1)
-        q, q_expired, q_unsafe, residual = evaluate(
+        td_target = rewards + (1 - terminated) * largest_q(logits(target, next_states))
+        z, z_expired, z_unsafe, residual = evaluate(
             params, states, expired, unsafe, interior, dynamics, knobs.order, drift
         )
-        taken = jnp.sum(jax.nn.one_hot(actions, q.shape[1], dtype=q.dtype) * q, axis=1)
+        taken = jax.nn.sigmoid(jnp.sum(jax.nn.one_hot(actions, z.shape[1], dtype=z.dtype) * z, axis=1))
         return (
             jnp.mean((taken - td_target) ** 2)
             + fixed["pde_weight"] * jnp.mean(residual**2)
             + fixed["boundary_weight"]
-            * (jnp.mean((q_expired.max(axis=1) - 1) ** 2) + jnp.mean(q_unsafe.max(axis=1) ** 2))
+            * (jnp.mean((largest_q(z_expired) - 1) ** 2) + jnp.mean(largest_q(z_unsafe) ** 2))
         )
 
     return loss
@@ -147,7 +184,11 @@ def act(fixed, example, *, knobs, lower):
 
 def pde_loss(fixed, example, *, knobs, lower):
     """Mean squared PDE residual.  f32[P, S] -> f32"""
-    dynamics, drift, evaluate = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
+    dynamics, drift, evaluate = (
+        DYNAMICS[fixed["dynamics"]],
+        DRIFTS[knobs.drift],
+        EVALUATE[knobs.derivatives, knobs.gradient],
+    )
     params = put(dict(fixed["params"]), lower)
 
     def loss(params, interior):

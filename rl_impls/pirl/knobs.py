@@ -32,7 +32,8 @@ class Knobs:
         drift: the vehicle's drift row by row, or on all points at once.
         derivatives: nested automatic differentiation, or one forward pass that carries the generator of the process.
         passes: one pass of the net for each term of the loss, or one for all.
-        gradient: of the loss, by autograd or written out for generator and joint, which it implies (torch).
+        gradient: by autograd, or written out for generator and joint, which it implies: of the whole loss (torch), of
+            each product (jax).
         inference: what autograd records while acting (torch).
         zero_grad: gradients filled with zeros, or dropped (torch).
         optimizer: Adam one array after the other, or all at once (torch: fused; jax: one flat vector).
