@@ -22,6 +22,19 @@ class Selection:
     axes: Mapping[str, Sequence[str]] | None = None
     tier: str = "bench"
 
+    def keeps(self, workload: str, op: str, form: str, backend: str, axes: Mapping[str, int | str]) -> bool:
+        """Tell whether a benchmark with these parts is selected, whatever its tier."""
+        return all(
+            not wanted or str(value) in wanted
+            for wanted, value in (
+                (self.workloads, workload),
+                (self.ops, op),
+                (self.forms, form),
+                (self.backends, backend),
+                *((values, axes.get(name)) for name, values in (self.axes or {}).items()),
+            )
+        )
+
 
 def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
     """Return the values of each axis."""
@@ -58,11 +71,7 @@ def select(selection: Selection) -> list[Variant]:
         v
         for v in everything
         if TIERS.index(v.tier) <= TIERS.index(selection.tier)
-        and (not selection.workloads or v.case.workload in selection.workloads)
-        and (not selection.ops or v.case.op in selection.ops)
-        and (not selection.forms or v.form in selection.forms)
-        and (not selection.backends or v.backend in selection.backends)
-        and all(str(v.axes.get(name)) in values for name, values in axes.items())
+        and selection.keeps(v.case.workload, v.case.op, v.form, v.backend, v.axes)
     ]
     if not found:
         raise ValueError(f"{selection} matches none of the {len(everything)} benchmarks; try --tier full")

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from . import process
-from .case import Case, Prepared, Variant, prepared
+from .case import Case, Prepared, Variant, absence, prepared
 from .cases import load
 
 SEED = 0
@@ -46,13 +46,9 @@ def ready(identity: str) -> Prepared:
         process.set_up(process.cores())
     try:
         return prepared(identity, SEED)
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("rl_impls"):
-            raise NotImplementedError(f"this commit has no {error.name}") from error
-        raise
-    except ValueError as error:
-        if str(error).startswith("unknown "):  # what the registry says of a name that it does not have yet
-            raise NotImplementedError(f"this commit: {error}") from error
+    except (ModuleNotFoundError, ValueError) as error:
+        if lacking := absence(error):
+            raise NotImplementedError(f"this commit: {lacking}") from error
         raise
 
 

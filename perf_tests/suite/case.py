@@ -248,7 +248,7 @@ class Prepared(AbstractContextManager["Prepared"]):
             DriftError: two samples, each after a reset, gave different answers.
         """
         first, second = self.answer(), self.answer()
-        for a, b in zip(_leaves(first), _leaves(second), strict=True):
+        for a, b in zip(leaves(first), leaves(second), strict=True):
             if a.shape != b.shape or not np.allclose(a, b, rtol=1e-5, atol=1e-7, equal_nan=True):
                 raise DriftError(f"{self.variant.id}: two samples after a reset gave different answers")
         self.reset()
@@ -260,12 +260,22 @@ class Prepared(AbstractContextManager["Prepared"]):
         return measured
 
 
-def _leaves(tree: Any) -> list[Any]:
+def leaves(tree: Any) -> list[Any]:
+    """Return the arrays of nested dicts, lists and tuples, a dict's by name."""
     if isinstance(tree, dict):
-        return [leaf for value in tree.values() for leaf in _leaves(value)]
+        return [leaf for name in sorted(tree) for leaf in leaves(tree[name])]
     if isinstance(tree, tuple | list):
-        return [leaf for value in tree for leaf in _leaves(value)]
+        return [leaf for value in tree for leaf in leaves(value)]
     return [np.asarray(tree)]
+
+
+def absence(error: Exception) -> str | None:
+    """Return what of a case this revision does not have, where that is why it could not be prepared."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("rl_impls"):
+        return f"no {error.name}"
+    if isinstance(error, ValueError) and str(error).startswith("unknown "):  # what the registry says of a name
+        return str(error)
+    return str(error) if type(error).__name__ == "OpUnavailable" else None
 
 
 @functools.cache

@@ -1,0 +1,48 @@
+"""Cases whose outcome is known, in NumPy so that they cost little: the same on both sides, and slower on one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from .rule import SAME, SLOWED
+
+SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head by the parent
+UNITS, SLOWDOWN = 40, 0.05
+
+
+class Canary:
+    """Sorts the same numbers a fixed number of times; offers what the gate uses of a prepared case."""
+
+    def __init__(self, units: int) -> None:
+        self.units, self.numbers = units, np.random.default_rng(0).random(20_000)
+
+    def call(self) -> Any:
+        """Sort once."""
+        return np.sort(self.numbers)
+
+    def run(self) -> Any:
+        """Sort as often as this canary does."""
+        for _ in range(self.units):
+            out = self.call()
+        return out
+
+    def settle(self) -> Any:
+        """Return the answer."""
+        return [self.run()]
+
+    def reset(self) -> None:
+        """Nothing changes."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def slowed() -> Canary:
+    """Return the canary that does 5 % more on head's side."""
+    return Canary(UNITS + round(UNITS * SLOWDOWN) * (os.environ[SIDE] == "head"))
+
+
+CANARIES = {SAME: lambda: Canary(UNITS), SLOWED: slowed}

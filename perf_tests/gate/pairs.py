@@ -1,0 +1,159 @@
+"""Pairs of fresh workers, one of each side, whose samples are interleaved; only one of them works at any moment."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .answers import same
+from .rule import Block, Record
+from .workers import Side, Worker, WorkerError, both
+
+LEAST = 0.005  # seconds of a side in a block, at least
+
+
+class StartError(Exception):
+    """A side's worker did not get as far as its first case."""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """What a worker runs on: one core, to which all its threads are moved, or all of them."""
+
+    all: tuple[int, ...]
+    one: int | None
+
+    @property
+    def threads(self) -> int:
+        """Threads of a worker."""
+        return len(self.all) if self.one is None else 1
+
+    def at_start(self, side: int) -> tuple[int, ...]:
+        """Cores for preparing, which both sides do at once: one each where they are to be pinned."""
+        return self.all if self.one is None else (self.all[side % len(self.all)],)
+
+
+def cores(multicore: bool) -> Cores:
+    """Return the cores of this process, and the last of them for cases that run on one."""
+    here = tuple(sorted(os.sched_getaffinity(0)))
+    return Cores(here, None if multicore else here[-1])
+
+
+class Pairs:
+    """Measures pairs of the two sides into records.
+
+    Args:
+        sides: base and head.
+        blocks: blocks of each case in a pair.
+        limit: seconds that a worker may take for one request.
+        tolerances: largest relative difference between the answers of each case.
+        folder: where answers are put.
+        chance: draws the order of cases and sides.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        blocks: int,
+        limit: float,
+        tolerances: dict[str, float],
+        folder: Path,
+        chance: random.Random,
+    ) -> None:
+        self.sides, self.blocks, self.limit = sides, blocks, limit
+        self.tolerances, self.folder, self.chance = tolerances, folder, chance
+        self.seen: set[str] = set()
+
+    def measure(self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str) -> None:
+        """Add a pair of every case that is still timed; one that ends a worker becomes an error, the others go on."""
+        while remaining := [name for name in names if records[name].state == "timed"]:
+            try:
+                found = self.one(records, remaining, place)
+            except CaseError as error:
+                records[error.name].state, records[error.name].words = "error", str(error)
+                continue
+            for name, blocks in found.items():
+                getattr(records[name], phase).append(blocks)
+            return
+
+    def one(self, records: dict[str, Record], names: Sequence[str], place: Cores) -> dict[str, list[Block]]:
+        """Measure one pair of fresh processes.
+
+        Raises:
+            CaseError: a worker died or hung over a case.
+            StartError: a worker did not start.
+        """
+        with ExitStack() as stack:
+            workers = [
+                stack.enter_context(Worker(side, place.at_start(number), place.threads, self.limit))
+                for number, side in enumerate(self.sides)
+            ]
+            try:
+                both(workers, "hello")
+            except WorkerError as error:
+                raise StartError(str(error)) from error
+            samples = {}
+            for name in names:
+                seconds = self.prepare(workers, name, records[name])
+                if seconds is not None:
+                    samples[name] = max(1, math.ceil(LEAST / seconds))
+            both(workers, "place", core=place.one)
+            blocks: dict[str, list[Block]] = {name: [] for name in samples}
+            for _ in range(self.blocks):
+                for name in self.chance.sample(sorted(samples), len(samples)):
+                    blocks[name].append(self.block(workers, name, samples[name]))
+            both(workers, "close")
+        return blocks
+
+    def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> float | None:
+        """Prepare a case on both sides; the first time, compare answers and counts too. Return a sample's seconds."""
+        first = name not in self.seen
+        files = self.folder / "base.npz", self.folder / "head.npz"
+        with blamed(name):
+            for worker, file in zip(workers, files, strict=True):
+                worker.ask("prepare", identity=name, answer=str(file) if first else None)
+            base, head = (worker.reply() for worker in workers)
+        for side, reply in zip(self.sides, (base, head), strict=True):
+            if "failed" in reply or ("absent" in reply and side is self.sides[1]):
+                record.state, record.words = "error", f"{side.name}: {reply.get('failed', reply.get('absent'))}"
+                return None
+        if "absent" in base:
+            record.state, record.words = "new", f"base: {base['absent']}"
+            return None
+        if first:
+            self.seen.add(name)
+            record.answer_changed = not same(*files, self.tolerances[name])
+            record.counters = base["counters"], head["counters"]
+        return max(float(base["seconds"]), 1e-9)
+
+    def block(self, workers: Sequence[Worker], name: str, samples: int) -> Block:
+        """Return the seconds of base and of head, in the order A B B A or B A A B."""
+        order = [0, 1, 1, 0] if self.chance.random() < 0.5 else [1, 0, 0, 1]
+        spent = [0.0, 0.0]
+        with blamed(name):
+            for side in order:
+                workers[side].ask("sample", identity=name, samples=samples)
+                spent[side] += workers[side].reply()["seconds"]
+        return spent[0], spent[1]
+
+
+class CaseError(Exception):
+    """A worker died or hung over this case."""
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.name = name
+
+
+@contextmanager
+def blamed(name: str) -> Iterator[None]:
+    """Turn a worker's death into an error of the case it worked on."""
+    try:
+        yield
+    except WorkerError as error:
+        raise CaseError(name, str(error)) from error

@@ -1,0 +1,138 @@
+"""Both sides on disk: base out of git, head as the working tree is, and what of them is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FOLDERS = ("rl_impls", "perf_tests", "requirements")
+LOCK = Path("requirements") / "py311.txt"
+
+
+class GateError(Exception):
+    """Why there is nothing to compare, in one line."""
+
+
+def git(root: Path, *arguments: str) -> bytes:
+    """Return what a git command prints.
+
+    Raises:
+        subprocess.CalledProcessError: git refuses.
+    """
+    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True).stdout
+
+
+def resolve(root: Path, revision: str) -> str:
+    """Return the commit that a revision names.
+
+    Raises:
+        GateError: no repository, or no such commit in it.
+    """
+    try:
+        shallow = git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise GateError(f"{root} is not a git repository: there is no revision to compare with") from error
+    try:
+        if revision.startswith("-"):
+            raise subprocess.CalledProcessError(128, ["git"])
+        return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
+    except subprocess.CalledProcessError as error:
+        hint = "; this clone is shallow: git fetch --unshallow" if shallow else ""
+        raise GateError(f"unknown revision {revision!r}{hint}") from error
+
+
+def dirty(root: Path) -> bool:
+    """Tell whether the working tree differs from its commit."""
+    return bool(git(root, "status", "--porcelain", "--", *FOLDERS).strip())
+
+
+def export(root: Path, commit: str, folder: Path) -> None:
+    """Write what the gate needs of a commit.
+
+    Raises:
+        GateError: the commit has no ``rl_impls``.
+    """
+    there = git(root, "ls-tree", "--name-only", commit, "--", *FOLDERS).decode().split()
+    if "rl_impls" not in there:
+        raise GateError(f"base {commit[:12]} has no rl_impls: there is nothing to compare")
+    archive = git(root, "archive", "--format=tar", commit, "--", *there)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+
+
+def snapshot(root: Path, folder: Path) -> None:
+    """Copy the working tree, new files included, so that edits during a run change nothing."""
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *FOLDERS)
+    for name in filter(None, listed.decode().split("\0")):
+        if (root / name).is_file():  # a deleted file is still listed
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / name, folder / name)
+
+
+def digest(folder: Path, workload: str) -> str:
+    """Return a hash of all that a workload's speed depends on: its code, its cases, the lock files."""
+    code = folder / "rl_impls"
+    parts = [
+        *code.glob("*.py"),
+        *(code / "common").rglob("*.py"),
+        *(code / workload).rglob("*.py"),
+        *folder.glob(f"perf_tests/suite/cases/{workload}.py"),
+        *(folder / LOCK.parent).rglob("*"),
+    ]
+    found = hashlib.sha256()
+    for path in sorted(path for path in parts if path.is_file()):
+        content = path.read_bytes()
+        found.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
+    return found.hexdigest()
+
+
+def lay_out(folder: Path, code: Path, benchmarks: Path) -> Path:
+    """Make a folder with one revision's ``rl_impls`` and another's ``perf_tests``."""
+    folder.mkdir(parents=True)
+    (folder / "rl_impls").symlink_to(code / "rl_impls")
+    (folder / "perf_tests").symlink_to(benchmarks / "perf_tests")
+    return folder
+
+
+def python_for(base: Path, head: Path, cache: Path) -> Path:
+    """Return the interpreter for base: this one, or where the lock files differ that of an environment from base's.
+
+    Raises:
+        GateError: the environment cannot be made.
+    """
+    wanted = (base / LOCK).read_bytes() if (base / LOCK).exists() else None
+    if wanted is None or ((head / LOCK).exists() and (head / LOCK).read_bytes() == wanted):
+        return Path(sys.executable)
+    environment = cache / f"env-{hashlib.sha256(wanted).hexdigest()[:16]}"
+    python, ready = environment / "bin" / "python", environment / ".ready"
+    if not ready.exists():
+        shutil.rmtree(environment, ignore_errors=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", LOCK]
+        for command in ([sys.executable, "-m", "venv", environment], install):
+            done = subprocess.run([str(part) for part in command], cwd=base, capture_output=True, text=True)
+            if done.returncode:
+                shutil.rmtree(environment, ignore_errors=True)
+                words = (done.stderr or done.stdout).strip().split("\n")[-1]
+                raise GateError(f"base's environment cannot be made from its lock file: {words}")
+        ready.touch()
+    return python
+
+
+@contextmanager
+def workspace(cache: Path) -> Iterator[Path]:
+    """Return a folder for one run, gone after it; those of runs that were killed go too."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for old in cache.glob("run-*"):
+        if not Path("/proc", old.name.split("-")[1]).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"run-{os.getpid()}-", dir=cache, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

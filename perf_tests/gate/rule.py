@@ -1,0 +1,208 @@
+"""What the gate concludes from paired samples: pure functions of the numbers, without clock or process.
+
+A block holds the seconds both sides took, in turns. A pair of fresh processes gives the median log-ratio of its blocks,
+and is the unit of all statistics: two processes of the same code differ by more than the error inside of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Block = tuple[float, float]  # seconds of base, of head
+Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "inconclusive", "error"]
+FAILING, VOIDING = ("slower", "gone"), ("error",)
+PASSED, FAILED, VOID = 0, 1, 2  # exit codes
+SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be found
+
+
+class Rule(BaseModel):
+    """The numbers of the decision rule.
+
+    Attributes:
+        screen: fresh pairs that every case gets.
+        confirm: further fresh pairs that a suspect gets; the screen's do not count again.
+        blocks: blocks of a case in each pair.
+        tolerated: slowdown that is none, as a fraction.
+        promised: slowdown that is to be found; an interval from the tolerated to this decides nothing.
+        level: largest Holm-adjusted p of a confirmed suspect.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    screen: int = Field(4, ge=1)
+    confirm: int = Field(16, ge=7)  # fewer cannot reach the level
+    blocks: int = Field(8, ge=1)
+    tolerated: float = Field(0.01, ge=0)
+    promised: float = Field(0.05, gt=0)
+    level: float = Field(0.01, gt=0, lt=1)
+
+
+class Record(BaseModel):
+    """What was found out about one case; the JSON artifact holds nothing else, so a verdict can be given again.
+
+    Attributes:
+        state: ``timed``, or why not.
+        screen: blocks of each pair of the screen.
+        confirm: blocks of each pair of the confirmation.
+        answer_changed: on the same inputs base and head return something else.
+        counters: exact counts of base and of head.
+        words: last words of a worker that failed.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    state: Literal["timed", "unchanged", "new", "gone", "error"] = "timed"
+    screen: list[list[Block]] = []
+    confirm: list[list[Block]] = []
+    answer_changed: bool = False
+    counters: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    words: str = ""
+
+
+class Finding(BaseModel):
+    """The verdict on one case.
+
+    Attributes:
+        ratio: seconds of head over seconds of base, median over pairs.
+        low, high: 95 % interval of that median, distribution-free; the extremes where there are fewer than six pairs.
+        pairs: how many pairs these are of.
+        p: Holm-adjusted, of a suspect.
+        notes: what else there is to say.
+    """
+
+    verdict: Verdict
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    pairs: int = 0
+    p: float | None = None
+    notes: list[str] = []
+
+
+def log_ratio(blocks: Sequence[Block]) -> float:
+    """Return what a pair says of a case: the median of ``log(head / base)`` over its blocks."""
+    return median(math.log(head / base) for base, head in blocks)
+
+
+def suspected(screen: Sequence[float], rule: Rule) -> int:
+    """Return 1 where the screen's pairs look slower, -1 faster, 0 neither: a median beyond the tolerated."""
+    middle, tolerated = median(screen), math.log1p(rule.tolerated)
+    return (middle > tolerated) - (middle < -tolerated)
+
+
+def signed_rank(values: Sequence[float], tolerated: float) -> float:
+    """Return the exact one-sided p of Wilcoxon's signed-rank test of H0: the slowdown is at most the tolerated."""
+    from scipy.stats import wilcoxon
+
+    beyond = [value - math.log1p(tolerated) for value in values]
+    if not any(beyond):
+        return 1.0
+    return float(wilcoxon(beyond, alternative="greater", method="exact").pvalue)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return p-values adjusted by Holm's step-down method: none is significant unless all smaller ones are."""
+    adjusted, largest = [0.0] * len(p), 0.0
+    for rank, index in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the median, distribution-free; of fewer than six values the extremes."""
+    from scipy.stats import quantile_test
+
+    if len(values) < 6:
+        return min(values), max(values)
+    found = quantile_test(values, q=median(values), p=0.5).confidence_interval(0.95)
+    return float(found.low), float(found.high)
+
+
+def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
+    """Return the cases that need confirmation: 1 looks slower, -1 faster."""
+    found = {
+        name: suspected([log_ratio(pair) for pair in record.screen], rule)
+        for name, record in records.items()
+        if record.state == "timed" and record.screen
+    }
+    return {name: side for name, side in found.items() if side}
+
+
+def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
+    """Return the verdict on every case, canaries included."""
+    directions = suspects(records, rule)
+    p: dict[str, float] = {}
+    for family in (1, -1):
+        names = [name for name, side in directions.items() if side == family and complete(records[name], rule)]
+        values = [[family * log_ratio(pair) for pair in records[name].confirm] for name in names]
+        p |= dict(zip(names, holm([signed_rank(v, rule.tolerated) for v in values]), strict=True))
+    return {name: find(record, directions.get(name, 0), p.get(name), rule) for name, record in records.items()}
+
+
+def complete(record: Record, rule: Rule) -> bool:
+    """Tell whether a suspect got all its pairs."""
+    return len(record.confirm) >= rule.confirm
+
+
+def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
+    """Return the verdict on one case, given where the screen points and the adjusted p of its confirmation."""
+    if record.state != "timed":
+        return Finding(verdict=record.state, notes=[record.words] if record.words else [])
+    pairs = [log_ratio(pair) for pair in (record.confirm if direction else record.screen)]
+    if not pairs:
+        return Finding(verdict="error", notes=["no pair was measured"])
+    low, high = interval(pairs)
+    notes = ["answer changed"] if record.answer_changed else []
+    risen = rises(*record.counters)
+    notes += [f"{name} {before} -> {after}" for name, (before, after) in risen.items()]
+
+    verdict: Verdict = "ok"
+    if direction and not complete(record, rule):
+        verdict = "inconclusive"
+    elif p is not None and p <= rule.level:
+        verdict = "slower" if direction > 0 else "faster"
+    elif direction and low <= math.log1p(rule.tolerated) and high >= math.log1p(rule.promised):
+        verdict = "inconclusive"
+    if "graphs" in risen:
+        verdict = "slower"
+    if verdict == "faster" and record.answer_changed:
+        verdict = "ok"  # a speed-up that changes what is computed is not one
+    return Finding(
+        verdict=verdict,
+        ratio=math.exp(median(pairs)),
+        low=math.exp(low),
+        high=math.exp(high),
+        pairs=len(pairs),
+        p=p,
+        notes=notes,
+    )
+
+
+def rises(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Return the exact counters that are higher at head, with both values."""
+    return {name: (base[name], head[name]) for name in base if name in head and head[name] > base[name]}
+
+
+def complaints(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
+    """Return why nothing of this run can be believed: a canary on the wrong side, or a case without a measurement."""
+    timed = [name for name, record in records.items() if record.state in ("timed", "error")]
+    if not timed:
+        return []
+    wrong = [f"{name}: {' '.join(findings[name].notes)}" for name in timed if findings[name].verdict in VOIDING]
+    for name, wanted in ((SAME, ("ok", "inconclusive")), (SLOWED, ("slower",))):
+        if name not in findings:
+            wrong.append(f"{name} was not measured")
+        elif findings[name].verdict not in wanted:
+            wrong.append(f"{name} came out as {findings[name].verdict}, wanted {' or '.join(wanted)}")
+    return wrong
+
+
+def exit_code(findings: Iterable[Finding], wrong: Sequence[str], allowed: bool) -> int:
+    """Return 2 where the run is void, 1 where a case is slower or gone and that is not allowed, else 0."""
+    if wrong:
+        return VOID
+    return FAILED if not allowed and any(finding.verdict in FAILING for finding in findings) else PASSED

@@ -1,0 +1,145 @@
+"""The processes of a pair, seen from the gate: started, asked, timed out, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .canary import SIDE
+
+CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "JAX_COMPILATION_CACHE_DIR": "jax"}
+
+
+class WorkerError(Exception):
+    """A worker died, or did not answer in time; the message holds its last words."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the revisions compared.
+
+    Attributes:
+        name: ``base`` or ``head``.
+        root: folder with this revision's ``rl_impls`` and HEAD's ``perf_tests``.
+        python: interpreter of the environment that its lock file asks for.
+        cache: folder of the compile caches, kept from run to run.
+    """
+
+    name: str
+    root: Path
+    python: Path
+    cache: Path
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables of a fresh worker: another hash seed and another stack each time."""
+        chance = random.SystemRandom()
+        return {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("COV_", "PYTEST_"))},
+            "PYTHONPATH": str(self.root),
+            "PYTHONHASHSEED": str(chance.randrange(1 << 32)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "RLGAUGE_PADDING": "x" * chance.randrange(1 << 12),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            SIDE: self.name,
+            **{variable: str(self.cache / name) for variable, name in CACHES.items()},
+            **self.extra,
+        }
+
+
+class Worker(AbstractContextManager["Worker"]):
+    """A fresh process of one side; it ends with its standard input, so also when the gate is killed."""
+
+    def __init__(self, side: Side, cores: Sequence[int], threads: int, limit: float) -> None:
+        self.side, self.limit = side, limit
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at exit
+        command = [str(side.python), "-m", "perf_tests.gate.worker", ",".join(map(str, cores)), str(threads)]
+        self.process = subprocess.Popen(
+            command,
+            cwd=side.root,
+            env=side.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            start_new_session=True,
+        )
+        self.buffer = b""
+
+    def ask(self, do: str, **arguments: Any) -> None:
+        """Send a request."""
+        assert self.process.stdin
+        with suppress(BrokenPipeError):  # the reply says what happened
+            self.process.stdin.write((json.dumps({"do": do, **arguments}) + "\n").encode())
+            self.process.stdin.flush()
+
+    def reply(self) -> dict[str, Any]:
+        """Wait for the answer.
+
+        Raises:
+            WorkerError: the process ended, or the answer took longer than the limit.
+        """
+        assert self.process.stdout
+        deadline = time.monotonic() + self.limit
+        while b"\n" not in self.buffer:
+            readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                raise WorkerError(f"{self.side.name}: no answer in {self.limit:g} s{self.last_words()}")
+            part = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not part:
+                raise WorkerError(f"{self.side.name}: {self.cause()}{self.last_words()}")
+            self.buffer += part
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def cause(self) -> str:
+        """Say how the process ended."""
+        code = self.process.wait()
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def last_words(self) -> str:
+        """Return the last line that the process wrote to standard error."""
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").split("\n")
+        return next((f"; {line.strip()}" for line in reversed(lines) if line.strip()), "")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the process: by closing its standard input, after five seconds or a failure by force."""
+        assert self.process.stdin
+        assert self.process.stdout
+        try:
+            with suppress(subprocess.TimeoutExpired, BrokenPipeError):
+                self.process.stdin.close()
+                if error is None:
+                    self.process.wait(5)
+        finally:
+            with suppress(ProcessLookupError):  # the whole group, as a case may have started processes
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process.stdout.close()
+            self.errors.close()
+
+
+def both(workers: Sequence[Worker], do: str, **arguments: Any) -> list[dict[str, Any]]:
+    """Ask all workers at once, and wait for all answers."""
+    for worker in workers:
+        worker.ask(do, **arguments)
+    return [worker.reply() for worker in workers]
+
+
+PYTHON = Path(sys.executable)
