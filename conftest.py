@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from perf_tests.gate import plugin as gate
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
 from rl_impls.backends import BACKENDS, BackendUnavailable, choose, get
@@ -46,8 +47,9 @@ def axis(text: str) -> tuple[str, tuple[str, ...]]:
     return name, words(values)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the suite."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the options of the suite, and the gate with its own."""
+    pluginmanager.register(gate)
     group = parser.getgroup("rlgauge")
     for name in ("workload", "op", "form", "backend"):
         group.addoption(f"--{name}", type=some_words, default=(), metavar="NAME[,NAME]", help=f"only these {name}s")
@@ -79,9 +81,10 @@ def pytest_configure(config: pytest.Config) -> None:
             forms=config.getoption("form"),
             backends=config.getoption("backend"),
             axes=axes,
-            tier=config.getoption("tier"),
+            tier="gate" if config.getoption("gate_against") else config.getoption("tier"),
         )
         config.stash[VARIANTS] = select(selection)
+        config.stash[gate.SELECTED] = selection, config.stash[VARIANTS]
     except (ValueError, RuntimeError) as error:
         raise pytest.UsageError(str(error)) from error
 
@@ -99,7 +102,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [
         f"machine: {machine.cpu_model()}, {os.cpu_count()} cores",
         f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
-        f"selected: {len(config.stash[VARIANTS])} benchmarks, tier {config.getoption('tier')}, "
+        f"selected: {len(config.stash[VARIANTS])} benchmarks, tier {config.stash[gate.SELECTED][0].tier}, "
         f"seed {config.getoption('seed')}",
     ]
 

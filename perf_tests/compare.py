@@ -15,12 +15,14 @@ import subprocess
 import sys
 import time
 from statistics import median
+from typing import TYPE_CHECKING
 
 from rl_impls import backends
 
 from .suite import process
-from .suite.case import Prepared
-from .suite.cases import variants
+
+if TYPE_CHECKING:
+    from .suite.case import Prepared
 
 
 def sample(prepared: Prepared) -> float:
@@ -35,6 +37,8 @@ def sample(prepared: Prepared) -> float:
 def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
     """Return the median log-ratio of the times per item, first over second."""
     import numpy as np
+
+    from .suite.cases import variants
 
     named = variants()
     coin = np.random.default_rng(seed)
@@ -71,24 +75,27 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=process.cores())
     parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if not 1 <= options.threads <= process.cores():
+        parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
+    process.set_up(options.threads)
+    if options.one is not None:
+        print(json.dumps(one_pair(options.first, options.second, options.blocks, options.one)))
+        return
+
+    from .suite.cases import variants  # brings NumPy, which takes its threads from what is set by now
+
     for identity in (options.first, options.second):
         if identity not in variants():
             parser.error(f"unknown id {identity!r}; pytest --collect-only --benchmark-only --tier full lists them")
-    if not 1 <= options.threads <= process.cores():
-        parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
     chosen = [variants()[identity] for identity in (options.first, options.second)]
     if len({variant.case.unit for variant in chosen}) > 1:
         parser.error(f"the benchmarks count different things: {' and '.join(v.case.unit for v in chosen)}")
     for variant in chosen:
-        reason = backends.get(variant.backend).missing() if options.one is None else None
+        reason = backends.get(variant.backend).missing()
         if reason:
             parser.error(f"{variant.id}: {reason}")
     if options.pairs < 6 or options.blocks < 1:
         parser.error(f"got --pairs {options.pairs} --blocks {options.blocks}, wanted 6 or more pairs, 1 or more blocks")
-    if options.one is not None:
-        process.set_up(options.threads)
-        print(json.dumps(one_pair(options.first, options.second, options.blocks, options.one)))
-        return
 
     ratios = []
     for pair in range(options.pairs):

@@ -26,11 +26,12 @@ def set_up(threads: int) -> None:
 
     Raises:
         ValueError: more threads than cores, or less than one.
-        RuntimeError: torch or JAX was imported before.
+        RuntimeError: torch or JAX was imported before, or NumPy where it is not to have all cores.
     """
     if not 1 <= threads <= cores():
         raise ValueError(f"threads: got {threads}, wanted 1 to {cores()}, the cores this process may use")
-    early = [name for name in ("torch", "jax") if name in sys.modules]
+    late = ("torch", "jax") if threads == cores() else ("torch", "jax", "numpy")  # NumPy takes all cores by itself
+    early = [name for name in late if name in sys.modules]
     if early:
         raise RuntimeError(f"{' and '.join(early)} imported before the number of threads was set")
     for variable in THREAD_VARIABLES:

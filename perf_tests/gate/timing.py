@@ -1,0 +1,77 @@
+"""What a worker does for the gate: prepares cases and times samples of them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from perf_tests.suite.case import absence
+from perf_tests.suite.cases import variants
+from perf_tests.suite.counters import count
+
+from .answers import save
+from .canary import CANARIES
+
+SEED = 0
+
+
+class Timing:
+    """The prepared cases of this process."""
+
+    def __init__(self) -> None:
+        self.prepared: dict[str, Any] = {}
+
+    def hello(self) -> dict[str, Any]:
+        """Answer that all is imported."""
+        return {}
+
+    def prepare(self, identity: str, answer: str | None = None) -> dict[str, Any]:
+        """Build and settle a case; where a file is named, write the answer there and count operations.
+
+        Returns ``{"absent": why}`` for a case that this revision does not have, ``{"failed": why}`` for one that fails.
+        """
+        try:
+            prepared: Any = CANARIES[identity]() if identity in CANARIES else variants()[identity].prepare(SEED)
+            settled = prepared.settle()
+        except Exception as error:
+            lacking = absence(error)
+            return {"absent": lacking} if lacking else {"failed": f"{type(error).__name__}: {error}"}
+        counters: dict[str, int] = {}
+        if answer:
+            save(Path(answer), settled)
+            counters = {} if identity in CANARIES else count(prepared)
+        self.prepared[identity] = prepared
+        start = time.perf_counter()
+        prepared.run()
+        return {"seconds": time.perf_counter() - start, "counters": counters}
+
+    def place(self, core: int | None) -> dict[str, Any]:
+        """Move all threads to one core, if one is named, and keep the garbage collector away from what is timed."""
+        if core is not None:
+            for thread in os.listdir("/proc/self/task"):
+                os.sched_setaffinity(int(thread), {core})
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        return {}
+
+    def sample(self, identity: str, samples: int) -> dict[str, Any]:
+        """Time samples, each from a reset; one call before them does not count, as the other side just ran."""
+        prepared, spent = self.prepared[identity], 0.0
+        prepared.reset()
+        prepared.call()
+        for _ in range(samples):
+            prepared.reset()
+            start = time.perf_counter()
+            prepared.run()
+            spent += time.perf_counter() - start
+        return {"seconds": spent}
+
+    def close(self) -> dict[str, Any]:
+        """End what the cases started."""
+        while self.prepared:
+            self.prepared.popitem()[1].close()
+        return {}
