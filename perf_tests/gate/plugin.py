@@ -42,12 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Lay out both sides; a mistake ends the run with code 2 before anything is collected."""
     if not config.getoption("gate_against"):
         return
-    from pydantic import ValidationError
-
     from rl_impls import backends
 
-    from .rule import Rule
-    from .revisions import GateError
+    from .rule import GateError, rule_with
     from .run import opened
 
     selection, variants = config.stash[SELECTED]
@@ -57,13 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     stack.callback(signal.signal, signal.SIGTERM, before)
     try:
-        rule = Rule.model_validate(config.getoption("gate_rule"))
+        rule = rule_with(config.getoption("gate_rule"))
         seed, limit = config.getoption("seed"), config.getoption("gate_limit")
         revision = config.getoption("gate_against")
         config.stash[GATE] = stack.enter_context(opened(ROOT, revision, able, selection, rule, seed, limit))
-    except ValidationError as error:
-        first = error.errors()[0]
-        pytest.exit(f"--gate-rule {first['loc'][0]}: {first['msg']}, got {first['input']!r}", returncode=2)
     except GateError as error:
         pytest.exit(str(error), returncode=2)
 
@@ -97,7 +91,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def gate_outcome(pytestconfig: pytest.Config) -> Any:
     """Run the gate; write what it measured."""
     from . import report
-    from .revisions import GateError
+    from .rule import GateError
 
     gate, reporter = pytestconfig.stash[GATE], pytestconfig.pluginmanager.getplugin("terminalreporter")
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")

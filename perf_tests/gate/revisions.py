@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .rule import GateError
+
 FOLDERS = ("rl_impls", "perf_tests", "requirements")
 LOCK = Path("requirements") / "py311.txt"
-
-
-class GateError(Exception):
-    """Why there is nothing to compare, in one line."""
 
 
 def git(root: Path, *arguments: str) -> bytes:

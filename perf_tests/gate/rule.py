@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Block = tuple[float, float]  # seconds of base, of head
 Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "inconclusive", "error"]
 FAILING, VOIDING = ("slower", "gone"), ("error",)
 PASSED, FAILED, VOID = 0, 1, 2  # exit codes
 SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be found
+
+
+class GateError(Exception):
+    """Why there is nothing to compare or to decide, in one line."""
 
 
 class Rule(BaseModel):
@@ -39,6 +43,19 @@ class Rule(BaseModel):
     tolerated: float = Field(0.01, ge=0)
     promised: float = Field(0.05, gt=0)
     level: float = Field(0.01, gt=0, lt=1)
+
+
+def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
+    """Return a rule with some of its numbers changed.
+
+    Raises:
+        GateError: an unknown name, or a number out of range.
+    """
+    try:
+        return Rule.model_validate({**(rule or Rule()).model_dump(), **changes})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise GateError(f"rule, {first['loc'][0]}: {first['msg']}, got {first['input']!r}") from error
 
 
 class Record(BaseModel):

@@ -21,8 +21,7 @@ from perf_tests.suite.process import CACHE
 
 from . import revisions
 from .pairs import Cores, Pairs, StartError, cores
-from .revisions import GateError
-from .rule import SAME, SLOWED, Finding, Record, Rule, complaints, decide, exit_code, suspects
+from .rule import SAME, SLOWED, Finding, GateError, Record, Rule, complaints, decide, exit_code, suspects
 from .workers import PYTHON, Side
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
@@ -159,7 +158,7 @@ def opened(
         revisions.export(root, commit, base)
         revisions.snapshot(root, head)
         python = revisions.python_for(base, head, cache)
-        side = Side("base", revisions.lay_out(folder / "sides" / "base", base, head), python, CACHE)
+        side = side_of("base", folder, base, head, python)
         known = listed(base, side)
         records = {variant.id: Record() for variant in variants}
         same = {
@@ -175,7 +174,7 @@ def opened(
         yield Gate(
             base=commit,
             head=machine.git_state(root),
-            sides=(side, Side("head", revisions.lay_out(folder / "sides" / "head", head, head), PYTHON, CACHE)),
+            sides=(side, side_of("head", folder, head, head, PYTHON)),
             variants=variants,
             records=records,
             folder=folder,
@@ -183,6 +182,11 @@ def opened(
             seed=seed,
             limit=limit,
         )
+
+
+def side_of(name: str, folder: Path, code: Path, benchmarks: Path, python: Path) -> Side:
+    """Return a side with the ``rl_impls`` of one folder and the ``perf_tests`` of another."""
+    return Side(name, revisions.lay_out(folder / "sides" / name, code, benchmarks), python, CACHE)
 
 
 def listed(base: Path, side: Side) -> list[Any]:

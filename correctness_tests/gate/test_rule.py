@@ -1,0 +1,301 @@
+"""The decision rule: when a case is slower, how sure that is, and when nothing of a run can be believed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from perf_tests.gate import rule
+from perf_tests.gate.rule import SAME, SLOWED, Finding, Record, Rule, decide
+
+RULE = Rule()
+TOLERATED, PROMISED = math.log1p(RULE.tolerated), math.log1p(RULE.promised)
+SECONDS = st.floats(1e-9, 1e3)
+SLOW, FAST = [0.06 + k / 1000 for k in range(16)], [-0.06 - k / 1000 for k in range(16)]
+EVEN = [(k - 7.5) / 1000 for k in range(16)]
+BEYOND, SHORT = math.nextafter(TOLERATED, 1), math.nextafter(TOLERATED, 0)
+
+
+def drawn(*strategies):
+    return lambda test: settings(deadline=None)(given(*strategies)(test))
+
+
+def timed(screen, confirm=(), **changed):
+    """Make a record of one block a pair from log-ratios."""
+    screen, confirm = ([[(1.0, math.exp(value))] for value in values] for values in (screen, confirm))
+    return Record(screen=screen, confirm=confirm, **changed)
+
+
+def verdict_on(record, numbers=RULE):
+    return decide({"case": record}, numbers)["case"]
+
+
+def grid(count, offset=0):
+    """Draw distinct log-ratios; less the tolerated, none is zero and no two are as large as each other."""
+    steps = st.lists(st.integers(offset - 100, offset + 100), min_size=count, max_size=count, unique=True)
+    return steps.map(lambda drawn: [step / 1000 for step in drawn])
+
+
+def swapped(record):
+    screen, confirm = ([[block[::-1] for block in pair] for pair in pairs] for pairs in (record.screen, record.confirm))
+    return record.model_copy(update={"screen": screen, "confirm": confirm})
+
+
+@drawn(st.lists(st.lists(SECONDS, min_size=1, max_size=4), min_size=20, max_size=20), st.sampled_from([0.01, 0.0]))
+def test_identical_sides_are_ok(times, tolerated):
+    pairs = [[(seconds, seconds) for seconds in pair] for pair in times]
+    found = verdict_on(Record(screen=pairs[:4], confirm=pairs[4:]), Rule(tolerated=tolerated))
+    assert (found.verdict, found.ratio, found.low, found.high) == ("ok", 1, 1, 1)
+
+
+@drawn(st.lists(st.floats(-1, TOLERATED) | st.just(TOLERATED), min_size=16, max_size=16))
+def test_what_is_at_most_the_tolerated_is_never_significant(confirm):
+    assert rule.signed_rank(confirm, RULE.tolerated) == 1
+    record = timed([0.5] * 4, [value - 1e-9 for value in confirm])
+    assert {verdict_on(record).verdict, verdict_on(swapped(record)).verdict} <= {"ok", "inconclusive"}
+
+
+@drawn(st.sampled_from([-60, 0, 60]).flatmap(lambda offset: st.tuples(grid(4, offset), grid(16, offset))))
+def test_exchanging_base_and_head_exchanges_slower_and_faster(values):
+    record = timed(*values)
+    one, other = verdict_on(record), verdict_on(swapped(record))
+    mirror = {"slower": "faster", "faster": "slower"}
+    assert mirror.get(one.verdict) == (other.verdict if other.verdict in mirror else None)
+    mirrored = (1 / one.ratio, 1 / one.high, 1 / one.low, one.p, one.pairs)
+    assert (other.ratio, other.low, other.high, other.p, other.pairs) == pytest.approx(mirrored)
+
+
+@drawn(grid(4, 100), grid(16, 50), st.lists(st.floats(0, 3), min_size=20, max_size=20))
+def test_a_longer_head_never_makes_slower_milder(screen, confirm, longer):
+    before = verdict_on(timed(screen, confirm))
+    more = [value + extra for value, extra in zip([*screen, *confirm], longer)]
+    after = verdict_on(timed(more[:4], more[4:]))
+    assert after.verdict == "slower" or before.verdict != "slower"
+    assert before.p is None or after.p <= before.p
+
+
+@drawn(st.integers(1, 12).flatmap(lambda n: st.tuples(grid(n), grid(n))))
+def test_p_never_rises_where_values_rise(two):
+    lower, upper = [min(pair) for pair in zip(*two)], [max(pair) for pair in zip(*two)]
+    assert rule.signed_rank(upper, RULE.tolerated) <= rule.signed_rank(lower, RULE.tolerated)
+
+
+@drawn(st.integers(1, 8).flatmap(grid), st.sampled_from([0.01, 0.03]))
+def test_signed_rank_counts_all_signs(values, tolerated):
+    beyond = sorted((value - math.log1p(tolerated) for value in values), key=abs)
+    observed = sum(rank for rank, value in enumerate(beyond, 1) if value > 0)
+    signs = itertools.product((0, 1), repeat=len(values))
+    reached = [sum(rank * sign for rank, sign in enumerate(row, 1)) >= observed for row in signs]
+    wanted = sum(reached) / len(reached)
+    assert rule.signed_rank(values, tolerated) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 16, 30])
+def test_the_smallest_p_is_one_of_all_signs(count):
+    values = [0.02 + k / 1000 for k in range(count)]
+    assert rule.signed_rank(values, RULE.tolerated) == pytest.approx(2**-count, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [([], []), ([0.3], [0.3]), ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]), ([0.6, 0.5], [1, 1]),
+     ([0.02, 0.02, 0.9], [0.06, 0.06, 0.9]), ([0.001, 0.013, 0.011], [0.003, 0.022, 0.022])],
+)  # fmt: skip
+def test_holm_on_examples_worked_by_hand(raw, wanted):
+    assert rule.holm(raw) == pytest.approx(wanted)
+
+
+@drawn(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.2]), max_size=12), st.randoms())
+def test_holm_is_its_definition_in_any_order(raw, chance):
+    adjusted = rule.holm(raw)
+    for p, found in zip(raw, adjusted):
+        steps = [sum(other >= smaller for other in raw) * smaller for smaller in raw if smaller <= p]
+        assert p <= found == min(1, max(steps))
+    order = chance.sample(range(len(raw)), len(raw))
+    assert rule.holm([raw[i] for i in order]) == [adjusted[i] for i in order]
+
+
+@drawn(st.integers(1, 30).flatmap(grid))
+def test_the_interval_is_the_narrowest_of_95_percent_between_order_statistics_of_few_the_extremes(values):
+    coins = [math.comb(len(values), heads) / 2 ** len(values) for heads in range(len(values))]
+    rank = max((rank for rank in range(1, len(values)) if 2 * sum(coins[:rank]) <= 0.05), default=1)
+    low, high = rule.interval(values)
+    assert (low, high) == (sorted(values)[rank - 1], sorted(values)[-rank])
+    assert low <= median(values) <= high
+
+
+def test_the_interval_of_sixteen_is_from_the_fourth_to_the_thirteenth():
+    coins = [math.comb(16, heads) / 2**16 for heads in range(16)]
+    assert 2 * sum(coins[:4]) <= 0.05 < 2 * sum(coins[:5])
+    values = [float(k) for k in (9, 2, 16, 5, 1, 12, 7, 14, 3, 10, 6, 15, 4, 11, 8, 13)]
+    assert rule.interval(values) == (4, 13)
+
+
+@drawn(st.lists(st.floats(0.1, 10), min_size=3, max_size=9, unique=True), SECONDS, SECONDS)
+def test_a_pair_says_the_median_of_its_blocks(ratios, base, head):
+    blocks = [(2.0, 2 * ratio) for ratio in ratios]
+    assert rule.log_ratio(blocks) == pytest.approx(median(map(math.log, ratios)))
+    assert rule.log_ratio([(1.0, 1.5)] * len(ratios) + [(base, head)]) == math.log(1.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "side"),
+    [([TOLERATED] * 4, 0), ([BEYOND] * 4, 1), ([-TOLERATED] * 4, 0), ([-BEYOND] * 4, -1), ([0], 0),
+     ([SHORT] * 3 + [9], 0), ([-9] + [BEYOND] * 3, 1), ([0.0, 0.0, 0.03, 0.03], 1), ([9] + [-BEYOND] * 3, -1)],
+)  # fmt: skip
+def test_a_suspect_is_one_whose_median_is_beyond_the_tolerated(values, side):
+    assert rule.suspected(values, RULE) == side
+
+
+def test_only_what_was_timed_can_be_suspected():
+    records = {state: timed([0.5], state=state) for state in ("timed", "unchanged", "new", "gone", "error")}
+    assert rule.suspects({**records, "nothing": Record(), "faster": timed([-0.5])}, RULE) == {"timed": 1, "faster": -1}
+
+
+def test_of_a_suspect_only_the_confirmation_counts_and_of_others_only_the_screen():
+    found = verdict_on(timed([0.5] * 4, EVEN))
+    assert (found.verdict, found.pairs, found.ratio) == ("ok", 16, pytest.approx(1))
+    assert math.log(found.high) == pytest.approx(0.0045)
+    assert found.p == pytest.approx(rule.signed_rank(EVEN, RULE.tolerated))
+    found = verdict_on(timed([0.001, -0.002, 0.003, 0.004], SLOW))
+    assert (found.verdict, found.pairs, found.p) == ("ok", 4, None)
+    assert (found.low, found.ratio, found.high) == pytest.approx((math.exp(-0.002), math.exp(0.002), math.exp(0.004)))
+
+
+@pytest.mark.parametrize("values", [SLOW, FAST], ids=["slower", "faster"])
+def test_a_suspect_without_all_its_pairs_is_inconclusive(values):
+    found = verdict_on(timed(values[:4], values[:15]))
+    assert (found.verdict, found.pairs, found.p) == ("inconclusive", 15, None)
+    assert verdict_on(timed(values[:4], values)).verdict in ("slower", "faster")
+
+
+@pytest.mark.parametrize(
+    ("confirm", "verdict"),
+    [([0.0] * 8 + [PROMISED + 1e-9] * 8, "inconclusive"), ([0.0] * 8 + [PROMISED - 1e-9] * 8, "ok"),
+     ([-0.5] * 4 + [0.06] * 12, "inconclusive"), ([0.0] * 12 + [0.5] * 4, "inconclusive"),
+     ([0.0] * 13 + [0.5] * 3, "ok")],
+)  # fmt: skip
+def test_an_interval_from_the_tolerated_to_the_promised_is_inconclusive(confirm, verdict):
+    found = verdict_on(timed(SLOW[:4], confirm))
+    assert found.verdict == verdict
+    assert found.p > RULE.level
+
+
+def test_each_direction_is_a_family_of_its_complete_suspects():
+    records = {"a": timed(SLOW[:4], SLOW), "fast": timed(FAST[:4], FAST), "calm": timed([0.0] * 4),
+               "short": timed(SLOW[:4], SLOW[:9]), "not": timed(SLOW[:4], EVEN)}  # fmt: skip
+    found = decide(records, RULE)
+    assert found["a"].p == pytest.approx(2**-15)
+    assert found["fast"].p == pytest.approx(2**-16)
+    assert found["not"].p == pytest.approx(rule.signed_rank(EVEN, RULE.tolerated))
+    assert [finding.verdict for finding in found.values()] == ["slower", "faster", "ok", "inconclusive", "ok"]
+
+
+@pytest.mark.parametrize(("factor", "slower"), [(1, True), (0.99, False)])
+def test_p_may_be_as_large_as_the_level(factor, slower):
+    records = {"case": timed(SLOW[:4], SLOW), "not": timed(SLOW[:4], EVEN)}
+    holm_of_two = 2 * rule.signed_rank(SLOW, RULE.tolerated)
+    assert (decide(records, Rule(level=factor * holm_of_two))["case"].verdict == "slower") is slower
+
+
+@pytest.mark.parametrize("state", ["unchanged", "new", "gone", "error"])
+def test_what_was_not_timed_keeps_its_state_and_its_words(state):
+    assert verdict_on(timed(SLOW[:4], SLOW, state=state)) == Finding(verdict=state)
+    assert verdict_on(Record(state=state, words="Killed")) == Finding(verdict=state, notes=["Killed"])
+
+
+@pytest.mark.parametrize("times", [([0.0] * 4,), (FAST[:4], FAST), (FAST[:4], FAST[:7]), (SLOW[:4], EVEN)])
+def test_more_compiled_graphs_are_slower_whatever_the_times(times):
+    found = verdict_on(timed(*times, counters=({"graphs": 1}, {"graphs": 2}), answer_changed=True))
+    assert (found.verdict, found.notes) == ("slower", ["answer changed", "graphs 1 -> 2"])
+
+
+def test_other_counters_are_only_noted_where_they_rise():
+    base = {"flops": 10, "bytes": 5, "graphs": 3, "ops": 4, "lost": 1}
+    found = verdict_on(timed([0.0] * 4, counters=(base, {"flops": 11, "bytes": 4, "graphs": 2, "ops": 4, "found": 9})))
+    assert (found.verdict, found.notes) == ("ok", ["flops 10 -> 11"])
+
+
+def test_a_speed_up_that_changes_the_answer_is_none():
+    changed = [verdict_on(timed(v[:4], v, answer_changed=True)) for v in (FAST, SLOW, EVEN)]
+    assert [found.verdict for found in changed] == ["ok", "slower", "ok"]
+    assert all(found.notes == ["answer changed"] for found in changed)
+    assert verdict_on(timed(FAST[:4], FAST)) == changed[0].model_copy(update={"verdict": "faster", "notes": []})
+
+
+GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
+WRONG = {
+    "same slower": {SAME: GOOD[SLOWED]}, "same faster": {SAME: timed(FAST[:4], FAST)}, "same missing": {SAME: None},
+    "slowed ok": {SLOWED: GOOD[SAME]}, "slowed cut short": {SLOWED: timed(SLOW[:4], SLOW[:9])},
+    "slowed missing": {SLOWED: None}, "case died": {"case": Record(state="error", words="Killed")},
+    "case without a pair": {"case": Record()},
+    "nothing but an error": {SAME: None, SLOWED: None, "case": Record(state="error", words="Killed")},
+}  # fmt: skip
+
+
+def outcome(allowed=False, /, **changed):
+    """Return the complaints about a run, and its exit code for what is not a canary."""
+    records = {name: record for name, record in (GOOD | changed).items() if record}
+    findings = decide(records, RULE)
+    wrong = rule.complaints(records, findings)
+    return wrong, rule.exit_code([findings[name] for name in findings if name not in (SAME, SLOWED)], wrong, allowed)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG.keys())
+def test_a_run_that_cannot_be_believed_is_void(changed, allowed):
+    wrong, code = outcome(allowed, **changed, other=timed(SLOW[:4], SLOW))
+    assert code == 2
+    assert all(any(key in line for line in wrong) for key in changed)
+    assert not any(line.startswith(name) for line in wrong for name in GOOD.keys() - changed.keys())
+
+
+def test_only_slower_and_gone_fail_and_only_where_not_allowed():
+    for bad in (timed(SLOW[:4], SLOW), Record(state="gone")):
+        assert (outcome(False, other=bad), outcome(True, other=bad)) == (([], 1), ([], 0))
+    calm = {"new": Record(state="new"), "kept": Record(state="unchanged"), "fast": timed(FAST[:4], FAST)}
+    assert outcome(**calm, short=timed(SLOW[:4], SLOW[:9])) == ([], 0)
+    assert outcome(**{SAME: timed(SLOW[:4], SLOW[:9])}) == ([], 0)
+    assert outcome(**dict.fromkeys(GOOD, None), kept=Record(state="unchanged")) == ([], 0)
+
+
+PAIRS = st.lists(st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=3), max_size=17)
+COUNTS = st.dictionaries(st.sampled_from(["graphs", "flops"]), st.integers(0, 9))
+FIELDS = {
+    "screen": PAIRS,
+    "confirm": PAIRS,
+    "counters": st.tuples(COUNTS, COUNTS),
+}  # what the type alone would not draw
+
+
+@drawn(st.dictionaries(st.text(max_size=3), st.builds(Record, state=..., answer_changed=..., words=..., **FIELDS)))
+def test_kept_records_give_the_same_verdicts(records):
+    kept = TypeAdapter(dict[str, Record])
+    again = kept.validate_json(kept.dump_json(records))
+    assert again == records
+    assert decide(again, Rule.model_validate_json(RULE.model_dump_json())) == decide(records, RULE)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [(Rule, "confirm", 3), (Rule, "confirm", 6), (Rule, "level", 0), (Rule, "level", 1), (Rule, "screen", 0),
+     (Rule, "blocks", 0), (Rule, "tolerated", -0.01), (Rule, "promised", 0), (Rule, "pairs", 3), (Record, "pairs", 3),
+     (Record, "state", "slower"), (Record, "screen", [[(1.0, 1.0, 1.0)]])],
+)  # fmt: skip
+def test_fields_that_are_unknown_or_out_of_range_are_refused(model, name, value):
+    with pytest.raises(ValidationError, match=name):
+        model(**{name: value})
+
+
+@pytest.mark.parametrize(("shift", "least", "most"), [(0, 0, 0.01), (TOLERATED, 0, 0.01), (PROMISED, 0.95, 1)])
+def test_pairs_that_spread_by_1_6_percent_give_few_false_alarms_and_find_5_percent(shift, least, most):
+    draws = np.random.default_rng(0).normal(shift, 0.016, (2000, RULE.screen + RULE.confirm)).tolist()
+    verdicts = [verdict_on(timed(values[: RULE.screen], values[RULE.screen :])).verdict for values in draws]
+    assert least <= verdicts.count("slower") / len(verdicts) <= most

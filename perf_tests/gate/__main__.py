@@ -1,0 +1,67 @@
+"""``python -m perf_tests.gate replay FILE`` and ``bisect CASE GOOD BAD``; the gate itself is run by pytest."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from perf_tests.suite.cases import variants
+from rl_impls.backends import choose
+
+from . import report
+from .bisect import bisect
+from .plugin import ROOT, rule_of
+from .rule import VOID, GateError, rule_with
+from .run import LIMIT, Artifact
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Decide again from what a run measured, by its own rule or another."""
+    try:
+        artifact = Artifact.model_validate_json(options.file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise GateError(f"{options.file}: not what a run of the gate wrote: {str(error).splitlines()[0]}") from error
+    artifact.rule = rule_with(options.rule, artifact.rule)
+    outcome = artifact.decide()
+    print(report.markdown(artifact, outcome), end="")
+    return outcome.code
+
+
+def find_commit(options: argparse.Namespace) -> int:
+    """Name the commit that slowed a case."""
+    try:
+        choose("case", options.case, sorted(variants()))
+    except ValueError as error:
+        raise GateError(str(error)) from error
+    rule = rule_with(options.rule)
+    found = bisect(ROOT, options.good, options.bad, variants()[options.case], rule, limit=options.limit)
+    print(f"slowed by {found}")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one of the commands; a mistake is one line and code 2."""
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    again = commands.add_parser("replay", help="decide again from a JSON artifact")
+    again.add_argument("file", type=Path)
+    again.set_defaults(run=replay)
+    half = commands.add_parser("bisect", help="find the commit that slowed a case")
+    for name in ("case", "good", "bad"):
+        half.add_argument(name)
+    half.add_argument("--limit", type=float, default=LIMIT, help="seconds for one request to a worker")
+    half.set_defaults(run=find_commit)
+    for command in (again, half):
+        command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
+    options = parser.parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except GateError as error:
+        print(error, file=sys.stderr)
+        return VOID
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
