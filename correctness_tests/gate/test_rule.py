@@ -66,8 +66,8 @@ def test_what_is_at_most_the_tolerated_is_never_significant(confirm):
 def test_exchanging_base_and_head_exchanges_slower_and_faster(values):
     record = timed(*values)
     one, other = verdict_on(record), verdict_on(swapped(record))
-    mirror = {"slower": "faster", "faster": "slower"}
-    assert mirror.get(one.verdict) == (other.verdict if other.verdict in mirror else None)
+    for verdict, mirrored in (("slower", "faster"), ("faster", "slower")):
+        assert (one.verdict == verdict) == (other.verdict == mirrored)
     mirrored = (1 / one.ratio, 1 / one.high, 1 / one.low, one.p, one.pairs)
     assert (other.ratio, other.low, other.high, other.p, other.pairs) == pytest.approx(mirrored)
 
@@ -93,8 +93,7 @@ def test_signed_rank_counts_all_signs(values, tolerated):
     observed = sum(rank for rank, value in enumerate(beyond, 1) if value > 0)
     signs = itertools.product((0, 1), repeat=len(values))
     reached = [sum(rank * sign for rank, sign in enumerate(row, 1)) >= observed for row in signs]
-    wanted = sum(reached) / len(reached)
-    assert rule.signed_rank(values, tolerated) == pytest.approx(wanted, rel=1e-12)
+    assert rule.signed_rank(values, tolerated) == pytest.approx(sum(reached) / len(reached), rel=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 16, 30])
@@ -116,8 +115,7 @@ def test_holm_on_examples_worked_by_hand(raw, wanted):
 def test_holm_is_its_definition_in_any_order(raw, chance):
     adjusted = rule.holm(raw)
     for p, found in zip(raw, adjusted):
-        steps = [sum(other >= smaller for other in raw) * smaller for smaller in raw if smaller <= p]
-        assert p <= found == min(1, max(steps))
+        assert p <= found == min(1, max(sum(r >= q for r in raw) * q for q in raw if q <= p))
     order = chance.sample(range(len(raw)), len(raw))
     assert rule.holm([raw[i] for i in order]) == [adjusted[i] for i in order]
 
@@ -272,7 +270,7 @@ FIELDS = {
     "screen": PAIRS,
     "confirm": PAIRS,
     "counters": st.tuples(COUNTS, COUNTS),
-}  # what the type alone would not draw
+}
 
 
 @drawn(st.dictionaries(st.text(max_size=3), st.builds(Record, state=..., answer_changed=..., words=..., **FIELDS)))

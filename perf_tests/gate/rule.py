@@ -37,12 +37,12 @@ class Rule(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    screen: int = Field(4, ge=1)
-    confirm: int = Field(16, ge=7)  # fewer cannot reach the level
-    blocks: int = Field(8, ge=1)
-    tolerated: float = Field(0.01, ge=0)
-    promised: float = Field(0.05, gt=0)
-    level: float = Field(0.01, gt=0, lt=1)
+    screen: int = Field(default=4, ge=1)
+    confirm: int = Field(default=16, ge=7)  # fewer cannot reach the level
+    blocks: int = Field(default=8, ge=1)
+    tolerated: float = Field(default=0.01, ge=0)
+    promised: float = Field(default=0.05, gt=0)
+    level: float = Field(default=0.01, gt=0, lt=1)
 
 
 def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:

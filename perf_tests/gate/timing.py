@@ -13,7 +13,8 @@ from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
 
 from .answers import save
-from .canary import CANARIES
+from .canary import CANARIES, SIDE
+from .faults import FAULTS
 
 SEED = 0
 
@@ -28,13 +29,17 @@ class Timing:
         """Answer that all is imported."""
         return {}
 
-    def prepare(self, identity: str, answer: str | None = None) -> dict[str, Any]:
+    def prepare(self, identity: str, answer: str | None = None, fault: str | None = None) -> dict[str, Any]:
         """Build and settle a case; where a file is named, write the answer there and count operations.
+
+        A ``fault`` is built in on head's side, and named with the case from then on.
 
         Returns ``{"absent": why}`` for a case that this revision does not have, ``{"failed": why}`` for one that fails.
         """
         try:
             prepared: Any = CANARIES[identity]() if identity in CANARIES else variants()[identity].prepare(SEED)
+            if fault and os.environ[SIDE] == "head":
+                FAULTS[fault](prepared)
             settled = prepared.settle()
         except Exception as error:
             lacking = absence(error)
@@ -43,7 +48,7 @@ class Timing:
         if answer:
             save(Path(answer), settled)
             counters = {} if identity in CANARIES else count(prepared)
-        self.prepared[identity] = prepared
+        self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
         start = time.perf_counter()
         prepared.run()
         return {"seconds": time.perf_counter() - start, "counters": counters}
@@ -58,8 +63,11 @@ class Timing:
         gc.disable()
         return {}
 
-    def sample(self, identity: str, samples: int) -> dict[str, Any]:
-        """Time samples, each from a reset; one call before them does not count, as the other side just ran."""
+    def sample(self, identity: str, samples: int, extra: int = 0, spin: float = 0.0) -> dict[str, Any]:
+        """Time samples, each from a reset; one call before them does not count, as the other side just ran.
+
+        To be slower on purpose, it makes ``extra`` calls or spins for a time.
+        """
         prepared, spent = self.prepared[identity], 0.0
         prepared.reset()
         prepared.call()
@@ -68,7 +76,12 @@ class Timing:
             start = time.perf_counter()
             prepared.run()
             spent += time.perf_counter() - start
-        return {"seconds": spent}
+        start = time.perf_counter()
+        for _ in range(extra):
+            prepared.call()
+        while time.perf_counter() - start < spin:
+            pass
+        return {"seconds": spent + (time.perf_counter() - start if extra or spin else 0.0)}
 
     def close(self) -> dict[str, Any]:
         """End what the cases started."""

@@ -1,0 +1,47 @@
+"""Real mistakes, built into a prepared case: what they cost is whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def extra_copy(prepared: Any) -> None:
+    """Copy the arguments at every call."""
+    op = prepared.op
+    prepared.op = lambda *args: op(*(x.clone() if hasattr(x, "clone") else x.copy() for x in args))
+
+
+def traced_again(prepared: Any) -> None:
+    """Give ``jax.jit`` a new function at every call, as a lambda inside of a loop does."""
+    import jax
+
+    net = prepared.op
+    function = net.call.__wrapped__
+    net.call = lambda *args: jax.jit(lambda *inner: function(*inner))(*args)
+
+
+def in_float64(prepared: Any) -> None:
+    """Let float64 creep in by the arguments."""
+    prepared.varying = tuple(
+        x.double() if hasattr(x, "double") else x.astype(np.float64) if x.dtype == np.float32 else x
+        for x in prepared.varying
+    )
+
+
+def row_by_row(prepared: Any) -> None:
+    """Loop in Python over the rows of a batch."""
+    op = prepared.op
+    stack = {"torch": "cat", "numpy": "concatenate"}[prepared.backend.source]
+
+    def call(batch: Any) -> Any:
+        import importlib
+
+        library = importlib.import_module(prepared.backend.source)
+        return getattr(library, stack)([op(batch[row : row + 1]) for row in range(len(batch))])
+
+    prepared.op = call
+
+
+FAULTS = {"copy": extra_copy, "trace": traced_again, "float64": in_float64, "rows": row_by_row}
