@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick test test-slow lint asv results clean
+.PHONY: help setup bench bench-quick gate test test-slow lint asv results clean
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -12,11 +12,12 @@ STAMP := $(VENV)/.ready
 WORKLOAD ?=
 BACKEND ?=
 TIER ?=
+BASE ?=
 SELECTION := $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(TIER),--tier $(TIER))
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
-	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
+	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, gate, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
 
 setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes)
 
@@ -35,6 +36,11 @@ bench: setup  ## time every benchmark of the default tier
 
 bench-quick: setup  ## time the gate tier, few rounds: does everything still run?
 	$(BIN)/python -m pytest --benchmark-only --tier gate --rounds 3 $(SELECTION)
+
+gate: setup  ## is the working tree slower than a revision? make gate BASE=main
+	@test -n '$(BASE)' || { echo 'name the revision to compare with: make gate BASE=main'; exit 2; }
+	$(BIN)/python -m pytest perf_tests --gate-against '$(BASE)' --gate-markdown .cache/gate.md --junitxml .cache/gate.xml \
+	  $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND))
 
 test: setup  ## run the correctness tests
 	$(BIN)/python -m pytest correctness_tests -m 'not slow' $(SELECTION)

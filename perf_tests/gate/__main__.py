@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate replay FILE`` and ``bisect CASE GOOD BAD``; the gate itself is run by pytest."""
+"""``python -m perf_tests.gate power``, ``replay FILE``, ``bisect CASE GOOD BAD``; pytest runs the gate itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from perf_tests.suite.cases import variants
 from . import report
 from .bisect import bisect
 from .plugin import ROOT, rule_of
+from .power import measure
+from .power_table import read, table
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT, Artifact
+
+POWER = Path(__file__).with_name("power.jsonl")
 
 
 def replay(options: argparse.Namespace) -> int:
@@ -37,6 +41,14 @@ def find_commit(options: argparse.Namespace) -> int:
     return 0
 
 
+def power(options: argparse.Namespace) -> int:
+    """Measure the gate's own error rates for some minutes, going on with the file, and print them."""
+    if options.minutes > 0:
+        measure(ROOT, options.file, options.minutes)
+    print(table(read(options.file), rule_with(options.rule)), end="")
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one of the commands; a mistake is one line and code 2."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
@@ -49,7 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
         half.add_argument(name)
     half.add_argument("--limit", type=float, default=LIMIT, help="seconds for one request to a worker")
     half.set_defaults(run=find_commit)
-    for command in (again, half):
+    rates = commands.add_parser("power", help="measure the gate's own error rates")
+    rates.add_argument("--minutes", type=float, default=0.0, help="how long to measure; 0 prints what is known")
+    rates.add_argument("--file", type=Path, default=POWER, help="where the pairs are kept")
+    rates.set_defaults(run=power)
+    for command in (again, half, rates):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
     options = parser.parse_args(arguments)
     try:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from .answers import same
 from .rule import Block, Record
 from .workers import Side, Worker, WorkerError, both
 
 LEAST = 0.005  # seconds of a side in a block, at least
+NONE: Mapping[str, float] = MappingProxyType({})
 
 
 class StartError(Exception):
@@ -88,20 +90,9 @@ class Pairs:
             CaseError: a worker died or hung over a case.
             StartError: a worker did not start.
         """
-        with ExitStack() as stack:
-            workers = [
-                stack.enter_context(Worker(side, place.at_start(number), place.threads, self.limit))
-                for number, side in enumerate(self.sides)
-            ]
-            try:
-                both(workers, "hello")
-            except WorkerError as error:
-                raise StartError(str(error)) from error
-            samples = {}
-            for name in names:
-                seconds = self.prepare(workers, name, records[name])
-                if seconds is not None:
-                    samples[name] = max(1, math.ceil(LEAST / seconds))
+        with self.workers(place) as workers:
+            seconds = {name: self.prepare(workers, name, records[name]) for name in names}
+            samples = {name: max(1, math.ceil(LEAST / spent)) for name, spent in seconds.items() if spent}
             both(workers, "place", core=place.one)
             blocks: dict[str, list[Block]] = {name: [] for name in samples}
             for _ in range(self.blocks):
@@ -109,6 +100,24 @@ class Pairs:
                     blocks[name].append(self.block(workers, name, samples[name]))
             both(workers, "close")
         return blocks
+
+    @contextmanager
+    def workers(self, place: Cores) -> Iterator[list[Worker]]:
+        """Return a fresh process of each side.
+
+        Raises:
+            StartError: one did not get as far as to answer.
+        """
+        with ExitStack() as stack:
+            started = [
+                stack.enter_context(Worker(side, place.at_start(number), place.threads, self.limit))
+                for number, side in enumerate(self.sides)
+            ]
+            try:
+                both(started, "hello")
+            except WorkerError as error:
+                raise StartError(str(error)) from error
+            yield started
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> float | None:
         """Prepare a case on both sides; the first time, compare answers and counts too. Return a sample's seconds."""
@@ -131,13 +140,13 @@ class Pairs:
             record.counters = base["counters"], head["counters"]
         return max(float(base["seconds"]), 1e-9)
 
-    def block(self, workers: Sequence[Worker], name: str, samples: int) -> Block:
-        """Return the seconds of base and of head, in the order A B B A or B A A B."""
+    def block(self, workers: Sequence[Worker], name: str, samples: int, dose: Mapping[str, float] = NONE) -> Block:
+        """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose."""
         order = [0, 1, 1, 0] if self.chance.random() < 0.5 else [1, 0, 0, 1]
         spent = [0.0, 0.0]
         with blamed(name):
             for side in order:
-                workers[side].ask("sample", identity=name, samples=samples)
+                workers[side].ask("sample", identity=name, samples=samples, **(dose if side else NONE))
                 spent[side] += workers[side].reply()["seconds"]
         return spent[0], spent[1]
 

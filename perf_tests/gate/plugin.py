@@ -90,6 +90,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def gate_outcome(pytestconfig: pytest.Config) -> Any:
     """Run the gate; write what it measured."""
+    from rl_impls.params import write_whole
+
     from . import report
     from .rule import GateError
 
@@ -109,9 +111,12 @@ def gate_outcome(pytestconfig: pytest.Config) -> Any:
     artifact.allowed = pytestconfig.getoption("gate_allow")
     outcome = artifact.decide()
     pytestconfig.stash[DONE] = artifact, outcome
-    report.write(pytestconfig.getoption("gate_json"), artifact.model_dump_json())
+    files = {pytestconfig.getoption("gate_json"): artifact.model_dump_json()}
     if pytestconfig.getoption("gate_markdown"):
-        report.write(pytestconfig.getoption("gate_markdown"), report.markdown(artifact, outcome))
+        files[pytestconfig.getoption("gate_markdown")] = report.markdown(artifact, outcome)
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text.encode())
     return outcome
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from .rule import FAILING, Finding
 from .run import Artifact, Outcome
@@ -53,14 +51,3 @@ def markdown(artifact: Artifact, outcome: Outcome) -> str:
         notes = "; ".join(note.replace("|", "\\|") for note in finding.notes)
         lines.append(f"| `{name}` | {finding.verdict} | {change(finding)} | {finding.pairs or ''} | {p} | {notes} |")
     return "\n".join(lines) + "\n"
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -1,0 +1,172 @@
+"""Measures the gate itself: pairs of the same code, of which one side is slowed by a known dose or a real mistake.
+
+Every pair is one line of a file, so a measurement goes on where it was stopped. Between the pairs, in the same hours,
+pytest-benchmark times the same cases once plain and once for each dose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from perf_tests.suite.cases import variants
+from perf_tests.suite.process import CACHE
+
+from . import revisions
+from .dosed import DOSE
+from .pairs import LEAST, Cores, Pairs, cores
+from .rule import GateError, Rule, log_ratio
+from .run import LIMIT, side_of
+from .workers import PYTHON, Worker, both
+
+DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
+KINDS = ("spin", "calls")  # a calibrated spin, or further identical calls
+CASES = (
+    "pirl.forward[full-torch-batch1-iohost-hidden32]",  # a tiny call of torch
+    "pirl.forward[full-onnx-batch32-iohost-hidden32]",
+    "pirl.train_step[full-torch-batch256-order2]",  # training in torch
+    "pirl.train_step[full-jax-batch256-order2]",  # one compiled program
+    "snake.act[full-jax-envs1]",  # a tiny one
+    "snake.env_step[vectorised-numpy-envs1024]",  # an environment in NumPy
+    "snake.env_step[full-jax-envs1024]",
+    "snake.sample[full-torch-batch32]",  # sampling from a buffer
+    "snake.train_step[full-torch-batch32]",
+    "treasurehunt.observe[full-numpy-agents5-worlds1]",
+    "treasurehunt.sample[full-numpy-agents5]",  # bound by memory
+    "pirl.serve[full-torch-clients32]",  # threads on all cores
+)
+MISTAKES = (  # case and what is built into it
+    ("pirl.forward[full-torch-batch2048-iohost-hidden32]", "copy"),
+    ("pirl.forward[full-jax-batch32-iohost-hidden32]", "trace"),
+    ("pirl.forward[full-numpy-batch2048-iohost-hidden32]", "float64"),
+    ("pirl.forward[full-torch-batch32-iohost-hidden32]", "rows"),
+)
+EVERY = 25  # pairs between two rounds of pytest-benchmark
+
+
+def named(case: str, mistake: str) -> str:
+    """Return how a case with a mistake is called."""
+    return f"{case}!{mistake}"
+
+
+def samples_for(calls: int, seconds: float, dose: float) -> tuple[int, int]:
+    """Return how many samples to take, and how many further calls are the dose, up to a twentieth of it."""
+    samples = max(1, -(-LEAST // seconds))
+    for more in range(int(samples), int(samples) + 50):
+        wanted = more * calls * dose
+        if round(wanted) and abs(round(wanted) / wanted - 1) <= 0.05:
+            return more, round(wanted)
+    raise ValueError(f"dose: {dose} of {calls} calls is no whole number of calls")
+
+
+def one_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return each case's log-ratio at each dose, and of those with a mistake, all from one pair of workers."""
+    mistakes = [] if place.one is None else MISTAKES
+    found: dict[str, dict[str, float]] = {}
+    with pairs.workers(place) as workers:
+        seconds = {case: prepare(workers, case) for case in cases}
+        slots: list[tuple[str, str, int, dict[str, float]]] = []
+        long: set[str] = set()  # mistakes so dear that two blocks tell
+        for case in cases:
+            for dose in DOSES:
+                samples = int(max(1, -(-LEAST // seconds[case])))
+                slowed: dict[str, float] = {}
+                if dose and kind == "spin":
+                    slowed = {"spin": dose * samples * seconds[case]}
+                elif dose:
+                    samples, extra = samples_for(variants()[case].calls, seconds[case], dose)
+                    slowed = {"extra": extra}
+                slots.append((case, f"{dose:g}", samples, slowed))
+        for case, mistake in mistakes:
+            spent = prepare(workers, case, mistake)
+            slots.append((named(case, mistake), mistake, int(max(1, -(-LEAST // spent))), {}))
+            if took(workers[1], named(case, mistake)) > 10 * spent:
+                long.add(named(case, mistake))
+        both(workers, "place", core=place.one)
+        blocks: dict[tuple[str, str], list[Any]] = {(name, treatment): [] for name, treatment, _, _ in slots}
+        for _ in range(pairs.blocks):
+            for name, treatment, samples, slowed in pairs.chance.sample(slots, len(slots)):
+                if name not in long or len(blocks[name, treatment]) < 2:
+                    blocks[name, treatment].append(pairs.block(workers, name, samples, slowed))
+        both(workers, "close")
+    for (name, treatment), values in blocks.items():
+        found.setdefault(name, {})[treatment] = round(log_ratio(values), 6)
+    return found
+
+
+def prepare(workers: Sequence[Worker], case: str, mistake: str | None = None) -> float:
+    """Prepare a case on both sides; return the seconds of base's sample, the median of a few."""
+    replies = both(workers, "prepare", identity=case, fault=mistake)
+    if any("seconds" not in reply for reply in replies):
+        raise GateError(f"{case}: {replies}")
+    name = named(case, mistake) if mistake else case
+    return median(took(workers[0], name) for _ in range(5))
+
+
+def took(worker: Worker, name: str) -> float:
+    """Return the seconds of one sample."""
+    worker.ask("sample", identity=name, samples=1)
+    return float(worker.reply()["seconds"])
+
+
+def one_round(root: Path, cases: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the medians that pytest-benchmark measures of each case, plain and at each dose, a process each."""
+    medians = {}
+    tests = [f"perf_tests/test_perf.py::test_perf[{case}]" for case in cases]
+    for dose in ("plain", *(f"{dose:g}" for dose in DOSES)):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "times.json"
+            command = [sys.executable, "-m", "pytest", "--benchmark-only", "-q", "-p", "perf_tests.gate.dosed"]
+            command += [
+                "-p",
+                "no:cacheprovider",
+                "--threads",
+                "1",
+                "--tier",
+                "gate",
+                f"--benchmark-json={file}",
+                *tests,
+            ]
+            environment = {**os.environ, DOSE: "0" if dose == "plain" else dose}
+            done = subprocess.run([*command, *tests], cwd=root, env=environment, capture_output=True, text=True)
+            if done.returncode:
+                raise GateError(f"pytest-benchmark ended with {done.returncode}: {done.stdout[-300:]}")
+            timed = json.loads(file.read_text())["benchmarks"]
+            medians[dose] = {test["extra_info"]["id"]: test["stats"]["median"] for test in timed}
+    return medians
+
+
+def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] = print) -> None:
+    """Add pairs and rounds to a file until the time is over; each is written whole or not at all."""
+    end = time.monotonic() + 60 * minutes
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    number, rounds = (sum(line["what"] == what for line in lines) for what in ("pair", "round"))
+    alone, together = ([c for c in CASES if variants()[c].case.multicore is many] for many in (False, True))
+    with revisions.workspace(CACHE / "gate") as folder:
+        revisions.snapshot(root, folder / "code")
+        sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
+        while time.monotonic() < end:
+            start = time.monotonic()
+            line: dict[str, Any]
+            if number // EVERY > rounds:
+                line = {"what": "round", "medians": one_round(root, alone)}
+                rounds += 1
+            else:
+                kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
+                pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, random.Random(number))
+                found = one_pair(pairs, kind, cores(False), alone) | one_pair(pairs, kind, cores(True), together)
+                line = {"what": "pair", "kind": kind, "log_ratios": found}
+                number += 1
+            line["seconds"] = round(time.monotonic() - start, 1)
+            with file.open("a") as out:
+                out.write(json.dumps(line) + "\n")
+            tell(f"power: {number} pairs, {rounds} rounds of pytest-benchmark, {line['seconds']:.0f} s the last")

@@ -1,0 +1,188 @@
+"""The gate's own error rates, counted in what ``power`` measured: every rate with its n and exact interval."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from .power import CASES, DOSES, KINDS, MISTAKES, named
+from .rule import GateError, Rule, signed_rank, suspected
+
+FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
+SUITE, SUITES = 45, 10_000  # cases in a simulated suite, canaries included, and how many of them
+POWER, TRIES = 0.95, 400
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often something happened, of how many."""
+
+    found: int
+    n: int
+
+    def __str__(self) -> str:
+        """Return the count, and the exact (Clopper-Pearson) 95 % interval of the rate."""
+        from scipy.stats import binomtest
+
+        if not self.n:
+            return "not measured"
+        interval = binomtest(self.found, self.n).proportion_ci(0.95, method="exact")
+        return f"{self.found}/{self.n} [{100 * interval.low:.1f} %, {100 * interval.high:.1f} %]"
+
+    def __add__(self, other: Rate) -> Rate:
+        """Return both together."""
+        return Rate(self.found + other.found, self.n + other.n)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a file holds: the pairs in their order, and pytest-benchmark's rounds."""
+
+    pairs: Sequence[Mapping[str, Any]]
+    rounds: Sequence[Mapping[str, Any]]
+
+    def values(self, case: str, treatment: str, kind: str | None = None) -> list[float]:
+        """Return a case's log-ratios at a treatment, in the order they were measured."""
+        return [
+            pair["log_ratios"][case][treatment]
+            for pair in self.pairs
+            if kind in (None, pair["kind"]) and case in pair["log_ratios"]
+        ]
+
+
+def read(file: Path) -> Measured:
+    """Return what was measured.
+
+    Raises:
+        GateError: no such file, or not what ``power`` writes.
+    """
+    try:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        return Measured(*([line for line in lines if line["what"] == what] for what in ("pair", "round")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GateError(f"{file}: not what power writes: {error}") from error
+
+
+def verdicts(values: Sequence[float], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
+    """Return, of one verdict after the other on fresh pairs, whether it was a suspect and whether it was `slower`.
+
+    The p-value is adjusted as that of the smallest of so many suspects.
+    """
+    left = list(values)
+    while len(left) >= rule.screen:
+        screen, left = left[: rule.screen], left[rule.screen :]
+        if suspected(screen, rule) < 1:
+            yield False, False
+        elif len(left) < rule.confirm:
+            return
+        else:
+            confirm, left = left[: rule.confirm], left[rule.confirm :]
+            yield True, min(1.0, suspects * signed_rank(confirm, rule.tolerated)) <= rule.level
+
+
+def rates(
+    measured: Measured, cases: Iterable[str], treatment: str, kind: str | None, rule: Rule, suspects: int
+) -> tuple[Rate, Rate]:
+    """Return how many verdicts were suspects, and how many `slower`."""
+    both = [v for case in cases for v in verdicts(measured.values(case, treatment, kind), rule, suspects)]
+    return Rate(sum(first for first, _ in both), len(both)), Rate(sum(second for _, second in both), len(both))
+
+
+def pytest_benchmark(measured: Measured, dose: str) -> Rate:
+    """Return how often ``--benchmark-compare-fail`` would have failed a case."""
+    from pytest_benchmark.utils import parse_compare_fail
+
+    check = parse_compare_fail(FAIL)  # type: ignore[no-untyped-call]
+    failed = [
+        bool(check.fails({"median": medians[dose][case]}, {"median": medians["plain"][case]}))
+        for medians in (line["medians"] for line in measured.rounds)
+        for case in medians["plain"]
+    ]
+    return Rate(sum(failed), len(failed))
+
+
+def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> Rate:
+    """Return how many simulated suites of unchanged code have any `slower`: whole pairs are drawn again.
+
+    Each case of a suite takes the values of one measured case; what a drawn pair says of all cases stays together.
+    """
+    rng = np.random.default_rng(seed)
+    table = np.array([measured.values(case, "0") for case in CASES])
+    wrong = 0
+    for _ in range(SUITES):
+        rows = rng.integers(len(table), size=SUITE)
+        screen, confirm = (table[rows][:, rng.integers(table.shape[1], size=n)] for n in (rule.screen, rule.confirm))
+        chosen = np.flatnonzero(np.median(screen, axis=1) > math.log1p(rule.tolerated))
+        if len(chosen):
+            smallest = min(signed_rank(confirm[k], rule.tolerated) for k in chosen)
+            wrong += bool(len(chosen) * smallest <= rule.level)
+    return Rate(wrong, SUITES)
+
+
+def smallest_found(values: Sequence[float], rule: Rule, suspects: int, seed: int = 0) -> float:
+    """Return the smallest slowdown found with 95 % power, simulated from a case's own pairs; inf beyond 50 %."""
+    rng = np.random.default_rng(seed)
+    draws = rng.choice(np.asarray(values), size=(TRIES, rule.screen + rule.confirm))
+
+    def power(slowdown: float) -> float:
+        found = [next(verdicts((draw + math.log1p(slowdown)).tolist(), rule, suspects))[1] for draw in draws]
+        return sum(found) / TRIES
+
+    low, high = rule.tolerated, 0.5
+    if power(high) < POWER:
+        return math.inf
+    while high - low > 0.001:
+        middle = (low + high) / 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    return high
+
+
+def table(measured: Measured, rule: Rule) -> str:
+    """Return all of it as Markdown."""
+    if not measured.pairs:
+        raise GateError("nothing was measured yet: python -m perf_tests.gate power --minutes 120")
+    suspicion, alarms = rates(measured, CASES, "0", None, rule, 1)
+    typical = 1 + round(SUITE * suspicion.found / max(1, suspicion.n))
+    heads = ["A/A: false alarms", *(f"finds {100 * dose:g} %" for dose in DOSES[1:])]
+    lines = [f"| rule | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    both = []
+    for kind in KINDS:
+        found = [rates(measured, CASES, f"{dose:g}", kind, rule, typical)[1] for dose in DOSES[1:]]
+        both.append(found)
+        lines.append(f"| gate, slowed by {kind} | | {' | '.join(map(str, found))} |")
+    together = [first + second for first, second in zip(*both, strict=True)]
+    lines.append(f"| **gate** | {alarms} | {' | '.join(map(str, together))} |")
+    lines.append(f"| its screen alone | {suspicion} | |" + " |" * (len(DOSES) - 2))
+    rival = [str(pytest_benchmark(measured, f"{dose:g}")) for dose in DOSES]
+    lines.append(f"| pytest-benchmark `compare-fail={FAIL}` | {' | '.join(rival)} |")
+    seconds = median(pair["seconds"] for pair in measured.pairs)
+    lines += [
+        "",
+        f"Of {len(measured.pairs)} pairs of processes ({seconds:.0f} s each, all doses of {len(CASES)} cases in the "
+        f"same pair); a find is a p adjusted as the smallest of {typical} suspects. Suites of {SUITE} cases with any "
+        f"false alarm: {simulated_suites(measured, rule)}, simulated from whole pairs.",
+        "",
+        "| case | A/A: spread of pairs | false alarms | finds 5 % | smallest slowdown found, 95 % power (simulated) |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for case in CASES:
+        values = measured.values(case, "0")
+        spread = 1.4826 * float(np.median(np.abs(np.asarray(values) - np.median(values))))
+        alarm = rates(measured, [case], "0", None, rule, 1)[1]
+        spin, calls = (rates(measured, [case], "0.05", kind, rule, typical)[1] for kind in KINDS)
+        least = smallest_found(values, rule, typical)
+        shown = f"{100 * least:.1f} %" if least < math.inf else "over 50 %"
+        lines.append(f"| `{case}` | {100 * spread:.1f} % | {alarm} | {spin + calls} | {shown} |")
+    lines += ["", "| a real mistake | in | time | found |", "|---|---|---:|---:|"]
+    for case, mistake in MISTAKES:
+        values = measured.values(named(case, mistake), mistake)
+        caught = rates(measured, [named(case, mistake)], mistake, None, rule, typical)[1]
+        lines.append(f"| {mistake} | `{case}` | x {math.exp(median(values)):.3g} | {caught} |" if values else "")
+    return "\n".join(lines) + "\n"
