@@ -15,7 +15,6 @@ from .answers import same
 from .rule import Block, Record
 from .workers import Side, Worker, WorkerError, both
 
-LEAST = 0.005  # seconds of a side in a block, at least
 NONE: Mapping[str, float] = MappingProxyType({})
 
 
@@ -29,6 +28,11 @@ class Cores:
 
     all: tuple[int, ...]
     one: int | None
+
+    @property
+    def least(self) -> float:
+        """Seconds of a side in a block, at least: threads that wait for each other scatter more."""
+        return 0.005 if self.one is not None else 0.05
 
     @property
     def threads(self) -> int:
@@ -92,7 +96,7 @@ class Pairs:
         """
         with self.workers(place) as workers:
             seconds = {name: self.prepare(workers, name, records[name]) for name in names}
-            samples = {name: max(1, math.ceil(LEAST / spent)) for name, spent in seconds.items() if spent}
+            samples = {name: max(1, math.ceil(place.least / spent)) for name, spent in seconds.items() if spent}
             both(workers, "place", core=place.one)
             blocks: dict[str, list[Block]] = {name: [] for name in samples}
             for _ in range(self.blocks):

@@ -7,6 +7,7 @@ pytest-benchmark times the same cases once plain and once for each dose.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import subprocess
@@ -23,7 +24,7 @@ from perf_tests.suite.process import CACHE
 
 from . import revisions
 from .dosed import DOSE
-from .pairs import LEAST, Cores, Pairs, cores
+from .pairs import Cores, Pairs, cores
 from .rule import GateError, Rule, log_ratio
 from .run import LIMIT, side_of
 from .workers import PYTHON, Worker, both
@@ -58,10 +59,9 @@ def named(case: str, mistake: str) -> str:
     return f"{case}!{mistake}"
 
 
-def samples_for(calls: int, seconds: float, dose: float) -> tuple[int, int]:
-    """Return how many samples to take, and how many further calls are the dose, up to a twentieth of it."""
-    samples = max(1, -(-LEAST // seconds))
-    for more in range(int(samples), int(samples) + 50):
+def samples_for(calls: int, least: int, dose: float) -> tuple[int, int]:
+    """Return how many samples to take, not less than these, and how many further calls are the dose, to 5 % of it."""
+    for more in range(least, least + 50):
         wanted = more * calls * dose
         if round(wanted) and abs(round(wanted) / wanted - 1) <= 0.05:
             return more, round(wanted)
@@ -74,21 +74,20 @@ def one_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dic
     found: dict[str, dict[str, float]] = {}
     with pairs.workers(place) as workers:
         seconds = {case: prepare(workers, case) for case in cases}
-        slots: list[tuple[str, str, int, dict[str, float]]] = []
+        slots: list[tuple[str, str, int, dict[str, float]]] = []  # name, treatment, samples, dose
         long: set[str] = set()  # mistakes so dear that two blocks tell
         for case in cases:
             for dose in DOSES:
-                samples = int(max(1, -(-LEAST // seconds[case])))
-                slowed: dict[str, float] = {}
+                samples, slowed = math.ceil(place.least / seconds[case]), {}
                 if dose and kind == "spin":
                     slowed = {"spin": dose * samples * seconds[case]}
                 elif dose:
-                    samples, extra = samples_for(variants()[case].calls, seconds[case], dose)
+                    samples, extra = samples_for(variants()[case].calls, samples, dose)
                     slowed = {"extra": extra}
                 slots.append((case, f"{dose:g}", samples, slowed))
         for case, mistake in mistakes:
             spent = prepare(workers, case, mistake)
-            slots.append((named(case, mistake), mistake, int(max(1, -(-LEAST // spent))), {}))
+            slots.append((named(case, mistake), mistake, math.ceil(place.least / spent), {}))
             if took(workers[1], named(case, mistake)) > 10 * spent:
                 long.add(named(case, mistake))
         both(workers, "place", core=place.one)
