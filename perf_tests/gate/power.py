@@ -47,7 +47,7 @@ CASES = (
 )
 MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-torch-batch2048-iohost-hidden32]", "copy"),
-    ("pirl.forward[full-jax-batch32-iohost-hidden32]", "trace"),
+    ("pirl.forward[full-jax-batch2048-iohost-hidden32]", "trace"),
     ("pirl.forward[full-numpy-batch2048-iohost-hidden32]", "float64"),
     ("pirl.forward[full-torch-batch32-iohost-hidden32]", "rows"),
 )

@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Block = tuple[float, float]  # seconds of base, of head
 Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "inconclusive", "error"]
@@ -112,12 +116,20 @@ def suspected(screen: Sequence[float], rule: Rule) -> int:
 
 def signed_rank(values: Sequence[float], tolerated: float) -> float:
     """Return the exact one-sided p of Wilcoxon's signed-rank test of H0: the slowdown is at most the tolerated."""
+    return float(signed_ranks([values], tolerated)[0])
+
+
+def signed_ranks(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], tolerated: float) -> list[float]:
+    """Return the p of every row.  f[R, n] -> R values"""
+    import numpy as np
     from scipy.stats import wilcoxon
 
-    beyond = [value - math.log1p(tolerated) for value in values]
-    if not any(beyond):
-        return 1.0
-    return float(wilcoxon(beyond, alternative="greater", method="exact").pvalue)
+    beyond = np.asarray(rows, dtype=float) - math.log1p(tolerated)
+    found = np.ones(len(beyond))
+    nonzero = np.any(beyond != 0, axis=1)  # of nothing but zeros there is no p
+    if nonzero.any():
+        found[nonzero] = wilcoxon(beyond[nonzero], alternative="greater", method="exact", axis=1).pvalue
+    return list(map(float, found))
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -1,0 +1,235 @@
+"""The gate's own error rates: how verdicts are counted, doses given, mistakes built in."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from perf_tests.gate import power, timing
+from perf_tests.gate.faults import FAULTS
+from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
+from perf_tests.gate.power_table import (
+    Measured,
+    Rate,
+    pytest_benchmark,
+    read,
+    simulated_suites,
+    smallest_found,
+    table,
+    verdicts,
+)
+from perf_tests.gate.rule import GateError, Rule
+from perf_tests.suite.cases import variants
+
+RULE = Rule(screen=2, confirm=8)
+SLOW, SAME = 0.1, 0.0
+
+
+def measured(value=lambda case, dose, pair: 0.0, pairs=40):
+    """Return pairs whose log-ratios are what the function says."""
+    lines = [
+        {
+            "what": "pair",
+            "kind": power.KINDS[pair % 40 // 20],
+            "seconds": 1.0,
+            "log_ratios": {case: {f"{dose:g}": value(case, dose, pair) for dose in DOSES} for case in CASES}
+            | {named(case, mistake): {mistake: 1.0} for case, mistake in MISTAKES},
+        }
+        for pair in range(pairs)
+    ]
+    return Measured(lines, [])
+
+
+def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
+    clean, slow = [SAME] * 2, [SLOW] * 10
+    assert list(verdicts(clean + slow + clean, RULE)) == [(False, False), (True, True), (False, False)]
+    assert list(verdicts([SLOW, SLOW, *[SAME] * 8, *clean], RULE)) == [(True, False), (False, False)]
+
+
+def test_a_verdict_that_lacks_pairs_is_none():
+    assert list(verdicts([SAME, SAME, SLOW], RULE)) == [(False, False)]
+    assert list(verdicts([SLOW] * 9, RULE)) == []
+
+
+def test_what_looks_faster_is_no_alarm():
+    assert list(verdicts([-SLOW] * 4, RULE)) == [(False, False)] * 2
+
+
+def test_a_find_is_adjusted_for_the_other_suspects():
+    assert list(verdicts([SLOW] * 10, RULE, suspects=2)) == [(True, True)]  # 2 / 2^8 is below 0.01
+    assert list(verdicts([SLOW] * 10, RULE, suspects=3)) == [(True, False)]
+
+
+def test_rates_come_with_the_exact_interval():
+    assert str(Rate(0, 240)) == "0/240 [0.0 %, 1.5 %]"
+    assert str(Rate(48, 48)) == "48/48 [92.6 %, 100.0 %]"
+    assert str(Rate(0, 0)) == "not measured"
+    assert Rate(1, 2) + Rate(3, 4) == Rate(4, 6)
+
+
+def test_the_rival_rule_is_five_per_cent_of_the_median():
+    medians = {"plain": {"a": 1.0, "b": 1.0}, "0.05": {"a": 1.0501, "b": 1.0499}}
+    assert pytest_benchmark(Measured([], [{"medians": medians}]), "0.05") == Rate(1, 2)
+
+
+@pytest.mark.parametrize("dose", DOSES[1:])
+@pytest.mark.parametrize(("calls", "least"), [(3, 4), (15, 1), (62, 1), (400, 1)])
+def test_a_dose_of_calls_is_a_whole_number_of_them(calls, least, dose):
+    samples, extra = samples_for(calls, least, dose)
+    assert samples >= least
+    assert extra == pytest.approx(samples * calls * dose, rel=0.05)
+
+
+def test_suites_of_the_same_code_have_no_alarm_and_of_slower_code_always():
+    assert simulated_suites(measured(), Rule()).found == 0
+    assert simulated_suites(measured(lambda *_: SLOW), Rule()) == Rate(10_000, 10_000)
+
+
+def test_the_smallest_slowdown_found_grows_with_the_spread():
+    rng = np.random.default_rng(0)
+    quiet, loud, wild = (smallest_found(list(rng.normal(0, s, 60)), Rule(), 1) for s in (0.002, 0.02, 5.0))
+    assert Rule().tolerated < quiet < 0.015 < loud < 0.05
+    assert wild == math.inf
+
+
+def test_the_table_counts_each_dose():
+    found = table(measured(lambda case, dose, pair: math.log1p(dose)), Rule())
+    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in found.splitlines() if line.startswith("|")}
+    clean, *doses = (cell.strip().split(" ")[0] for cell in rows["**gate**"])
+    assert clean == f"0/{40 // 4 * len(CASES)}"
+    assert doses == [f"{2 * len(CASES)}/{2 * len(CASES)}"] * 4  # 20 pairs of each kind
+    assert all(f"`{case}`" in rows for case in CASES)
+    assert [line.split("|")[4].strip()[:3] for line in found.splitlines() if line.startswith("| copy")] == ["2/2"]
+
+
+@pytest.mark.parametrize("text", ["nonsense", '{"seconds": 1}', "[1]"])
+def test_a_file_that_is_something_else_is_refused(tmp_path, text):
+    (tmp_path / "power.jsonl").write_text(text)
+    with pytest.raises(GateError, match=r"power\.jsonl"):
+        read(tmp_path / "power.jsonl")
+
+
+def test_no_file_or_an_empty_one_is_refused(tmp_path):
+    with pytest.raises(GateError, match="not what power writes"):
+        read(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(GateError, match="nothing was measured"):
+        table(read(tmp_path / "empty.jsonl"), Rule())
+
+
+def test_what_was_measured_is_read_in_its_order(tmp_path):
+    lines = [{"what": "round", "medians": {}}, *measured(lambda case, dose, pair: float(pair)).pairs]
+    (tmp_path / "power.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = read(tmp_path / "power.jsonl")
+    assert len(found.rounds) == 1
+    assert found.values(CASES[0], "0.05") == list(range(40))
+    assert found.values(CASES[0], "0.05", "calls") == list(range(20, 40))
+
+
+class Counting:
+    """A prepared case whose call takes a second of a clock that only it moves."""
+
+    def __init__(self):
+        self.calls = self.resets = 0
+        self.now = 0.0
+
+    def call(self):
+        self.calls += 1
+        self.now += 1.0
+
+    def run(self):
+        for _ in range(10):
+            self.call()
+
+    def reset(self):
+        self.resets += 1
+        self.now += 100.0  # not timed
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    prepared, ticks = Counting(), itertools.count(0, 1e-6)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: prepared.now + next(ticks))
+    side = timing.Timing()
+    side.prepared["case"] = prepared
+    return side, prepared
+
+
+def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
+    assert (prepared.calls, prepared.resets) == (31, 4)
+
+
+def test_further_calls_are_timed(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=2, extra=1)["seconds"] == pytest.approx(21, abs=0.01)
+    assert prepared.calls == 22
+
+
+def test_a_spin_lasts_as_long_as_it_is_told(counting):
+    side, _ = counting
+    assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)
+
+
+def forward(backend, fault=None):
+    """Prepare a forward pass of 32 rows, with a mistake built in."""
+    prepared = variants()[f"pirl.forward[full-{backend}-batch32-iohost-hidden32]"].prepare(0)
+    if fault:
+        FAULTS[fault](prepared)
+    return prepared
+
+
+@pytest.mark.parametrize(
+    ("backend", "fault"), [("torch", "copy"), ("jax", "trace"), ("numpy", "float64"), ("torch", "rows")]
+)
+def test_a_mistake_answers_the_same(backend, fault):
+    np.testing.assert_allclose(forward(backend, fault).call(), forward(backend).call(), rtol=1e-5)
+
+
+def seen(prepared):
+    """Record the arguments that reach an op."""
+    found, op = [], prepared.op
+
+    def recording(*args):
+        found.append(args)
+        return op(*args)
+
+    prepared.op = recording
+    return found
+
+
+def test_the_copy_is_one():
+    prepared = forward("numpy")
+    found = seen(prepared)
+    FAULTS["copy"](prepared)
+    prepared.call()
+    assert found[0][0] is not prepared.varying[0]
+    assert np.array_equal(found[0][0], prepared.varying[0])
+
+
+def test_the_batch_comes_row_by_row():
+    prepared = forward("numpy")
+    found = seen(prepared)
+    FAULTS["rows"](prepared)
+    prepared.call()
+    assert [args[0].shape for args in found] == [(1, 16)] * 32
+
+
+def test_float64_creeps_in():
+    assert forward("numpy").settle()[0].dtype == np.float32
+    assert forward("numpy", "float64").settle()[0].dtype == np.float64
+
+
+def test_every_call_traces_again(monkeypatch):
+    import jax
+
+    prepared, compiled, jit = forward("jax", "trace"), [], jax.jit
+    monkeypatch.setattr(jax, "jit", lambda function: compiled.append(function) or jit(function))
+    prepared.call()
+    prepared.call()
+    assert len(compiled) == len(set(compiled)) == 2
