@@ -130,16 +130,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the verdicts that are not `ok`, and the outcome."""
+    """Print the verdicts that are not `ok`, the canaries and the outcome."""
     from . import report
 
     if DONE not in config.stash:
         return
     artifact, outcome = config.stash[DONE]
     terminalreporter.section("gate")
-    for name, finding in outcome.findings.items():
+    for name, finding in report.cases(outcome.findings).items():
         if finding.verdict not in ("ok", "unchanged") or finding.notes:
             terminalreporter.write_line(report.line(name, finding))
+    if report.canaries(outcome.findings):
+        terminalreporter.write_line(report.canaries(outcome.findings))
     for words in outcome.wrong:
         terminalreporter.write_line(words, red=True)
     terminalreporter.write_line(

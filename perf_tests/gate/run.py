@@ -57,7 +57,7 @@ class Artifact(BaseModel):
         """Return the verdicts."""
         findings = decide(self.records, self.rule)
         wrong = complaints(self.records, findings)
-        return Outcome(findings, wrong, exit_code(findings.values(), wrong, bool(self.allowed)))
+        return Outcome(findings, wrong, exit_code(findings, wrong, bool(self.allowed)))
 
 
 @dataclass(frozen=True)
