@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from perf_tests.report.readme import END, README, RESULTS, START, agents_table, forward_table, insert, reduce
+from perf_tests.report.readme import END, README, RESULTS, START, agents_table, forward_table, insert, reduce, section
 from perf_tests.report.table import duration, quantity, share, text_tables
 from perf_tests.suite.cases import variants
 
 
 def test_readme_shows_the_kept_results():
     text = README.read_text()
-    assert insert(text, json.loads(RESULTS.read_text())) == text
+    assert insert(text, START, END, section(json.loads(RESULTS.read_text()))) == text
     assert text.count(START) == text.count(END) == 1
 
 
@@ -28,7 +28,7 @@ def test_kept_results_are_of_benchmarks_that_exist():
 
 def test_a_readme_without_markers_is_refused():
     with pytest.raises(ValueError, match="wanted the markers"):
-        insert("# nothing", {})
+        insert("# nothing", START, END, "")
 
 
 def row(backend, seconds, batch=8, **changed):

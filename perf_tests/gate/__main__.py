@@ -6,7 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
+from rl_impls.params import write_whole
 
 from . import report
 from .bisect import bisect
@@ -17,6 +19,7 @@ from .rule import VOID, GateError, rule_with
 from .run import LIMIT, Artifact
 
 POWER = Path(__file__).with_name("power.jsonl")
+MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"
 
 
 def replay(options: argparse.Namespace) -> int:
@@ -45,7 +48,10 @@ def power(options: argparse.Namespace) -> int:
     """Measure the gate's own error rates for some minutes, going on with the file, and print them."""
     if options.minutes > 0:
         measure(ROOT, options.file, options.minutes)
-    print(table(read(options.file), rule_with(options.rule)), end="")
+    rates = table(read(options.file), rule_with(options.rule))
+    print(rates)
+    if options.readme:
+        write_whole(README, insert(README.read_text(), *MARKERS, rates).encode())
     return 0
 
 
@@ -64,6 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     rates = commands.add_parser("power", help="measure the gate's own error rates")
     rates.add_argument("--minutes", type=float, default=0.0, help="how long to measure; 0 prints what is known")
     rates.add_argument("--file", type=Path, default=POWER, help="where the pairs are kept")
+    rates.add_argument("--readme", action="store_true", help="put the table into the README")
     rates.set_defaults(run=power)
     for command in (again, half, rates):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")

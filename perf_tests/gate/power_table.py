@@ -184,4 +184,4 @@ def table(measured: Measured, rule: Rule) -> str:
         values = measured.values(named(case, mistake), mistake)
         caught = rates(measured, [named(case, mistake)], mistake, None, rule, typical)[1]
         lines.append(f"| {mistake} | `{case}` | x {math.exp(median(values)):.3g} | {caught} |" if values else "")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)

@@ -122,7 +122,6 @@ def section(results: Mapping[str, Any]) -> str:
     pirl, snake, treasurehunt = ([row for row in rows if row["workload"] == name] for name in workloads)
     return "\n".join(
         [
-            START,
             f"{results['date']}, {machine['cpu_model']}, {machine['cores']} cores, {machine['threads']} threads, "
             f"commit {machine['git']}; {versions}. Medians of {rows[0]['rounds']} samples, each of a fixed number of "
             f"calls; the middle half of a benchmark's samples lies within {100 * spread:.1f} % (median over the "
@@ -157,18 +156,21 @@ def section(results: Mapping[str, Any]) -> str:
             *op_table(treasurehunt),
             "",
             "</details>",
-            END,
         ]
     )
 
 
-def insert(text: str, results: Mapping[str, Any]) -> str:
-    """Return the README's text with the generated part renewed."""
-    before, start, rest = text.partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise ValueError(f"README.md: wanted the markers {START!r} and {END!r}")
-    return before + section(results) + after
+def insert(text: str, start: str, end: str, body: str) -> str:
+    """Return the README's text with what is between two markers renewed.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    before, found, rest = text.partition(start)
+    _, closing, after = rest.partition(end)
+    if not found or not closing:
+        raise ValueError(f"README.md: wanted the markers {start!r} and {end!r}")
+    return f"{before}{start}\n{body}\n{end}{after}"
 
 
 def main(arguments: list[str]) -> None:
@@ -180,7 +182,7 @@ def main(arguments: list[str]) -> None:
     except (OSError, ValueError, KeyError) as error:
         sys.exit(f"{arguments[0]}: wanted the JSON of a pytest-benchmark run of this suite: {error!r}")
     write_whole(RESULTS, (json.dumps(results, indent=1) + "\n").encode())
-    write_whole(README, insert(README.read_text(), results).encode())
+    write_whole(README, insert(README.read_text(), START, END, section(results)).encode())
 
 
 if __name__ == "__main__":
