@@ -118,9 +118,7 @@ def test_replay_gives_the_same_verdicts_and_code(toy, slower):
     assert again.text == slower.markdown
 
 
-@pytest.mark.parametrize(
-    ("rule", "verdict"), [("confirm=20", "inconclusive"), ("tolerated=0.5", "ok"), ("level=0.0001", "ok")]
-)
+@pytest.mark.parametrize(("rule", "verdict"), [("confirm=20", "inconclusive"), ("tolerated=0.5,promised=0.6", "ok")])
 def test_replay_decides_by_another_rule(toy, slower, rule, verdict):
     again = toy.run("perf_tests.gate", "replay", slower.folder / "gate.json", "--rule", rule)
     assert again.code == 2, again.text  # the slowed canary is not found either
@@ -141,10 +139,13 @@ def test_replay_refuses_what_is_no_artifact(toy, arguments, message):
     assert ran.only_says(message), ran.text
 
 
-def test_replay_refuses_an_unknown_number_of_the_rule(toy, slower):
-    ran = toy.run("perf_tests.gate", "replay", slower.folder / "gate.json", "--rule", "pairs=3")
+@pytest.mark.parametrize(
+    ("rule", "message"), [("pairs=3", "rule, pairs: "), ("screen=none", "rule, screen: "), ("promised=0.001", "rule, ")]
+)
+def test_replay_refuses_a_rule_that_makes_no_sense(toy, slower, rule, message):
+    ran = toy.run("perf_tests.gate", "replay", slower.folder / "gate.json", "--rule", rule)
     assert ran.code == 2
-    assert ran.only_says("rule, pairs: "), ran.text
+    assert ran.only_says(message), ran.text
 
 
 def test_the_working_tree_is_compared_and_a_slowdown_can_be_allowed(toy, tmp_path):

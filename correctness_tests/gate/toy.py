@@ -120,8 +120,9 @@ FILES = {
 
 
 def environment():
-    """Return this process's variables, without what would lead away from the toy."""
-    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH" and not k.startswith(("GIT_", "PYTEST_"))}
+    """Return this process's variables, without what would lead away from the toy; two versions can be of one second."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" and not k.startswith(("GIT_", "PYTEST_"))}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass
