@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from .rule import VOID, GateError, rule_with
 from .run import LIMIT, Artifact
 
 POWER = Path(__file__).with_name("power.jsonl")
+INTERRUPTED = 130
 MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"
 
 
@@ -75,11 +77,14 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (again, half, rates):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders are removed
     try:
         code: int = options.run(options)
     except GateError as error:
         print(error, file=sys.stderr)
         return VOID
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code
 
 

@@ -14,7 +14,7 @@ from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
 
 from . import revisions
-from .pairs import Pairs, StartError, cores
+from .pairs import PairError, Pairs, cores
 from .revisions import git
 from .rule import GateError, Record, Rule, interval, log_ratio, signed_rank
 from .run import LIMIT, side_of
@@ -73,8 +73,8 @@ def comparison(
             records = {variant.id: Record()}
             try:
                 for _ in range(times):
-                    pairs.measure(records, [variant.id], cores(variant.case.multicore), "confirm")
-            except StartError as error:
+                    pairs.measure(records, [variant.id], cores(variant.case.wide), "confirm")
+            except PairError as error:
                 raise GateError(str(error)) from error
             record = records[variant.id]
             if record.state != "timed":

@@ -18,8 +18,8 @@ from .workers import Side, Worker, WorkerError, both
 NONE: Mapping[str, float] = MappingProxyType({})
 
 
-class StartError(Exception):
-    """A side's worker did not get as far as its first case."""
+class PairError(Exception):
+    """A worker did not start, or failed between the cases."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Pairs:
 
         Raises:
             CaseError: a worker died or hung over a case.
-            StartError: a worker did not start.
+            PairError: a worker failed, and not over a case.
         """
         with self.workers(place) as workers:
             seconds = {name: self.prepare(workers, name, records[name]) for name in names}
@@ -102,7 +102,9 @@ class Pairs:
             for _ in range(self.blocks):
                 for name in self.chance.sample(sorted(samples), len(samples)):
                     blocks[name].append(self.block(workers, name, samples[name]))
-            both(workers, "close")
+            for name in samples:
+                with blamed(name):
+                    both(workers, "close", identity=name)
         return blocks
 
     @contextmanager
@@ -110,7 +112,7 @@ class Pairs:
         """Return a fresh process of each side.
 
         Raises:
-            StartError: one did not get as far as to answer.
+            PairError: one failed, and not over a case.
         """
         with ExitStack() as stack:
             started = [
@@ -119,9 +121,9 @@ class Pairs:
             ]
             try:
                 both(started, "hello")
+                yield started
             except WorkerError as error:
-                raise StartError(str(error)) from error
-            yield started
+                raise PairError(str(error)) from error
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> float | None:
         """Prepare a case on both sides; the first time, compare answers and counts too. Return a sample's seconds."""

@@ -43,7 +43,7 @@ CASES = (
     "snake.train_step[full-torch-batch32]",
     "treasurehunt.observe[full-numpy-agents5-worlds1]",
     "treasurehunt.sample[full-numpy-agents5]",  # bound by memory
-    "pirl.serve[full-torch-clients32]",  # threads on all cores
+    "treasurehunt.epoch[compiled-jax-agents5-worlds1]",  # a loop on all cores
 )
 MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-torch-batch2048-iohost-hidden32]", "copy"),
@@ -51,6 +51,7 @@ MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-numpy-batch2048-iohost-hidden32]", "float64"),
     ("pirl.forward[full-torch-batch32-iohost-hidden32]", "rows"),
 )
+LONG = 0.002  # seconds of a call beyond which a dose of whole calls would take too many of them: it spins
 EVERY = 25  # pairs between two rounds of pytest-benchmark
 
 
@@ -79,7 +80,7 @@ def one_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dic
         for case in cases:
             for dose in DOSES:
                 samples, slowed = math.ceil(place.least / seconds[case]), {}
-                if dose and kind == "spin":
+                if dose and (kind == "spin" or seconds[case] / variants()[case].calls > LONG):
                     slowed = {"spin": dose * samples * seconds[case]}
                 elif dose:
                     samples, extra = samples_for(variants()[case].calls, samples, dose)
@@ -96,7 +97,8 @@ def one_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dic
             for name, treatment, samples, slowed in pairs.chance.sample(slots, len(slots)):
                 if name not in long or len(blocks[name, treatment]) < 2:
                     blocks[name, treatment].append(pairs.block(workers, name, samples, slowed))
-        both(workers, "close")
+        for name in {name for name, *_ in slots}:
+            both(workers, "close", identity=name)
     for (name, treatment), values in blocks.items():
         found.setdefault(name, {})[treatment] = round(log_ratio(values), 6)
     return found
@@ -149,7 +151,7 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
     end = time.monotonic() + 60 * minutes
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     number, rounds = (sum(line["what"] == what for line in lines) for what in ("pair", "round"))
-    alone, together = ([c for c in CASES if variants()[c].case.multicore is many] for many in (False, True))
+    alone, together = ([c for c in CASES if variants()[c].case.wide is many] for many in (False, True))
     with revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")
         sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]

@@ -48,11 +48,6 @@ def resolve(root: Path, revision: str) -> str:
         raise GateError(f"unknown revision {revision!r}{hint}") from error
 
 
-def dirty(root: Path) -> bool:
-    """Tell whether the working tree differs from its commit."""
-    return bool(git(root, "status", "--porcelain", "--", *FOLDERS).strip())
-
-
 def export(root: Path, commit: str, folder: Path) -> None:
     """Write what the gate needs of a commit.
 
@@ -81,8 +76,8 @@ def digest(folder: Path, workload: str) -> str:
     code = folder / "rl_impls"
     parts = [
         *code.glob("*.py"),
-        *(code / "common").rglob("*.py"),
-        *(code / workload).rglob("*.py"),
+        *(code / "common").rglob("*"),
+        *(code / workload).rglob("*"),
         *folder.glob(f"perf_tests/suite/cases/{workload}.py"),
         *(folder / LOCK.parent).rglob("*"),
     ]

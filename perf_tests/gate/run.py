@@ -20,7 +20,7 @@ from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
 
 from . import revisions
-from .pairs import Cores, Pairs, StartError, cores
+from .pairs import Cores, PairError, Pairs, cores
 from .rule import SAME, SLOWED, Finding, GateError, Record, Rule, complaints, decide, exit_code, suspects
 from .workers import PYTHON, Side
 
@@ -103,12 +103,12 @@ class Gate:
         timed = [v for v in self.variants if self.records[v.id].state == "timed"]
         if timed:
             self.records |= {SAME: Record(), SLOWED: Record()}
-            alone, together = ([v.id for v in timed if v.case.multicore is many] for many in (False, True))
+            alone, together = ([v.id for v in timed if v.case.wide is many] for many in (False, True))
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.confirm)):
                     self.phase(pairs, phase, times, [*alone, SAME, SLOWED], cores(False))
                     self.phase(pairs, phase, times, together, cores(True))
-            except StartError as error:
+            except PairError as error:
                 raise GateError(str(error)) from error
         return Artifact(
             base=self.base,

@@ -83,8 +83,12 @@ class Timing:
             pass
         return {"seconds": spent + (time.perf_counter() - start if extra or spin else 0.0)}
 
-    def close(self) -> dict[str, Any]:
-        """End what the cases started."""
+    def close(self, identity: str) -> dict[str, Any]:
+        """End what a case started."""
+        self.prepared.pop(identity).close()
+        return {}
+
+    def close_all(self) -> None:
+        """End what all cases started that are still there."""
         while self.prepared:
             self.prepared.popitem()[1].close()
-        return {}

@@ -29,7 +29,7 @@ def main(cores: list[int], threads: int) -> None:
             request = json.loads(line)
             replies.write(json.dumps(getattr(timing, request.pop("do"))(**request)) + "\n")
     finally:
-        timing.close()
+        timing.close_all()
         del ballast
 
 

@@ -66,6 +66,7 @@ class Case:
             done, as in a loop that acts on what it learns: there the workload's own tests tell.
         tolerance: largest relative difference to the float64 reference.
         multicore: starts threads or processes of its own, so is never cached and never pinned to one core.
+        all_cores: is timed on all cores by the gate, as its work is spread over threads; so are multicore cases.
         version: raised by hand whenever what is measured changes.
     """
 
@@ -85,7 +86,13 @@ class Case:
     reference: str | None = "numpy"
     tolerance: float = 1e-5
     multicore: bool = False
+    all_cores: bool = False
     version: int = 1
+
+    @property
+    def wide(self) -> bool:
+        """Whether the gate times it on all cores."""
+        return self.all_cores or self.multicore
 
     @property
     def name(self) -> str:

@@ -207,8 +207,6 @@ def serve_tier(form: str, backend: str, axes: Axes) -> str | None:
         return None
     if axes["clients"] == 1:
         return "bench" if backend == "torch" else "full"
-    if (form, backend) == ("full", "torch"):
-        return "gate"
     return "bench" if backend in ("numpy", "torch", "onnx", "jax") else "full"
 
 

@@ -349,6 +349,7 @@ CASES = (
     ),
     Case(
         "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
+        all_cores=True,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: EPISODE * worlds,
         flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
         calls=lambda form, backend, axes: 2 if form == "compiled" and axes["agents"] != 16 else 1, tier=loop_tier,
