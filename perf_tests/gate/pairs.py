@@ -114,14 +114,16 @@ class Pairs:
         Raises:
             PairError: one failed, and not over a case.
         """
+        order = self.chance.sample([0, 1], 2)  # which side starts first, and on which core, is left to chance
         with ExitStack() as stack:
-            started = [
-                stack.enter_context(Worker(side, place.at_start(number), place.threads, self.limit))
-                for number, side in enumerate(self.sides)
-            ]
+            started = {
+                side: stack.enter_context(Worker(self.sides[side], place.at_start(number), place.threads, self.limit))
+                for number, side in enumerate(order)
+            }
+            workers = [started[0], started[1]]
             try:
-                both(started, "hello")
-                yield started
+                both(workers, "hello")
+                yield workers
             except WorkerError as error:
                 raise PairError(str(error)) from error
 

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -69,39 +70,65 @@ def samples_for(calls: int, least: int, dose: float) -> tuple[int, int]:
     raise ValueError(f"dose: {dose} of {calls} calls is no whole number of calls")
 
 
-def one_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return each case's log-ratio at each dose, and of those with a mistake, all from one pair of workers."""
-    mistakes = [] if place.one is None else MISTAKES
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """What is timed in every block: a case, what is done to head's side, and how often."""
+
+    name: str
+    treatment: str
+    samples: int
+    dose: Mapping[str, float]
+    blocks: int
+
+
+def doses_of(case: str, seconds: float, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
+    """Return a case at every dose, given the seconds of a sample."""
+    calls = variants()[case].calls
+    for dose in DOSES:
+        samples = math.ceil(place.least / seconds)
+        slowed: dict[str, float] = {}
+        if dose and (kind == "spin" or seconds / calls > LONG):
+            slowed = {"spin": dose * samples * seconds}
+        elif dose:
+            samples, extra = samples_for(calls, samples, dose)
+            slowed = {"extra": extra}
+        yield Slot(case, f"{dose:g}", samples, slowed, blocks)
+
+
+def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place: Cores) -> dict[str, dict[str, float]]:
+    """Return the log-ratio of each slot, by name and treatment."""
+    both(workers, "place", core=place.one)
+    blocks: dict[Slot, list[Any]] = {slot: [] for slot in slots}
+    for number in range(pairs.blocks):
+        for slot in pairs.chance.sample(slots, len(slots)):
+            if number < slot.blocks:
+                blocks[slot].append(pairs.block(workers, slot.name, slot.samples, slot.dose))
+    for name in {slot.name for slot in slots}:
+        both(workers, "close", identity=name)
     found: dict[str, dict[str, float]] = {}
-    with pairs.workers(place) as workers:
-        seconds = {case: prepare(workers, case) for case in cases}
-        slots: list[tuple[str, str, int, dict[str, float]]] = []  # name, treatment, samples, dose
-        long: set[str] = set()  # mistakes so dear that two blocks tell
-        for case in cases:
-            for dose in DOSES:
-                samples, slowed = math.ceil(place.least / seconds[case]), {}
-                if dose and (kind == "spin" or seconds[case] / variants()[case].calls > LONG):
-                    slowed = {"spin": dose * samples * seconds[case]}
-                elif dose:
-                    samples, extra = samples_for(variants()[case].calls, samples, dose)
-                    slowed = {"extra": extra}
-                slots.append((case, f"{dose:g}", samples, slowed))
-        for case, mistake in mistakes:
-            spent = prepare(workers, case, mistake)
-            slots.append((named(case, mistake), mistake, math.ceil(place.least / spent), {}))
-            if took(workers[1], named(case, mistake)) > 10 * spent:
-                long.add(named(case, mistake))
-        both(workers, "place", core=place.one)
-        blocks: dict[tuple[str, str], list[Any]] = {(name, treatment): [] for name, treatment, _, _ in slots}
-        for _ in range(pairs.blocks):
-            for name, treatment, samples, slowed in pairs.chance.sample(slots, len(slots)):
-                if name not in long or len(blocks[name, treatment]) < 2:
-                    blocks[name, treatment].append(pairs.block(workers, name, samples, slowed))
-        for name in {name for name, *_ in slots}:
-            both(workers, "close", identity=name)
-    for (name, treatment), values in blocks.items():
-        found.setdefault(name, {})[treatment] = round(log_ratio(values), 6)
+    for slot, values in blocks.items():
+        found.setdefault(slot.name, {})[slot.treatment] = round(log_ratio(values), 6)
     return found
+
+
+def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return each case's log-ratio at each dose, all from one pair of workers."""
+    with pairs.workers(place) as workers:
+        slots: list[Slot] = []
+        for case in cases:
+            slots += doses_of(case, prepare(workers, case), kind, place, pairs.blocks)
+        return timed(pairs, workers, slots, place)
+
+
+def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
+    """Return the log-ratio of each real mistake, from workers of their own: what it leaves behind may slow others."""
+    with pairs.workers(place) as workers:
+        slots = []
+        for case, mistake in MISTAKES:
+            name, seconds = named(case, mistake), prepare(workers, case, mistake)
+            blocks = 2 if took(workers[1], name) > 10 * seconds else pairs.blocks  # so dear that two tell
+            slots.append(Slot(name, mistake, math.ceil(place.least / seconds), {}, blocks))
+        return timed(pairs, workers, slots, place)
 
 
 def prepare(workers: Sequence[Worker], case: str, mistake: str | None = None) -> float:
@@ -164,7 +191,9 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
             else:
                 kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
                 pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, random.Random(number))
-                found = one_pair(pairs, kind, cores(False), alone) | one_pair(pairs, kind, cores(True), together)
+                found = dosed_pair(pairs, kind, cores(False), alone) | dosed_pair(pairs, kind, cores(True), together)
+                if number % 2 == 0:
+                    found |= mistaken_pair(pairs, cores(False))
                 line = {"what": "pair", "kind": kind, "log_ratios": found}
                 number += 1
             line["seconds"] = round(time.monotonic() - start, 1)

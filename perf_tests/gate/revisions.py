@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import os
@@ -107,7 +108,11 @@ def python_for(base: Path, head: Path, cache: Path) -> Path:
         return Path(sys.executable)
     environment = cache / f"env-{hashlib.sha256(wanted).hexdigest()[:16]}"
     python, ready = environment / "bin" / "python", environment / ".ready"
-    if not ready.exists():
+    cache.mkdir(parents=True, exist_ok=True)
+    with environment.with_suffix(".lock").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)  # another gate may be making it
+        if ready.exists():
+            return python
         shutil.rmtree(environment, ignore_errors=True)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", LOCK]
         for command in ([sys.executable, "-m", "venv", environment], install):
