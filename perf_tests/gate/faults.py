@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,9 @@ def in_float64(prepared: Any) -> None:
 
 def row_by_row(prepared: Any) -> None:
     """Loop in Python over the rows of a batch."""
-    op = prepared.op
-    stack = {"torch": "cat", "numpy": "concatenate"}[prepared.backend.source]
-
-    def call(batch: Any) -> Any:
-        import importlib
-
-        library = importlib.import_module(prepared.backend.source)
-        return getattr(library, stack)([op(batch[row : row + 1]) for row in range(len(batch))])
-
-    prepared.op = call
+    op, library = prepared.op, import_module(prepared.backend.source)
+    join = {"torch": "cat", "numpy": "concatenate"}[prepared.backend.source]
+    prepared.op = lambda batch: getattr(library, join)([op(batch[row : row + 1]) for row in range(len(batch))])
 
 
 FAULTS = {"copy": extra_copy, "trace": traced_again, "float64": in_float64, "rows": row_by_row}

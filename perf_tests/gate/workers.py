@@ -11,9 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,7 +42,6 @@ class Side:
     root: Path
     python: Path
     cache: Path
-    extra: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a fresh worker: another hash seed and another stack each time."""
@@ -56,7 +55,6 @@ class Side:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             SIDE: self.name,
             **{variable: str(self.cache / name) for variable, name in CACHES.items()},
-            **self.extra,
         }
 
 

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from . import process
-from .case import Case, Prepared, Variant, absence, prepared
+from .case import Case, Prepared, Variant, absence, flat, prepared
 from .cases import load
 
 SEED = 0
@@ -61,13 +61,6 @@ def version(case: Case, variants: list[Variant]) -> str:
         for value in flat([[inputs.fixed[name] for name in sorted(inputs.fixed)], inputs.varying]):
             digest.update(value.tobytes() if hasattr(value, "tobytes") else repr(value).encode())
     return f"{case.version}-{digest.hexdigest()[:12]}"
-
-
-def flat(tree: Any) -> list[Any]:
-    """Return the leaves of nested dicts, lists and tuples."""
-    if isinstance(tree, dict):
-        tree = [tree[name] for name in sorted(tree)]
-    return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, list | tuple) else [tree]
 
 
 def benchmark_class(case: Case, variants: list[Variant]) -> type[CaseBenchmark]:

@@ -267,13 +267,16 @@ class Prepared(AbstractContextManager["Prepared"]):
         return measured
 
 
-def leaves(tree: Any) -> list[Any]:
-    """Return the arrays of nested dicts, lists and tuples, a dict's by name."""
+def flat(tree: Any) -> list[Any]:
+    """Return the leaves of nested dicts, lists and tuples, a dict's by name."""
     if isinstance(tree, dict):
-        return [leaf for name in sorted(tree) for leaf in leaves(tree[name])]
-    if isinstance(tree, tuple | list):
-        return [leaf for value in tree for leaf in leaves(value)]
-    return [np.asarray(tree)]
+        tree = [tree[name] for name in sorted(tree)]
+    return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, list | tuple) else [tree]
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the same as arrays."""
+    return [np.asarray(leaf) for leaf in flat(tree)]
 
 
 def absence(error: Exception) -> str | None:

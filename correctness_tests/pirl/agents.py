@@ -1,0 +1,37 @@
+"""Small agents, and what the tests of them share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from correctness_tests import strategies
+
+SMALL = {"hidden": (8, 8), "batch": 8, "points": 4, "capacity": 20, "sync_every": 3}
+STATES = strategies.LOW + np.random.default_rng(0).random((64, 16), np.float32) * (strategies.HIGH - strategies.LOW)
+
+
+def make(backend="numpy", form="full", seed=0, **config):
+    from rl_impls.pirl.agent import PirlAgent
+
+    return PirlAgent(backend, form, seed=seed, **{**SMALL, **config})
+
+
+def load(*args, **options):
+    from rl_impls.pirl.agent import PirlAgent
+
+    return PirlAgent.load(*args, **options)
+
+
+def live(agent, transitions, seed=0):
+    """Fill the memory with made-up transitions, more than it holds."""
+    rng = np.random.default_rng(seed)
+    for _ in range(transitions):
+        state, following = STATES[rng.integers(64, size=2)]
+        agent.remember(state, int(rng.integers(25)), float(rng.random() < 0.5), following, bool(rng.random() < 0.3))
+
+
+def everything(agent):
+    """All that an agent goes on from, as comparable bytes."""
+    arrays = {**agent.state(), **agent.replay.arrays()}
+    content = {name: (value.dtype.str, value.shape, value.tobytes()) for name, value in sorted(arrays.items())}
+    return content, agent.rng.bit_generator.state, agent.updates
