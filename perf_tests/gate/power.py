@@ -31,6 +31,7 @@ from .run import LIMIT, side_of
 from .workers import PYTHON, Worker, both
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
+WIDE = (0.0, 0.05)  # of cases on all cores, whose samples are ten times as long
 KINDS = ("spin", "calls")  # a calibrated spin, or further identical calls
 CASES = (
     "pirl.forward[full-torch-batch1-iohost-hidden32]",  # a tiny call of torch
@@ -52,7 +53,7 @@ MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-numpy-batch2048-iohost-hidden32]", "float64"),
     ("pirl.forward[full-torch-batch32-iohost-hidden32]", "rows"),
 )
-LONG = 0.002  # seconds of a call beyond which a dose of whole calls would take too many of them: it spins
+LONG = 0.0005  # seconds of a call beyond which a dose of whole calls would take too many of them: it spins
 EVERY = 25  # pairs between two rounds of pytest-benchmark
 
 
@@ -84,7 +85,7 @@ class Slot:
 def doses_of(case: str, seconds: float, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
     """Return a case at every dose, given the seconds of a sample."""
     calls = variants()[case].calls
-    for dose in DOSES:
+    for dose in DOSES if place.one is not None else WIDE:
         samples = math.ceil(place.least / seconds)
         slowed: dict[str, float] = {}
         if dose and (kind == "spin" or seconds / calls > LONG):

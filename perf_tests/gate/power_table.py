@@ -53,7 +53,7 @@ class Measured:
         return [
             pair["log_ratios"][case][treatment]
             for pair in self.pairs
-            if kind in (None, pair["kind"]) and case in pair["log_ratios"]
+            if kind in (None, pair["kind"]) and treatment in pair["log_ratios"].get(case, ())
         ]
 
 
