@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from perf_tests.gate import power, timing
+from perf_tests.gate.__main__ import MARKERS, POWER
 from perf_tests.gate.faults import FAULTS
 from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.power_table import (
@@ -23,10 +24,12 @@ from perf_tests.gate.power_table import (
     verdicts,
 )
 from perf_tests.gate.rule import GateError, Rule
+from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
 
 RULE = Rule(screen=2, confirm=8)
 SLOW, SAME = 0.1, 0.0
+MACHINE = {"cpu_model": "abacus", "cores": 2, "date": "2026-11-21"}
 
 
 def measured(value=lambda case, dose, pair: 0.0, pairs=40):
@@ -41,7 +44,7 @@ def measured(value=lambda case, dose, pair: 0.0, pairs=40):
         }
         for pair in range(pairs)
     ]
-    return Measured(lines, [])
+    return Measured(lines, [], [MACHINE] * 2)
 
 
 def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
@@ -73,7 +76,7 @@ def test_rates_come_with_the_exact_interval():
 
 def test_the_rival_rule_is_five_per_cent_of_the_median():
     medians = {"plain": {"a": 1.0, "b": 1.0}, "0.05": {"a": 1.0501, "b": 1.0499}}
-    assert pytest_benchmark(Measured([], [{"medians": medians}]), "0.05") == Rate(1, 2)
+    assert pytest_benchmark(Measured([], [{"medians": medians}], []), "0.05") == Rate(1, 2)
 
 
 @pytest.mark.parametrize("dose", DOSES[1:])
@@ -103,7 +106,12 @@ def test_the_table_counts_each_dose():
     assert clean == f"0/{40 // 4 * len(CASES)}"
     assert doses == [f"{2 * len(CASES)}/{2 * len(CASES)}"] * 4  # 20 pairs of each kind
     assert all(f"`{case}`" in rows for case in CASES)
+    assert "On abacus, 2 cores, 2026-11-21, of 40 pairs" in found
     assert [line.split("|")[4].strip()[:3] for line in found.splitlines() if line.startswith("| copy")] == ["2/2"]
+
+
+def test_readme_shows_what_was_measured():
+    assert insert(README.read_text(), *MARKERS, table(read(POWER), Rule())) == README.read_text()
 
 
 @pytest.mark.parametrize("text", ["nonsense", '{"seconds": 1}', "[1]"])

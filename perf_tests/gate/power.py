@@ -6,6 +6,7 @@ pytest-benchmark times the same cases once plain and once for each dose.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
 
@@ -177,8 +179,14 @@ def one_round(root: Path, cases: Sequence[str]) -> dict[str, dict[str, float]]:
 def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] = print) -> None:
     """Add pairs and rounds to a file until the time is over; each is written whole or not at all."""
     end = time.monotonic() + 60 * minutes
+
+    def write(line: Mapping[str, Any]) -> None:
+        with file.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     number, rounds = (sum(line["what"] == what for line in lines) for what in ("pair", "round"))
+    write({"what": "machine", "date": datetime.date.today().isoformat(), **machine.info(root)})
     alone, together = ([c for c in CASES if variants()[c].case.wide is many] for many in (False, True))
     with revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")
@@ -198,6 +206,5 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
                 line = {"what": "pair", "kind": kind, "log_ratios": found}
                 number += 1
             line["seconds"] = round(time.monotonic() - start, 1)
-            with file.open("a") as out:
-                out.write(json.dumps(line) + "\n")
+            write(line)
             tell(f"power: {number} pairs, {rounds} rounds of pytest-benchmark, {line['seconds']:.0f} s the last")

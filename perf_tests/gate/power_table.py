@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .power import CASES, DOSES, KINDS, MISTAKES, named
+from .power import CASES, DOSES, KINDS, LONG, MISTAKES, WIDE, named
 from .rule import GateError, Rule, signed_rank, signed_ranks, suspected
 
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
 SUITE, SUITES = 45, 10_000  # cases in a simulated suite, canaries included, and how many of them
+WHAT = ("pair", "round", "machine")
 POWER, TRIES = 0.95, 2000
 
 
@@ -43,10 +44,11 @@ class Rate:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a file holds: the pairs in their order, and pytest-benchmark's rounds."""
+    """What a file holds: the pairs in their order, pytest-benchmark's rounds, the machines it was measured on."""
 
     pairs: Sequence[Mapping[str, Any]]
     rounds: Sequence[Mapping[str, Any]]
+    machines: Sequence[Mapping[str, Any]]
 
     def values(self, case: str, treatment: str, kind: str | None = None) -> list[float]:
         """Return a case's log-ratios at a treatment, in the order they were measured."""
@@ -65,7 +67,7 @@ def read(file: Path) -> Measured:
     """
     try:
         lines = [json.loads(line) for line in file.read_text().splitlines()]
-        return Measured(*([line for line in lines if line["what"] == what] for what in ("pair", "round")))
+        return Measured(*([line for line in lines if line["what"] == what] for what in WHAT))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise GateError(f"{file}: not what power writes: {error}") from error
 
@@ -143,6 +145,11 @@ def smallest_found(values: Sequence[float], rule: Rule, suspects: int, seed: int
     return high
 
 
+def described(machine: Mapping[str, Any]) -> str:
+    """Return what a measurement ran on, and when."""
+    return f"{machine['cpu_model']}, {machine['cores']} cores, {machine['date']}"
+
+
 def table(measured: Measured, rule: Rule) -> str:
     """Return all of it as Markdown."""
     if not measured.pairs:
@@ -162,11 +169,13 @@ def table(measured: Measured, rule: Rule) -> str:
     rival = [str(pytest_benchmark(measured, f"{dose:g}")) for dose in DOSES]
     lines.append(f"| pytest-benchmark `compare-fail={FAIL}` | {' | '.join(rival)} |")
     seconds = median(pair["seconds"] for pair in measured.pairs)
+    where = " and ".join(dict.fromkeys(map(described, measured.machines)))
     lines += [
         "",
-        f"Of {len(measured.pairs)} pairs of processes ({seconds:.0f} s each, all doses of {len(CASES)} cases in the "
-        f"same pair); a find is a p adjusted as the smallest of {typical} suspects. Suites of {SUITE} cases with any "
-        f"false alarm: {simulated_suites(measured, rule)}, simulated from whole pairs.",
+        f"On {where}, of {len(measured.pairs)} pairs of processes ({seconds:.0f} s each, all doses of {len(CASES)} "
+        f"cases in the same pair); a find is a p adjusted as the smallest of {typical} suspects. Suites of {SUITE} "
+        f"cases with any false alarm: {simulated_suites(measured, rule)}, simulated from whole pairs. Calls of more "
+        f"than {1000 * LONG:g} ms spin in both rows, and cases on all cores are slowed by {100 * WIDE[-1]:g} % alone.",
         "",
         "| case | A/A: spread of pairs | false alarms | finds 5 % | smallest slowdown found, 95 % power (simulated) |",
         "|---|---:|---:|---:|---:|",
