@@ -9,9 +9,10 @@ import math
 import numpy as np
 import pytest
 
-from perf_tests.gate import power, timing
+from perf_tests.gate import power, power_table, timing
 from perf_tests.gate.__main__ import MARKERS, POWER
 from perf_tests.gate.faults import FAULTS
+from perf_tests.gate.pairs import Cores
 from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.power_table import (
     Measured,
@@ -23,7 +24,7 @@ from perf_tests.gate.power_table import (
     table,
     verdicts,
 )
-from perf_tests.gate.rule import GateError, Rule
+from perf_tests.gate.rule import GateError, Record, Rule, decide
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
 
@@ -53,13 +54,17 @@ def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
     assert list(verdicts([SLOW, SLOW, *[SAME] * 8, *clean], RULE)) == [(True, False), (False, False)]
 
 
-def test_a_verdict_that_lacks_pairs_is_none():
-    assert list(verdicts([SAME, SAME, SLOW], RULE)) == [(False, False)]
-    assert list(verdicts([SLOW] * 9, RULE)) == []
+def test_a_last_suspect_is_confirmed_by_the_pairs_of_the_beginning():
+    assert list(verdicts([*[SAME] * 8, SLOW, SLOW], RULE)) == [*[(False, False)] * 4, (True, False)]
+    assert list(verdicts([SLOW, SLOW, *[SLOW] * 8, SLOW, SLOW], RULE)) == [(True, True)] * 2
+
+
+def test_too_few_pairs_for_a_suspect_are_no_verdict():
+    assert list(verdicts([SAME] * 9, RULE)) == []
 
 
 def test_what_looks_faster_is_no_alarm():
-    assert list(verdicts([-SLOW] * 4, RULE)) == [(False, False)] * 2
+    assert list(verdicts([-SLOW] * 10, RULE)) == [(False, False)] * 5
 
 
 def test_a_find_is_adjusted_for_the_other_suspects():
@@ -88,8 +93,33 @@ def test_a_dose_of_calls_is_a_whole_number_of_them(calls, least, dose):
 
 
 def test_suites_of_the_same_code_have_no_alarm_and_of_slower_code_always():
-    assert simulated_suites(measured(), Rule()).found == 0
-    assert simulated_suites(measured(lambda *_: SLOW), Rule()) == Rate(10_000, 10_000)
+    assert simulated_suites(measured(), Rule()) == 0
+    assert simulated_suites(measured(lambda *_: SLOW), Rule()) == power_table.SUITES
+
+
+def drawn(rng, values, rule):
+    """Return the records of one suite: sets of all cases, each with pairs of its own."""
+    records = {}
+    while len(records) < power_table.SUITE:
+        screen, confirm = (rng.integers(values.shape[1], size=n) for n in (rule.screen, rule.confirm))
+        for case in rng.permutation(len(values))[: power_table.SUITE - len(records)]:
+            pairs = ([[(1.0, math.exp(x))] for x in values[case, which]] for which in (screen, confirm))
+            records[f"{len(records)}"] = Record(screen=next(pairs), confirm=next(pairs))
+    return records
+
+
+def test_simulated_suites_are_decided_as_the_gate_decides(monkeypatch):
+    monkeypatch.setattr(power_table, "SUITES", 150)
+    rng, rule = np.random.default_rng(1), Rule(screen=2, confirm=16)
+    values = rng.normal(rng.uniform(0, 0.017, (len(CASES), 1)), 0.01, (len(CASES), 40))
+    places = {case: k for k, case in enumerate(CASES)}
+    found = simulated_suites(measured(lambda case, dose, pair: values[places[case], pair]), rule)
+    wanted = sum(
+        any(finding.verdict == "slower" for finding in decide(drawn(rng, values, rule), rule).values())
+        for _ in range(150)
+    )
+    assert 30 < wanted < 120  # far from none and all
+    assert abs(found - wanted) < 4 * math.sqrt(2 * 150 / 4)
 
 
 def test_the_smallest_slowdown_found_grows_with_the_spread():
@@ -112,6 +142,18 @@ def test_the_table_counts_each_dose():
 
 def test_readme_shows_what_was_measured():
     assert insert(README.read_text(), *MARKERS, table(read(POWER), Rule())) == README.read_text()
+
+
+def test_the_table_tells_kinds_apart_and_adjusts_for_suspects():
+    found = table(measured(lambda case, dose, pair: math.log1p(dose) * (pair % 40 < 20)), Rule())
+    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in found.splitlines() if line.startswith("|")}
+    full, none = f"{len(CASES)}/{len(CASES)} ", f"0/{5 * len(CASES)} "
+    assert all(cell.strip().startswith(full) for cell in rows["gate, slowed by spin"][1:])
+    assert all(cell.strip().startswith(none) for cell in rows["gate, slowed by calls"][1:])
+    assert {rows[f"`{case}`"][2].strip() for case in CASES} == {"+5.0 %, +0.0 %"}
+    assert "the smallest of 1 suspects" in found
+    noisy = table(measured(lambda case, dose, pair: 0.02 * (pair % 20 < 4)), Rule())  # each screen, no confirmation
+    assert f"the smallest of {1 + power_table.SUITE} suspects" in noisy
 
 
 @pytest.mark.parametrize("text", ["nonsense", '{"seconds": 1}', "[1]"])
@@ -165,6 +207,27 @@ def counting(monkeypatch):
     side = timing.Timing()
     side.prepared["case"] = prepared
     return side, prepared
+
+
+ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", power.KINDS)
+def test_a_dose_is_that_part_of_a_sample(case, kind):
+    calls = variants()[case].calls
+    for call in (1e-6, power.LONG / 2, power.LONG * 2):
+        slots = list(power.doses_of(case, call * calls, kind, ONE, 8))
+        assert [slot.treatment for slot in slots] == [f"{dose:g}" for dose in DOSES]
+        assert slots[0].dose == {}
+        for dose, slot in zip(DOSES, slots, strict=True):
+            seconds = slot.samples * call * calls
+            assert seconds >= ONE.least * (1 - 1e-9)
+            if dose and (kind == "spin" or call > power.LONG):
+                assert slot.dose == {"spin": pytest.approx(dose * seconds)}
+            elif dose:
+                assert slot.dose == {"extra": pytest.approx(dose * slot.samples * calls, rel=0.05)}
+    assert [slot.treatment for slot in power.doses_of(case, 0.05, kind, ALL, 8)] == ["0", "0.05"]
 
 
 def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):

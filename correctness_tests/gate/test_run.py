@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
+import os
 
 import pytest
 
 from perf_tests.gate import report
 from perf_tests.gate.run import Artifact
 
-from .toy import CASES, FIND, FIRST, QUICK, SAME, SECOND, SLOWED, SOURCE, Toy, cases, source
+from .toy import CASES, FILES, FIND, FIRST, QUICK, SAME, SECOND, SLOWED, SOURCE, Toy, cases, source
 
 JAX = """def first(fixed, example, *, knobs, lower):
     import jax.numpy as jnp
@@ -199,17 +199,91 @@ def test_more_compiled_graphs_are_slower(toy, tmp_path):
     assert ran.rows["toy.first[full-jax]"][-1].startswith("graphs 1 -> 2")
 
 
-def test_a_canary_that_is_not_found_voids_the_run(toy, tmp_path):
-    canary = "perf_tests/gate/canary.py"
-    text = (toy.root / canary).read_text()
-    assert text.count("SLOWDOWN = 40, 0.05") == 1
-    toy.at("comment", {canary: text.replace("SLOWDOWN = 40, 0.05", "SLOWDOWN = 40, 0.0")})
+@pytest.mark.parametrize(
+    ("canary", "line", "wrong"),
+    [
+        (SLOWED, "SLOWDOWN = 40, 0.05", "SLOWDOWN = 40, 0.0"),
+        (SAME, "SAME: lambda: Canary(UNITS)", "SAME: slowed"),
+    ],
+)
+def test_a_canary_that_comes_out_wrong_voids_the_run(toy, tmp_path, canary, line, wrong):
+    toy.at("comment")
+    file = toy.root / "perf_tests/gate/canary.py"
+    assert file.read_text().count(line) == 1
+    file.write_text(file.read_text().replace(line, wrong))
     ran = toy.gate("HEAD~1", tmp_path)
     assert ran.code == 2, ran.text
-    assert f"{SLOWED} came out as " in ran.text
+    assert f"{canary} came out as " in ran.text
     assert "void: nothing of it can be believed" in ran.text
     assert ran.markdown.splitlines()[0].endswith(": void: nothing of it can be believed")
-    assert f"**{SLOWED} came out as " in ran.markdown
+    assert f"**{canary} came out as " in ran.markdown
+
+
+COPYING = """def first(fixed, example, *, knobs, lower):
+    call = work(UNITS["first"], 1)
+    return lambda x: call(np.repeat(x, 1000)[::1000])
+"""
+
+
+def test_more_memory_is_named(toy, tmp_path):
+    toy.at("start", {SOURCE: source(more=COPYING)})
+    ran = toy.gate("HEAD", tmp_path)
+    assert ran.code == 0, ran.text
+    verdict, note = ran.findings[FIRST]
+    before, after = map(int, note.removeprefix("allocated_bytes ").split(" -> "))
+    assert verdict == "ok"
+    assert 8 * 100_000 <= after - before < 8 * 101_000
+    assert ran.rows[FIRST][-1].startswith(note)
+
+
+def test_a_workload_that_base_lacks_is_new(toy, tmp_path):
+    files = {
+        path.replace("toy", "other"): text.replace("toy", "other") for path, text in FILES.items() if "toy" in path
+    }
+    toy.at("start", files)
+    ran = toy.gate("HEAD", tmp_path)
+    assert ran.code == 0, ran.text
+    new = FIRST.replace("toy", "other")
+    assert ran.findings[FIRST] == ("unchanged",)
+    assert ran.findings[new][0] == "new"
+    assert "other" in ran.findings[new][1]
+
+
+WATCHED = """import gc
+import os
+import pathlib
+
+
+def watched(op, call):
+    def seen(x):
+        cores = sorted(os.sched_getaffinity(0))
+        pathlib.Path({folder!r}, f"{{op}}-{{os.getpid()}}").write_text(f"{{cores}} {{gc.isenabled()}}")
+        return call(x)
+
+    return seen
+
+
+def first(fixed, example, *, knobs, lower):
+    return watched("first", work(UNITS["first"], 1))
+
+
+def second(fixed, example, *, knobs, lower):
+    return watched("second", work(UNITS["second"], 1))
+"""
+
+
+def test_each_case_is_timed_on_the_cores_of_its_pass_without_collection(toy, tmp_path):
+    given = cases("first", "second").replace('forms=("full",)', 'forms=("full",), all_cores=op == "second"')
+    watched = source(more=WATCHED.format(folder=str(tmp_path)))
+    toy.commit("watched", {SOURCE: watched, CASES: given}, after="start")
+    toy.at("watched", {SOURCE: watched + "# more"})
+    ran = toy.gate("HEAD", tmp_path)
+    assert ran.code == 0, ran.text
+    here = sorted(os.sched_getaffinity(0))
+    for op, cores in (("first", here[-1:]), ("second", here)):
+        last = [file.read_text() for file in tmp_path.glob(f"{op}-*")]
+        assert len(last) == 2 * 2, "two pairs of the screen"
+        assert set(last) == {f"{cores} False"}
 
 
 def test_junit_has_the_verdict_on_each_case(toy, tmp_path):
@@ -221,48 +295,3 @@ def test_junit_has_the_verdict_on_each_case(toy, tmp_path):
     words = "head: KeyError: 'weights'"
     assert ran.findings[SECOND] == ("error", words)
     assert ran.junit == {FIRST: ran.findings[FIRST], SECOND: ("error", f"Failed: {SECOND}: error, {words}")}
-
-
-def history(toy, slow):
-    """Commit eight changes, the one at this place slower; return that commit."""
-    toy.at("start")
-    made = [
-        toy.commit(f"change-{k}", {SOURCE: source(first=110 if k >= slow else 100, more=f"# {k}")}) for k in range(8)
-    ]
-    return made[slow]
-
-
-def found(toy, slow, rule):
-    commit = history(toy, slow)
-    ran = toy.run("perf_tests.gate", "bisect", FIRST, "start", "HEAD", "--rule", rule)
-    assert ran.code == 0, ran.text
-    assert "8 commits" in ran.text.splitlines()[0]
-    assert ran.text.splitlines()[-1].startswith(f"slowed by {commit[:12]} "), ran.text
-
-
-def test_bisect_names_the_commit(toy):
-    found(toy, 2, "confirm=8,blocks=4")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_bisect_names_the_commit_wherever_it_is(toy, seed):
-    found(toy, random.Random(seed).randrange(8), "confirm=8,blocks=4")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((FIRST, "slower", "start"), "slower does not come before start: there is no commit to find"),
-        ((FIRST, "start", "start"), "start does not come before start: there is no commit to find"),
-        ((FIRST, "comment", "slower"), "comment does not come before slower: there is no commit to find"),
-        ((FIRST, "start", "elsewhere"), "unknown revision 'elsewhere'"),
-        (("toy.zeroth[full-numpy]", "start", "slower"), "unknown case 'toy.zeroth[full-numpy]'"),
-        ((FIRST, "start", "comment"), f"{FIRST} is not slower at comment: "),
-    ],
-)
-def test_bisect_says_in_one_line_why_there_is_nothing_to_find(toy, arguments, message):
-    toy.at("start")
-    ran = toy.run("perf_tests.gate", "bisect", *arguments, "--rule", "confirm=7,blocks=2")
-    assert ran.code == 2
-    assert ran.only_says(message), ran.text

@@ -32,7 +32,8 @@ from correctness_tests.treasurehunt.problem import (
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.agent_by_agent import of_agent
 from rl_impls.treasurehunt.knobs import CHOICES, FORMS, Knobs
-from rl_impls.treasurehunt.settings import ACTIONS
+from rl_impls.treasurehunt.memory import FRAMES
+from rl_impls.treasurehunt.settings import ACTIONS, KINDS
 
 SEEDS = st.integers(0, 2**32 - 1)
 LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
@@ -168,6 +169,32 @@ def test_quantiles_of_jax_equal_the_reference(cosines, seed):
         wanted = _numpy.quantiles(*in_float64(args))
         assert largest_difference(jax_quantiles(cosines, True)(*args), wanted) < 2e-5
         assert largest_difference(jax_quantiles(cosines, False)(*agent(args, 1)), wanted[1]) < 2e-5
+
+
+@given(cells=st.sampled_from([1, 9, 25]), seen=st.integers(0, FRAMES), count=st.integers(1, 3), seed=SEEDS)
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_weights_looked_up_are_the_product_with_onehot_frames(cells, seen, count, seed):
+    from rl_impls.treasurehunt import _jax
+
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(KINDS, size=(AGENTS, count, FRAMES, 1, cells))
+    frames = (kinds == np.arange(KINDS)[:, None]).astype(np.float32)
+    frames[:, :, : FRAMES - seen] = 0  # as after a reset
+    states = frames.reshape(AGENTS, count, -1)
+    weights = rng.normal(size=(AGENTS, states.shape[-1], 7)).astype(np.float32)
+    got = np.asarray(mapped_lookup()(states, weights))
+    assert got.shape == (AGENTS, count, 7)
+    assert largest_difference(got, states.astype(np.float64) @ weights) < 1e-5
+    assert largest_difference(np.asarray(_jax.looked_up(states[0], weights[0])), states[0] @ weights[0]) < 1e-5
+
+
+@functools.cache
+def mapped_lookup():
+    import jax
+
+    from rl_impls.treasurehunt import _jax
+
+    return jax.jit(jax.vmap(_jax.looked_up))
 
 
 @pytest.mark.parametrize(("backend", "form"), [("numpy", "full"), *LEARNERS])

@@ -360,10 +360,11 @@ def test_a_start_that_makes_no_sense_is_refused(form, backend, wrong, message):
         build("epoch", backend, wrong(fixed), epochs[0], form)
 
 
-def test_rgb_loops_are_those_of_a_plain_loop():
-    fixed, [epoch] = hunt(1, worlds=3, epochs=1, observation="rgb")
+@pytest.mark.parametrize("worlds", WORLDS)
+def test_rgb_loops_are_those_of_a_plain_loop(worlds):
+    fixed, [epoch] = hunt(1, worlds=worlds, epochs=1, observation="rgb")
     for form, backend in (("naive", "torch"), ("full", "torch"), ("compiled", "jax")):
-        loop, plain = build("epoch", backend, fixed, epoch, form), PlainHunt(fixed, 3)
+        loop, plain = build("epoch", backend, fixed, epoch, form), PlainHunt(fixed, worlds)
         actions, rewards, losses = loop(*epoch)
         *played, wanted = plain.epoch(actions, *epoch)
         check_turns(actions, rewards, *epoch[3:5], *played)

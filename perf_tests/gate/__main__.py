@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate power``, ``replay FILE``, ``bisect CASE GOOD BAD``; pytest runs the gate itself."""
+"""``python -m perf_tests.gate replay``, ``bisect``, ``power``, ``planted``; pytest runs the gate itself."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 
 from perf_tests.report.readme import README, insert
+from perf_tests.suite.case import Variant
 from perf_tests.suite.cases import variants
 from rl_impls.params import write_whole
 
 from . import report
 from .bisect import bisect
+from .planted import CASES, found
 from .plugin import ROOT, rule_of
 from .power import measure
-from .power_table import read, table
+from .power_table import Rate, read, table
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT, Artifact
 
@@ -38,12 +40,21 @@ def replay(options: argparse.Namespace) -> int:
 
 def find_commit(options: argparse.Namespace) -> int:
     """Name the commit that slowed a case."""
-    if options.case not in variants():
-        raise GateError(f"unknown case {options.case!r}; pytest --collect-only --benchmark-only --tier full lists them")
     rule = rule_with(options.rule)
-    found = bisect(ROOT, options.good, options.bad, variants()[options.case], rule, limit=options.limit)
-    print(f"slowed by {found}")
+    step = bisect(ROOT, options.good, options.bad, variant_of(options.case), rule, limit=options.limit)
+    print(f"slowed by {step}")
     return 0
+
+
+def variant_of(case: str) -> Variant:
+    """Return the case of this name.
+
+    Raises:
+        GateError: there is none.
+    """
+    if case not in variants():
+        raise GateError(f"unknown case {case!r}; pytest --collect-only --benchmark-only --tier full lists them")
+    return variants()[case]
 
 
 def power(options: argparse.Namespace) -> int:
@@ -55,6 +66,34 @@ def power(options: argparse.Namespace) -> int:
     if options.readme:
         write_whole(README, insert(README.read_text(), *MARKERS, rates).encode())
     return 0
+
+
+def planted(options: argparse.Namespace) -> int:
+    """Count how often bisect names the commit that slows a case, the next case at every try."""
+    cases, rule = [variant_of(case) for case in options.case or CASES], rule_with(options.rule)
+    right = [
+        found(ROOT, cases[number % len(cases)], options.slowdown, rule, number, print)
+        for number in range(options.tries)
+    ]
+    print(f"bisect names the commit: {Rate(sum(right), len(right))}")
+    return 0
+
+
+def positive(text: str) -> int:
+    """Return a number of tries."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a whole number from 1")
+    return int(text)
+
+
+def part(text: str) -> float:
+    """Return a part of a time."""
+    try:
+        if 0 < float(text) <= 10:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"got {text!r}, wanted a part such as 0.1, up to 10")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,7 +113,12 @@ def main(arguments: list[str] | None = None) -> int:
     rates.add_argument("--file", type=Path, default=POWER, help="where the pairs are kept")
     rates.add_argument("--readme", action="store_true", help="put the table into the README")
     rates.set_defaults(run=power)
-    for command in (again, half, rates):
+    hidden = commands.add_parser("planted", help="measure how often bisect names the right commit")
+    hidden.add_argument("--case", action="append", help="what is slowed; several for a different one at each try")
+    hidden.add_argument("--tries", type=positive, default=5)
+    hidden.add_argument("--slowdown", type=part, default=0.1, help="part of a call's own time")
+    hidden.set_defaults(run=planted)
+    for command in (again, half, rates, hidden):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders are removed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -18,11 +19,12 @@ from .pairs import PairError, Pairs, cores
 from .revisions import git
 from .rule import GateError, Record, Rule, interval, log_ratio, signed_rank
 from .run import LIMIT, side_of
+from .workers import Side
 
 
 @dataclass(frozen=True)
 class Step:
-    """A commit compared with the good one: median log-ratio of its pairs, interval, and p of being slower."""
+    """A commit compared with an earlier one: median log-ratio of its pairs, interval, and p of being slower."""
 
     commit: str
     slowdown: float
@@ -53,23 +55,23 @@ def between(root: Path, good: str, bad: str) -> list[str]:
 
 @contextmanager
 def comparison(
-    root: Path, good: str, variant: Variant, rule: Rule, seed: int, limit: float, cache: Path
-) -> Iterator[Callable[[str, int], Step]]:
-    """Return ``compare(commit, pairs)``: this commit against the good one, with the working tree's benchmarks."""
+    root: Path, variant: Variant, rule: Rule, seed: int, limit: float, cache: Path
+) -> Iterator[Callable[[str, str, int], Step]]:
+    """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks."""
     chance = random.Random(seed)
     with revisions.workspace(cache) as folder:
         revisions.snapshot(root, folder / "benchmarks")
-        commit = revisions.resolve(root, good)
-        revisions.export(root, commit, folder / commit)
-        python = revisions.python_for(folder / commit, folder / "benchmarks", cache)
-        base = side_of("base", folder, folder / commit, folder / "benchmarks", python)
 
-        def compare(commit: str, times: int) -> Step:
+        @functools.cache
+        def side(commit: str, name: str) -> Side:
             if not (folder / commit).exists():
                 revisions.export(root, commit, folder / commit)
             python = revisions.python_for(folder / commit, folder / "benchmarks", cache)
-            head = side_of(commit, folder, folder / commit, folder / "benchmarks", python)
-            pairs = Pairs((base, head), rule.blocks, limit, {variant.id: variant.case.tolerance}, folder, chance)
+            return side_of(name, folder / name / commit, folder / commit, folder / "benchmarks", python)
+
+        def compare(base: str, head: str, times: int) -> Step:
+            sides = side(base, "base"), side(head, "head")
+            pairs = Pairs(sides, rule.blocks, limit, {variant.id: variant.case.tolerance}, folder, chance)
             records = {variant.id: Record()}
             try:
                 for _ in range(times):
@@ -78,9 +80,9 @@ def comparison(
                 raise GateError(str(error)) from error
             record = records[variant.id]
             if record.state != "timed":
-                raise GateError(f"{variant.id} cannot be compared at {commit[:12]}: {record.state}, {record.words}")
+                raise GateError(f"{variant.id} cannot be compared at {head[:12]}: {record.state}, {record.words}")
             values = [log_ratio(pair) for pair in record.confirm]
-            return Step(commit, median(values), *interval(values), times, signed_rank(values, rule.tolerated))
+            return Step(head, median(values), *interval(values), times, signed_rank(values, rule.tolerated))
 
         yield compare
 
@@ -96,26 +98,29 @@ def bisect(
     cache: Path = CACHE / "gate",
     tell: Callable[[str], None] = print,
 ) -> Step:
-    """Return the first commit that has more than half of the whole slowdown.
+    """Return the first commit that has more than half of the whole slowdown, compared with the one before it.
 
-    The bad commit gets the pairs of a confirmation and must be slower by the gate's rule; each other half of them.
+    The bad commit, and in the end the one that is named, get the pairs of a confirmation and must be slower by the
+    gate's rule; each other half of them.
 
     Raises:
-        GateError: an unknown revision, nothing between them, a case that is not slower or cannot be run.
+        GateError: an unknown revision, nothing between them, a case that is not slower or cannot be run, no commit that
+            is slower than the one before it.
     """
-    commits = between(root, good, bad)
-    with comparison(root, good, variant, rule, seed, limit, cache) as compare:
-        found = compare(commits[-1], rule.confirm)
-        if found.p > rule.level:
-            raise GateError(f"{variant.id} is not slower at {bad}: {found}, p = {found.p:.2g}")
-        tell(f"{found}: the whole slowdown, {len(commits)} commits")
-        half, low, high = found.slowdown / 2, 0, len(commits) - 1
+    commits = [revisions.resolve(root, good), *between(root, good, bad)]
+    with comparison(root, variant, rule, seed, limit, cache) as compare:
+        whole = compare(commits[0], commits[-1], rule.confirm)
+        if whole.p > rule.level:
+            raise GateError(f"{variant.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
+        tell(f"{whole}: the whole slowdown, {len(commits) - 1} commits")
+        low, high = 1, len(commits) - 1
         while low < high:
             middle = (low + high) // 2
-            step = compare(commits[middle], rule.confirm // 2)
-            tell(f"{step}: {'after' if step.slowdown > half else 'before'} it")
-            if step.slowdown > half:
-                high, found = middle, step
-            else:
-                low = middle + 1
+            step = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
+            after = step.slowdown > whole.slowdown / 2
+            tell(f"{step}: {'after' if after else 'before'} it")
+            low, high = (low, middle) if after else (middle + 1, high)
+        found = compare(commits[low - 1], commits[low], rule.confirm)
+    if found.p > rule.level:
+        raise GateError(f"uncertain: it looks like {found} against the commit before it, p = {found.p:.2g}")
     return found

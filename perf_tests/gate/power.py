@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from perf_tests.suite.process import CACHE
 
 from . import revisions
 from .dosed import DOSE
-from .pairs import Cores, Pairs, cores
+from .pairs import CaseError, Cores, PairError, Pairs, cores
 from .rule import GateError, Rule, log_ratio
 from .run import LIMIT, side_of
 from .workers import PYTHON, Worker, both
@@ -149,31 +150,41 @@ def took(worker: Worker, name: str) -> float:
     return float(worker.reply()["seconds"])
 
 
-def one_round(root: Path, cases: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the medians that pytest-benchmark measures of each case, plain and at each dose, a process each."""
+def one_round(root: Path, cases: Sequence[str], chance: random.Random) -> dict[str, dict[str, float]]:
+    """Return the medians that pytest-benchmark measures of each case, plain and at each dose, a process each.
+
+    It runs in the working tree, which is to be left alone meanwhile.
+    """
     medians = {}
     tests = [f"perf_tests/test_perf.py::test_perf[{case}]" for case in cases]
-    for dose in ("plain", *(f"{dose:g}" for dose in DOSES)):
+    doses = ["plain", *(f"{dose:g}" for dose in DOSES)]
+    for dose in chance.sample(doses, len(doses)):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "times.json"
             command = [sys.executable, "-m", "pytest", "--benchmark-only", "-q", "-p", "perf_tests.gate.dosed"]
-            command += [
-                "-p",
-                "no:cacheprovider",
-                "--threads",
-                "1",
-                "--tier",
-                "gate",
-                f"--benchmark-json={file}",
-                *tests,
-            ]
+            command += ["-p", "no:cacheprovider", "--threads", "1", "--tier", "gate"]
             environment = {**os.environ, DOSE: "0" if dose == "plain" else dose}
-            done = subprocess.run([*command, *tests], cwd=root, env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                [*command, f"--benchmark-json={file}", *tests],
+                cwd=root,
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
             if done.returncode:
                 raise GateError(f"pytest-benchmark ended with {done.returncode}: {done.stdout[-300:]}")
             timed = json.loads(file.read_text())["benchmarks"]
             medians[dose] = {test["extra_info"]["id"]: test["stats"]["median"] for test in timed}
     return medians
+
+
+def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
+    """Return the line of a pair: every case at its doses, in every other pair the mistakes too."""
+    kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
+    found = dosed_pair(pairs, kind, cores(False), alone) | dosed_pair(pairs, kind, cores(True), together)
+    if number % 2 == 0:
+        found |= mistaken_pair(pairs, cores(False))
+    return {"what": "pair", "kind": kind, "log_ratios": found}
 
 
 def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] = print) -> None:
@@ -184,27 +195,25 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
         with file.open("a") as out:
             out.write(json.dumps(line) + "\n")
 
-    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    number, rounds = (sum(line["what"] == what for line in lines) for what in ("pair", "round"))
+    known = Counter(json.loads(line)["what"] for line in file.read_text().splitlines()) if file.exists() else Counter()
     write({"what": "machine", "date": datetime.date.today().isoformat(), **machine.info(root)})
     alone, together = ([c for c in CASES if variants()[c].case.wide is many] for many in (False, True))
     with revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")
         sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
         while time.monotonic() < end:
-            start = time.monotonic()
+            start, chance = time.monotonic(), random.Random(known["pair"])
             line: dict[str, Any]
-            if number // EVERY > rounds:
-                line = {"what": "round", "medians": one_round(root, alone)}
-                rounds += 1
-            else:
-                kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
-                pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, random.Random(number))
-                found = dosed_pair(pairs, kind, cores(False), alone) | dosed_pair(pairs, kind, cores(True), together)
-                if number % 2 == 0:
-                    found |= mistaken_pair(pairs, cores(False))
-                line = {"what": "pair", "kind": kind, "log_ratios": found}
-                number += 1
+            try:
+                if known["pair"] // EVERY > known["round"]:
+                    line = {"what": "round", "medians": one_round(root, alone, chance)}
+                else:
+                    pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, chance)
+                    line = measured_pair(pairs, known["pair"], alone, together)
+            except (CaseError, PairError) as error:  # a worker died; the pair is measured again
+                line = {"what": "failed", "words": str(error)}
+            known[line["what"]] += 1
             line["seconds"] = round(time.monotonic() - start, 1)
             write(line)
-            tell(f"power: {number} pairs, {rounds} rounds of pytest-benchmark, {line['seconds']:.0f} s the last")
+            counts = ", ".join(f"{known[what]} {what}s" for what in ("pair", "round", "failed") if known[what])
+            tell(f"power: {counts}, {line['seconds']:.0f} s the last")

@@ -22,12 +22,14 @@ LOCK = Path("requirements") / "py311.txt"
 
 
 def git(root: Path, *arguments: str) -> bytes:
-    """Return what a git command prints.
+    """Return what a git command prints, of the repository it is run in.
 
     Raises:
         subprocess.CalledProcessError: git refuses.
     """
-    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True).stdout
+    elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # set where a hook calls
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    return subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True).stdout
 
 
 def resolve(root: Path, revision: str) -> str:

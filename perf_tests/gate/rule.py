@@ -38,7 +38,8 @@ class Rule(BaseModel):
         confirm: further fresh pairs that a suspect gets; the screen's do not count again.
         blocks: blocks of a case in each pair.
         tolerated: slowdown that is none, as a fraction.
-        promised: slowdown that is to be found; an interval that reaches to it without being `slower` decides nothing.
+        promised: slowdown that is to be found; a suspect whose interval reaches to it without being `slower` is not
+            decided.
         level: largest Holm-adjusted p of a confirmed suspect.
     """
 

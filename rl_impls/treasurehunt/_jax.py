@@ -12,9 +12,9 @@ from ..common.jax_learner import Learner, Net, put
 from . import jax_world
 from ._numpy import COSINES, NOISY, stored_fields
 from .agent_by_agent import AgentByAgent, OneByOne, of_agent
-from .memory import gather
+from .memory import FRAMES, gather
 from .memory import stack as stack_frames
-from .settings import settings_of
+from .settings import KINDS, settings_of
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
@@ -54,8 +54,25 @@ def cosines_by_doubling(taus):
 COSINES_OF = {"direct": cosines_direct, "doubling": cosines_by_doubling}
 
 
-def quantiles(params, states, taus, noise=None, *, cosines=cosines_direct, dtype=jnp.float32):
-    """Return of each action at each quantile, computed in ``dtype``.  f[B, S], f[B, Q] -> f[B, Q, A]"""
+def looked_up(states, w):
+    """``states @ w`` of one-hot frames, or zeros: the sum of the one row of w for each cell that its kind names.
+
+    One state needs a sixth of w; many share all of it, and are multiplied.  f[B, FRAMES KINDS C], f[..., H] -> f[B, H]
+    """
+    if len(states) > 1:
+        return states @ w
+    frames = states.reshape(FRAMES, KINDS, -1)
+    kind = (frames * jnp.arange(KINDS, dtype=frames.dtype)[:, None]).sum(1).astype(jnp.int32)
+    by_kind = w.reshape(*frames.shape, -1)
+    rows = jnp.take_along_axis(by_kind, kind[:, None, :, None], axis=1, mode="promise_in_bounds")
+    return frames.sum(1).reshape(1, -1) @ rows.reshape(-1, w.shape[1])
+
+
+def quantiles(params, states, taus, noise=None, *, cosines=cosines_direct, dtype=jnp.float32, first=jnp.matmul):
+    """Return of each action at each quantile, computed in ``dtype``.  f[B, S], f[B, Q] -> f[B, Q, A]
+
+    ``first`` multiplies the states by the weights of the first layer.
+    """
     batch, count = taus.shape
     layers = noisy(params, noise)
 
@@ -65,7 +82,7 @@ def quantiles(params, states, taus, noise=None, *, cosines=cosines_direct, dtype
     def linear(h, w, b):
         return h @ cast(w) + cast(b)
 
-    embedded = jax.nn.relu(linear(cast(states), params["w_state"], params["b_state"]))
+    embedded = jax.nn.relu(first(cast(states), cast(params["w_state"])) + cast(params["b_state"]))
     phi = jax.nn.relu(linear(cast(cosines(taus.reshape(-1))).T, params["w_cos"], params["b_cos"]))
     h = (phi.reshape(batch, count, -1) * embedded[:, None]).reshape(batch * count, -1)
     h = jax.nn.relu(linear(h, *layers["hidden"]))
@@ -74,9 +91,9 @@ def quantiles(params, states, taus, noise=None, *, cosines=cosines_direct, dtype
     return value + advantage - advantage.mean(axis=-1, keepdims=True)
 
 
-def net_of(knobs):
+def net_of(knobs, first=jnp.matmul):
     """Return ``quantiles`` as the knobs have it."""
-    return functools.partial(quantiles, cosines=COSINES_OF[knobs.cosines], dtype=DTYPES[knobs.precision])
+    return functools.partial(quantiles, cosines=COSINES_OF[knobs.cosines], dtype=DTYPES[knobs.precision], first=first)
 
 
 def take_action(z, actions):

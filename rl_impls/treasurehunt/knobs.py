@@ -13,6 +13,7 @@ CHOICES = MappingProxyType(
         "world": ("cells", "arrays"),
         "nets": ("one_by_one", "batched"),
         "cosines": ("direct", "doubling"),
+        "states": ("product", "lookup"),
         "inference": ("grad", "no_grad", "inference_mode"),
         "zero_grad": ("fill", "none"),
         "optimizer": ("loop", "fused"),
@@ -33,6 +34,8 @@ class Knobs:
         world: a Python object whose cells are looked at one by one, or arrays for all worlds.
         nets: of the agents called and trained one after the other, or all at once on weights [N, ...].
         cosines: of every multiple of tau, or of the first from which the others follow by doubling (jax).
+        states: times the first layer's weights, or the weights of what the cells hold looked up (jax, one program; for
+            one world with one-hot observations).
         inference: what autograd records while acting (torch).
         zero_grad: gradients filled with zeros, or dropped (torch).
         optimizer: Adam and the soft update one array after the other, or all at once (torch; jax fuses either way).
@@ -45,6 +48,7 @@ class Knobs:
     world: str = "cells"
     nets: str = "one_by_one"
     cosines: str = "direct"
+    states: str = "product"
     inference: str = "grad"
     zero_grad: str = "fill"
     optimizer: str = "loop"
@@ -73,7 +77,7 @@ FORMS = MappingProxyType(
         "full": FULL,
         "bfloat16": replace(FULL, precision="bfloat16"),
         "interleaved": replace(FULL, nets="one_by_one", order="interleaved"),
-        "compiled": replace(FULL, loop="scan"),
+        "compiled": replace(FULL, loop="scan", states="lookup"),
         "processes": replace(FULL, nets="one_by_one", processes="per_agent"),
     }
 )

@@ -1,0 +1,93 @@
+"""Measures bisect: in a copy of the repository one of eight commits slows a case by a known part; does it name it?"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from perf_tests.suite.case import Variant
+
+from .bisect import bisect
+from .revisions import git
+from .rule import GateError, Rule
+
+COMMITS = 8
+CASES = (  # a different one for each try; of calls so long that reading a clock is nothing
+    "snake.env_step[vectorised-numpy-envs1024]",
+    "treasurehunt.sample[full-numpy-agents5]",
+    "snake.train_step[full-torch-batch32]",
+    "pirl.train_step[full-torch-batch256-order2]",
+    "snake.sample[full-torch-batch32]",
+)
+AUTHOR = ("-c", "user.name=planted", "-c", "user.email=planted@localhost", "-c", "commit.gpgsign=false")
+SLOWED = '''
+
+import time
+
+
+class _Slowed:
+    """A call that takes longer by this part of its own time."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __getattr__(self, name):
+        return getattr(self.call, name)
+
+    def __call__(self, *inputs):
+        start = time.perf_counter()
+        out = self.call(*inputs)
+        end = start + (1 + {part}) * (time.perf_counter() - start)
+        while time.perf_counter() < end:
+            pass
+        return out
+
+
+_build = {op}
+
+
+def {op}(*args, **kwargs):
+    return _Slowed(_build(*args, **kwargs))
+'''
+
+
+def plant(root: Path, variant: Variant, part: float, place: int) -> str:
+    """Commit eight changes to a case's source file, of which the one at ``place`` slows it; return that commit."""
+    from rl_impls import backends
+
+    source = root / "rl_impls" / variant.case.workload / f"_{backends.get(variant.backend).source}.py"
+    made = []
+    for number in range(COMMITS):
+        slowed = SLOWED.format(op=variant.case.op, part=part) if number == place else ""
+        with source.open("a") as file:
+            file.write(f"{slowed}\n# change {number}\n")
+        git(root, *AUTHOR, "commit", "--quiet", "--all", "--message", f"change {number}")
+        made.append(git(root, "rev-parse", "HEAD").decode().strip())
+    return made[place]
+
+
+def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, tell: Callable[[str], None]) -> bool:
+    """Return whether bisect names the slowed one of eight commits on top of HEAD.
+
+    Raises:
+        GateError: no repository.
+    """
+    place = random.Random(seed).randrange(COMMITS)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        try:
+            git(root, "clone", "--quiet", "--local", str(root), str(copy))
+        except subprocess.CalledProcessError as error:
+            raise GateError(f"{root} cannot be copied: {error.stderr.decode().strip()}") from error
+        wanted = plant(copy, variant, part, place)
+        tell(f"{variant.id}: slowed by {100 * part:g} % in commit {place + 1} of {COMMITS}, {wanted[:12]}")
+        try:
+            named = bisect(copy, f"HEAD~{COMMITS}", "HEAD", variant, rule, seed, tell=lambda line: tell(f"  {line}"))
+        except GateError as error:
+            tell(f"  {error}")
+            return False
+        tell(f"  names {named}: {'right' if named.commit == wanted else 'WRONG'}")
+        return named.commit == wanted
