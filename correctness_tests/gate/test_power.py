@@ -12,7 +12,7 @@ import pytest
 from perf_tests.gate import power, power_table, timing
 from perf_tests.gate.__main__ import MARKERS, POWER
 from perf_tests.gate.faults import FAULTS
-from perf_tests.gate.pairs import Cores
+from perf_tests.gate.pairs import CaseError, Cores
 from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.power_table import (
     Measured,
@@ -178,6 +178,31 @@ def test_what_was_measured_is_read_in_its_order(tmp_path):
     assert len(found.rounds) == 1
     assert found.values(CASES[0], "0.05") == list(range(40))
     assert found.values(CASES[0], "0.05", "calls") == list(range(20, 40))
+
+
+def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path, monkeypatch):
+    asked, seconds = [], itertools.count()
+
+    def pair(pairs, number, alone, together):
+        asked.append(number)
+        if len(asked) == 2:
+            raise CaseError("some case", "head: killed by SIGKILL")
+        return {"what": "pair", "number": number}
+
+    monkeypatch.setattr(power, "measured_pair", pair)
+    monkeypatch.setattr(power, "one_round", lambda root, cases, chance: {"what": "round"} | {"cases": len(cases)})
+    monkeypatch.setattr(power, "EVERY", 2)
+    monkeypatch.setattr(power.time, "monotonic", lambda: float(next(seconds)))
+    said = []
+    for _ in range(2):  # a line takes three readings of the clock
+        power.measure(README.parent, tmp_path / "power.jsonl", 12 / 60, said.append)
+    lines = [json.loads(line) for line in (tmp_path / "power.jsonl").read_text().splitlines()]
+    kinds = ["machine", "pair", "failed", "pair", "round", "machine", "pair", "pair", "round", "pair"]
+    assert [line["what"] for line in lines] == kinds
+    assert asked == [0, 1, 1, 2, 3, 4]
+    assert lines[2]["words"] == "head: killed by SIGKILL"
+    assert lines[4]["medians"]["cases"] == sum(not variants()[case].case.wide for case in CASES)
+    assert said[-1] == "power: 5 pairs, 2 rounds of pytest-benchmark, 1 failed, 1 s the last"
 
 
 class Counting:

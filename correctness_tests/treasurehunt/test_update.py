@@ -271,7 +271,8 @@ def test_bfloat16_is_close_and_not_the_same(backend, nets):
 
 def test_each_knob_of_the_nets_has_a_promise_and_its_helpful_value_is_in_the_full_form():
     promised = {*SAME, *((knob, value) for _, knob, value in CLOSE)}
-    assert {knob for knob, _ in promised} == CHOICES.keys() - {"order", "world", "precision", "loop", "processes", "states"}
+    elsewhere = {"order", "world", "precision", "loop", "processes", "states"}
+    assert {knob for knob, _ in promised} == CHOICES.keys() - elsewhere
     assert FORMS["compiled"].states == "lookup"  # promised by the test of the loops
     assert {knob: getattr(FULL, knob) for knob, _ in promised}.items() <= promised
     assert all(getattr(Knobs(), knob) == values[0] for knob, values in CHOICES.items())

@@ -215,5 +215,7 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
             known[line["what"]] += 1
             line["seconds"] = round(time.monotonic() - start, 1)
             write(line)
-            counts = ", ".join(f"{known[what]} {what}s" for what in ("pair", "round", "failed") if known[what])
-            tell(f"power: {counts}, {line['seconds']:.0f} s the last")
+            tell(
+                f"power: {known['pair']} pairs, {known['round']} rounds of pytest-benchmark, {known['failed']} failed, "
+                f"{line['seconds']:.0f} s the last"
+            )
