@@ -11,6 +11,8 @@ from hypothesis.extra import numpy as hnp
 LOW = np.array([3, -8, -30, -1, -15, *[-4] * 10, 0], np.float32)
 HIGH = np.array([30, 8, 30, 1, 15, *[4] * 10, 5], np.float32)
 
+SEEDS = st.integers(0, 2**32 - 1)
+
 
 def unit(shape):
     """Draw f32 in [0, 1]."""
@@ -34,7 +36,7 @@ def weights(sizes):
         return params
 
     shapes = [shape for rows, columns in itertools.pairwise(sizes) for shape in ((rows, columns), (columns,))]
-    seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+    seeds = SEEDS.map(np.random.default_rng)
     return seeds.map(lambda rng: scaled([rng.random(shape, np.float32) for shape in shapes]))
 
 

@@ -104,9 +104,10 @@ def test_another_commit_or_none_is_not_found(toy, answer, monkeypatch):
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--tries", "0", "--tries: got '0', wanted a whole number from 1"),
-        ("--slowdown", "-1", "--slowdown: got '-1', wanted a part such as 0.1, up to 10"),
-        ("--slowdown", "much", "--slowdown: got 'much', wanted a part such as 0.1, up to 10"),
+        ("--tries", "0", "--tries: got 0, wanted at least 1"),
+        ("--slowdown", "-1", "--slowdown: got -1.0, wanted a part such as 0.1, up to 10"),
+        ("--slowdown", "nan", "--slowdown: got nan, wanted a part such as 0.1, up to 10"),
+        ("--slowdown", "much", "--slowdown: invalid float value: 'much'"),
         ("--case", "toy.zeroth[full-numpy]", "unknown case 'toy.zeroth[full-numpy]'"),
     ],
 )

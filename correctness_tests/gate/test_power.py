@@ -12,7 +12,7 @@ import pytest
 from perf_tests.gate import power, power_table, timing
 from perf_tests.gate.__main__ import MARKERS, POWER
 from perf_tests.gate.faults import FAULTS
-from perf_tests.gate.pairs import CaseError, Cores
+from perf_tests.gate.pairs import CaseError, Cores, Take
 from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.power_table import (
     Measured,
@@ -209,11 +209,11 @@ class Counting:
     """A prepared case whose call takes a second of a clock that only it moves."""
 
     def __init__(self):
-        self.calls = self.resets = 0
+        self.made = self.resets = 0
         self.now = 0.0
 
     def call(self):
-        self.calls += 1
+        self.made += 1
         self.now += 1.0
 
     def run(self):
@@ -246,25 +246,38 @@ def test_a_dose_is_that_part_of_a_sample(case, kind):
         assert [slot.treatment for slot in slots] == [f"{dose:g}" for dose in DOSES]
         assert slots[0].dose == {}
         for dose, slot in zip(DOSES, slots, strict=True):
-            seconds = slot.samples * call * calls
+            seconds = slot.take.samples * call * calls
             assert seconds >= ONE.least * (1 - 1e-9)
             if dose and (kind == "spin" or call > power.LONG):
                 assert slot.dose == {"spin": pytest.approx(dose * seconds)}
             elif dose:
-                assert slot.dose == {"extra": pytest.approx(dose * slot.samples * calls, rel=0.05)}
+                assert slot.dose == {"extra": pytest.approx(dose * slot.take.samples * calls, rel=0.05)}
     assert [slot.treatment for slot in power.doses_of(case, 0.05, kind, ALL, 8)] == ["0", "0.05"]
 
 
 def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):
     side, prepared = counting
     assert side.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
-    assert (prepared.calls, prepared.resets) == (31, 4)
+    assert (prepared.made, prepared.resets) == (31, 3)
+
+
+def test_a_sample_that_needs_no_warm_up_makes_its_calls_alone(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
+    assert prepared.made == 20
+
+
+def test_a_sample_without_warm_up_is_one_of_long_calls_on_one_core():
+    assert ONE.take(0.051, calls=1) == Take(1, warm=False)
+    assert ONE.take(0.051, calls=10) == Take(1, warm=True)
+    assert ONE.take(0.001, calls=1) == Take(5, warm=True)
+    assert ALL.take(0.051, calls=1) == Take(1, warm=True)
 
 
 def test_further_calls_are_timed(counting):
     side, prepared = counting
     assert side.sample("case", samples=2, extra=1)["seconds"] == pytest.approx(21, abs=0.01)
-    assert prepared.calls == 22
+    assert prepared.made == 22
 
 
 def test_a_spin_lasts_as_long_as_it_is_told(counting):

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from correctness_tests import strategies
 from correctness_tests.pirl.problem import CONSTANTS, build, fixed, small_net
 from correctness_tests.reference import in_float64, largest_difference
+from correctness_tests.strategies import SEEDS
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
 from rl_impls.pirl.physics import DYNAMICS
 
 VEHICLE = DYNAMICS["vehicle"]
-SEEDS = st.integers(0, 2**32 - 1)
 
 
 def rough():

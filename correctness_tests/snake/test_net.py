@@ -19,11 +19,11 @@ from correctness_tests.snake.problem import (
     problem,
     trainer,
 )
+from correctness_tests.strategies import SEEDS
 from perf_tests.suite.cases.snake import SIZES, boards
 from rl_impls.backends import get
 from rl_impls.snake import _numpy
 
-SEEDS = st.integers(0, 2**32 - 1)
 GAMMA = 0.99
 LEARNERS = [("torch", "naive"), ("torch", "full"), ("jax", "naive"), ("jax", "full")]
 SHARED = {}

@@ -16,6 +16,7 @@ from rl_impls.treasurehunt.knobs import Knobs
 from rl_impls.treasurehunt.settings import ACTIONS, VALUES
 
 AGENTS, BATCH, SIZE, HIDDEN, QUANTILES = 3, 6, 10, 8, 5
+LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
 
 
 def build(op, backend, fixed, example, form="full", **knobs):

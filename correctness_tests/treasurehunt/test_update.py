@@ -13,6 +13,7 @@ from correctness_tests.reference import in_float64
 from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, differences, net_of
 from correctness_tests.treasurehunt.problem import (
     AGENTS,
+    LEARNERS,
     acting,
     build,
     called,
@@ -28,7 +29,6 @@ from correctness_tests.treasurehunt.problem import (
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.knobs import CHOICES, FORMS, FULL, Knobs
 
-LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
 EVERYTHING, _ = problem(0)
 RATE, NORM, TAU = (EVERYTHING[name] for name in ("learning_rate", "gradient_norm", "soft_update"))
 PARTS = "online", "target", "first", "second"

@@ -11,8 +11,9 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from correctness_tests.strategies import SEEDS
+
 DRAWS = 2**31 - 1
-SEEDS = st.integers(0, 2**32 - 1)
 WORLDS = [  # agents, height, width, radius, spawn, turns, observation; how many of them
     ((5, 4, 6, 2, 0.3, 5, "onehot"), 3),
     ((3, 5, 3, 1, 0.6, 4, "rgb"), 1),

@@ -70,6 +70,10 @@ def power(options: argparse.Namespace) -> int:
 
 def planted(options: argparse.Namespace) -> int:
     """Count how often bisect names the commit that slows a case, the next case at every try."""
+    if options.tries < 1:
+        raise GateError(f"--tries: got {options.tries}, wanted at least 1")
+    if not 0 < options.slowdown <= 10:
+        raise GateError(f"--slowdown: got {options.slowdown}, wanted a part such as 0.1, up to 10")
     cases, rule = [variant_of(case) for case in options.case or CASES], rule_with(options.rule)
     right = [
         found(ROOT, cases[number % len(cases)], options.slowdown, rule, number, print)
@@ -77,23 +81,6 @@ def planted(options: argparse.Namespace) -> int:
     ]
     print(f"bisect names the commit: {Rate(sum(right), len(right))}")
     return 0
-
-
-def positive(text: str) -> int:
-    """Return a number of tries."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a whole number from 1")
-    return int(text)
-
-
-def part(text: str) -> float:
-    """Return a part of a time."""
-    try:
-        if 0 < float(text) <= 10:
-            return float(text)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"got {text!r}, wanted a part such as 0.1, up to 10")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -115,8 +102,8 @@ def main(arguments: list[str] | None = None) -> int:
     rates.set_defaults(run=power)
     hidden = commands.add_parser("planted", help="measure how often bisect names the right commit")
     hidden.add_argument("--case", action="append", help="what is slowed; several for a different one at each try")
-    hidden.add_argument("--tries", type=positive, default=5)
-    hidden.add_argument("--slowdown", type=part, default=0.1, help="part of a call's own time")
+    hidden.add_argument("--tries", type=int, default=5)
+    hidden.add_argument("--slowdown", type=float, default=0.1, help="part of a call's own time")
     hidden.set_defaults(run=planted)
     for command in (again, half, rates, hidden):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")

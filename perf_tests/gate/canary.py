@@ -16,8 +16,8 @@ UNITS, SLOWDOWN = 40, 0.05
 class Canary:
     """Sorts the same numbers a fixed number of times; offers what the gate uses of a prepared case."""
 
-    def __init__(self, units: int) -> None:
-        self.units, self.numbers = units, np.random.default_rng(0).random(20_000)
+    def __init__(self, calls: int) -> None:
+        self.calls, self.numbers = calls, np.random.default_rng(0).random(20_000)
 
     def call(self) -> Any:
         """Sort once."""
@@ -25,7 +25,7 @@ class Canary:
 
     def run(self) -> Any:
         """Sort as often as this canary does."""
-        for _ in range(self.units):
+        for _ in range(self.calls):
             out = self.call()
         return out
 

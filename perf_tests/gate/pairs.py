@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,10 +16,19 @@ from .rule import Block, Record
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
+LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
 
 
 class PairError(Exception):
     """A worker did not start, or failed between the cases."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """What a side does at its turn: samples, after a call that does not count where that is to warm up."""
+
+    samples: int
+    warm: bool = True
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,11 @@ class Cores:
     @property
     def least(self) -> float:
         """Seconds of a side in a block, at least: threads that wait for each other scatter more."""
-        return 0.005 if self.one is not None else 0.05
+        return 0.005 if self.one is not None else 0.04
+
+    def take(self, seconds: float, calls: int) -> Take:
+        """Return how to time a case, given the seconds and calls of its sample: the same for both sides."""
+        return Take(math.ceil(self.least / seconds), warm=self.one is None or seconds < LEAST_COLD * calls)
 
     @property
     def threads(self) -> int:
@@ -95,14 +108,14 @@ class Pairs:
             PairError: a worker failed, and not over a case.
         """
         with self.workers(place) as workers:
-            seconds = {name: self.prepare(workers, name, records[name]) for name in names}
-            samples = {name: max(1, math.ceil(place.least / spent)) for name, spent in seconds.items() if spent}
+            prepared = {name: self.prepare(workers, name, records[name], place) for name in names}
+            takes = {name: take for name, take in prepared.items() if take}
             both(workers, "place", core=place.one)
-            blocks: dict[str, list[Block]] = {name: [] for name in samples}
+            blocks: dict[str, list[Block]] = {name: [] for name in takes}
             for _ in range(self.blocks):
-                for name in self.chance.sample(sorted(samples), len(samples)):
-                    blocks[name].append(self.block(workers, name, samples[name]))
-            for name in samples:
+                for name in self.chance.sample(sorted(takes), len(takes)):
+                    blocks[name].append(self.block(workers, name, takes[name]))
+            for name in takes:
                 with blamed(name):
                     both(workers, "close", identity=name)
         return blocks
@@ -127,8 +140,8 @@ class Pairs:
             except WorkerError as error:
                 raise PairError(str(error)) from error
 
-    def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> float | None:
-        """Prepare a case on both sides; the first time, compare answers and counts too. Return a sample's seconds."""
+    def prepare(self, workers: Sequence[Worker], name: str, record: Record, place: Cores) -> Take | None:
+        """Prepare a case on both sides; the first time, compare answers and counts too. Return how to time it."""
         first = name not in self.seen
         files = self.folder / "base.npz", self.folder / "head.npz"
         with blamed(name):
@@ -146,15 +159,15 @@ class Pairs:
             self.seen.add(name)
             record.answer_changed = not same(*files, self.tolerances[name])
             record.counters = base["counters"], head["counters"]
-        return max(float(base["seconds"]), 1e-9)
+        return place.take(max(float(base["seconds"]), 1e-9), base["calls"])
 
-    def block(self, workers: Sequence[Worker], name: str, samples: int, dose: Mapping[str, float] = NONE) -> Block:
+    def block(self, workers: Sequence[Worker], name: str, take: Take, dose: Mapping[str, float] = NONE) -> Block:
         """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose."""
         order = [0, 1, 1, 0] if self.chance.random() < 0.5 else [1, 0, 0, 1]
         spent = [0.0, 0.0]
         with blamed(name):
             for side in order:
-                workers[side].ask("sample", identity=name, samples=samples, **(dose if side else NONE))
+                workers[side].ask("sample", identity=name, **asdict(take), **(dose if side else NONE))
                 spent[side] += workers[side].reply()["seconds"]
         return spent[0], spent[1]
 

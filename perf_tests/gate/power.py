@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import os
 import random
 import subprocess
@@ -17,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,7 +27,7 @@ from perf_tests.suite.process import CACHE
 
 from . import revisions
 from .dosed import DOSE
-from .pairs import CaseError, Cores, PairError, Pairs, cores
+from .pairs import CaseError, Cores, PairError, Pairs, Take, cores
 from .rule import GateError, Rule, log_ratio
 from .run import LIMIT, side_of
 from .workers import PYTHON, Worker, both
@@ -80,7 +79,7 @@ class Slot:
 
     name: str
     treatment: str
-    samples: int
+    take: Take
     dose: Mapping[str, float]
     blocks: int
 
@@ -89,14 +88,14 @@ def doses_of(case: str, seconds: float, kind: str, place: Cores, blocks: int) ->
     """Return a case at every dose, given the seconds of a sample."""
     calls = variants()[case].calls
     for dose in DOSES if place.one is not None else WIDE:
-        samples = math.ceil(place.least / seconds)
+        take = place.take(seconds, calls)
         slowed: dict[str, float] = {}
         if dose and (kind == "spin" or seconds / calls > LONG):
-            slowed = {"spin": dose * samples * seconds}
+            slowed = {"spin": dose * take.samples * seconds}
         elif dose:
-            samples, extra = samples_for(calls, samples, dose)
-            slowed = {"extra": extra}
-        yield Slot(case, f"{dose:g}", samples, slowed, blocks)
+            samples, extra = samples_for(calls, take.samples, dose)
+            take, slowed = replace(take, samples=samples), {"extra": extra}
+        yield Slot(case, f"{dose:g}", take, slowed, blocks)
 
 
 def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place: Cores) -> dict[str, dict[str, float]]:
@@ -106,7 +105,7 @@ def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place:
     for number in range(pairs.blocks):
         for slot in pairs.chance.sample(slots, len(slots)):
             if number < slot.blocks:
-                blocks[slot].append(pairs.block(workers, slot.name, slot.samples, slot.dose))
+                blocks[slot].append(pairs.block(workers, slot.name, slot.take, slot.dose))
     for name in {slot.name for slot in slots}:
         both(workers, "close", identity=name)
     found: dict[str, dict[str, float]] = {}
@@ -131,7 +130,7 @@ def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
         for case, mistake in MISTAKES:
             name, seconds = named(case, mistake), prepare(workers, case, mistake)
             blocks = 2 if took(workers[1], name) > 10 * seconds else pairs.blocks  # so dear that two tell
-            slots.append(Slot(name, mistake, math.ceil(place.least / seconds), {}, blocks))
+            slots.append(Slot(name, mistake, place.take(seconds, variants()[case].calls), {}, blocks))
         return timed(pairs, workers, slots, place)
 
 

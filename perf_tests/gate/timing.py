@@ -51,26 +51,30 @@ class Timing:
         self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
         start = time.perf_counter()
         prepared.run()
-        return {"seconds": time.perf_counter() - start, "counters": counters}
+        return {"seconds": time.perf_counter() - start, "calls": prepared.calls, "counters": counters}
 
     def place(self, core: int | None) -> dict[str, Any]:
-        """Move all threads to one core, if one is named, and keep the garbage collector away from what is timed."""
+        """Move all threads to one core, if one is named, and throw away what is garbage by now."""
         if core is not None:
             for thread in os.listdir("/proc/self/task"):
                 os.sched_setaffinity(int(thread), {core})
         gc.collect()
         gc.freeze()
-        gc.disable()
         return {}
 
-    def sample(self, identity: str, samples: int, extra: int = 0, spin: float = 0.0) -> dict[str, Any]:
-        """Time samples, each from a reset; one call before them does not count, as the other side just ran.
+    def sample(
+        self, identity: str, samples: int, warm: bool = True, extra: int = 0, spin: float = 0.0
+    ) -> dict[str, Any]:
+        """Time samples, each from a reset.
+
+        One call to ``warm`` up, from wherever the last sample ended, does not count: the other side just ran, took the
+        caches, and on all cores its threads may still spin.
 
         To be slower on purpose, it makes ``extra`` calls or spins for a time.
         """
         prepared, spent = self.prepared[identity], 0.0
-        prepared.reset()
-        prepared.call()
+        if warm:
+            prepared.call()
         for _ in range(samples):
             prepared.reset()
             start = time.perf_counter()

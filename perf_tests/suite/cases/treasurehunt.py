@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -247,16 +247,20 @@ LOOPS = {  # backends of each form
 }  # fmt: skip
 
 
-def loop_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: five agents of one world, torch all at once and JAX as one program."""
-    agents, worlds = axes["agents"], axes["worlds"]
-    if backend not in LOOPS[form]:
-        return None
-    if (form, backend) in (("full", "torch"), ("compiled", "jax")) and (agents, worlds) == (5, 1):
-        return "gate"
-    if backend == "torch-compile" or form == "bfloat16":
-        return "full"
-    return "bench" if agents == 5 and (worlds == 1 or form in ("full", "compiled")) else "full"
+def loop_tier(*gated: tuple[str, str]) -> Callable[[str, str, Axes], str | None]:
+    """Return the tiers of a loop of which these forms and backends are gated, with five agents of one world."""
+
+    def tier(form: str, backend: str, axes: Axes) -> str | None:
+        agents, worlds = axes["agents"], axes["worlds"]
+        if backend not in LOOPS[form]:
+            return None
+        if (form, backend) in gated and (agents, worlds) == (5, 1):
+            return "gate"
+        if backend == "torch-compile" or form == "bfloat16":
+            return "full"
+        return "bench" if agents == 5 and (worlds == 1 or form in ("full", "compiled")) else "full"
+
+    return tier
 
 
 TURN_COST = {"naive": 2500, "one_by_one": 1500, "interleaved": 1500, "full": 800, "bfloat16": 1000, "compiled": 250}
@@ -345,14 +349,16 @@ CASES = (
     Case(
         "treasurehunt", "turn", turn_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: TURNS * worlds,
-        flops=lambda agents, worlds: turn_flops(TURNS, agents, worlds), calls=turn_calls, tier=loop_tier,
+        flops=lambda agents, worlds: turn_flops(TURNS, agents, worlds), calls=turn_calls,
+        tier=loop_tier(("full", "torch"), ("compiled", "jax")),
     ),
     Case(
         "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
         all_cores=True,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: EPISODE * worlds,
         flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
-        calls=lambda form, backend, axes: 2 if form == "compiled" and axes["agents"] != 16 else 1, tier=loop_tier,
+        calls=lambda form, backend, axes: 2 if form == "compiled" and axes["agents"] != 16 else 1,
+        tier=loop_tier(("compiled", "jax")),  # torch's epoch is its turns and its update, which are gated
     ),
     Case(
         "treasurehunt", "epoch", epoch_inputs, ("torch", "jax"), "turns", io="own", reference=None, multicore=True,
