@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from . import interrupts
 from .answers import same
 from .rule import Block, Record
 from .workers import Side, Worker, WorkerError, both
@@ -122,13 +123,14 @@ class Pairs:
 
     @contextmanager
     def workers(self, place: Cores) -> Iterator[list[Worker]]:
-        """Return a fresh process of each side.
+        """Return a fresh process of each side; while they are there, interrupts come where they are waited for.
 
         Raises:
             PairError: one failed, and not over a case.
         """
         order = self.chance.sample([0, 1], 2)  # which side starts first, and on which core, is left to chance
         with ExitStack() as stack:
+            stack.enter_context(interrupts.held())
             started = {
                 side: stack.enter_context(Worker(self.sides[side], place.at_start(number), place.threads, self.limit))
                 for number, side in enumerate(order)

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from . import interrupts
 from .canary import SIDE
 
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "JAX_COMPILATION_CACHE_DIR": "jax"}
@@ -88,11 +89,13 @@ class Worker(AbstractContextManager["Worker"]):
 
         Raises:
             WorkerError: the process ended, or the answer took longer than the limit.
+            KeyboardInterrupt: an interrupt, now or before.
         """
         assert self.process.stdout
         deadline = time.monotonic() + self.limit
         while b"\n" not in self.buffer:
-            readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            with interrupts.heard():
+                readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             if not readable:
                 raise WorkerError(f"{self.side.name}: no answer in {self.limit:g} s{self.last_words()}")
             part = os.read(self.process.stdout.fileno(), 1 << 16)

@@ -1,0 +1,94 @@
+"""Interrupts while workers are there: none is lost, and none comes where a file or a process is being taken over."""
+
+# ruff: noqa: PT012 - what comes after an interrupt is what is tested
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from perf_tests.gate import answers
+from perf_tests.gate.interrupts import SIGNALS, heard, held
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+def interrupt(request):
+    return lambda: os.kill(os.getpid(), request.param)
+
+
+def test_an_interrupt_that_nobody_waits_for_is_raised_at_the_end(interrupt):
+    done = []
+    with pytest.raises(KeyboardInterrupt):
+        with held():
+            interrupt()
+            done.append("all of it")
+        done.append("more")
+    assert done == ["all of it"]
+
+
+def test_an_interrupt_that_came_before_is_heard(interrupt):
+    with pytest.raises(KeyboardInterrupt), held():
+        interrupt()
+        with heard():
+            pytest.fail("it was not heard")
+
+
+def test_an_interrupt_ends_waiting(interrupt):
+    reading, writing = os.pipe()
+    timer = threading.Timer(0.05, interrupt)
+    with pytest.raises(KeyboardInterrupt), held():
+        timer.start()
+        with heard():
+            select.select([reading], [], [], 60)
+        pytest.fail("it was not heard")
+    timer.join()
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_second_interrupt_does_not_disturb_what_the_first_one_ends(interrupt):
+    done = []
+    with pytest.raises(KeyboardInterrupt), held():
+        try:
+            interrupt()
+            with heard():
+                pass
+        finally:
+            interrupt()
+            done.append("tidied up")
+    assert done == ["tidied up"]
+
+
+def test_an_error_is_not_hidden_by_an_interrupt(interrupt):
+    with pytest.raises(ZeroDivisionError), held():
+        interrupt()
+        raise ZeroDivisionError
+
+
+def test_handlers_are_as_before_and_nothing_is_left_of_an_interrupt(interrupt):
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises(KeyboardInterrupt), held():
+        interrupt()
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+    with held(), heard():
+        pass
+
+
+def test_an_interrupt_between_a_file_and_its_reader_waits_for_both(tmp_path, monkeypatch, interrupt):
+    answers.save(tmp_path / "a.npz", np.zeros(3))
+    opened, found = open, []
+
+    def interrupted(*args, **kwargs):
+        file = opened(*args, **kwargs)
+        interrupt()
+        return file
+
+    with pytest.raises(KeyboardInterrupt), held(), monkeypatch.context() as patched:
+        patched.setattr("builtins.open", interrupted)
+        found.append(answers.same(tmp_path / "a.npz", tmp_path / "a.npz", 0))
+    assert found == [True]

@@ -1,0 +1,63 @@
+"""Ctrl-C while a pair of workers is there: it is heard where the gate waits for them, and nowhere else.
+
+Elsewhere it could come between a file or a process and whoever is to close it.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Interrupts:
+    """Takes note of an interrupt, and raises it where that does no harm."""
+
+    def __init__(self) -> None:
+        self.came = self.waiting = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.came = True
+        if self.waiting:
+            raise KeyboardInterrupt
+
+
+OURS = Interrupts()  # one, as a process has one set of handlers
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Hold interrupts back, other than in :func:`heard`, until this ends.
+
+    Raises:
+        KeyboardInterrupt: at the end, where one came that was not heard.
+    """
+    before = {number: signal.signal(number, OURS) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        came, OURS.came = OURS.came, False
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Let interrupts through that are held, one that came before too.
+
+    Raises:
+        KeyboardInterrupt: an interrupt.
+    """
+    OURS.waiting = True
+    try:
+        if OURS.came:
+            raise KeyboardInterrupt
+        yield
+    finally:
+        OURS.waiting = False
