@@ -88,6 +88,30 @@ def test_ten_per_cent_more_work_is_slower(toy, slower):
     assert 8 < float(change.split()[0]) < 12
 
 
+PASSING = """import pathlib
+
+
+def first(fixed, example, *, knobs, lower):
+    folder = pathlib.Path({folder!r})
+    folder.joinpath(str(len(list(folder.iterdir())))).touch()
+    return work(110 if len(list(folder.iterdir())) <= 2 else 100, 1)
+"""
+
+
+def test_a_slowdown_that_is_not_seen_again_is_let_go(toy, tmp_path):
+    (tmp_path / "seen").mkdir()
+    toy.at("start", {SOURCE: source(more=PASSING.format(folder=str(tmp_path / "seen")))})
+    ran = toy.gate("HEAD", tmp_path)
+    assert ran.code == 0, ran.text
+    assert ran.findings[FIRST] == ("ok",)
+    records = ran.artifact["records"]
+    assert [len(records[name]["screen"]) for name in (FIRST, SLOWED)] == [2, 2]
+    assert [len(records[name]["confirm"]) for name in (FIRST, SLOWED)] == [2, 8]
+    assert "gate: confirm 2 of 8, 2 cases" in ran.text
+    assert "gate: confirm 3 of 8, 1 cases" in ran.text
+    assert ran.rows[FIRST][2] == "2"
+
+
 @pytest.mark.slow
 def test_ten_per_cent_is_found_by_the_machine_s_clock(toy, tmp_path):
     toy.at("slower", {CASES: cases("first", "second", clock="")})

@@ -15,7 +15,7 @@ import numpy as np
 from perf_tests.suite.cases import variants
 
 from .power import CASES, DOSES, KINDS, LONG, MISTAKES, WIDE, named
-from .rule import GateError, Rule, signed_rank, signed_ranks, suspected
+from .rule import GateError, Rule, confirmed, suspected
 
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
 SUITE = sum(variant.tier == "gate" for variant in variants().values())  # cases in a simulated suite
@@ -90,7 +90,7 @@ def verdicts(values: Sequence[float], rule: Rule, suspects: int = 1) -> Iterator
             yield False, False
         else:
             start += rule.confirm
-            yield True, min(1.0, suspects * signed_rank(others[: rule.confirm], rule.tolerated)) <= rule.level
+            yield True, min(1.0, suspects * confirmed([others[: rule.confirm]], rule)[0]) <= rule.level
 
 
 def rates(
@@ -128,9 +128,9 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
     screen, confirm = (rng.integers(values.shape[1], size=(SUITES, sets, n)) for n in (rule.screen, rule.confirm))
     middle = np.median(values[case[..., None], screen[:, of_set]], axis=2)  # [SUITES, SUITE]
     suite, member = np.nonzero(middle > math.log1p(rule.tolerated))
-    confirmed = values[case[suite, member][:, None], confirm[suite, of_set[member]]]
+    rows = values[case[suite, member][:, None], confirm[suite, of_set[member]]]
     p = np.ones(SUITES)
-    np.minimum.at(p, suite, signed_ranks(confirmed, rule.tolerated))
+    np.minimum.at(p, suite, confirmed(rows, rule))
     return int(np.sum(p * np.bincount(suite, minlength=SUITES) <= rule.level, where=p < 1))
 
 
@@ -142,7 +142,7 @@ def smallest_found(values: Sequence[float], rule: Rule, suspects: int, seed: int
     def power(slowdown: float) -> float:
         slowed = draws + math.log1p(slowdown)
         screen, confirm = slowed[:, : rule.screen], slowed[:, rule.screen :]
-        p = suspects * np.asarray(signed_ranks(confirm, rule.tolerated))
+        p = suspects * np.asarray(confirmed(confirm, rule))
         return float(np.mean((np.median(screen, axis=1) > math.log1p(rule.tolerated)) & (p <= rule.level)))
 
     low, high = rule.tolerated, 0.5

@@ -35,7 +35,7 @@ class Rule(BaseModel):
 
     Attributes:
         screen: fresh pairs that every case gets.
-        confirm: further fresh pairs that a suspect gets; the screen's do not count again.
+        confirm: further fresh pairs that a suspect gets, unless it is let go before; the screen's do not count again.
         blocks: blocks of a case in each pair.
         tolerated: slowdown that is none, as a fraction.
         promised: slowdown that is to be found; a suspect whose interval reaches to it without being `slower` is not
@@ -145,6 +145,25 @@ def signed_ranks(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], tole
     return list(map(float, found))
 
 
+def let_go(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> npt.NDArray[np.bool_]:
+    """Tell of confirmations, as far as they have come, whether they are over: what the screen saw is not seen again.
+
+    That is looked at after every so many pairs as a screen has. It can only end in `ok`, so it makes no false alarm.
+    f[R, n] -> bool[R]
+    """
+    import numpy as np
+
+    values = np.asarray(rows, dtype=float)
+    looks = range(rule.screen, min(rule.confirm, values.shape[1] + 1), rule.screen)
+    over = [np.median(values[:, :n], axis=1) <= math.log1p(rule.tolerated) for n in looks]
+    return np.any(over, axis=0) if over else np.zeros(len(values), dtype=bool)
+
+
+def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> list[float]:
+    """Return the p of every whole confirmation, 1 where it is let go.  f[R, n] -> R values"""
+    return [1.0 if over else p for over, p in zip(let_go(rows, rule), signed_ranks(rows, rule.tolerated), strict=True)]
+
+
 def holm(p: Sequence[float]) -> list[float]:
     """Return p-values adjusted by Holm's step-down method: none is significant unless all smaller ones are."""
     adjusted, largest = [0.0] * len(p), 0.0
@@ -174,22 +193,31 @@ def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
     return {name: side for name, side in found.items() if side}
 
 
+def unsettled(records: Mapping[str, Record], rule: Rule) -> list[str]:
+    """Return the suspects that are to get further pairs."""
+    return [
+        name
+        for name, side in suspects(records, rule).items()
+        if len(records[name].confirm) < rule.confirm and not let_go([confirmation(records[name], side)], rule)[0]
+    ]
+
+
+def confirmation(record: Record, side: int) -> list[float]:
+    """Return what a suspect's further pairs say, positive where they agree with the screen."""
+    return [side * log_ratio(pair) for pair in record.confirm]
+
+
 def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
     """Return the verdict on every case, canaries included."""
     directions = suspects(records, rule)
+    settled = directions.keys() - set(unsettled(records, rule))
     p: dict[str, float] = {}
     for family in (1, -1):
-        names = [name for name, side in directions.items() if side == family and complete(records[name], rule)]
-        values = [[family * log_ratio(pair) for pair in records[name].confirm] for name in names]
-        raw = dict(zip(names, [signed_rank(v, rule.tolerated) for v in values], strict=True))
+        names = [name for name, side in directions.items() if side == family and name in settled]
+        raw = {name: confirmed([confirmation(records[name], family)], rule)[0] for name in names}
         cases = [name for name in names if name not in (SAME, SLOWED)]
         p |= raw | dict(zip(cases, holm([raw[name] for name in cases]), strict=True))
     return {name: find(record, directions.get(name, 0), p.get(name), rule) for name, record in records.items()}
-
-
-def complete(record: Record, rule: Rule) -> bool:
-    """Tell whether a suspect got all its pairs."""
-    return len(record.confirm) >= rule.confirm
 
 
 def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
@@ -205,11 +233,11 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     notes += [f"{name} {before} -> {after}" for name, (before, after) in risen.items()]
 
     verdict: Verdict = "ok"
-    if direction and not complete(record, rule):
+    if direction and p is None:
         verdict = "inconclusive"
     elif p is not None and p <= rule.level:
         verdict = "slower" if direction > 0 else "faster"
-    elif direction and high >= math.log1p(rule.promised):
+    elif direction and high >= math.log1p(rule.promised) and not let_go([confirmation(record, direction)], rule)[0]:
         verdict = "inconclusive"
     if "graphs" in risen:
         verdict = "slower"

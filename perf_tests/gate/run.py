@@ -21,7 +21,7 @@ from perf_tests.suite.process import CACHE
 
 from . import revisions
 from .pairs import Cores, PairError, Pairs, cores
-from .rule import SAME, SLOWED, Finding, GateError, Record, Rule, complaints, decide, exit_code, suspects
+from .rule import SAME, SLOWED, Finding, GateError, Record, Rule, complaints, decide, exit_code, unsettled
 from .workers import PYTHON, Side
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
@@ -121,15 +121,15 @@ class Gate:
         )
 
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
-        """Measure pairs of these cases, or of the suspects among them."""
+        """Measure pairs of these cases, or of the suspects among them that are not settled."""
         spent: list[float] = []
         for pair in range(times):
             chosen = [name for name in names if self.records[name].state == "timed"]
             if phase == "confirm":
-                chosen = [name for name in chosen if name in suspects(self.records, self.rule)]
+                chosen = [name for name in chosen if name in unsettled(self.records, self.rule)]
             if not chosen:
                 return
-            left = f", about {sum(spent) / len(spent) * (times - pair) / 60:.1f} min left" if spent else ""
+            left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""
             self.tell(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
             start = time.monotonic()
             pairs.measure(self.records, chosen, place, phase)
