@@ -91,6 +91,27 @@ def test_run_waits_for_jax():
     assert not backends.get("jax").pending()
 
 
+def test_what_a_reset_starts_is_done_before_a_sample_begins():
+    import jax
+    import jax.numpy as jnp
+
+    class Copying:
+        product = staticmethod(jax.jit(lambda x: jax.lax.fori_loop(0, 60, lambda _, y: y @ x, x)))
+        start = jnp.eye(500)
+
+        def reset(self):
+            self.state = self.product(self.start)
+
+        def __call__(self):
+            return self.state
+
+    op = Copying()
+    op.reset()
+    assert not op.state.is_ready()  # or nothing is tested
+    planted(op, "jax").reset()
+    assert op.state.is_ready()
+
+
 def test_ids_are_unique_and_name_every_part():
     named = variants()
     assert "pirl.forward[full-torch-batch32-iohost-hidden32]" in named

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -223,8 +224,10 @@ class Prepared(AbstractContextManager["Prepared"]):
         return out
 
     def reset(self) -> None:
-        """Put back what the op changes, so that every sample times the same work."""
+        """Put back what the op changes, so that every sample times the same work, and wait until that is done."""
         getattr(self.op, "reset", int)()
+        while self.backend.pending():
+            time.sleep(1e-4)
 
     def close(self) -> None:
         """End the threads, processes and shared memory of the op."""

@@ -252,7 +252,7 @@ CASES = (
     ),
     Case(
         "pirl", "train_step", train_inputs, ("torch", "torch-compile", "jax", *CUDA), "updates",
-        reference="torch",
+        reference="torch", version=2,
         axes={"batch": (32, 256, 1024), "order": (1, 2)},
         items=lambda batch, order: 1, flops=train_flops, calls=train_calls, tier=train_tier, tolerance=1e-4,
     ),

@@ -229,7 +229,7 @@ CASES = (
         calls=calls_of(FORWARD_COST, "envs"), tier=act_tier,
     ),
     Case(
-        "snake", "env_step", step_inputs, ("numpy", "jax", "jax-cuda"), "environment steps",
+        "snake", "env_step", step_inputs, ("numpy", "jax", "jax-cuda"), "environment steps", version=2,
         forms=("naive", "vectorised", "full"), axes={"envs": (1, 64, 1024)}, items=lambda envs: 8 * envs,
         bytes=lambda envs: 8 * 4.0 * 3 * DIM**2 * envs,  # boards read and written, observations written
         calls=lambda form, backend, axes: per_sample(
@@ -253,7 +253,7 @@ CASES = (
         else "gate" if (form, backend, axes["batch"]) == ("full", "torch", 32) else "bench",
     ),
     Case(
-        "snake", "train_step", train_inputs, LEARNING, "updates", reference="torch",
+        "snake", "train_step", train_inputs, LEARNING, "updates", reference="torch", version=2,
         forms=("naive", "full", *ONLY), axes={"batch": (32, 64, 256)}, items=lambda batch: 1,
         # the target forward; forward, and backward but for the first layer's input
         flops=lambda batch: 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1]),
@@ -285,6 +285,6 @@ CASES = (
         flops=lambda envs, every, batch: STEPS[envs] * envs * 2.0 * (
             MULTIPLICATIONS + batch / every * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
         ),
-        calls=loop_calls, tier=loop_tier,
+        calls=loop_calls, tier=loop_tier, version=2,
     ),
 )  # fmt: skip

@@ -331,7 +331,7 @@ CASES = (
         "treasurehunt", "train_step", train_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS}, items=lambda agents: agents,
         flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS,
-        calls=lambda form, backend, axes: per_sample(6000.0 * int(axes["agents"])), tier=train_tier,
+        calls=lambda form, backend, axes: per_sample(6000.0 * int(axes["agents"])), tier=train_tier, version=2,
     ),
     Case(
         "treasurehunt", "train_step", train_inputs, ("torch", "jax"), "updates", reference=None,
@@ -350,11 +350,11 @@ CASES = (
         "treasurehunt", "turn", turn_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: TURNS * worlds,
         flops=lambda agents, worlds: turn_flops(TURNS, agents, worlds), calls=turn_calls,
-        tier=loop_tier(("full", "torch"), ("compiled", "jax")),
+        tier=loop_tier(("full", "torch"), ("compiled", "jax")), version=2,
     ),
     Case(
         "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
-        all_cores=True,
+        all_cores=True, version=2,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: EPISODE * worlds,
         flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
         calls=lambda form, backend, axes: 2 if form == "compiled" and axes["agents"] != 16 else 1,
