@@ -8,10 +8,16 @@ import numpy as np
 from optax import tree_utils
 
 
+@jax.jit
+def copied(tree):
+    """Copy all arrays of a tree, in one program."""
+    return jax.tree.map(jnp.copy, tree)
+
+
 def put(tree, lower):
     """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice."""
     device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
-    return jax.device_put(jax.tree.map(jnp.array, tree), device)
+    return copied(jax.device_put(tree, device))  # which by itself may share NumPy's memory
 
 
 class Net:
@@ -43,8 +49,8 @@ class Learner:
 
     def __init__(self, fixed, optimizer, lower, flatten=as_it_is):
         self.lower, self.flatten = lower, flatten
-        weights, self.unflatten = flatten(jax.tree.map(jnp.asarray, dict(fixed["params"])))
-        self.start = jax.tree.map(np.array, (weights, optimizer.init(weights), dict(fixed["target"])))
+        weights, self.unflatten = flatten(put(dict(fixed["params"]), lower))
+        self.start = jax.tree.map(np.array, (weights, jax.jit(optimizer.init)(weights), dict(fixed["target"])))
         self.reset()
 
     def reset(self):

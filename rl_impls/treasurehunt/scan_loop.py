@@ -98,6 +98,7 @@ class Program:
         self.train = TrainStep(fixed, blank_batch(fixed["params"], batch), knobs, self.lower)
         self.memory = Memory(self.settings.agents, worlds, fixed["capacity"], self.settings.frame, fixed["gamma"])
         self.clock = Phases(*PHASES)
+        self.observe = jax.jit(functools.partial(jax_world.observe, self.settings))
         self.reset()
         self.run = self.lower(make(self.settings, fixed, knobs), (self.carry, *example), donate_argnums=0)
 
@@ -105,8 +106,8 @@ class Program:
         """Put worlds, memories and nets back to the start."""
         self.train.reset()
         self.memory.restore(self.fixed["stored"])
-        world = jax.tree.map(jnp.asarray, jax_world.World(**self.fixed["world_state"]))
-        obs = jax_world.observe(self.settings, world)
+        world = jax_world.World(**self.fixed["world_state"])
+        obs = self.observe(world)
         recent = np.zeros((self.settings.agents, self.worlds, FRAMES - 1, self.settings.frame), np.float32)
         self.played = put((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.lower)
         self.clock.reset()
