@@ -46,7 +46,7 @@ class Cores:
 
     def take(self, seconds: float, calls: int) -> Take:
         """Return how to time a case, given the seconds and calls of its sample: the same for both sides."""
-        return Take(math.ceil(self.least / seconds), warm=self.one is None or seconds < LEAST_COLD * calls)
+        return Take(math.ceil(self.least / seconds), warm=seconds < LEAST_COLD * calls)
 
     @property
     def threads(self) -> int:

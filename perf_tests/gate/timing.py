@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from pathlib import Path
@@ -54,12 +53,10 @@ class Timing:
         return {"seconds": time.perf_counter() - start, "calls": prepared.calls, "counters": counters}
 
     def place(self, core: int | None) -> dict[str, Any]:
-        """Move all threads to one core, if one is named, and throw away what is garbage by now."""
+        """Move all threads to one core, if one is named."""
         if core is not None:
             for thread in os.listdir("/proc/self/task"):
                 os.sched_setaffinity(int(thread), {core})
-        gc.collect()
-        gc.freeze()
         return {}
 
     def sample(
