@@ -267,11 +267,12 @@ def test_a_sample_that_needs_no_warm_up_makes_its_calls_alone(counting):
     assert prepared.made == 20
 
 
-def test_a_sample_without_warm_up_is_one_of_long_calls_on_one_core():
+def test_a_sample_without_warm_up_is_one_of_long_calls():
     assert ONE.take(0.051, calls=1) == Take(1, warm=False)
     assert ONE.take(0.051, calls=10) == Take(1, warm=True)
     assert ONE.take(0.001, calls=1) == Take(5, warm=True)
-    assert ALL.take(0.051, calls=1) == Take(1, warm=True)
+    assert ALL.take(0.051, calls=1) == Take(1, warm=False)
+    assert ALL.take(0.021, calls=2) == Take(2, warm=True)
 
 
 def test_further_calls_are_timed(counting):

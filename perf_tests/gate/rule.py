@@ -35,7 +35,8 @@ class Rule(BaseModel):
 
     Attributes:
         screen: fresh pairs that every case gets.
-        confirm: further fresh pairs that a suspect gets, unless it is let go before; the screen's do not count again.
+        confirm: further fresh pairs that a suspect gets while they can still make a verdict; the screen's do not count
+            again.
         blocks: blocks of a case in each pair.
         tolerated: slowdown that is none, as a fraction.
         promised: slowdown that is to be found; a suspect whose interval reaches to it without being `slower` is not
@@ -103,7 +104,7 @@ class Finding(BaseModel):
         ratio: seconds of head over seconds of base, median over pairs.
         low, high: 95 % interval of that median, distribution-free; the extremes where there are fewer than six pairs.
         pairs: how many pairs these are of.
-        p: Holm-adjusted, of a suspect.
+        p: Holm-adjusted, of a suspect; of one whose confirmation ended early the least that it could still have become.
         notes: what else there is to say.
     """
 
@@ -122,9 +123,12 @@ def log_ratio(blocks: Sequence[Block]) -> float:
 
 
 def suspected(screen: Sequence[float], rule: Rule) -> int:
-    """Return 1 where the screen's pairs look slower, -1 faster, 0 neither: a median beyond the tolerated."""
-    middle, tolerated = median(screen), math.log1p(rule.tolerated)
-    return (middle > tolerated) - (middle < -tolerated)
+    """Return 1 where the screen's pairs look slower, their median, -1 where all of them look faster, else 0.
+
+    A slowdown is not to be missed; a speed-up that is not sure of itself is not worth the time.
+    """
+    tolerated = math.log1p(rule.tolerated)
+    return (median(screen) > tolerated) - (max(screen) < -tolerated)
 
 
 def signed_rank(values: Sequence[float], tolerated: float) -> float:
@@ -160,8 +164,19 @@ def let_go(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
 
 
 def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> list[float]:
-    """Return the p of every whole confirmation, 1 where it is let go.  f[R, n] -> R values"""
-    return [1.0 if over else p for over, p in zip(let_go(rows, rule), signed_ranks(rows, rule.tolerated), strict=True)]
+    """Return the least p that confirmations can have once they are whole, or 1 where they are let go.
+
+    It is least where all pairs to come are slower than any so far, so of a whole one it is the p.  f[R, n] -> R values
+    """
+    import numpy as np
+
+    values = np.asarray(rows, dtype=float)
+    missing = max(0, rule.confirm - values.shape[1])
+    slower = 1 + np.abs(values).max(initial=rule.tolerated) + np.arange(missing)
+    whole = np.hstack([values, np.tile(slower, (len(values), 1))])
+    return [
+        1.0 if over else p for over, p in zip(let_go(values, rule), signed_ranks(whole, rule.tolerated), strict=True)
+    ]
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -194,11 +209,12 @@ def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
 
 
 def unsettled(records: Mapping[str, Record], rule: Rule) -> list[str]:
-    """Return the suspects that are to get further pairs."""
+    """Return the suspects that are to get further pairs: those that these can still make significant."""
     return [
         name
         for name, side in suspects(records, rule).items()
-        if len(records[name].confirm) < rule.confirm and not let_go([confirmation(records[name], side)], rule)[0]
+        if len(records[name].confirm) < rule.confirm
+        and confirmed([confirmation(records[name], side)], rule)[0] <= rule.level
     ]
 
 
