@@ -210,14 +210,14 @@ class Counting:
 
     def __init__(self):
         self.made = self.resets = 0
-        self.now = 0.0
+        self.now, self.calls = 0.0, 10
 
     def call(self):
         self.made += 1
         self.now += 1.0
 
     def run(self):
-        for _ in range(10):
+        for _ in range(self.calls):
             self.call()
 
     def reset(self):
@@ -240,18 +240,17 @@ ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", power.KINDS)
 def test_a_dose_is_that_part_of_a_sample(case, kind):
-    calls = variants()[case].calls
     for call in (1e-6, power.LONG / 2, power.LONG * 2):
-        slots = list(power.doses_of(case, call * calls, kind, ONE, 8))
+        slots = list(power.doses_of(case, call, kind, ONE, 8))
         assert [slot.treatment for slot in slots] == [f"{dose:g}" for dose in DOSES]
         assert slots[0].dose == {}
         for dose, slot in zip(DOSES, slots, strict=True):
-            seconds = slot.take.samples * call * calls
+            seconds = slot.take.samples * slot.take.calls * call
             assert seconds >= ONE.least * (1 - 1e-9)
             if dose and (kind == "spin" or call > power.LONG):
                 assert slot.dose == {"spin": pytest.approx(dose * seconds)}
             elif dose:
-                assert slot.dose == {"extra": pytest.approx(dose * slot.take.samples * calls, rel=0.05)}
+                assert slot.dose == {"extra": pytest.approx(dose * slot.take.samples * slot.take.calls, rel=0.05)}
     assert [slot.treatment for slot in power.doses_of(case, 0.05, kind, ALL, 8)] == ["0", "0.05"]
 
 
@@ -267,12 +266,20 @@ def test_a_sample_that_needs_no_warm_up_makes_its_calls_alone(counting):
     assert prepared.made == 20
 
 
-def test_a_sample_without_warm_up_is_one_of_long_calls():
-    assert ONE.take(0.051, calls=1) == Take(1, warm=False)
-    assert ONE.take(0.051, calls=10) == Take(1, warm=True)
-    assert ONE.take(0.001, calls=1) == Take(5, warm=True)
-    assert ALL.take(0.051, calls=1) == Take(1, warm=False)
-    assert ALL.take(0.021, calls=2) == Take(2, warm=True)
+def test_a_sample_of_fewer_calls_is_told_so(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
+    assert prepared.made == 6
+
+
+@pytest.mark.parametrize(
+    ("place", "call", "calls", "take"),
+    [(ONE, 0.001, 1, Take(1, 5, True)), (ONE, 0.001, 9, Take(9, 1, True)), (ONE, 0.001, 30, Take(10, 1, True)),
+     (ONE, 0.004, 3, Take(2, 1, True)), (ONE, 0.012, 7, Take(1, 1, True)), (ONE, 0.051, 2, Take(1, 1, False)),
+     (ALL, 0.0125, 2, Take(2, 2, True)), (ALL, 0.05, 2, Take(1, 1, False)), (ALL, 0.016, 9, Take(5, 1, False))],
+)  # fmt: skip
+def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, take):
+    assert place.take(call, calls) == take
 
 
 def test_further_calls_are_timed(counting):

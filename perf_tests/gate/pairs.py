@@ -26,10 +26,11 @@ class PairError(Exception):
 
 @dataclass(frozen=True)
 class Take:
-    """What a side does at its turn: samples, after a call that does not count where that is to warm up."""
+    """What a side does at its turn: samples of so many calls, after one that does not count where it has to warm up."""
 
+    calls: int
     samples: int
-    warm: bool = True
+    warm: bool
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,16 @@ class Cores:
 
     @property
     def least(self) -> float:
-        """Seconds of a side in a block, at least: threads that wait for each other scatter more."""
+        """Seconds of a side at its turn, at least: threads that wait for each other scatter more."""
         return 0.005 if self.one is not None else 0.04
 
-    def take(self, seconds: float, calls: int) -> Take:
-        """Return how to time a case, given the seconds and calls of its sample: the same for both sides."""
-        return Take(math.ceil(self.least / seconds), warm=seconds < LEAST_COLD * calls)
+    def take(self, call: float, calls: int) -> Take:
+        """Return how to time a case, given the seconds of a call and the calls of its sample: the same for both sides.
+
+        On a slow machine a sample has fewer calls, so that it takes no longer than twice the least.
+        """
+        calls = min(calls, max(1, math.floor(2 * self.least / call)))
+        return Take(calls, math.ceil(self.least / (calls * call)), warm=call < LEAST_COLD)
 
     @property
     def threads(self) -> int:
@@ -161,7 +166,7 @@ class Pairs:
             self.seen.add(name)
             record.answer_changed = not same(*files, self.tolerances[name])
             record.counters = base["counters"], head["counters"]
-        return place.take(max(float(base["seconds"]), 1e-9), base["calls"])
+        return place.take(max(float(base["seconds"]), 1e-9) / base["calls"], base["calls"])
 
     def block(self, workers: Sequence[Worker], name: str, take: Take, dose: Mapping[str, float] = NONE) -> Block:
         """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose."""

@@ -84,16 +84,15 @@ class Slot:
     blocks: int
 
 
-def doses_of(case: str, seconds: float, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
-    """Return a case at every dose, given the seconds of a sample."""
-    calls = variants()[case].calls
+def doses_of(case: str, call: float, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
+    """Return a case at every dose, given the seconds of a call."""
     for dose in DOSES if place.one is not None else WIDE:
-        take = place.take(seconds, calls)
+        take = place.take(call, variants()[case].calls)
         slowed: dict[str, float] = {}
-        if dose and (kind == "spin" or seconds / calls > LONG):
-            slowed = {"spin": dose * take.samples * seconds}
+        if dose and (kind == "spin" or call > LONG):
+            slowed = {"spin": dose * take.samples * take.calls * call}
         elif dose:
-            samples, extra = samples_for(calls, take.samples, dose)
+            samples, extra = samples_for(take.calls, take.samples, dose)
             take, slowed = replace(take, samples=samples), {"extra": extra}
         yield Slot(case, f"{dose:g}", take, slowed, blocks)
 
@@ -128,19 +127,19 @@ def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
     with pairs.workers(place) as workers:
         slots = []
         for case, mistake in MISTAKES:
-            name, seconds = named(case, mistake), prepare(workers, case, mistake)
-            blocks = 2 if took(workers[1], name) > 10 * seconds else pairs.blocks  # so dear that two tell
-            slots.append(Slot(name, mistake, place.take(seconds, variants()[case].calls), {}, blocks))
+            name, call, calls = named(case, mistake), prepare(workers, case, mistake), variants()[case].calls
+            blocks = 2 if took(workers[1], name) > 10 * calls * call else pairs.blocks  # so dear that two tell
+            slots.append(Slot(name, mistake, place.take(call, calls), {}, blocks))
         return timed(pairs, workers, slots, place)
 
 
 def prepare(workers: Sequence[Worker], case: str, mistake: str | None = None) -> float:
-    """Prepare a case on both sides; return the seconds of base's sample, the median of a few."""
+    """Prepare a case on both sides; return the seconds of base's call, the median of a few samples."""
     replies = both(workers, "prepare", identity=case, fault=mistake)
     if any("seconds" not in reply for reply in replies):
         raise GateError(f"{case}: {replies}")
     name = named(case, mistake) if mistake else case
-    return median(took(workers[0], name) for _ in range(5))
+    return median(took(workers[0], name) for _ in range(5)) / variants()[case].calls
 
 
 def took(worker: Worker, name: str) -> float:

@@ -60,9 +60,15 @@ class Timing:
         return {}
 
     def sample(
-        self, identity: str, samples: int, warm: bool = True, extra: int = 0, spin: float = 0.0
+        self,
+        identity: str,
+        samples: int,
+        calls: int | None = None,
+        warm: bool = True,
+        extra: int = 0,
+        spin: float = 0.0,
     ) -> dict[str, Any]:
-        """Time samples, each from a reset.
+        """Time samples, each from a reset, and of so many calls where it is said.
 
         One call to ``warm`` up, from wherever the last sample ended, does not count: the other side just ran, took the
         caches, and on all cores its threads may still spin.
@@ -70,6 +76,7 @@ class Timing:
         To be slower on purpose, it makes ``extra`` calls or spins for a time.
         """
         prepared, spent = self.prepared[identity], 0.0
+        prepared.calls = calls or prepared.calls
         if warm:
             prepared.call()
         for _ in range(samples):
