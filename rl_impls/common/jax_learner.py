@@ -15,9 +15,12 @@ def copied(tree):
 
 
 def put(tree, lower):
-    """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice."""
+    """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice.
+
+    It waits for the copies, as putting a NumPy array on the device may mean to read it later, where it lies.
+    """
     device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
-    return copied(jax.device_put(tree, device))  # which by itself may share NumPy's memory
+    return jax.block_until_ready(copied(jax.device_put(tree, device)))
 
 
 class Net:

@@ -1,0 +1,29 @@
+"""What the JAX workloads share: arrays that are put on the device are copies."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from rl_impls import backends
+from rl_impls.common.jax_learner import put
+
+
+def aligned(size):
+    """Return ones f32[size] whose memory JAX would share rather than copy."""
+    memory = np.zeros(4 * size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    ones = memory[start : start + 4 * size].view(np.float32)
+    ones[:] = 1
+    return ones
+
+
+def test_what_was_put_on_the_device_does_not_follow_its_source():
+    lower = backends.get("jax").lowering_here()
+    sources = {"large": aligned(1 << 21), "number": np.int32(3)}
+    kept = put(sources, lower)
+    again = put(kept, lower)
+    sources["large"][:] = 0
+    assert kept["large"].min() == again["large"].min() == 1
+    jax.tree.map(lambda array: array.delete(), kept)
+    assert (again["large"].dtype, again["large"].min(), int(again["number"])) == (np.float32, 1, 3)
