@@ -51,7 +51,7 @@ class Cores:
         On a slow machine a sample has fewer calls, so that it takes no longer than twice the least.
         """
         calls = min(calls, max(1, math.floor(2 * self.least / call)))
-        return Take(calls, math.ceil(self.least / (calls * call)), warm=call < LEAST_COLD)
+        return Take(calls, math.ceil(self.least / (calls * call)), warm=self.one is None or call < LEAST_COLD)
 
     @property
     def threads(self) -> int:
