@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 
 from rl_impls import backends
-from rl_impls.common.jax_learner import put
 
 
 def aligned(size):
@@ -19,6 +17,10 @@ def aligned(size):
 
 
 def test_what_was_put_on_the_device_does_not_follow_its_source():
+    import jax
+
+    from rl_impls.common.jax_learner import put
+
     lower = backends.get("jax").lowering_here()
     sources = {"large": aligned(1 << 21), "number": np.int32(3)}
     kept = put(sources, lower)
