@@ -226,8 +226,8 @@ class Prepared(AbstractContextManager["Prepared"]):
     def reset(self) -> None:
         """Put back what the op changes, so that every sample times the same work, and wait until that is done."""
         getattr(self.op, "reset", int)()
-        while self.backend.pending():
-            time.sleep(1e-4)
+        while self.backend.pending():  # asked again and again: all that an old commit's backend can be asked
+            time.sleep(1e-4)  # a loop without a pause would take the core from what it waits for
 
     def close(self) -> None:
         """End the threads, processes and shared memory of the op."""
