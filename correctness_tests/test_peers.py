@@ -55,7 +55,7 @@ def test_a_mistaken_option_ends_with_a_clear_line(arguments, message):
 @pytest.mark.skipif(find_spec("stable_baselines3") is None, reason="pip install 'rlgauge[peers]'")
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_one_process_finds_both_sides_alike_and_gives_their_rates(backend):
-    code, out, errors = run("--one", backend, "0", "--blocks", "1", "--threads", "1")
+    code, out, errors = run(backend, "--one", "0", "--blocks", "1", "--threads", "1")
     assert code == 0, errors
     assert errors == ""
     result = json.loads(out.splitlines()[-1])

@@ -1,9 +1,8 @@
 """Compare two benchmarks in one run: ``python -m perf_tests.compare ID ID [--pairs 7] [--blocks 8]``.
 
-Each pair is a fresh process that prepares both, settles them, and interleaves their samples A B B A or B A A B by coin
-flip. A sample that follows one of the other side does not count: the other's data fill the caches and its idle threads
-still turn, as they do not where a benchmark runs alone. A pair gives the median of its blocks' log-ratios; the result
-is the median over the pairs with the distribution-free 95 % interval of a median.
+Each pair is a fresh process that prepares both, settles them, and interleaves their samples, see :mod:`.interleaved`.
+A pair gives the median of its blocks' log-ratios; the result is the median over the pairs with the distribution-free
+95 % interval of a median.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
-import sys
 import time
-from statistics import median
 from typing import TYPE_CHECKING
 
 from rl_impls import backends
 
+from .interleaved import block, fresh_processes, in_words, log_ratio
 from .suite import process
 
 if TYPE_CHECKING:
@@ -40,29 +37,18 @@ def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
 
     from .suite.cases import variants
 
-    named = variants()
     coin = np.random.default_rng(seed)
-    with named[first].prepare(seed) as a, named[second].prepare(seed) as b:
-        for prepared in (a, b):
+    with variants()[first].prepare(seed) as a, variants()[second].prepare(seed) as b:
+        sides = b, a
+        for prepared in sides:
             prepared.settle()
-        ratios = []
-        for _ in range(blocks):
-            x, y = (a, b) if coin.random() < 0.5 else (b, a)
-            spent = {a: 0.0, b: 0.0}
-            for prepared, changed in ((x, True), (y, True), (y, False), (x, True)):
-                if changed:
-                    sample(prepared)
-                spent[prepared] += sample(prepared)
-            ratios.append(math.log(spent[a] / spent[b]))
-    return median(ratios)
 
+        def turn(side: int, changed: bool) -> float:
+            if changed:
+                sample(sides[side])
+            return sample(sides[side])
 
-def interval_of_median(values: list[float]) -> str:
-    """Return the distribution-free 95 % interval of the median, in words."""
-    from .gate.rule import interval
-
-    low, high = interval(values)
-    return f"95 % interval {low:.3g} to {high:.3g}"
+        return log_ratio([block(int(coin.integers(2)), turn) for _ in range(blocks)])
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -97,17 +83,10 @@ def main(arguments: list[str] | None = None) -> None:
     if options.pairs < 6 or options.blocks < 1:
         parser.error(f"got --pairs {options.pairs} --blocks {options.blocks}, wanted 6 or more pairs, 1 or more blocks")
 
-    ratios = []
-    for pair in range(options.pairs):
-        command = [sys.executable, "-m", "perf_tests.compare", options.first, options.second]
-        command += ["--one", str(pair), "--blocks", str(options.blocks), "--threads", str(options.threads)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            sys.exit(done.returncode)
-        ratios.append(math.exp(json.loads(done.stdout.splitlines()[-1])))
+    asked = [options.first, options.second, "--blocks", str(options.blocks), "--threads", str(options.threads)]
+    ratios = [math.exp(found) for found in fresh_processes("perf_tests.compare", asked, options.pairs)]
     print(
-        f"{options.second} is {median(ratios):.3g} times as fast as {options.first}: "
-        f"{interval_of_median(ratios)}, n = {len(ratios)} processes "
+        f"{options.second} is this many times as fast as {options.first}: {in_words(ratios)} "
         f"of {options.blocks} blocks, {options.threads} threads"
     )
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from perf_tests.interleaved import log_ratio
 from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
 
 from . import revisions
 from .pairs import PairError, Pairs, cores
 from .revisions import git
-from .rule import GateError, Record, Rule, interval, log_ratio, signed_rank
+from .rule import GateError, Record, Rule, interval, signed_rank
 from .run import LIMIT, side_of
 from .workers import Side
 

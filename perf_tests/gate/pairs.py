@@ -11,9 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from perf_tests import interleaved
+from perf_tests.interleaved import Block
+
 from . import interrupts
 from .answers import same
-from .rule import Block, Record
+from .rule import Record
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
@@ -170,13 +173,14 @@ class Pairs:
 
     def block(self, workers: Sequence[Worker], name: str, take: Take, dose: Mapping[str, float] = NONE) -> Block:
         """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose."""
-        order = [0, 1, 1, 0] if self.chance.random() < 0.5 else [1, 0, 0, 1]
-        spent = [0.0, 0.0]
+
+        def sample(side: int, changed: bool) -> float:
+            asked = {**asdict(take), "warm": take.warm and changed}
+            workers[side].ask("sample", identity=name, **asked, **(dose if side else NONE))
+            return float(workers[side].reply()["seconds"])
+
         with blamed(name):
-            for side in order:
-                workers[side].ask("sample", identity=name, **asdict(take), **(dose if side else NONE))
-                spent[side] += workers[side].reply()["seconds"]
-        return spent[0], spent[1]
+            return interleaved.block(int(self.chance.random() < 0.5), sample)
 
 
 class CaseError(Exception):

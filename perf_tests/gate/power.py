@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from perf_tests.interleaved import log_ratio
 from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
@@ -28,7 +29,7 @@ from perf_tests.suite.process import CACHE
 from . import revisions
 from .dosed import DOSE
 from .pairs import CaseError, Cores, PairError, Pairs, Take, cores
-from .rule import GateError, Rule, log_ratio
+from .rule import GateError, Rule
 from .run import LIMIT, side_of
 from .workers import PYTHON, Worker, both
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from perf_tests.interleaved import log_ratio
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -115,11 +117,6 @@ class Finding(BaseModel):
     pairs: int = 0
     p: float | None = None
     notes: list[str] = []
-
-
-def log_ratio(blocks: Sequence[Block]) -> float:
-    """Return what a pair says of a case: the median of ``log(head / base)`` over its blocks."""
-    return median(math.log(head / base) for base, head in blocks)
 
 
 def suspected(screen: Sequence[float], rule: Rule) -> int:

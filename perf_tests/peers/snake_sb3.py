@@ -13,7 +13,6 @@ import dataclasses
 import io
 import json
 import math
-import subprocess
 import sys
 import time
 from importlib import import_module
@@ -23,7 +22,7 @@ from typing import Any
 
 from rl_impls import backends
 
-from ..compare import interval_of_median
+from ..interleaved import block, fresh_processes, in_words, log_ratio
 from ..suite import process
 
 FORMS = {"torch": "full", "jax": "compiled"}  # what theirs is compared with: backend and form
@@ -160,18 +159,19 @@ def one_pair(name: str, blocks: int, seed: int, pair: int) -> dict[str, float]:
     check_game(theirs, ours)
     theirs.block(), ours.block()
     check_alike(theirs, ours)
-    ratios = []
+    sides = ours, theirs
     rates: dict[Theirs | Ours, list[float]] = {theirs: [], ours: []}
-    for _ in range(blocks):
-        x, y = (theirs, ours) if rng.random() < 0.5 else (ours, theirs)
-        spent = {theirs: 0.0, ours: 0.0}
-        for side in (x, y, y, x):
-            seconds = side.block()
-            spent[side] += seconds
-            rates[side].append(STEPS / seconds)
-        ratios.append(math.log(spent[theirs] / spent[ours]))
+
+    def turn(side: int, changed: bool) -> float:
+        if changed:
+            sides[side].block()
+        seconds = sides[side].block()
+        rates[sides[side]].append(STEPS / seconds)
+        return seconds
+
+    ratio = log_ratio([block(int(rng.integers(2)), turn) for _ in range(blocks)])
     check_alike(theirs, ours)
-    return {"ratio": median(ratios), "theirs": median(rates[theirs]), "ours": median(rates[ours])}
+    return {"ratio": ratio, "theirs": median(rates[theirs]), "ours": median(rates[ours])}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -181,7 +181,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--blocks", type=int, default=8, help="blocks of four samples in each")
     parser.add_argument("--threads", type=int, default=min(2, process.cores()))
     parser.add_argument("--seed", type=int, default=0, help="seed of all inputs (default: 0)")
-    parser.add_argument("--one", nargs=2, metavar=("BACKEND", "PAIR"), help=argparse.SUPPRESS)
+    parser.add_argument("backend", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("--one", type=int, metavar="PAIR", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not 1 <= options.threads <= process.cores():
         parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
@@ -189,10 +190,9 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"got --seed {options.seed}, wanted 0 or more")
     if options.pairs < 6 or options.blocks < 1:
         parser.error(f"got --pairs {options.pairs} --blocks {options.blocks}, wanted 6 or more pairs, 1 or more blocks")
-    if options.one:
+    if options.one is not None:
         process.set_up(options.threads)
-        name, pair = options.one
-        print(json.dumps(one_pair(name, options.blocks, options.seed, int(pair))))
+        print(json.dumps(one_pair(options.backend, options.blocks, options.seed, options.one)))
         return
     if find_spec("stable_baselines3") is None:
         sys.exit(f"stable_baselines3 is not installed ({INSTALL})")
@@ -204,21 +204,14 @@ def main(arguments: list[str] | None = None) -> None:
     from importlib.metadata import version
 
     for name, form in FORMS.items():
-        results = []
-        for pair in range(options.pairs):
-            command = [sys.executable, "-m", "perf_tests.peers.snake_sb3", "--one", name, str(pair)]
-            command += ["--blocks", str(options.blocks), "--threads", str(options.threads), "--seed", str(options.seed)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-            if done.returncode:
-                sys.exit(done.returncode)
-            results.append(json.loads(done.stdout.splitlines()[-1]))
-        ratios = [math.exp(result["ratio"]) for result in results]
+        asked = [name, "--blocks", str(options.blocks), "--threads", str(options.threads), "--seed", str(options.seed)]
+        results = list(fresh_processes("perf_tests.peers.snake_sb3", asked, options.pairs))
         ours, theirs = (median(result[side] for result in results) for side in ("ours", "theirs"))
         print(
-            f"snake.collect_and_learn[{form}-{name}-envs1-every{EVERY}-batch{BATCH}] is {median(ratios):.3g} times as "
-            f"fast as Stable-Baselines3 {version('stable-baselines3')}'s DQN: {interval_of_median(ratios)}, "
-            f"n = {len(ratios)} processes of {options.blocks} blocks, {options.threads} threads "
-            f"({ours:,.0f} and {theirs:,.0f} environment steps per second)",
+            f"snake.collect_and_learn[{form}-{name}-envs1-every{EVERY}-batch{BATCH}] is this many times as fast as "
+            f"Stable-Baselines3 {version('stable-baselines3')}'s DQN: "
+            f"{in_words([math.exp(result['ratio']) for result in results])} of {options.blocks} blocks, "
+            f"{options.threads} threads ({ours:,.0f} and {theirs:,.0f} environment steps per second)",
             flush=True,
         )
 
