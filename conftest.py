@@ -7,19 +7,21 @@ import os
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from perf_tests.gate import plugin as gate
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
+from perf_tests.suite.limits import complaints
 from rl_impls.backends import BACKENDS, BackendUnavailable, choose, get
 
 ROOT = Path(__file__).parent
-SELECTION = pytest.StashKey[Any]()
+WRONG = pytest.StashKey[list[str]]()
 VARIANTS = pytest.StashKey[list[Any]]()
-THREADS = pytest.StashKey[int]()
+LIMITS = pytest.StashKey[Mapping[str, float]]()
+RUN = pytest.StashKey[Any]()
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -128,15 +130,26 @@ def seed(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(scope="session")
-def rounds(pytestconfig: pytest.Config) -> int:
-    """Return the number of timed samples of each benchmark."""
-    return int(pytestconfig.getoption("rounds"))
+def run(request: pytest.FixtureRequest, limits: Mapping[str, float], threads: int, seed: int) -> Any:
+    """Time all benchmarks of this session; return what is known of each."""
+    from perf_tests.passes import Run
+    from perf_tests.report.table import row_line
+    from perf_tests.rows import row
+
+    config = request.config
+    chosen = [cast(Any, item).callspec.params["variant"] for item in request.session.items if is_benchmark(item)]
+    rounds = 1 if config.getoption("benchmark_disable") else config.getoption("rounds")
+    dose = config.stash.get(gate.DOSED, 0.0)
+    timed = config.stash[RUN] = Run(chosen, threads, seed, rounds, gate.teller(config), dose)
+    timed.measure(lambda one: row_line(row(one, limits, threads)))
+    return timed
 
 
 @pytest.fixture(scope="session")
-def limits(threads: int) -> Mapping[str, float]:
-    """Return this machine's measured ceilings."""
-    return machine_limits.here(threads, process.CACHE)
+def limits(pytestconfig: pytest.Config, threads: int) -> Mapping[str, float]:
+    """Return this machine's ceilings, measured now."""
+    found = pytestconfig.stash[LIMITS] = machine_limits.here(threads)
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -152,9 +165,22 @@ def unavailable() -> Callable[[BackendUnavailable], None]:
     return end
 
 
+def about(config: pytest.Config) -> dict[str, Any]:
+    """Return what the figures depend on: the machine and its limits, how loud it was, the seed."""
+    found = {**machine.info(ROOT), "threads": config.getoption("threads"), "seed": config.getoption("seed")}
+    if RUN in config.stash:
+        found |= {"limits": config.stash[LIMITS], "loudness": config.stash[RUN].loudness()}
+    return found
+
+
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
-    """Add what the figures depend on to the head of the JSON."""
-    machine_info["rlgauge"] = {**machine.info(ROOT), "seed": config.getoption("seed")}
+    """Add it to the head of the JSON."""
+    machine_info["rlgauge"] = about(config)
+
+
+def is_benchmark(item: Any) -> bool:
+    """Tell whether a test reports a benchmark."""
+    return item.name.startswith("test_perf[") and "variant" in item.callspec.params
 
 
 def _measured(config: pytest.Config) -> list[dict[str, Any]]:
@@ -163,22 +189,21 @@ def _measured(config: pytest.Config) -> list[dict[str, Any]]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that selected benchmarks and measured none of them, or fewer than it neither skipped nor failed."""
+    """Fail a run that measured fewer benchmarks than it selected, none at all, or one that is faster than can be."""
     config = session.config
     if config.option.collectonly or config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
         return
-    asked = [
-        item
-        for item in session.items
-        if "variant" in getattr(item, "fixturenames", ()) and item.name.startswith("test_perf")
-    ]
+    asked = [item for item in session.items if is_benchmark(item)]
     reporter = config.pluginmanager.getplugin("terminalreporter")
     nodes = {item.nodeid for item in asked}
     reports = [r for kind in ("skipped", "failed", "error") for r in (reporter.stats.get(kind, ()) if reporter else ())]
     ended = len(nodes & {getattr(report, "nodeid", "") for report in reports})
     measured = len(_measured(config))
-    if asked and session.exitstatus == 0 and (measured == 0 or measured + ended < len(asked)):
-        config.stash[SELECTION] = f"{len(asked)} benchmarks were selected and {measured} were measured"
+    wrong = complaints(_measured(config), config.stash[LIMITS]) if measured else []
+    if asked and (measured == 0 or measured + ended < len(asked)):
+        wrong.append(f"{len(asked)} benchmarks were selected and {measured} were measured")
+    if wrong and session.exitstatus == 0:
+        config.stash[WRONG] = wrong
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -189,6 +214,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         from perf_tests.report.table import text_tables
 
         terminalreporter.write_line("")
-        terminalreporter.write_line(text_tables(rows))
-    if SELECTION in config.stash:
-        terminalreporter.write_line(f"ERROR: {config.stash[SELECTION]}", red=True)
+        terminalreporter.write_line(text_tables(rows, about(config)))
+    for words in config.stash.get(WRONG, ()):
+        terminalreporter.write_line(f"ERROR: {words}", red=True)

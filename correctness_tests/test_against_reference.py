@@ -26,7 +26,7 @@ def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, see
     # Adam turns a gradient of rounding noise into a whole step: nearly all weights agree closely, the rest within steps
     start = variant.inputs(seed).fixed["params"]
     agents = int(variant.axes.get("agents", 1))  # each with weights of its own
-    steps = variant.calls * variant.case.items(**variant.axes) // agents
+    steps = variant.case.answered_calls * variant.case.items(**variant.axes) // agents
     rate = variant.inputs(seed).fixed["learning_rate"]
     difference = np.concatenate([np.abs(params[name] - wanted_params[name]).ravel() for name in params])
     moved = np.concatenate([np.abs(wanted_params[name] - start[name]).ravel() for name in params])

@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import pytest
 
 from rl_impls.backends import BackendUnavailable
 
+from .passes import Run
+from .rows import row
 from .suite.case import Variant
-from .suite.counters import count
 
 
+class Replay:
+    """A clock for pytest-benchmark that goes by what was measured in the passes, asked before and after each sample."""
+
+    __name__ = "Replay"
+
+    def __init__(self) -> None:
+        self.times: Iterator[float] = iter(())
+
+    def load(self, seconds: list[float]) -> None:
+        """Take samples."""
+        self.times = (time for length in seconds for time in (0.0, length))
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return next(self.times)
+
+
+CLOCK = Replay()
+
+
+@pytest.mark.benchmark(timer=CLOCK)
 def test_perf(
-    benchmark: Any, variant: Variant, limits: Any, threads: int, seed: int, rounds: int, unavailable: Any
+    benchmark: Any, variant: Variant, run: Run, limits: Mapping[str, float], unavailable: Callable[..., None]
 ) -> None:
-    """Time one variant: building and settling are outside, ``reset`` before every sample too."""
-    try:
-        prepared = variant.prepare(seed)
-    except BackendUnavailable as error:
-        unavailable(error)
-    with prepared:
-        prepared.settle()
-        benchmark.group = variant.case.name
-        benchmark.pedantic(prepared.run, setup=prepared.reset, rounds=rounds, iterations=1)
-        measured = prepared.stats()  # of the last timed sample, before the counters call again
-        if benchmark.disabled:
-            return
-        seconds = benchmark.stats.stats.median / prepared.calls
-        benchmark.extra_info |= {
-            "id": variant.id,
-            "workload": variant.case.workload,
-            "op": variant.case.op,
-            "form": variant.form,
-            "backend": variant.backend,
-            "axes": dict(variant.axes),
-            "device": prepared.backend.device,
-            "threads": threads,
-            "calls": prepared.calls,
-            "seconds_per_call": seconds,
-            "items_per_second": variant.case.items(**variant.axes) / seconds,
-            "unit": variant.case.unit,
-            "limit_share": variant.limit_seconds(limits) / seconds,
-            "counters": count(prepared),
-            **measured,
-        }
+    """Report one variant: pytest-benchmark's figures are seconds per call."""
+    timed = run.timed[variant.id]
+    if "unavailable" in timed.failure:
+        unavailable(BackendUnavailable(*timed.failure["unavailable"]))
+    if timed.failure:
+        pytest.fail(timed.failure.get("trace", timed.failure["failed"]), pytrace=False)
+    seconds = [timed.calls * sample["seconds"] for visit in timed.counted() for sample in visit]
+    CLOCK.load(seconds)
+    benchmark.group = variant.case.name
+    benchmark.pedantic(lambda: None, rounds=len(seconds), iterations=timed.calls)
+    benchmark.extra_info |= row(timed, limits, run.threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,19 @@ class Canary:
             out = self.call()
         return out
 
+    def sample(self) -> float:
+        """Return the seconds of one run."""
+        start = time.perf_counter()
+        self.run()
+        return time.perf_counter() - start
+
+    def measure_calls(self) -> int:
+        """Return the calls of a sample, which are fixed."""
+        return self.calls
+
     def settle(self) -> Any:
         """Return the answer."""
         return [self.run()]
-
-    def reset(self) -> None:
-        """Nothing changes."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -96,6 +96,7 @@ class Pairs:
         self.sides, self.blocks, self.limit = sides, blocks, limit
         self.tolerances, self.folder, self.chance = tolerances, folder, chance
         self.seen: set[str] = set()
+        self.takes: dict[str, Take] = {}
 
     def measure(self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str) -> None:
         """Add a pair of every case that is still timed; one that ends a worker becomes an error, the others go on."""
@@ -117,9 +118,9 @@ class Pairs:
             PairError: a worker failed, and not over a case.
         """
         with self.workers(place) as workers:
-            prepared = {name: self.prepare(workers, name, records[name], place) for name in names}
-            takes = {name: take for name, take in prepared.items() if take}
+            ready = [name for name in names if self.prepare(workers, name, records[name])]
             both(workers, "place", core=place.one)
+            takes = {name: self.take(workers[0], name, place) for name in ready}
             blocks: dict[str, list[Block]] = {name: [] for name in takes}
             for _ in range(self.blocks):
                 for name in self.chance.sample(sorted(takes), len(takes)):
@@ -150,26 +151,35 @@ class Pairs:
             except WorkerError as error:
                 raise PairError(str(error)) from error
 
-    def prepare(self, workers: Sequence[Worker], name: str, record: Record, place: Cores) -> Take | None:
-        """Prepare a case on both sides; the first time, compare answers and counts too. Return how to time it."""
+    def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
+        """Prepare a case on both sides, the first time compare answers and counts; tell whether it can be timed."""
         first = name not in self.seen
         files = self.folder / "base.npz", self.folder / "head.npz"
         with blamed(name):
             for worker, file in zip(workers, files, strict=True):
-                worker.ask("prepare", identity=name, answer=str(file) if first else None)
+                worker.ask("prepare", identity=name, answer=str(file) if first else None, counted=first)
             base, head = (worker.reply() for worker in workers)
         for side, reply in zip(self.sides, (base, head), strict=True):
-            if "failed" in reply or ("absent" in reply and side is self.sides[1]):
-                record.state, record.words = "error", f"{side.name}: {reply.get('failed', reply.get('absent'))}"
-                return None
+            if "failed" in reply and ("absent" not in reply or side is self.sides[1]):
+                record.state, record.words = "error", f"{side.name}: {reply.get('absent', reply['failed'])}"
+                return False
         if "absent" in base:
             record.state, record.words = "new", f"base: {base['absent']}"
-            return None
+            return False
         if first:
             self.seen.add(name)
             record.answer_changed = not same(*files, self.tolerances[name])
             record.counters = base["counters"], head["counters"]
-        return place.take(max(float(base["seconds"]), 1e-9) / base["calls"], base["calls"])
+        return True
+
+    def take(self, base: Worker, name: str, place: Cores) -> Take:
+        """Return how to time a case, on both sides by what base takes: measured in the first pair, the same in all."""
+        if name not in self.takes:
+            with blamed(name):
+                base.ask("measure", identity=name)
+                found = base.reply()
+            self.takes[name] = place.take(max(float(found["call"]), 1e-9), found["calls"])
+        return self.takes[name]
 
     def block(self, workers: Sequence[Worker], name: str, take: Take, dose: Mapping[str, float] = NONE) -> Block:
         """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose."""

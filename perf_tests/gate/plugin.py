@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 TEST = ROOT / "perf_tests" / "test_gate.py"
 SELECTED = pytest.StashKey[Any]()  # selection and variants, set when the options are read
 GATE = pytest.StashKey[Any]()  # the open gate
+DOSED = pytest.StashKey[float]()  # part of its own time by which every sample of a plain run is slowed
 DONE = pytest.StashKey[Any]()  # artifact and outcome
 
 
@@ -87,6 +89,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("gated", names, ids=names)
 
 
+def teller(config: pytest.Config) -> Callable[[str], None]:
+    """Return what prints a line while tests run."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    capture = config.pluginmanager.getplugin("capturemanager")
+
+    def tell(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+    return tell
+
+
 @pytest.fixture(scope="session")
 def gate_outcome(pytestconfig: pytest.Config) -> Any:
     """Run the gate; write what it measured."""
@@ -95,15 +110,8 @@ def gate_outcome(pytestconfig: pytest.Config) -> Any:
     from . import report
     from .rule import GateError
 
-    gate, reporter = pytestconfig.stash[GATE], pytestconfig.pluginmanager.getplugin("terminalreporter")
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-
-    def tell(text: str) -> None:
-        with capture.global_and_fixture_disabled():
-            reporter.ensure_newline()
-            reporter.write_line(text)
-
-    gate.tell = tell
+    gate = pytestconfig.stash[GATE]
+    gate.tell = teller(pytestconfig)
     try:
         artifact = gate.run()
     except GateError as error:

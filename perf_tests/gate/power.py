@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from perf_tests.interleaved import log_ratio
@@ -85,10 +84,10 @@ class Slot:
     blocks: int
 
 
-def doses_of(case: str, call: float, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
-    """Return a case at every dose, given the seconds of a call."""
+def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
+    """Return a case at every dose, given the seconds of a call and the calls of a sample."""
     for dose in DOSES if place.one is not None else WIDE:
-        take = place.take(call, variants()[case].calls)
+        take = place.take(call, calls)
         slowed: dict[str, float] = {}
         if dose and (kind == "spin" or call > LONG):
             slowed = {"spin": dose * take.samples * take.calls * call}
@@ -119,7 +118,7 @@ def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> d
     with pairs.workers(place) as workers:
         slots: list[Slot] = []
         for case in cases:
-            slots += doses_of(case, prepare(workers, case), kind, place, pairs.blocks)
+            slots += doses_of(case, *measured(workers, case, place), kind, place, pairs.blocks)
         return timed(pairs, workers, slots, place)
 
 
@@ -128,19 +127,21 @@ def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
     with pairs.workers(place) as workers:
         slots = []
         for case, mistake in MISTAKES:
-            name, call, calls = named(case, mistake), prepare(workers, case, mistake), variants()[case].calls
+            name, (call, calls) = named(case, mistake), measured(workers, case, place, mistake)
             blocks = 2 if took(workers[1], name) > 10 * calls * call else pairs.blocks  # so dear that two tell
             slots.append(Slot(name, mistake, place.take(call, calls), {}, blocks))
         return timed(pairs, workers, slots, place)
 
 
-def prepare(workers: Sequence[Worker], case: str, mistake: str | None = None) -> float:
-    """Prepare a case on both sides; return the seconds of base's call, the median of a few samples."""
+def measured(workers: Sequence[Worker], case: str, place: Cores, mistake: str | None = None) -> tuple[float, int]:
+    """Prepare a case on both sides; return the seconds of base's call and the calls of its sample."""
     replies = both(workers, "prepare", identity=case, fault=mistake)
-    if any("seconds" not in reply for reply in replies):
-        raise GateError(f"{case}: {replies}")
-    name = named(case, mistake) if mistake else case
-    return median(took(workers[0], name) for _ in range(5)) / variants()[case].calls
+    if any("failed" in reply for reply in replies):
+        raise GateError(f"{case}: {[reply.get('failed') for reply in replies]}")
+    both(workers, "place", core=place.one)
+    workers[0].ask("measure", identity=named(case, mistake) if mistake else case)
+    found = workers[0].reply()
+    return float(found["call"]), int(found["calls"])
 
 
 def took(worker: Worker, name: str) -> float:

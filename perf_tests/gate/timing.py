@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
+from perf_tests import disturbance
 from perf_tests.suite.case import absence
 from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
@@ -16,6 +18,17 @@ from .canary import CANARIES, SIDE
 from .faults import FAULTS
 
 SEED = 0
+SAMPLES = 5  # of which the least says what a call takes
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """Return why a case could not be prepared, and of what kind that is."""
+    found: dict[str, Any] = {"failed": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+    if lacking := absence(error):
+        found["absent"] = lacking
+    if type(error).__name__ == "BackendUnavailable":
+        found["unavailable"] = [getattr(error, name) for name in ("backend", "reason", "install")]
+    return found
 
 
 class Timing:
@@ -28,29 +41,62 @@ class Timing:
         """Answer that all is imported."""
         return {}
 
-    def prepare(self, identity: str, answer: str | None = None, fault: str | None = None) -> dict[str, Any]:
-        """Build and settle a case; where a file is named, write the answer there and count operations.
+    def prepare(
+        self,
+        identity: str,
+        answer: str | None = None,
+        fault: str | None = None,
+        seed: int = SEED,
+        counted: bool = False,
+    ) -> dict[str, Any]:
+        """Build and settle a case; where a file is named, write the answer there; count operations, where asked to.
 
         A ``fault`` is built in on head's side, and named with the case from then on.
 
-        Returns ``{"absent": why}`` for a case that this revision does not have, ``{"failed": why}`` for one that fails.
+        Returns ``{"failed": why}`` for a case that fails, with ``absent`` where this revision does not have it, or
+        ``unavailable`` where its backend cannot run here.
         """
         try:
-            prepared: Any = CANARIES[identity]() if identity in CANARIES else variants()[identity].prepare(SEED)
+            prepared: Any = CANARIES[identity]() if identity in CANARIES else variants()[identity].prepare(seed)
             if fault and os.environ[SIDE] == "head":
                 FAULTS[fault](prepared)
             settled = prepared.settle()
         except Exception as error:
-            lacking = absence(error)
-            return {"absent": lacking} if lacking else {"failed": f"{type(error).__name__}: {error}"}
-        counters: dict[str, int] = {}
+            return failure(error)
         if answer:
             save(Path(answer), settled)
-            counters = {} if identity in CANARIES else count(prepared)
+        counters = count(prepared) if counted and identity not in CANARIES else {}
         self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
-        start = time.perf_counter()
-        prepared.run()
-        return {"seconds": time.perf_counter() - start, "calls": prepared.calls, "counters": counters}
+        return {"counters": counters}
+
+    def measure(self, identity: str) -> dict[str, Any]:
+        """Return how many calls make a sample, measured now, and the seconds of one call in the fastest of a few."""
+        prepared = self.prepared[identity]
+        calls = prepared.measure_calls()
+        return {"calls": calls, "call": min(prepared.sample() for _ in range(SAMPLES)) / calls}
+
+    def visit(self, identity: str, samples: int, calls: int, warm: bool, dose: float) -> dict[str, Any]:
+        """Time samples one by one, each from a reset, in seconds per call; read what disturbed it.
+
+        Returns the samples, and what else the op says of the last one: its ``stats`` and ``phases``.
+
+        One sample to ``warm`` up does not count: others just ran, took the caches, and their threads may still spin.
+        To be slower on purpose, each sample spins for a part, the ``dose``, of its own time.
+        """
+        prepared, taken = self.prepared[identity], []
+        prepared.calls = calls
+        if warm:
+            prepared.sample()
+        for _ in range(samples):
+            prepared.reset()
+            before, start = disturbance.read(), time.perf_counter()
+            prepared.run()
+            end = start + (1 + dose) * (time.perf_counter() - start)
+            while dose and time.perf_counter() < end:
+                pass
+            seconds = time.perf_counter() - start
+            taken.append({"seconds": seconds / prepared.calls, **disturbance.read().since(before)})
+        return {"samples": taken, "stats": prepared.stats(), "phases": prepared.phases()}
 
     def place(self, core: int | None) -> dict[str, Any]:
         """Move all threads to one core, if one is named."""
@@ -75,15 +121,11 @@ class Timing:
 
         To be slower on purpose, it makes ``extra`` calls or spins for a time.
         """
-        prepared, spent = self.prepared[identity], 0.0
+        prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls
         if warm:
             prepared.call()
-        for _ in range(samples):
-            prepared.reset()
-            start = time.perf_counter()
-            prepared.run()
-            spent += time.perf_counter() - start
+        spent = sum(prepared.sample() for _ in range(samples))
         start = time.perf_counter()
         for _ in range(extra):
             prepared.call()

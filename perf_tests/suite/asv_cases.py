@@ -1,4 +1,4 @@
-"""One generated ASV class per case, over the variants of the gate tier.
+"""One generated ASV class per op, over the variants of the gate tier.
 
 ASV names them ``<workload>.<op>`` with the parameters of the id. A variant that a commit cannot run, because it lacks
 the workload, the op or the backend, shows n/a.
@@ -7,19 +7,22 @@ the workload, the op or the backend, shows n/a.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from . import process
-from .case import Case, Prepared, Variant, absence, flat, prepared
-from .cases import load
+from .case import Prepared, Variant, absence, flat, prepared
+from .cases import variants
 
 SEED = 0
 SAMPLES = 15
 
 
 class CaseBenchmark:
-    """Times one sample of a variant, in seconds."""
+    """Times a variant, in seconds per call: ``number`` is 1, as ASV runs ``setup`` before each of that many calls."""
 
     number = 1
     rounds = 1
@@ -34,6 +37,10 @@ class CaseBenchmark:
         """Put everything back; build at the first time in a process."""
         self.prepared = ready(self.identities[parameters])
         self.prepared.reset()
+
+    def timer(self) -> float:
+        """Return the time by a clock that is as many times slower as there are calls in a sample."""
+        return time.perf_counter() / self.prepared.calls
 
     def time_sample(self, parameters: str) -> None:
         """Run one sample."""
@@ -52,39 +59,44 @@ def ready(identity: str) -> Prepared:
         raise
 
 
-def version(case: Case, variants: list[Variant]) -> str:
-    """Return what changes whenever something else is measured: the case's version, and all inputs and calls."""
+def version(variants: Sequence[Variant]) -> str:
+    """Return what changes whenever something else is measured: the cases' versions, and all inputs."""
     digest = hashlib.sha256()
     for variant in variants:
         inputs = variant.inputs(SEED)
-        digest.update(f"{variant.id} {variant.calls} {sorted(inputs.fixed)}".encode())
+        digest.update(f"{variant.id} {variant.case.version} {sorted(inputs.fixed)}".encode())
         for value in flat([[inputs.fixed[name] for name in sorted(inputs.fixed)], inputs.varying]):
             digest.update(value.tobytes() if hasattr(value, "tobytes") else repr(value).encode())
-    return f"{case.version}-{digest.hexdigest()[:12]}"
+    return f"{max(variant.case.version for variant in variants)}-{digest.hexdigest()[:12]}"
 
 
-def benchmark_class(case: Case, variants: list[Variant]) -> type[CaseBenchmark]:
-    """Make the ASV class of a case."""
-    name = "".join(part.capitalize() for part in (case.workload, *case.op.split("_")))
-    found = version(case, variants)
+def benchmark_class(name: str, variants: Sequence[Variant]) -> type[CaseBenchmark]:
+    """Make the ASV class of an op, ``workload.op``."""
 
     def time_sample(self: CaseBenchmark, parameters: str) -> None:
         self.prepared.run()
 
-    time_sample.version = found  # type: ignore[attr-defined]
-    time_sample.benchmark_name = f"{case.name}.time_sample"  # type: ignore[attr-defined]
+    time_sample.version = version(variants)  # type: ignore[attr-defined]
+    time_sample.benchmark_name = f"{name}.time_sample"  # type: ignore[attr-defined]
     members: dict[str, Any] = {
         "__module__": __name__,
         "params": [[variant.parameters for variant in variants]],
         "identities": {variant.parameters: variant.id for variant in variants},
         "time_sample": time_sample,
     }
-    return type(name, (CaseBenchmark,), members)
+    return type("".join(part.capitalize() for part in re.split("[._]", name)), (CaseBenchmark,), members)
 
 
-for _case in load():
-    _gate = [variant for variant in _case.variants() if variant.tier == "gate"]
-    if _gate:
-        _made = benchmark_class(_case, _gate)
-        globals()[_made.__name__] = _made
+def gated() -> dict[str, list[Variant]]:
+    """Return the variants of the gate tier by op: of all its cases, as some forms have one of their own."""
+    found: dict[str, list[Variant]] = {}
+    for variant in variants().values():
+        if variant.tier == "gate":
+            found.setdefault(variant.case.name, []).append(variant)
+    return found
+
+
+for _name, _variants in gated().items():
+    _made = benchmark_class(_name, _variants)
+    globals()[_made.__name__] = _made
 del CaseBenchmark.time_sample  # ASV takes the base class for a benchmark otherwise

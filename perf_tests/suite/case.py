@@ -3,7 +3,7 @@
 with variant.prepare(seed) as prepared:
     prepared.settle()
     prepared.reset()  # not timed
-    prepared.run()    # timed: a fixed number of calls, each waited for
+    prepared.run()    # timed: a number of calls, each waited for
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 import itertools
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from rl_impls.lowering import Lowering
 
 Axes = Mapping[str, int | str]
+Pattern = Mapping[str, Any]  # values that form, backend or an axis may have, one or a tuple; what it leaves out is free
 TIERS = ("gate", "bench", "full")
+LEAST = 0.01  # seconds of a sample
 
 
 class DriftError(AssertionError):
@@ -52,13 +54,14 @@ def no_cost(**axes: Any) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """One op of a workload and every way it is timed.
+    """One op of a workload and every way it is timed: forms x backends x axes, but for what is excluded.
 
     Attributes:
         inputs: ``inputs(rng, **axes)``; the same for all backends and forms.
         items: ``items(**axes)``, how many ``unit`` one call handles.
-        calls: ``calls(form, backend, axes)``, the fixed number of calls in one sample: 5 to 50 ms in all.
-        tier: ``tier(form, backend, axes)``: gate, bench, full, or None where the combination does not exist.
+        exclude: patterns of combinations that do not exist.
+        gate: patterns of those that a regression gate compares.
+        bench: patterns of those that are timed unless something else is asked for; all others are of tier ``full``.
         flops: ``flops(**axes)``, floating-point operations of one call, counted by hand.
         bytes: ``bytes(**axes)``, bytes that one call has to read and write.
         io: where arguments come from and results go, unless it is an axis: ``device``, ``host`` (copied around each
@@ -66,6 +69,7 @@ class Case:
         reference: the backend whose naive form, in float64, says what is right; None where rounding may change what is
             done, as in a loop that acts on what it learns: there the workload's own tests tell.
         tolerance: largest relative difference to the float64 reference.
+        most_calls: after one reset, where what a call costs depends on those before it (an episode, a ring that fills).
         multicore: starts threads or processes of its own, so is never cached and never pinned to one core.
         all_cores: is timed on all cores by the gate, as its work is spread over threads; so are multicore cases.
         version: raised by hand whenever what is measured changes.
@@ -77,18 +81,25 @@ class Case:
     backends: tuple[str, ...]
     unit: str
     items: Callable[..., int]
-    calls: Callable[[str, str, Axes], int]
-    tier: Callable[[str, str, Axes], str | None]
     forms: tuple[str, ...] = ("naive", "full")
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    exclude: Sequence[Pattern] = ()
+    gate: Sequence[Pattern] = ()
+    bench: Sequence[Pattern] = ()
     flops: Callable[..., float] = no_cost
     bytes: Callable[..., float] = no_cost
     io: str = "device"
     reference: str | None = "numpy"
     tolerance: float = 1e-5
+    most_calls: int | None = None
     multicore: bool = False
     all_cores: bool = False
     version: int = 1
+
+    @property
+    def answered_calls(self) -> int:
+        """The calls after which answers are compared: a second one sees what the first has changed."""
+        return min(2, self.most_calls or 2)
 
     @property
     def wide(self) -> bool:
@@ -100,14 +111,53 @@ class Case:
         """``workload.op``."""
         return f"{self.workload}.{self.op}"
 
+    def combinations(self) -> Iterator[dict[str, int | str]]:
+        """Every combination of form, backend and axes, whether it exists or not."""
+        parts = {"form": self.forms, "backend": self.backends, **self.axes}
+        for values in itertools.product(*parts.values()):
+            yield dict(zip(parts, values, strict=True))
+
+    def tier(self, combination: Mapping[str, int | str]) -> str | None:
+        """Return gate, bench or full; None where the combination does not exist."""
+        for patterns, tier in ((self.exclude, None), (self.gate, "gate"), (self.bench, "bench")):
+            if any(matches(pattern, combination) for pattern in patterns):
+                return tier
+        return "full"
+
     def variants(self) -> Iterator[Variant]:
         """Every combination of form, backend and axes that exists."""
-        for form, backend in itertools.product(self.forms, self.backends):
-            for values in itertools.product(*self.axes.values()):
-                axes = dict(zip(self.axes, values, strict=True))
-                tier = self.tier(form, backend, axes)
-                if tier is not None:
-                    yield Variant(self, form, backend, axes, tier)
+        for combination in self.combinations():
+            tier = self.tier(combination)
+            if tier is not None:
+                axes = {name: combination[name] for name in self.axes}
+                yield Variant(self, str(combination["form"]), str(combination["backend"]), axes, tier)
+
+    def check(self) -> None:
+        """Raise a ValueError for a pattern that names what this case does not have, or that matches nothing."""
+        known = {"form": self.forms, "backend": self.backends, **self.axes}
+        for kind in ("exclude", "gate", "bench"):
+            left = [c for c in self.combinations() if kind == "exclude" or self.tier(c) is not None]
+            for pattern in getattr(self, kind):
+                where = f"{self.name}: {kind} {dict(pattern)}"
+                for name, values in pattern.items():
+                    if name not in known:
+                        raise ValueError(f"{where}: unknown axis {name!r}; known: {', '.join(known)}")
+                    for value in alternatives(values):
+                        if value not in known[name]:
+                            wanted = ", ".join(map(repr, known[name]))
+                            raise ValueError(f"{where}: unknown value {value!r} of {name}; known: {wanted}")
+                if not any(matches(pattern, combination) for combination in left):
+                    raise ValueError(f"{where}: matches nothing")
+
+
+def alternatives(values: Any) -> tuple[Any, ...]:
+    """Return what a pattern allows for a name: one value or several."""
+    return values if isinstance(values, tuple) else (values,)
+
+
+def matches(pattern: Pattern, combination: Mapping[str, int | str]) -> bool:
+    """Tell whether a combination has one of the values that the pattern allows, for each name in it."""
+    return all(combination[name] in alternatives(values) for name, values in pattern.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,11 +184,6 @@ class Variant:
     def io(self) -> str:
         """Where arguments come from and results go: device, host or own."""
         return str(self.axes.get("io", self.case.io))
-
-    @property
-    def calls(self) -> int:
-        """Calls in one sample."""
-        return self.case.calls(self.form, self.backend, self.axes)
 
     def inputs(self, seed: int) -> Inputs:
         """Return the seeded inputs, which depend on the op and the axes alone."""
@@ -180,7 +225,12 @@ class Variant:
         device = tuple(backend.to_device(value) for value in inputs.varying)
         op = backend.build(self.case.workload, self.case.op, inputs.fixed, device, self.knobs(), lower)
         varying = device if self.io == "device" else inputs.varying
-        return Prepared(self, backend, op, varying, lower, graphs)
+        return Prepared(self, backend, op, getattr(op, "held", arguments)(*varying), lower, graphs)
+
+
+def arguments(*values: Any) -> tuple[Any, ...]:
+    """Return arguments as they are: how an op's caller holds them, unless the op has a method ``held`` that says it."""
+    return values
 
 
 def graphs_compiled() -> int:
@@ -204,7 +254,7 @@ class Prepared(AbstractContextManager["Prepared"]):
         graphs_before: int,
     ) -> None:
         self.variant, self.backend, self.op, self.lower = variant, backend, op, lower
-        self.varying, self.calls, self.graphs_before = varying, variant.calls, graphs_before
+        self.varying, self.calls, self.graphs_before = varying, 1, graphs_before
         self.call = {"host": self._host_call, "device": self._device_call, "own": self._own_call}[variant.io]
 
     def _host_call(self) -> Any:
@@ -238,12 +288,30 @@ class Prepared(AbstractContextManager["Prepared"]):
     ) -> None:
         self.close()
 
+    def sample(self) -> float:
+        """Return the seconds of one sample, from a reset."""
+        self.reset()
+        start = time.perf_counter()
+        self.run()
+        return time.perf_counter() - start
+
+    def measure_calls(self) -> int:
+        """Double the calls of a sample until it takes 10 ms, or there are as many as the case allows; return them."""
+        most = self.variant.case.most_calls or float("inf")
+        while self.calls < most and not all(self.sample() >= LEAST for _ in range(3)):
+            self.calls = int(min(2 * self.calls, most))
+        return self.calls
+
     def answer(self) -> list[Any]:
-        """Run one sample from the start; return its last output and the weights after it, as NumPy copies."""
+        """Make a few calls from the start; return the last output and the weights after it, as NumPy copies."""
         from rl_impls.backends import tree_map
 
+        measured, self.calls = self.calls, self.variant.case.answered_calls
         self.reset()
-        out = self.run()
+        try:
+            out = self.run()
+        finally:
+            self.calls = measured
         if self.backend.pending():
             raise NotWaitedError(f"{self.variant.id}: the sample ended before the device had finished")
         params = getattr(self.op, "params", None)
@@ -265,9 +333,14 @@ class Prepared(AbstractContextManager["Prepared"]):
         return first
 
     def stats(self) -> dict[str, float]:
-        """Return what else the op measured in its last sample: latencies, phases."""
+        """Return what else the op measured in its last sample: latencies, the lag of its policy."""
         measured: dict[str, float] = getattr(self.op, "stats", dict)()
         return measured
+
+    def phases(self) -> dict[str, float]:
+        """Return the seconds that each phase of a loop took in its last sample."""
+        seconds: dict[str, float] = getattr(self.op, "phases", dict)()
+        return seconds
 
 
 def flat(tree: Any) -> list[Any]:
@@ -301,4 +374,5 @@ def prepared(identity: str, seed: int) -> Prepared:
         raise ValueError(f"{identity}: owns threads or processes, so it is prepared and closed each time, never kept")
     ready = variant.prepare(seed)
     ready.settle()
+    ready.measure_calls()
     return ready

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Axes, Case, Inputs
+from ..case import Case, Inputs
 
 BATCHES = (1, 8, 16, 32, 64, 128, 512, 1024, 2048)
 POINTS = 32  # of each kind: inside, at tau = 0, on the edge of the safe set
 LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax", "neuron")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
+LEARNING = ("torch", "torch-compile", "jax", *CUDA)
 EAGER = ("torch", "torch-cuda")
 
 
@@ -65,9 +66,9 @@ def forward_inputs(rng: np.random.Generator, batch: int, hidden: int, io: str) -
     return Inputs(fixed(rng, hidden), (states(rng, batch),))
 
 
-def act_inputs(rng: np.random.Generator) -> Inputs:
+def act_inputs(rng: np.random.Generator, hidden: int = 32) -> Inputs:
     """One state and a draw that takes the greedy branch."""
-    return Inputs(fixed(rng), (states(rng, 1), 0.5, 7))
+    return Inputs(fixed(rng, hidden), (states(rng, 1), 0.5, 7))
 
 
 def pde_inputs(rng: np.random.Generator, order: int) -> Inputs:
@@ -89,9 +90,9 @@ def training_batch(rng: np.random.Generator, batch: int) -> tuple[Any, ...]:
     )
 
 
-def train_inputs(rng: np.random.Generator, batch: int, order: int) -> Inputs:
+def train_inputs(rng: np.random.Generator, batch: int, order: int, hidden: int = 32) -> Inputs:
     """A training batch."""
-    return Inputs(fixed(rng), training_batch(rng, batch))
+    return Inputs(fixed(rng, hidden), training_batch(rng, batch))
 
 
 def sync_inputs(rng: np.random.Generator, hidden: int) -> Inputs:
@@ -114,102 +115,6 @@ def hybrid_inputs(rng: np.random.Generator, serve: str, every: int) -> Inputs:
     return Inputs({**fixed(rng), "serve": serve, "every": every}, training_batch(rng, 256))
 
 
-def per_sample(microseconds: float) -> int:
-    """Calls that make a sample of about 10 ms, from a committed rough cost of one."""
-    return max(1, round(1e4 / microseconds))
-
-
-FORWARD_COST = {  # rough us of a call, and us a state at 32 hidden units
-    "numpy": (11, 0.11),
-    "torch": (33, 0.17),
-    "torch-trace": (17, 0.17),
-    "torch-compile": (45, 0.15),
-    "onnx": (6.5, 0.06),
-    "jax": (15, 0.17),
-    "neuron": (150, 0.1),
-    "torch-cuda": (60, 0.01),
-    "torch-compile-cuda": (60, 0.01),
-    "jax-cuda": (60, 0.01),
-}
-
-
-def forward_calls(form: str, backend: str, axes: Axes) -> int:
-    """Calls in a sample of ``forward``."""
-    call, state = FORWARD_COST[backend]
-    wider = (multiplications(int(axes["hidden"])) / multiplications(32)) ** 0.8
-    return per_sample(call + state * int(axes["batch"]) * wider)
-
-
-def forward_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: small, middle and large batches from host memory; the naive form where autograd can be left on."""
-    batch, hidden, io = axes["batch"], axes["hidden"], axes["io"]
-    if form == "naive" and backend not in EAGER:
-        return None
-    if io == "device" and backend in ("numpy", "onnx", "neuron"):
-        return None
-    if form == "full" and hidden == 32 and io == "host":
-        if backend == "torch-compile":
-            return "gate" if batch == 32 else "bench"
-        if backend in ("numpy", "torch", "torch-trace", "onnx", "jax"):
-            return "gate" if batch in (1, 32, 2048) else "bench"
-        return "bench" if batch in (1, 32, 128, 512, 1024, 2048) else "full"
-    if form == "naive" and hidden == 32 and io == "host":
-        return "bench" if batch in (1, 32, 2048) else "full"
-    if hidden == 32 and io == "device" and backend in ("torch", "torch-trace", "jax"):
-        return "bench" if batch in (1, 2048) else "full"
-    if form == "full" and io == "host" and batch in (32, 2048) and backend in ("numpy", "torch", "onnx", "jax"):
-        return "bench"
-    return "full"
-
-
-TRAIN_COST = {  # rough us of an update at batch 256
-    "torch": 850,
-    "torch-compile": 400,
-    "jax": 250,
-    "torch-cuda": 1500,
-    "torch-compile-cuda": 800,
-    "jax-cuda": 400,
-}
-
-
-def train_calls(form: str, backend: str, axes: Axes) -> int:
-    """Calls in a sample of ``train_step``."""
-    naive = {1: 2.5, 2: 5}[int(axes["order"])] if form == "naive" else 1
-    return per_sample(TRAIN_COST[backend] * naive)
-
-
-def train_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: batch 256 with the diffusion, and the naive step without."""
-    if backend.startswith("torch-compile") and form == "naive":
-        return None  # nested differentiation cannot be compiled
-    if axes["batch"] != 256 or backend in CUDA:
-        return "full" if axes["batch"] != 256 else "bench"
-    gate = {("full", "torch"), ("full", "jax"), ("full", "torch-compile"), ("naive", "torch")}
-    return "gate" if (form, backend) in gate and axes["order"] == 2 else "bench"
-
-
-def pde_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: with the diffusion on torch and JAX."""
-    if (form, backend) in (("full", "numpy"), ("naive", "torch-compile")):
-        return None  # NumPy has the reference alone; nested differentiation cannot be compiled
-    return "gate" if (form, axes["order"]) == ("full", 2) and backend in ("torch", "jax") else "bench"
-
-
-def serve_calls(form: str, backend: str, axes: Axes) -> int:
-    """Calls in a sample of ``serve``: torch under 32 threads takes ten times as long a request as alone."""
-    request = {1: 40, 32: 25}[int(axes["clients"])] * (8 if (form, axes["clients"]) == ("naive", 32) else 1)
-    return per_sample(4 * int(axes["clients"]) * request)
-
-
-def serve_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """All but what torch.compile refuses: its guards fail in a thread that did not compile."""
-    if form == "naive" and backend.startswith("torch-compile"):
-        return None
-    if axes["clients"] == 1:
-        return "bench" if backend == "torch" else "full"
-    return "bench" if backend in ("numpy", "torch", "onnx", "jax") else "full"
-
-
 def train_flops(batch: int, order: int) -> float:
     """Matrix products of one update: the target forward; values and streams forward and backward, inputs excepted."""
     rows = batch + 3 * POINTS + POINTS * (1 if order == 1 else 1 + 5)
@@ -221,10 +126,11 @@ def pde_flops(order: int) -> float:
     return 2 * multiplications(32) * POINTS * (2 if order == 1 else 2 + 5)
 
 
-def full_form(tier: str) -> Any:
-    """Give the full form a tier; the naive form does not differ on this op."""
-    return lambda form, backend, axes: tier if form == "full" else None
-
+COMPILED = ("torch-compile", "torch-compile-cuda")
+CPU = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
+GATED = ("numpy", "torch", "torch-trace", "onnx", "jax")
+LAZY = tuple(name for name in LOWERED + CUDA if name not in EAGER)  # where autograd cannot be left on
+FEWER = (1, 32, 128, 512, 1024, 2048)
 
 CASES = (
     Case(
@@ -233,55 +139,71 @@ CASES = (
         items=lambda batch, **_: batch,
         flops=lambda batch, hidden, **_: 2.0 * multiplications(hidden) * batch,
         bytes=lambda batch, **_: 4.0 * batch * (16 + 25),  # the weights stay in the cache
-        calls=forward_calls, tier=forward_tier,
+        exclude=[dict(form="naive", backend=LAZY), dict(io="device", backend=("numpy", "onnx", "neuron"))],
+        gate=[
+            dict(form="full", hidden=32, io="host", backend="torch-compile", batch=32),
+            dict(form="full", hidden=32, io="host", backend=GATED, batch=(1, 32, 2048)),
+        ],
+        bench=[
+            dict(form="full", hidden=32, io="host", backend=CPU),
+            dict(form="full", hidden=32, io="host", batch=FEWER),
+            dict(form="naive", hidden=32, io="host", batch=(1, 32, 2048)),
+            dict(hidden=32, io="device", backend=("torch", "torch-trace", "jax"), batch=(1, 2048)),
+            dict(form="full", io="host", backend=("numpy", "torch", "onnx", "jax"), batch=(32, 2048)),
+        ],
     ),
     Case(
-        "pirl", "act", act_inputs, LOWERED + CUDA, "actions", io="host",
-        items=lambda: 1, flops=lambda: 2.0 * multiplications(32),
-        calls=lambda form, backend, axes: per_sample(sum(FORWARD_COST[backend])),
-        tier=full_form("bench"),
+        "pirl", "act", act_inputs, LOWERED + CUDA, "actions", forms=("full",), io="host",
+        items=lambda: 1, flops=lambda: 2.0 * multiplications(32), bench=[{}],
+    ),
+    Case(
+        "pirl", "act", act_inputs, LOWERED + CUDA, "actions", forms=("full",), io="host",
+        axes={"hidden": (128, 512)}, items=lambda hidden: 1, flops=lambda hidden: 2.0 * multiplications(hidden),
     ),
     Case(
         "pirl", "pde_loss", pde_inputs, ("numpy", "torch", "torch-compile", "jax", "torch-cuda", "jax-cuda"), "points",
         axes={"order": (1, 2)}, items=lambda order: POINTS, flops=pde_flops, tolerance=1e-3,
-        calls=lambda form, backend, axes: per_sample(
-            {"numpy": 230, "torch": 350, "jax": 80}.get(backend, 200)
-            * (4 if (form, backend) == ("naive", "torch") else 1)
-        ),
-        tier=pde_tier,
+        # NumPy has the reference alone; nested differentiation cannot be compiled
+        exclude=[dict(form="full", backend="numpy"), dict(form="naive", backend="torch-compile")],
+        gate=[dict(form="full", backend=("torch", "jax"), order=2)], bench=[{}],
     ),
     Case(
-        "pirl", "train_step", train_inputs, ("torch", "torch-compile", "jax", *CUDA), "updates",
-        reference="torch", version=2,
+        "pirl", "train_step", train_inputs, LEARNING, "updates", reference="torch", version=2,
         axes={"batch": (32, 256, 1024), "order": (1, 2)},
-        items=lambda batch, order: 1, flops=train_flops, calls=train_calls, tier=train_tier, tolerance=1e-4,
+        items=lambda batch, order: 1, flops=train_flops, tolerance=1e-4,
+        exclude=[dict(form="naive", backend=COMPILED)],
+        gate=[
+            dict(form="full", backend=("torch", "torch-compile", "jax"), batch=256, order=2),
+            dict(form="naive", backend="torch", batch=256, order=2),
+        ],
+        bench=[dict(batch=256)],
+    ),
+    Case(
+        "pirl", "train_step", train_inputs, LEARNING, "updates", reference="torch",
+        axes={"batch": (256,), "order": (1, 2), "hidden": (128, 512)},
+        items=lambda batch, order, hidden: 1, flops=train_flops, tolerance=1e-4,
+        exclude=[dict(form="naive", backend=COMPILED)],
     ),
     Case(
         "pirl", "sync_target", sync_inputs, ("numpy", "torch", "jax"), "copies",
         axes={"hidden": (32, 512)}, items=lambda hidden: 1,
-        calls=lambda form, backend, axes: {"numpy": 3000, "torch": 1500, "jax": 600}[backend] // (
-            (1 if form == "full" else 10) * (1 if axes["hidden"] == 32 else 6)
-        ),
-        tier=lambda form, backend, axes: "bench" if form == "full" or backend == "torch" else None,
+        exclude=[dict(form="naive", backend=("numpy", "jax"))], bench=[{}],
     ),
     Case(
-        "pirl", "sustained", sustained_inputs, LOWERED + CUDA, "samples", io="own",
+        "pirl", "sustained", sustained_inputs, LOWERED + CUDA, "samples", forms=("full",), io="own",
         axes={"batch": (512, 1024, 2048)}, items=lambda batch: 16 * batch,
-        flops=lambda batch: 32.0 * multiplications(32) * batch,
-        calls=lambda form, backend, axes: per_sample(2.5 * int(axes["batch"])),
-        tier=lambda form, backend, axes: None if form == "naive" else "bench" if axes["batch"] == 2048 else "full",
+        flops=lambda batch: 32.0 * multiplications(32) * batch, bench=[dict(batch=2048)],
     ),
     Case(
         "pirl", "serve", serve_inputs, LOWERED + CUDA, "requests", io="own", multicore=True,
         axes={"clients": (1, 32)}, items=lambda clients: 4 * clients,
-        calls=serve_calls,
-        tier=serve_tier,
+        exclude=[dict(form="naive", backend=COMPILED)],  # its guards fail in a thread that did not compile
+        bench=[dict(clients=1, backend="torch"), dict(clients=32, backend=("numpy", "torch", "onnx", "jax"))],
     ),
     Case(
-        "pirl", "hybrid", hybrid_inputs, ("torch", "jax"), "updates", io="own", tolerance=1e-4,
+        "pirl", "hybrid", hybrid_inputs, ("torch", "jax"), "updates", forms=("full",), io="own", tolerance=1e-4,
         reference="torch",
         axes={"serve": ("numpy", "torch-trace", "onnx", "jax", "neuron"), "every": (1, 10)},
-        items=lambda serve, every: 10, calls=lambda form, backend, axes: 1,
-        tier=lambda form, backend, axes: None if form == "naive" else "bench" if axes["every"] == 10 else "full",
+        items=lambda serve, every: 10, bench=[dict(every=10)],
     ),
 )  # fmt: skip

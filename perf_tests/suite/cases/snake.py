@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..case import Axes, Case, Inputs
+from ..case import Case, Inputs
 
 DIM, START, BORDER = 10, 3, 3
 SIZES = (DIM * DIM, 256, 256, 4)
@@ -16,6 +15,8 @@ CAPACITY, STORED = 10_000, 1_000
 LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
+LOOPING = ("torch", "jax", "torch-cuda", "jax-cuda")  # whose loops are timed by default
+BATCHES, SHOWN = (32, 64, 128, 256), (32, 64, 256)
 ALONE = ("memory", "batches", "tensors", "zero_grad", "relu", "inference", "optimizer", "threads")
 ONLY = tuple(f"only_{knob}" for knob in ALONE)
 
@@ -130,161 +131,95 @@ def loop_inputs(rng: np.random.Generator, envs: int, every: int, batch: int) -> 
     return Inputs(everything, (explore, moves(rng, steps, envs), draws(rng, steps, envs), rows))
 
 
-def per_sample(microseconds: float) -> int:
-    """Calls that make a sample of about 10 ms, from a committed rough cost of one."""
-    return max(1, round(1e4 / microseconds))
-
-
-FORWARD_COST = {  # rough us of a call, and us a board
-    "numpy": (10, 1.4), "torch": (30, 1.2), "torch-trace": (20, 1.2), "torch-compile": (45, 1.2), "onnx": (12, 1.0),
-    "jax": (25, 1.2), "torch-cuda": (60, 0.01), "torch-compile-cuda": (60, 0.01), "jax-cuda": (60, 0.01),
-}  # fmt: skip
-TRAIN_COST = {  # rough us of an update, and us a transition
-    "torch": (400, 4), "torch-compile": (350, 4), "jax": (200, 4), "torch-cuda": (1200, 0.1),
-    "torch-compile-cuda": (700, 0.1), "jax-cuda": (300, 0.1),
-}  # fmt: skip
-
-
-def calls_of(cost: Mapping[str, tuple[float, float]], axis: str) -> Any:
-    """Calls in a sample, from a table of costs."""
-    return lambda form, backend, axes: per_sample(cost[backend][0] + cost[backend][1] * int(axes[axis]))
-
-
-def forward_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Naive where autograd can be left on."""
-    if form == "naive" and backend not in ("torch", "torch-cuda"):
-        return None
-    return "full" if backend == "torch-compile" else "bench"
-
-
-def act_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: one environment on torch and JAX."""
-    if form == "naive" and backend not in ("torch", "torch-cuda"):
-        return None
-    if backend in CUDA:
-        return "bench"
-    return "gate" if form == "full" and backend in ("torch", "jax") and axes["envs"] in (1, 64) else "bench"
-
-
-def step_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """One naive form, on NumPy; vectorised NumPy; JAX."""
-    if (form, backend) not in (("naive", "numpy"), ("vectorised", "numpy"), ("full", "jax"), ("full", "jax-cuda")):
-        return None
-    return "gate" if form != "naive" and axes["envs"] == 1024 and backend != "jax-cuda" else "bench"
-
-
-def train_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: the full update of 32 on torch and JAX."""
-    if form in ONLY:
-        trains = form.removeprefix("only_") in ("zero_grad", "relu", "optimizer", "threads")
-        return ("bench" if axes["batch"] == 32 else "full") if trains and backend == "torch" else None
-    if form == "naive" and backend.startswith("torch-compile"):
-        return "full"
-    return "gate" if form == "full" and backend in ("torch", "jax") and axes["batch"] == 32 else "bench"
-
-
-def loop_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: full torch and compiled JAX, an update every four steps."""
-    envs, every, batch = axes["envs"], axes["every"], axes["batch"]
-    jax = backend.startswith("jax")
-    if form == "compiled" and not jax:
-        return None
-    if form == "naive" and (backend not in ("torch", "torch-cuda") or envs != 1):
-        return None
-    if form in ONLY and (backend, envs, every, batch) != ("torch", 1, 1, 32):
-        return None
-    if form == "full" and envs != 1:
-        return None
-    if form in ("vectorised", "threaded") and envs == 1:
-        return None
-    if batch != 32 or backend in ("torch-compile", "torch-compile-cuda"):
-        return "full"
-    if (form, backend) in (("full", "torch"), ("compiled", "jax")) and (envs, every) == (1, 4):
-        return "gate"
-    if envs == 1024:
-        return "bench" if (form, every) in (("vectorised", 4), ("compiled", 4)) else "full"
-    return "bench" if envs == 1 or every == 4 else "full"
-
-
-LOOP_COST = {"naive": 1500, "full": 500, "vectorised": 500, "threaded": 500, "compiled": 350}  # rough us an update
-
-
-def loop_calls(form: str, backend: str, axes: Axes) -> int:
-    """Calls in a sample of the loop; each has 64 environment steps or more."""
-    envs = int(axes["envs"])
-    return per_sample(LOOP_COST.get(form, 1500) * STEPS[envs] * envs / int(axes["every"]))
-
+COMPILED = ("torch-compile", "torch-compile-cuda")
+LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # no autograd to be left on
+TRAINED = tuple(f"only_{knob}" for knob in ("zero_grad", "relu", "optimizer", "threads"))  # what an update can see
+ELSEWHERE = tuple(name for name in LEARNING if name != "torch")
 
 CASES = (
     Case(
         "snake", "forward", forward_inputs, LOWERED + CUDA, "boards", io="host",
         axes={"envs": (1, 64, 1024)}, items=lambda envs: envs,
         flops=lambda envs: 2.0 * MULTIPLICATIONS * envs, bytes=lambda envs: 4.0 * MULTIPLICATIONS,
-        calls=calls_of(FORWARD_COST, "envs"), tier=forward_tier,
+        exclude=[dict(form="naive", backend=LAZY)],
+        bench=[dict(backend=("numpy", "torch", "torch-trace", "onnx", "jax", *CUDA))],
     ),
     Case(
         "snake", "act", act_inputs, LOWERED + CUDA, "moves", io="own",
         axes={"envs": (1, 64, 1024)}, items=lambda envs: envs,
         flops=lambda envs: 2.0 * MULTIPLICATIONS * envs, bytes=lambda envs: 4.0 * MULTIPLICATIONS,
-        calls=calls_of(FORWARD_COST, "envs"), tier=act_tier,
+        exclude=[dict(form="naive", backend=LAZY)],
+        gate=[dict(form="full", backend=("torch", "jax"), envs=(1, 64))], bench=[{}],
     ),
     Case(
         "snake", "env_step", step_inputs, ("numpy", "jax", "jax-cuda"), "environment steps", version=2,
         forms=("naive", "vectorised", "full"), axes={"envs": (1, 64, 1024)}, items=lambda envs: 8 * envs,
         bytes=lambda envs: 8 * 4.0 * 3 * DIM**2 * envs,  # boards read and written, observations written
-        calls=lambda form, backend, axes: per_sample(
-            8 * (6 * int(axes["envs"]) if form == "naive" else 40 + 0.3 * int(axes["envs"]))
-        ),
-        tier=step_tier,
+        exclude=[dict(form=("naive", "vectorised"), backend=("jax", "jax-cuda")), dict(form="full", backend="numpy")],
+        gate=[dict(form=("vectorised", "full"), backend=("numpy", "jax"), envs=1024)], bench=[{}],
     ),
     Case(
         "snake", "remember", remember_inputs, ("numpy",), "transitions",
-        items=lambda: 64, bytes=lambda: 64 * 8.0 * DIM**2,
-        calls=lambda form, backend, axes: 50, tier=lambda form, backend, axes: "bench",
+        items=lambda: 64, bytes=lambda: 64 * 8.0 * DIM**2, bench=[{}],
     ),
     Case(
         "snake", "sample", sample_inputs, ("numpy", "torch", "jax", "torch-cuda", "jax-cuda"), "transitions",
         forms=("naive", "only_memory", "only_batches", "full"), io="own",
-        axes={"batch": (32, 64, 256)}, items=lambda batch: batch, bytes=lambda batch: 4.0 * 4 * DIM**2 * batch,
-        calls=lambda form, backend, axes: per_sample(
-            20 * int(axes["batch"]) if form != "full" else 30 + int(axes["batch"])
-        ),
-        tier=lambda form, backend, axes: None if form.startswith("only") and backend != "torch"
-        else "gate" if (form, backend, axes["batch"]) == ("full", "torch", 32) else "bench",
+        axes={"batch": BATCHES}, items=lambda batch: batch, bytes=lambda batch: 4.0 * 4 * DIM**2 * batch,
+        exclude=[dict(form=("only_memory", "only_batches"), backend=("numpy", "jax", "torch-cuda", "jax-cuda"))],
+        gate=[dict(form="full", backend="torch", batch=32)], bench=[dict(batch=SHOWN)],
     ),
     Case(
         "snake", "train_step", train_inputs, LEARNING, "updates", reference="torch", version=2,
-        forms=("naive", "full", *ONLY), axes={"batch": (32, 64, 256)}, items=lambda batch: 1,
+        forms=("naive", "full", *ONLY), axes={"batch": BATCHES}, items=lambda batch: 1,
         # the target forward; forward, and backward but for the first layer's input
         flops=lambda batch: 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1]),
         bytes=lambda batch: 4.0 * 9 * MULTIPLICATIONS,  # both nets read, Adam reads and writes three arrays each
-        calls=calls_of(TRAIN_COST, "batch"), tier=train_tier, tolerance=1e-4,
+        tolerance=1e-4,
+        exclude=[
+            dict(form=tuple(form for form in ONLY if form not in TRAINED)), dict(form=TRAINED, backend=ELSEWHERE),
+        ],
+        gate=[dict(form="full", backend=("torch", "jax"), batch=32)],
+        bench=[
+            dict(form=TRAINED, batch=32), dict(form="full", batch=SHOWN),
+            dict(form="naive", backend=tuple(name for name in LEARNING if name not in COMPILED), batch=SHOWN),
+        ],
     ),
     Case(
         "snake", "train_step", train_inputs, ("torch", "jax"), "updates", reference=None,
-        forms=("bfloat16",), axes={"batch": (32, 64, 256)}, items=lambda batch: 1,
-        calls=calls_of(TRAIN_COST, "batch"),
-        tier=lambda form, backend, axes: "bench" if axes["batch"] == 256 else "full",
+        forms=("bfloat16",), axes={"batch": SHOWN}, items=lambda batch: 1, bench=[dict(batch=256)],
     ),
     Case(
         "snake", "train_step", train_inputs, ("torch",), "updates", reference=None, multicore=True,
-        forms=("ddp",), axes={"batch": (32, 64, 256)}, items=lambda batch: 1,
-        calls=calls_of({"torch": (1500, 4)}, "batch"),
-        tier=lambda form, backend, axes: "bench" if axes["batch"] == 256 else "full",
+        forms=("ddp",), axes={"batch": SHOWN}, items=lambda batch: 1, bench=[dict(batch=256)],
     ),
     Case(
         "snake", "forward", forward_inputs, ("onnx",), "boards", io="host", reference=None,
-        forms=("int8",), axes={"envs": (1, 64, 1024)}, items=lambda envs: envs,
-        calls=calls_of(FORWARD_COST, "envs"), tier=lambda form, backend, axes: "bench",
+        forms=("int8",), axes={"envs": (1, 64, 1024)}, items=lambda envs: envs, bench=[{}],
     ),
     Case(
         "snake", "collect_and_learn", loop_inputs, LEARNING, "environment steps", io="own", reference=None,
-        forms=("naive", "full", "vectorised", "threaded", "compiled", *ONLY),
-        axes={"envs": (1, 64, 1024), "every": (1, 4), "batch": (32, 64, 256)},
+        forms=("naive", "full", "vectorised", "threaded", "compiled", *ONLY), most_calls=1,
+        axes={"envs": (1, 64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES},
         items=lambda envs, every, batch: STEPS[envs] * envs,
         flops=lambda envs, every, batch: STEPS[envs] * envs * 2.0 * (
             MULTIPLICATIONS + batch / every * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
         ),
-        calls=loop_calls, tier=loop_tier, version=2,
+        version=2,
+        exclude=[
+            dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda", "torch-compile-cuda")),
+            dict(form="naive", backend=tuple(name for name in LEARNING if name in LAZY)),
+            dict(form=("naive", "full", *ONLY), envs=(64, 1024)),
+            dict(form=("vectorised", "threaded"), envs=1),
+            dict(form=ONLY, backend=ELSEWHERE), dict(form=ONLY, every=(4, 8, 16)), dict(form=ONLY, batch=BATCHES[1:]),
+        ],
+        gate=[
+            dict(form="full", backend="torch", envs=1, every=4, batch=32),
+            dict(form="compiled", backend="jax", envs=1, every=4, batch=32),
+        ],
+        bench=[
+            dict(backend=LOOPING, batch=32, envs=1, every=(1, 4)), dict(backend=LOOPING, batch=32, envs=64, every=4),
+            dict(backend=LOOPING, batch=32, envs=1024, every=4, form=("vectorised", "compiled")),
+        ],
     ),
 )  # fmt: skip

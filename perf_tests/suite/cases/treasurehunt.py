@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..case import Axes, Case, Inputs
+from ..case import Case, Inputs, Pattern
 
 AGENTS, WORLDS = (1, 5, 16), (1, 16)
 SIDE, RADIUS, VIEW, KINDS = 21, 2, 25, 6
@@ -208,165 +208,107 @@ def turn_flops(turns: int, agents: int, worlds: int) -> float:
     return 2 * turns * agents * multiplications(worlds, FORWARD)
 
 
-def per_sample(microseconds: float) -> int:
-    """Calls that make a sample of about 10 ms, from a committed rough cost of one."""
-    return max(1, round(1e4 / microseconds))
-
-
-def one_of(*wanted: tuple[str, str]) -> Any:
-    """Return a tier: bench for these forms and backends, none for others."""
-    return lambda form, backend, axes: "bench" if (form, backend) in wanted else None
-
-
-def nets_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Naive and one by one where they differ: on torch, and on JAX."""
-    agents = int(axes["agents"])
-    if form == "naive" and backend not in ("torch", "torch-cuda"):
-        return None
-    if form == "one_by_one" and (backend not in ("jax", "torch") or agents == 1):
-        return None
-    return "full" if backend == "torch-compile" or agents == 16 else "bench"
-
-
-def act_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: five agents of one world, all at once."""
-    tier = nets_tier(form, backend, axes)
-    gate = form == "full" and backend in ("torch", "jax") and (axes["agents"], axes["worlds"]) == (5, 1)
-    return "gate" if gate else tier
-
-
-def train_tier(form: str, backend: str, axes: Axes) -> str | None:
-    """Gate: five agents, all at once."""
-    tier = nets_tier(form, backend, axes)
-    return "gate" if form == "full" and backend in ("torch", "jax") and axes["agents"] == 5 else tier
-
-
-LOOPS = {  # backends of each form
-    "naive": ("torch", "jax"), "one_by_one": ("torch", "jax"), "full": LEARNING, "bfloat16": ("torch", "jax"),
-    "interleaved": ("torch", "jax"), "compiled": ("jax", "jax-cuda"),
-}  # fmt: skip
-
-
-def loop_tier(*gated: tuple[str, str]) -> Callable[[str, str, Axes], str | None]:
-    """Return the tiers of a loop of which these forms and backends are gated, with five agents of one world."""
-
-    def tier(form: str, backend: str, axes: Axes) -> str | None:
-        agents, worlds = axes["agents"], axes["worlds"]
-        if backend not in LOOPS[form]:
-            return None
-        if (form, backend) in gated and (agents, worlds) == (5, 1):
-            return "gate"
-        if backend == "torch-compile" or form == "bfloat16":
-            return "full"
-        return "bench" if agents == 5 and (worlds == 1 or form in ("full", "compiled")) else "full"
-
-    return tier
-
-
-TURN_COST = {"naive": 2500, "one_by_one": 1500, "interleaved": 1500, "full": 800, "bfloat16": 1000, "compiled": 250}
-
-
-def turn_calls(form: str, backend: str, axes: Axes) -> int:
-    """Calls in a sample of ten turns, at so many us a turn of five agents."""
-    return per_sample(TURNS * TURN_COST[form] * int(axes["agents"]) / 5)
-
-
-ACT_COST = {"numpy": 150, "torch": 130, "torch-compile": 130, "jax": 60, "torch-cuda": 200, "jax-cuda": 100}  # us
+OURS = ("jax", "jax-cuda")
+ONE_BY_ONE: list[Pattern] = [  # where the nets of several agents are not called, or differently
+    dict(form="naive", backend=("torch-compile", *OURS)),
+    dict(form="one_by_one", backend=("torch-compile", "torch-cuda", "jax-cuda")),
+    dict(form="one_by_one", agents=1),
+]
+REFERENCE: Pattern = dict(form=("naive", "one_by_one"), backend="numpy")
+SHOWN: list[Pattern] = [dict(agents=5), dict(agents=1, backend=("torch", "torch-cuda", *OURS))]
+SLOWER = ("naive", "one_by_one", "bfloat16", "interleaved")
+LOOPS = ("naive", "one_by_one", "full", "bfloat16", "interleaved", "compiled")
+NO_LOOP: list[Pattern] = [
+    dict(form=SLOWER, backend=("torch-compile", "torch-cuda", "jax-cuda")),
+    dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda")),
+]
+SHOWN_LOOPS: list[Pattern] = [
+    dict(agents=5, worlds=1, form=("naive", "one_by_one", "interleaved")),
+    dict(agents=5, form=("full", "compiled")),
+]
 
 CASES = (
     Case(
         "treasurehunt", "observe", observe_inputs, ("numpy", "jax", "jax-cuda"), "observations",
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: agents * worlds,
         bytes=lambda agents, worlds: 4.0 * agents * worlds * FRAME,
-        calls=lambda form, backend, axes: per_sample(
-            200.0 * int(axes["agents"]) * int(axes["worlds"]) if form == "naive"
-            else 10 + 0.5 * int(axes["agents"]) * int(axes["worlds"])
-        ),
-        tier=lambda form, backend, axes: None if form == "naive" and backend != "numpy"
-        else "gate" if (form, backend, axes["agents"], axes["worlds"]) == ("full", "numpy", 5, 1) else "bench",
+        exclude=[dict(form="naive", backend=OURS)],
+        gate=[dict(form="full", backend="numpy", agents=5, worlds=1)], bench=[{}],
     ),
     Case(
         "treasurehunt", "stack", stack_inputs, ("numpy", "jax", "jax-cuda"), "states",
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: agents * worlds,
         bytes=lambda agents, worlds: 8.0 * agents * worlds * STATE,
-        calls=lambda form, backend, axes: per_sample(
-            (4.0 if form == "naive" else 0.6) * int(axes["agents"]) * int(axes["worlds"]) + 5
-        ),
-        tier=lambda form, backend, axes: None if form == "naive" and backend != "numpy"
-        else "bench" if axes["agents"] == 5 else "full",
+        exclude=[dict(form="naive", backend=OURS)], bench=[dict(agents=5)],
     ),
     Case(
         "treasurehunt", "sample", sample_inputs, ("numpy", "jax", "jax-cuda"), "transitions",
         axes={"agents": AGENTS}, items=lambda agents: agents * BATCH,
         bytes=lambda agents: 2 * 8.0 * agents * BATCH * STATE,
-        calls=lambda form, backend, axes: per_sample(150.0 * int(axes["agents"])),
-        tier=lambda form, backend, axes: None if form == "naive" and backend != "numpy"
-        else "gate" if (form, backend, axes["agents"]) == ("full", "numpy", 5) else "bench",
+        exclude=[dict(form="naive", backend=OURS)],
+        gate=[dict(form="full", backend="numpy", agents=5)], bench=[{}],
     ),
     Case(
         "treasurehunt", "quantile_huber", huber_inputs, ("numpy", *LEARNING), "losses", forms=("full",),
-        axes={"batch": (64,)}, items=lambda batch: 1, bytes=lambda batch: 3 * 4.0 * batch * QUANTILES,
-        calls=lambda form, backend, axes: per_sample(150), tier=lambda form, backend, axes: "bench",
+        axes={"batch": (64,)}, items=lambda batch: 1, bytes=lambda batch: 3 * 4.0 * batch * QUANTILES, bench=[{}],
     ),
     Case(
-        "treasurehunt", "forward", forward_inputs, ("numpy", *LEARNING), "states",
+        "treasurehunt", "forward", forward_inputs, ("numpy", *LEARNING), "states", version=2,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "batch": (64,)},
         items=lambda agents, batch: agents * batch,
         flops=lambda agents, batch: 2 * agents * multiplications(batch, FORWARD),
         bytes=lambda agents, batch: 4.0 * agents * WEIGHTS,
-        calls=lambda form, backend, axes: per_sample(1500.0 * int(axes["agents"])), tier=nets_tier,
+        exclude=[*ONE_BY_ONE, REFERENCE], bench=[*SHOWN, dict(agents=1, backend="numpy")],
     ),
     Case(
-        "treasurehunt", "act", act_inputs, ("numpy", *LEARNING), "actions",
+        "treasurehunt", "act", act_inputs, ("numpy", *LEARNING), "actions", version=2,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "worlds": WORLDS},
         items=lambda agents, worlds: agents * worlds,
         flops=lambda agents, worlds: turn_flops(1, agents, worlds),
         bytes=lambda agents, worlds: 4.0 * agents * WEIGHTS,
-        calls=lambda form, backend, axes: per_sample(
-            (ACT_COST[backend] + 15.0 * int(axes["worlds"])) * int(axes["agents"])
-        ),
-        tier=act_tier,
+        exclude=[*ONE_BY_ONE, REFERENCE], bench=[*SHOWN, dict(agents=1, backend="numpy")],
+        gate=[dict(form="full", backend=("torch", "jax"), agents=5, worlds=1)],
     ),
     Case(
         "treasurehunt", "train_step", train_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS}, items=lambda agents: agents,
-        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS,
-        calls=lambda form, backend, axes: per_sample(6000.0 * int(axes["agents"])), tier=train_tier, version=2,
+        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS, version=3,
+        exclude=ONE_BY_ONE, gate=[dict(form="full", backend=("torch", "jax"), agents=5)], bench=SHOWN,
     ),
     Case(
         "treasurehunt", "train_step", train_inputs, ("torch", "jax"), "updates", reference=None,
         forms=("bfloat16",), axes={"agents": AGENTS}, items=lambda agents: agents,
-        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS,
-        calls=lambda form, backend, axes: per_sample(6000.0 * int(axes["agents"])),
-        tier=lambda form, backend, axes: "bench" if axes["agents"] == 5 else "full",
+        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS, bench=[dict(agents=5)],
     ),
     Case(
         "treasurehunt", "first_call", forward_inputs, ("torch", "torch-compile", "jax"), "first calls",
         forms=("full",), axes={"agents": (5,), "batch": (64,)}, items=lambda agents, batch: 1,
-        calls=lambda form, backend, axes: 1,
-        tier=lambda form, backend, axes: "full" if backend == "torch-compile" else "bench",
+        bench=[dict(backend=("torch", "jax"))],
     ),
     Case(
-        "treasurehunt", "turn", turn_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
+        "treasurehunt", "turn", turn_inputs, LEARNING, "turns", forms=LOOPS, io="own", reference=None,
+        most_calls=EPISODE // TURNS,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: TURNS * worlds,
-        flops=lambda agents, worlds: turn_flops(TURNS, agents, worlds), calls=turn_calls,
-        tier=loop_tier(("full", "torch"), ("compiled", "jax")), version=2,
+        flops=lambda agents, worlds: turn_flops(TURNS, agents, worlds), version=2,
+        gate=[
+            dict(form="full", backend="torch", agents=5, worlds=1),
+            dict(form="compiled", backend="jax", agents=5, worlds=1),
+        ],
+        exclude=NO_LOOP, bench=SHOWN_LOOPS,
     ),
     Case(
-        "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", io="own", reference=None, forms=tuple(LOOPS),
+        "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", forms=LOOPS, io="own", reference=None, most_calls=1,
         all_cores=True, version=2,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: EPISODE * worlds,
         flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
-        calls=lambda form, backend, axes: 2 if form == "compiled" and axes["agents"] != 16 else 1,
-        tier=loop_tier(("compiled", "jax")),  # torch's epoch is its turns and its update, which are gated
+        # torch's epoch is its turns and its update, which are gated
+        gate=[dict(form="compiled", backend="jax", agents=5, worlds=1)], exclude=NO_LOOP, bench=SHOWN_LOOPS,
     ),
     Case(
-        "treasurehunt", "epoch", epoch_inputs, ("torch", "jax"), "turns", io="own", reference=None, multicore=True,
-        forms=("processes",), axes={"agents": AGENTS, "worlds": WORLDS},
+        "treasurehunt", "epoch", epoch_inputs, ("torch", "jax"), "turns", io="own", reference=None, most_calls=1,
+        multicore=True, forms=("processes",), axes={"agents": AGENTS, "worlds": WORLDS},
         items=lambda agents, worlds: EPISODE * worlds,
         flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
-        calls=lambda form, backend, axes: 1,
-        tier=lambda form, backend, axes: "bench" if (backend, axes["agents"], axes["worlds"]) == ("torch", 5, 1)
-        else "full",
+        bench=[dict(backend="torch", agents=5, worlds=1)],
     ),
 )  # fmt: skip

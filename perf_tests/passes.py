@@ -1,0 +1,290 @@
+"""A plain run: all benchmarks are prepared, then timed in passes, each of which visits every one for a few samples.
+
+So a burst from outside hits few samples of each, and none is decided by one bad minute. Each source (NumPy, torch,
+JAX) has a process of its own, as in its users' programs, and only one works at any moment. What was disturbed is taken
+again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from types import TracebackType
+from typing import Any
+
+from rl_impls.backends import get
+
+from .gate.workers import Side, Worker, WorkerError
+from .progress import Progress
+from .suite import process
+from .suite.case import LEAST, Variant
+
+ROOT = Path(__file__).parents[1]
+PASSES, AGAIN = 5, 3  # visits of each benchmark, and at most so many more of what was disturbed
+CLEAN = 0.6  # part of the samples asked for that are to be undisturbed, or the benchmark is visited again
+WAITED = 0.02  # part of its time that a sample may wait for a core, or have it stolen, and is undisturbed
+OWN = 0.1  # part that the samples of an op may wait for its own threads
+SCATTER = 0.02  # by which two processes of the same code differ
+LONG = 0.05  # seconds of a sample that needs none before it that does not count
+LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
+FREE = 0.2  # part of the memory to be left free: what does not fit comes when the rest is done
+
+Sample = Mapping[str, Any]
+
+
+@dataclass
+class Timed:
+    """What is known of one benchmark.
+
+    Attributes:
+        calls: in a sample.
+        visits: the samples of each visit, see :meth:`.gate.timing.Timing.visit`.
+        said: what else the last visit returned: ``stats`` and ``phases``.
+        counters: exact counts of a call.
+        failure: why it could not be prepared or timed; empty where it could.
+    """
+
+    variant: Variant
+    calls: int = 0
+    visits: list[list[Sample]] = field(default_factory=list)
+    said: Mapping[str, Any] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    failure: Mapping[str, Any] = field(default_factory=dict)
+
+    def waited(self, sample: Sample) -> float:
+        """Return the part of a sample's time in which something else ran, here or on another machine."""
+        return float((sample["waited"] + sample["stolen"]) / (self.calls * sample["seconds"]))
+
+    def clean(self) -> list[list[Sample]]:
+        """Return the undisturbed samples of each visit that has any: they wait hardly more than that which did least."""
+        least = min((self.waited(sample) for visit in self.visits for sample in visit), default=0.0)
+        allowed = WAITED + (least if self.variant.case.multicore else min(least, OWN))
+        kept = ([sample for sample in visit if self.waited(sample) <= allowed] for visit in self.visits)
+        return [visit for visit in kept if visit]
+
+    def counted(self) -> list[list[Sample]]:
+        """Return the samples that count, by visit: the undisturbed ones, or all where too few visits have any."""
+        clean = self.clean()
+        return clean if 2 * len(clean) >= len(self.visits) else self.visits
+
+    def dirty(self) -> int:
+        """Return how many samples were disturbed."""
+        return sum(map(len, self.visits)) - sum(map(len, self.clean()))
+
+    def wanting(self, rounds: int) -> bool:
+        """Tell whether too few samples are undisturbed, of so many that were asked for."""
+        return sum(map(len, self.clean())) < CLEAN * rounds
+
+    def short(self) -> bool:
+        """Tell whether its samples are too short: when its calls were measured, something slowed them."""
+        seconds = median(sample["seconds"] for visit in self.counted() for sample in visit)
+        return self.calls != self.variant.case.most_calls and self.calls * seconds < 0.8 * LEAST
+
+    def figures(self) -> dict[str, Any]:
+        """Return the time of a call and how sure it is, of the samples that count.
+
+        ``low`` and ``high`` bound the medians of the visits, and what another process of the same code would measure.
+        """
+        counted, clean = self.counted(), self.clean()
+        seconds = [sample["seconds"] for visit in counted for sample in visit]
+        medians = [median(sample["seconds"] for sample in visit) for visit in counted]
+        first, middle, third = quantiles(seconds, method="inclusive") if len(seconds) > 1 else seconds * 3
+        return {
+            "calls": self.calls,
+            "seconds_per_call": middle,
+            "low": min(medians) * (1 - SCATTER),
+            "high": max(medians) * (1 + SCATTER),
+            "spread": (third - first) / middle,
+            "samples": len(seconds),
+            "disturbed": 1 - sum(map(len, clean)) / len(seconds) if counted is self.visits else 0.0,
+        }
+
+
+class Source(AbstractContextManager["Source"]):
+    """The process in which the benchmarks of one source are prepared and timed.
+
+    One that ends the process fails, alone: it is replaced, and the others are prepared again when they are visited.
+    """
+
+    def __init__(self, threads: int, seed: int, dose: float) -> None:
+        self.threads, self.seed, self.dose = threads, seed, dose
+        self.start()
+
+    def start(self) -> None:
+        """Start a process."""
+        side = Side("head", ROOT, Path(sys.executable), process.CACHE)
+        self.worker = Worker(side, sorted(os.sched_getaffinity(0))[: self.threads], self.threads, LIMIT)
+        self.prepared: set[str] = set()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the process."""
+        self.worker.__exit__(kind, error, trace)
+
+    def ask(self, timed: Timed, do: str, **arguments: Any) -> dict[str, Any]:
+        """Return what the process answers; where it fails, its words are the benchmark's failure."""
+        try:
+            self.worker.ask(do, identity=timed.variant.id, **arguments)
+            reply = self.worker.reply()
+        except WorkerError as error:
+            self.worker.__exit__(type(error), error, None)
+            self.start()
+            reply = {"failed": str(error)}
+        if "failed" in reply:
+            timed.failure = reply
+        return reply
+
+    def prepare(self, timed: Timed) -> None:
+        """Build a benchmark, unless it is there."""
+        if timed.variant.id in self.prepared or timed.failure:
+            return
+        reply = self.ask(timed, "prepare", seed=self.seed, counted=True)
+        timed.counters = reply.get("counters", {})
+        self.prepared.add(timed.variant.id)
+
+    def visit(self, timed: Timed, samples: int) -> None:
+        """Take samples of a benchmark; at the first visit, measure how many calls make one."""
+        self.prepare(timed)
+        self.take(timed, samples)
+        if len(timed.visits) == 1 and timed.short():
+            timed.calls, timed.visits = 0, []
+            self.take(timed, samples)
+
+    def take(self, timed: Timed, samples: int) -> None:
+        """Take samples of a benchmark that is prepared."""
+        if not timed.calls and not timed.failure:
+            timed.calls = self.ask(timed, "measure").get("calls", 0)
+        if not timed.failure:
+            warm = not timed.visits or timed.calls * timed.visits[0][0]["seconds"] < LONG
+            said = self.ask(timed, "visit", samples=samples, calls=timed.calls, warm=warm, dose=self.dose)
+            if not timed.failure:
+                timed.visits.append(said.pop("samples"))
+                timed.said = said
+
+
+class Run:
+    """The benchmarks of a run.
+
+    Args:
+        variants: what is timed.
+        threads: of each process.
+        seed: of all inputs, and of the order of visits.
+        rounds: samples of each benchmark.
+        tell: prints a line.
+        dose: part of its own time by which each sample is slowed, to measure who would notice.
+    """
+
+    def __init__(
+        self,
+        variants: Iterable[Variant],
+        threads: int,
+        seed: int,
+        rounds: int,
+        tell: Callable[[str], None],
+        dose: float = 0.0,
+    ) -> None:
+        self.timed = {variant.id: Timed(variant) for variant in variants}
+        self.threads, self.seed, self.rounds, self.tell, self.dose = threads, seed, rounds, tell, dose
+        self.chance = random.Random(seed)
+        self.disturbed = self.again = self.first = 0
+
+    def measure(self, show: Callable[[Timed], str]) -> None:
+        """Time all benchmarks; ``show`` says in a line what is known of one after its first visit."""
+        left = list(self.timed.values())
+        while left:
+            with ExitStack() as stack:
+                needed = dict.fromkeys(get(timed.variant.backend).source for timed in left)
+                sources = {name: stack.enter_context(Source(self.threads, self.seed, self.dose)) for name in needed}
+                ready = self.prepare(sources, left)
+                self.take(sources, [timed for timed in ready if not timed.failure], show)
+            left = [timed for timed in left if timed not in ready]
+
+    def prepare(self, sources: Mapping[str, Source], left: Sequence[Timed]) -> list[Timed]:
+        """Prepare as many benchmarks as there is memory for, the sources side by side; return them."""
+        full = threading.Event()
+
+        def build(name: str) -> list[Timed]:
+            done: list[Timed] = []
+            for timed in left:
+                if get(timed.variant.backend).source == name and not (full.is_set() and done):
+                    sources[name].prepare(timed)
+                    done.append(timed)
+                    progress.step()
+                    if free_memory() < FREE:
+                        full.set()
+            return done
+
+        with Progress(len(left), "prepared", tell=self.tell) as progress, ThreadPoolExecutor(len(sources)) as pool:
+            try:
+                return list(itertools.chain.from_iterable(pool.map(build, sources)))
+            except BaseException as error:  # or the threads would go on to the end
+                full.set()
+                for source in sources.values():
+                    source.__exit__(type(error), error, None)
+                raise
+
+    def take(self, sources: Mapping[str, Source], ready: Sequence[Timed], show: Callable[[Timed], str]) -> None:
+        """Visit the benchmarks in passes, then once more those that were disturbed, while that helps."""
+        samples = -(-self.rounds // PASSES)
+        passes = -(-self.rounds // samples)
+
+        def visit(chosen: Iterable[Timed]) -> Iterator[Timed]:
+            for timed in self.shuffled(chosen):
+                if not timed.failure:
+                    sources[get(timed.variant.backend).source].visit(timed, samples)
+                    yield timed
+
+        with Progress(passes * len(ready), "visits", tell=self.tell) as progress:
+            for timed in visit(ready):
+                progress.step(show(timed) if timed.visits else "")
+            for _ in range(1, passes):
+                for _ in visit(ready):
+                    progress.step()
+        self.first += sum(len(visit) for timed in ready for visit in timed.visits)
+        self.disturbed += sum(timed.dirty() for timed in ready)
+        for _ in range(AGAIN):
+            again = [timed for timed in ready if timed.visits and timed.wanting(self.rounds)]
+            if not again:
+                break
+            self.again += len(again) * samples
+            with Progress(len(again), "visited again, as they were disturbed", tell=self.tell) as progress:
+                for _ in visit(again):
+                    progress.step()
+
+    def shuffled(self, chosen: Iterable[Timed]) -> list[Timed]:
+        """Return benchmarks in a drawn order in which those that are compared with each other stay together."""
+        groups: dict[tuple[Any, ...], list[Timed]] = {}
+        for timed in chosen:
+            groups.setdefault((timed.variant.case.name, *timed.variant.axes.items()), []).append(timed)
+        drawn = self.chance.sample(list(groups.values()), len(groups))
+        return [timed for group in drawn for timed in self.chance.sample(group, len(group))]
+
+    def loudness(self) -> dict[str, Any]:
+        """Return how much of the run was disturbed by others: at first, and after that was taken again."""
+        left = [timed.variant.id for timed in self.timed.values() if timed.visits and timed.figures()["disturbed"]]
+        share = self.disturbed / self.first if self.first else 0.0
+        text = (
+            f"{100 * share:.1f} % of {self.first} samples disturbed by other programs, {self.again} more taken, "
+            f"{len(left)} of {len(self.timed)} benchmarks stayed disturbed"
+        )
+        return {"share": share, "retaken": self.again, "left": len(left), "text": text}
+
+
+def free_memory() -> float:
+    """Return the part of the machine's memory that is free; 1.0 where it does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 1.0
+    sizes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    return sizes["MemAvailable"] / sizes["MemTotal"]

@@ -1,0 +1,41 @@
+"""What is reported of a benchmark, by pytest-benchmark's JSON, the tables and the README alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rl_impls.backends import get
+
+from .passes import Timed
+from .suite.limits import share
+
+
+def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, Any]:
+    """Return one row: what was timed, how long a call takes, how sure that is, and the share of the machine's limit."""
+    variant, case = timed.variant, timed.variant.case
+    figures, items = timed.figures(), case.items(**variant.axes)
+    precision = getattr(variant.knobs(), "precision", "float32")
+    seconds = figures["seconds_per_call"]
+    limit_share, bound = share(case.flops(**variant.axes), case.bytes(**variant.axes), precision, seconds, limits)
+    return {
+        "id": variant.id,
+        "workload": case.workload,
+        "op": case.op,
+        "form": variant.form,
+        "backend": variant.backend,
+        "axes": dict(variant.axes),
+        "version": case.version,
+        "device": get(variant.backend).device,
+        "threads": threads,
+        "precision": precision,
+        **figures,
+        "items": items,
+        "items_per_second": items / seconds,
+        "unit": case.unit,
+        "limit_share": limit_share,
+        "bound": bound,
+        "phases": {name: spent / timed.calls for name, spent in timed.said["phases"].items()},
+        "counters": timed.counters,
+        **timed.said["stats"],
+    }
