@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from perf_tests.suite import asv_cases, limits
+from perf_tests.suite import case as case_module
 from perf_tests.suite.case import DriftError, NotWaitedError, Prepared
 from perf_tests.suite.cases import load, variants
 from perf_tests.suite.counters import count
@@ -19,7 +22,7 @@ from rl_impls import backends
 def planted(op, backend="numpy", varying=(), like="pirl.act[full-numpy]", **changed):
     """Prepare an op that no workload has."""
     variant = variants()[like]
-    variant = replace(variant, case=replace(variant.case, **{"calls": lambda *_: 3, "io": "device", **changed}))
+    variant = replace(variant, case=replace(variant.case, **{"io": "device", **changed}))
     made = backends.get(backend)
     return Prepared(variant, made, op, varying, made.lowering_here(), 0)
 
@@ -60,7 +63,7 @@ def test_state_that_is_put_back_is_not_drift():
             self.total += 1.0
             return np.array(self.total)
 
-    assert planted(Counting()).settle()[0] == 3.0
+    assert planted(Counting()).settle()[0] == 2.0
 
 
 def test_a_case_that_does_not_wait_for_its_device_is_caught():
@@ -151,15 +154,87 @@ def test_asv_classes_cover_the_gate_and_nothing_else():
 def test_asv_version_follows_what_is_measured():
     case = next(case for case in load() if case.name == "pirl.forward")
     gate = [variant for variant in case.variants() if variant.tier == "gate"]
-    fewer = replace(case, calls=lambda *_: 1)
     other = replace(case, inputs=lambda rng, **axes: case.inputs(np.random.default_rng(1), **axes))
-    untouched = replace(case, tolerance=1e-3, unit="states")
+    untouched = replace(case, tolerance=1e-3, unit="states", most_calls=1)
 
     def version(changed):
-        return asv_cases.version(changed, [replace(variant, case=changed) for variant in gate])
+        return asv_cases.version([replace(variant, case=changed) for variant in gate])
 
     assert version(case) == version(untouched)
-    assert len({version(case), version(replace(case, version=2)), version(fewer), version(other)}) == 4
+    assert len({version(case), version(replace(case, version=2)), version(other)}) == 3
+
+
+def test_asv_reports_seconds_per_call(monkeypatch):
+    now = itertools.count(start=5)
+    monkeypatch.setattr(asv_cases.time, "perf_counter", lambda: float(next(now)))
+    benchmark = asv_cases.CaseBenchmark()
+    benchmark.prepared = SimpleNamespace(calls=4)
+    start = benchmark.timer()
+    assert benchmark.timer() - start == 1 / 4
+
+
+def test_asv_has_one_class_for_an_op_of_several_cases(monkeypatch):
+    case = next(case for case in load() if case.name == "pirl.sync_target")
+    cases = replace(case, forms=("full",), gate=[{}]), replace(case, forms=("naive",), gate=[{}], version=7)
+    monkeypatch.setattr(asv_cases, "variants", lambda: {v.id: v for case in cases for v in case.variants()})
+    ((name, found),) = asv_cases.gated().items()
+    made = asv_cases.benchmark_class(name, found)
+    assert made.__name__ == "PirlSyncTarget"
+    assert len(made.identities) == sum(len(list(case.variants())) for case in cases)
+    assert made.time_sample.version.startswith("7-")
+
+
+@pytest.mark.parametrize(("cost", "wanted"), [(0.03, 1), (0.006, 2), (0.0006, 32)])
+def test_calls_are_doubled_until_a_sample_takes_ten_milliseconds(monkeypatch, cost, wanted):
+    prepared = counted_clock(monkeypatch, cost)
+    assert prepared.measure_calls() == prepared.calls == wanted
+
+
+def test_one_disturbed_sample_does_not_end_the_doubling(monkeypatch):
+    slow = iter([True])
+    prepared = counted_clock(monkeypatch, 0.006, lambda: next(slow, False))
+    assert prepared.measure_calls() == 2
+
+
+def test_calls_are_no_more_than_the_case_declares(monkeypatch):
+    prepared = counted_clock(monkeypatch, 0.0006, most_calls=5)
+    assert prepared.measure_calls() == 5
+    assert counted_clock(monkeypatch, 0.0006, most_calls=1).settle()[0] == 1.0
+
+
+def test_answers_do_not_depend_on_the_measured_calls(monkeypatch):
+    prepared = counted_clock(monkeypatch, 0.0006)
+    before = prepared.settle()
+    prepared.measure_calls()
+    assert prepared.settle() == before
+    assert prepared.calls == 32
+
+
+def counted_clock(monkeypatch, cost, slowed=lambda: False, **changed):
+    """Prepare an op that counts its calls since the reset, each of so many seconds by the clock of the harness."""
+    now = [0.0]
+
+    class Counting:
+        total = 0.0
+
+        def reset(self):
+            self.total = 0.0
+
+        def __call__(self):
+            self.total += 1
+            now[0] += cost + 0.1 * slowed()
+            return np.array(self.total)
+
+    monkeypatch.setattr(case_module.time, "perf_counter", lambda: now[0])
+    return planted(Counting(), **changed)
+
+
+def test_arguments_are_held_as_the_op_says():
+    variant = variants()["treasurehunt.act[one_by_one-jax-agents5-worlds1]"]
+    with variant.prepare(0) as prepared:
+        assert all(isinstance(argument, tuple) and len(argument) == 5 for argument in prepared.varying)
+    with variants()["treasurehunt.act[full-jax-agents5-worlds1]"].prepare(0) as prepared:
+        assert all(hasattr(argument, "shape") for argument in prepared.varying)
 
 
 def test_asv_shows_not_available_for_an_op_that_a_commit_lacks(monkeypatch):

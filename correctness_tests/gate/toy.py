@@ -97,9 +97,7 @@ def inputs(rng):
 
 
 def case(op, backend):
-    return Case(
-        "toy", op, inputs, (backend,), "numbers", lambda: 100, lambda *_: 3, lambda *_: "gate", forms=("full",)
-    )
+    return Case("toy", op, inputs, (backend,), "numbers", lambda: 100, forms=("full",), gate=[{{}}], most_calls=3)
 
 
 CASES = ({made})
@@ -189,7 +187,7 @@ class Toy:
         """Copy the benchmarks without their cases, and commit."""
         root = self.root
         skipped = [path.name for path in (ROOT / "perf_tests/suite/cases").glob("*.py") if path.name != "__init__.py"]
-        ignored = shutil.ignore_patterns("__pycache__", "*.json", "*.jsonl", *skipped)
+        ignored = shutil.ignore_patterns("__pycache__", "*.json", "*.jsonl", "*.ids", *skipped)
         shutil.copytree(ROOT / "perf_tests", root / "perf_tests", ignore=ignored)
         with (root / "perf_tests/gate/timing.py").open("a") as timing:
             timing.write("\nvariants()  # brings the clock of the cases, where only canaries are prepared too\n")

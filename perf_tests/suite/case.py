@@ -135,19 +135,21 @@ class Case:
     def check(self) -> None:
         """Raise a ValueError for a pattern that names what this case does not have, or that matches nothing."""
         known = {"form": self.forms, "backend": self.backends, **self.axes}
-        for kind in ("exclude", "gate", "bench"):
-            left = [c for c in self.combinations() if kind == "exclude" or self.tier(c) is not None]
-            for pattern in getattr(self, kind):
-                where = f"{self.name}: {kind} {dict(pattern)}"
-                for name, values in pattern.items():
-                    if name not in known:
-                        raise ValueError(f"{where}: unknown axis {name!r}; known: {', '.join(known)}")
-                    for value in alternatives(values):
-                        if value not in known[name]:
-                            wanted = ", ".join(map(repr, known[name]))
-                            raise ValueError(f"{where}: unknown value {value!r} of {name}; known: {wanted}")
-                if not any(matches(pattern, combination) for combination in left):
-                    raise ValueError(f"{where}: matches nothing")
+        patterns = [(kind, pattern) for kind in ("exclude", "gate", "bench") for pattern in getattr(self, kind)]
+        for kind, pattern in patterns:
+            where = f"{self.name}: {kind} {dict(pattern)}"
+            for name, values in pattern.items():
+                if name not in known:
+                    raise ValueError(f"{where}: unknown axis {name!r}; known: {', '.join(known)}")
+                for value in alternatives(values):
+                    if value not in known[name]:
+                        wanted = ", ".join(map(repr, known[name]))
+                        raise ValueError(f"{where}: unknown value {value!r} of {name}; known: {wanted}")
+        everything = list(self.combinations())
+        existing = [combination for combination in everything if self.tier(combination) is not None]
+        for kind, pattern in patterns:
+            if not any(matches(pattern, found) for found in (everything if kind == "exclude" else existing)):
+                raise ValueError(f"{self.name}: {kind} {dict(pattern)}: matches nothing")
 
 
 def alternatives(values: Any) -> tuple[Any, ...]:

@@ -1,0 +1,146 @@
+"""Cases as data: which combinations exist, in which tier, under which permanent id."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perf_tests.__main__ import main
+from perf_tests.suite import cases
+from perf_tests.suite.case import Case, Inputs
+from perf_tests.suite.cases import ids_file, ids_text, load, variants
+
+ROOT = Path(__file__).parents[1]
+CASE = Case(
+    "toy",
+    "double",
+    lambda rng, **axes: Inputs({}),
+    ("numpy", "torch", "jax"),
+    "numbers",
+    lambda **axes: 1,
+    axes={"batch": (1, 32), "io": ("host", "device")},
+    exclude=[dict(form="naive", backend=("torch", "jax")), dict(io="device", backend="numpy")],
+    gate=[dict(form="full", backend=("numpy", "jax"), batch=32)],
+    bench=[dict(batch=32), dict(form="naive")],
+)
+
+
+@pytest.mark.parametrize("workload", sorted({case.workload for case in load()}))
+def test_ids_and_tiers_are_those_kept_beside_the_cases(workload):
+    path = ids_file(workload)
+    assert path.exists(), f"keep the ids of {workload}: python -m perf_tests ids {workload}"
+    assert path.read_text() == ids_text(workload)
+
+
+def test_every_file_of_ids_is_of_a_workload():
+    files = {path.stem for path in Path(cases.__file__).parent.glob("*.ids")}
+    assert files <= {case.workload for case in load()}
+
+
+def test_patterns_say_what_exists_and_in_which_tier():
+    tiers = {variant.parameters: variant.tier for variant in CASE.variants()}
+    assert tiers == {
+        "naive-numpy-batch1-iohost": "bench",
+        "naive-numpy-batch32-iohost": "bench",
+        "full-numpy-batch1-iohost": "full",
+        "full-numpy-batch32-iohost": "gate",
+        "full-torch-batch1-iohost": "full",
+        "full-torch-batch1-iodevice": "full",
+        "full-torch-batch32-iohost": "bench",
+        "full-torch-batch32-iodevice": "bench",
+        "full-jax-batch1-iohost": "full",
+        "full-jax-batch1-iodevice": "full",
+        "full-jax-batch32-iohost": "gate",
+        "full-jax-batch32-iodevice": "gate",
+    }
+
+
+def test_an_empty_pattern_is_all_there_is():
+    assert {v.tier for v in replace(CASE, gate=(), bench=[{}]).variants()} == {"bench"}
+    assert {v.tier for v in replace(CASE, gate=(), bench=()).variants()} == {"full"}
+
+
+@pytest.mark.parametrize("kind", ["exclude", "gate", "bench"])
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (dict(width=3), r"unknown axis 'width'; known: form, backend, batch, io"),
+        (dict(batch=(32, 33)), r"unknown value 33 of batch; known: 1, 32"),
+        (dict(backend="jaxx"), r"unknown value 'jaxx' of backend; known: 'numpy', 'torch', 'jax'"),
+        (dict(form="compiled"), r"unknown value 'compiled' of form; known: 'naive', 'full'"),
+        (dict(batch="32"), r"unknown value '32' of batch"),
+    ],
+)
+def test_a_pattern_that_names_what_a_case_lacks_is_an_error_of_the_case(kind, pattern, message):
+    wrong = replace(CASE, **{kind: [{}, pattern]})
+    with pytest.raises(ValueError, match=rf"toy.double: {kind} .*: {message}"):
+        wrong.check()
+
+
+@pytest.mark.parametrize("kind", ["gate", "bench"])
+@pytest.mark.parametrize(
+    "pattern", [dict(form="naive", backend="jax"), dict(io="device", backend="numpy"), dict(io=())]
+)
+def test_a_pattern_that_matches_nothing_that_exists_is_an_error_of_the_case(kind, pattern):
+    with pytest.raises(ValueError, match=rf"toy.double: {kind} .*: matches nothing"):
+        replace(CASE, **{kind: [pattern]}).check()
+
+
+def test_a_case_without_mistakes_passes():
+    CASE.check()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([CASE, replace(CASE, version=2)], r"toy.double: id 'toy.double\[.*\]' stands for two variants"),
+        ([replace(CASE, gate=[dict(width=3)])], r"toy.double: gate .*: unknown axis 'width'"),
+    ],
+)
+def test_mistakes_end_the_loading_of_all_cases(monkeypatch, wrong, message):
+    monkeypatch.setattr(cases, "load", lambda: tuple(wrong))
+    with pytest.raises(ValueError, match=message):
+        variants.__wrapped__()
+
+
+def test_what_is_listed_is_what_is_kept(capsys):
+    main(["list", "--workload", "snake"])
+    listed = [line.partition("  #")[0].split() for line in capsys.readouterr().out.splitlines()]
+    kept = [line.split() for line in ids_file("snake").read_text().splitlines()]
+    assert sorted(listed) == sorted(kept)
+
+
+def test_a_list_says_why_something_cannot_run_here(capsys):
+    main(["list", "--tier", "bench", "--workload", "pirl", "--backend", "neuron,numpy"])
+    lines = capsys.readouterr().out.splitlines()
+    assert {("cannot run here: torch_neuronx" in line, "neuron" in line) for line in lines} == {
+        (True, True),
+        (False, False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("list", "--workload", "tetris"), "unknown workload 'tetris'; known: pirl, snake, treasurehunt"),
+        (("list", "--tier", "huge"), "unknown tier 'huge'; known: gate, bench, full"),
+        (("ids", "tetris"), "invalid choice: 'tetris'"),
+        ((), "the following arguments are required"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, message):
+    done = subprocess.run([sys.executable, "-m", "perf_tests", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_ids_are_written_whole_beside_the_cases(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("perf_tests.__main__.ids_file", lambda workload: tmp_path / f"{workload}.ids")
+    main(["ids", "pirl"])
+    assert (tmp_path / "pirl.ids").read_text() == ids_file("pirl").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["pirl.ids"]
