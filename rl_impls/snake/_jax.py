@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import SingleDeviceSharding
 
-from ..common.jax_learner import Learner, Net, put
+from ..common.jax_learner import Learner, Net, device_of, put
 from ..params import layers
 from ._numpy import Remember, assembler
 from .env import geometry_of
@@ -158,6 +159,13 @@ def train_step(fixed, example, *, knobs, lower):
 
 
 def sample(fixed, example, *, knobs, lower):
-    """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
+
+    The batch is copied to the device once, by a compiled program, as an update copies what it is called with.
+    """
     memory, assemble = Remember(fixed, knobs).memory, assembler(knobs, lower)
-    return lambda rows: jax.block_until_ready(put(assemble(memory.columns(rows)), lower))
+    batch = assemble(memory.columns(np.asarray(example[0])))
+    copy = lower(
+        functools.partial(jax.tree.map, jnp.copy), (batch,), out_shardings=SingleDeviceSharding(device_of(lower))
+    )
+    return lambda rows: jax.block_until_ready(copy(assemble(memory.columns(rows))))
