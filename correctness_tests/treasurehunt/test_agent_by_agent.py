@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def prepare(op, backend, form="one_by_one"):
     """Return an op and its arguments [N, ...] on the device."""
     everything, [batch] = problem(0)
-    states, actions, returns, next_states, discounts, taus, noise = batch
+    states, *_, taus, noise = batch
     args = {
         "forward": (states, taus[:, 0], noise[:, 0]),
         "act": acting(np.random.default_rng(1), everything["params"]),
