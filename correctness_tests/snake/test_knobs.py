@@ -87,6 +87,23 @@ def test_bfloat16_is_close_and_not_the_same(backend):
     assert all(value.dtype == np.float32 for value in params.values())
 
 
+@pytest.mark.parametrize("form", ["naive", "full"])
+def test_a_sample_on_jax_is_copied_to_the_device_once_by_one_program(form, monkeypatch):
+    import jax
+
+    rng = np.random.default_rng(9)
+    stored, rows = transitions(rng, 100), rng.choice(100, 32, replace=False)
+    lower = backends.get("jax").lowering_here()
+    sample = backends.get("jax").build("snake", "sample", {"stored": stored}, (rows,), FORMS[form], lower)
+    [(copy, _)] = lower.lowered
+    monkeypatch.setattr(jax, "device_put", None)  # the other way to the device
+    for wanted in (rows, rows[::-1]):
+        for column, got in zip(stored, sample(wanted), strict=True):
+            assert isinstance(got, jax.Array)
+            np.testing.assert_array_equal(got, column[wanted])
+    assert copy._cache_size() == 1
+
+
 def test_each_helpful_knob_is_in_a_table_of_promises_and_in_the_full_form():
     assert HELPFUL.keys() == {knob for knob, _ in SAME + CLOSE}
     for knob, value in HELPFUL.items():

@@ -88,9 +88,9 @@ def follow(inputs, actions, every, threaded):
         stored = [*stored, *zip(obs, actions[t], reward, final_obs, terminated)][-fixed["capacity"] :]
         updates = [k for k in range(step + 1, step + envs + 1) if k % every == 0]
         losses += [update(batch_of(stored, next(due))) for _ in updates]
-        multiples = [k for k in range(step + 1, step + envs + 1) if k % fixed["target_every"] == 0]
+        due_to_sync = passes_a_multiple(step, step + envs, fixed["target_every"])
         step += envs
-        if multiples:
+        if due_to_sync:
             assert updates
             train.sync_target()
     assert next(due, None) is None
@@ -98,6 +98,11 @@ def follow(inputs, actions, every, threaded):
     state = {f"env.{name}": value for name, value in games.get_state().items()} | memory | {"loop.step": step}
     state |= {f"train.{name}": value for name, value in train.state().items()}
     return Outcome(*map(np.array, (rewards, ended, lacking, losses)), train.params, state, late)
+
+
+def passes_a_multiple(before, after, of):
+    """Whether a multiple is among the steps after ``before``, up to ``after``; 0 has none."""
+    return of > 0 and any(k % of == 0 for k in range(before + 1, after + 1))
 
 
 def batch_of(stored, rows):
@@ -288,7 +293,7 @@ def test_two_calls_of_a_threaded_loop_are_the_same_with_a_checkpoint_in_between(
 
 @pytest.mark.parametrize(
     ("form", "backend", "envs", "target_every"),
-    [(*loop, target_every) for loop in LOOPS for target_every in ((0, 3, 16) if loop[2] == 1 else (0, 96, 128))],
+    [(*loop, target_every) for loop in LOOPS for target_every in ((3, 16) if loop[2] == 1 else (96, 128))],
 )
 def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs, target_every):
     inputs = timed(form, backend, envs)
@@ -305,12 +310,30 @@ def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs
             loop(explore[now : now + 1], random_actions[now : now + 1], draws[now : now + 1], rows)
             state = loop.state()
             after, online = net_of(state, "train.target"), net_of(state, "train.online")
-            due = target_every and any(k % target_every == 0 for k in range(t * envs + 1, (t + 1) * envs + 1))
-            assert (differences(after, before).max() > 0) == bool(due)
-            assert (differences(after, online).max() == 0) == bool(due)
+            due = passes_a_multiple(t * envs, (t + 1) * envs, target_every)
+            assert (differences(after, before).max() > 0) == due
+            assert (differences(after, online).max() == 0) == due
             before = after
     finally:
         close(loop)
+
+
+@pytest.mark.parametrize(("form", "backend", "envs"), LOOPS)
+def test_loop_learns_without_a_target_net_where_there_is_none(form, backend, envs):
+    inputs = timed(form, backend, envs)
+    inputs = Inputs(inputs.fixed | {"target_every": 0}, inputs.varying)
+    loops = [
+        build("collect_and_learn", backend, inputs.fixed | {"target": inputs.fixed[net]}, inputs.varying, form, every=4)
+        for net in ("target", "params")
+    ]
+    try:
+        out, _ = check(loops[0], inputs, knobs(form, 4), backend)
+        again = backends.get(backend).to_host(loops[1](*inputs.varying))
+        for one, other in zip(out, again, strict=True):
+            np.testing.assert_array_equal(one, other)  # whatever the weights of a target net would be
+    finally:
+        for loop in loops:
+            close(loop)
 
 
 @pytest.mark.parametrize(("form", "backend", "envs"), LOOPS)
@@ -319,21 +342,22 @@ def test_phases_sum_to_the_time_of_a_call(form, backend, envs):
     loop = build("collect_and_learn", backend, inputs.fixed, inputs.varying, form, every=4)
     names = ("program", "transfer") if form == "compiled" else PHASES
     shares = []
+    assert getattr(loop, "stats", dict)() == ({"policy_lag_steps": envs} if form == "threaded" else {})
     try:
         loop(*inputs.varying)
         for _ in range(5):  # others may take the core away where nothing is measured
             loop.reset()
-            assert sum(loop.stats()[phase] for phase in names) == 0
+            assert loop.phases() == dict.fromkeys(names, 0)
             start = perf_counter()
             loop(*inputs.varying)
             whole = perf_counter() - start
-            shares.append(sum(loop.stats()[phase] for phase in names) / whole)
+            shares.append(sum(loop.phases().values()) / whole)
     finally:
         close(loop)
     assert max(shares) <= 1
     assert max(shares) > 0.95
     used = {"memory", "learning", "inference"} | {"waiting" if form == "threaded" else "environment"}
-    assert {phase for phase in names if loop.stats()[phase] > 0} == (set(names) if form == "compiled" else used)
+    assert {phase for phase in names if loop.phases()[phase] > 0} == (set(names) if form == "compiled" else used)
 
 
 @pytest.mark.parametrize(("form", "backend"), [("vectorised", "torch"), ("threaded", "torch"), ("compiled", "jax")])

@@ -14,13 +14,17 @@ def copied(tree):
     return jax.tree.map(jnp.copy, tree)
 
 
+def device_of(lower):
+    """Return the device that a lowering is for."""
+    return jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
+
+
 def put(tree, lower):
     """Copy arrays to the backend's device and keep them there: a moving array would be compiled for twice.
 
     It waits for the copies, as putting a NumPy array on the device may mean to read it later, where it lies.
     """
-    device = jax.devices("gpu" if lower.device == "cuda" else "cpu")[0]
-    return jax.block_until_ready(copied(jax.device_put(tree, device)))
+    return jax.block_until_ready(copied(jax.device_put(tree, device_of(lower))))
 
 
 class Net:

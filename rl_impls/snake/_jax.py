@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import SingleDeviceSharding
 
-from ..common.jax_learner import Learner, Net, put
+from ..common.jax_learner import Learner, Net, device_of, put
 from ..params import layers
-from ._numpy import Remember, assembler
+from ._numpy import Remember, assembler, has_target_net
 from .env import geometry_of
 from .jax_env import State, step
 from .knobs import check_supported
@@ -95,11 +96,12 @@ def make_update(fixed, knobs):
 
     No flat vector of all weights: gathering the gradients into it was at times slower than all the rest together.
     """
-    dtype = DTYPES[knobs.precision]
+    dtype, has_target = DTYPES[knobs.precision], has_target_net(fixed)
     optimizer = optax.chain(optax.clip_by_global_norm(fixed["gradient_norm"]), optax.adam(fixed["learning_rate"]))
 
     def loss(params, target, obs, actions, rewards, next_obs, terminated):
-        td_target = rewards + fixed["gamma"] * (1 - terminated) * q_values(target, next_obs, dtype).max(axis=1)
+        bootstrap = target if has_target else params
+        td_target = rewards + fixed["gamma"] * (1 - terminated) * q_values(bootstrap, next_obs, dtype).max(axis=1)
         q = q_values(params, obs, dtype)
         taken = jnp.sum(jax.nn.one_hot(actions, q.shape[1], dtype=q.dtype) * q, axis=1)
         return optax.huber_loss(taken, jax.lax.stop_gradient(td_target)).mean()
@@ -158,6 +160,13 @@ def train_step(fixed, example, *, knobs, lower):
 
 
 def sample(fixed, example, *, knobs, lower):
-    """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
+
+    The batch is copied to the device once, by a compiled program, as an update copies what it is called with.
+    """
     memory, assemble = Remember(fixed, knobs).memory, assembler(knobs, lower)
-    return lambda rows: jax.block_until_ready(put(assemble(memory.columns(rows)), lower))
+    batch = assemble(memory.columns(np.asarray(example[0])))
+    copy = lower(
+        functools.partial(jax.tree.map, jnp.copy), (batch,), out_shardings=SingleDeviceSharding(device_of(lower))
+    )
+    return lambda rows: jax.block_until_ready(copy(assemble(memory.columns(rows))))

@@ -20,6 +20,11 @@ def q_values(params, obs):
     return h @ params[f"w{last}"] + params[f"b{last}"]
 
 
+def has_target_net(fixed):
+    """Return whether a target net gives the TD target; where ``target_every`` is 0, the online net does."""
+    return fixed.get("target_every") != 0
+
+
 def td_target(target, rewards, next_obs, terminated, gamma):
     """``r + gamma max_a Q'(s', a)``, and ``r`` alone where the episode ended in s'.  -> f[B]"""
     return rewards + gamma * (1 - terminated) * q_values(target, next_obs).max(axis=1)

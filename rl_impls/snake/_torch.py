@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..common.torch_learner import GUARDS, Learner, Mlp, place
-from ._numpy import Remember
+from ._numpy import Remember, has_target_net
 from .knobs import check_supported
 from .memory import DTYPES
 
@@ -116,12 +116,12 @@ def act(fixed, example, *, knobs, lower):
     return call
 
 
-def make_loss(net, target, gamma):
-    """Return ``loss(*batch)``, the equations of the reference."""
+def make_loss(net, bootstrap, gamma):
+    """Return ``loss(*batch)``, the equations of the reference; the values of ``bootstrap`` give the TD target."""
 
     def loss(obs, actions, rewards, next_obs, terminated):
         with torch.no_grad():
-            td_target = rewards + gamma * (1 - terminated) * target(next_obs).amax(dim=1)
+            td_target = rewards + gamma * (1 - terminated) * bootstrap(next_obs).amax(dim=1)
         taken = net(obs).gather(1, actions.long()[:, None])[:, 0]
         return nn.functional.smooth_l1_loss(taken, td_target)
 
@@ -134,7 +134,8 @@ class TrainStep(Learner):
     def __init__(self, fixed, example, knobs, lower):
         super().__init__(fixed, knobs.optimizer, functools.partial(make_net, knobs=knobs, lower=lower))
         self.knobs, self.lower = knobs, lower
-        self.loss = lower(make_loss(self.net, self.target, fixed["gamma"]), example)
+        self.bootstrap = self.target if has_target_net(fixed) else self.net
+        self.loss = lower(make_loss(self.net, self.bootstrap, fixed["gamma"]), example)
         fused = knobs.optimizer == "fused"
         self.clip = functools.partial(nn.utils.clip_grad_norm_, self.parameters, fixed["gradient_norm"], foreach=fused)
         self.set_to_none = knobs.zero_grad == "none"

@@ -36,7 +36,8 @@ class Config:
         gradient_norm: to which the gradient is clipped.
         capacity: transitions the memory keeps.
         warm_up: random environment steps before learning starts.
-        target_every: environment steps from one copy of the target net to the next; 0: never.
+        target_every: environment steps from one copy of the target net to the next; 0: no target net, the online net
+            gives the TD target.
         max_steps: after which an episode is truncated.
     """
 

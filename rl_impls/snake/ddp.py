@@ -18,7 +18,7 @@ from ..backends import get
 from ._torch import TrainStep, make_loss
 
 SECONDS = 60  # to wait for the other process
-NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm"
+NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm", "target_every"
 
 
 def join(train, rank, store, gamma, losses):
@@ -31,7 +31,7 @@ def join(train, rank, store, gamma, losses):
         world_size=2,
         timeout=datetime.timedelta(seconds=SECONDS),
     )
-    loss_of_half = make_loss(DistributedDataParallel(train.net), train.target, gamma)
+    loss_of_half = make_loss(DistributedDataParallel(train.net), train.bootstrap, gamma)
 
     def loss(*half):
         value = loss_of_half(*half)
@@ -87,7 +87,7 @@ class DistributedTrainStep(TrainStep):
         self.half = size // 2
         self.shared = [field[self.half :].clone().share_memory_() for field in example]
         self.losses = torch.zeros(2).share_memory_()
-        fixed = {name: fixed[name] for name in NEEDED}
+        fixed = {name: fixed[name] for name in NEEDED if name in fixed}
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         with tempfile.TemporaryDirectory() as folder:

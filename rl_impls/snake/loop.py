@@ -102,9 +102,9 @@ class Loop:
         """The online weights as NumPy."""
         return self.train.params
 
-    def stats(self):
+    def phases(self):
         """Return the seconds spent in each phase since the last reset."""
-        return self.clock.seconds
+        return dict(self.clock.seconds)
 
     def __call__(self, explore, random_actions, draws, rows):
         """Play T steps and learn in between; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
@@ -161,8 +161,8 @@ class ThreadedLoop(Loop):
         super().close()
 
     def stats(self):
-        """Return the seconds spent in each phase of the learner, and the lag of the weights that act."""
-        return self.clock.seconds | {"policy_lag_steps": float(max(CHUNK, self.envs))}
+        """Return the lag of the weights that act, in environment steps."""
+        return {"policy_lag_steps": float(max(CHUNK, self.envs))}
 
     def __call__(self, explore, random_actions, draws, rows):
         """Play T steps and learn apart; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""

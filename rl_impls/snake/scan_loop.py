@@ -64,9 +64,9 @@ class ScanLoop:
         """All that the program takes and returns."""
         return (self.train.weights, self.train.moments, self.train.target, *self.played)
 
-    def stats(self):
+    def phases(self):
         """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
-        return self.clock.seconds
+        return dict(self.clock.seconds)
 
     @property
     def params(self):

@@ -17,6 +17,7 @@ from .memory import stack as stack_frames
 from .settings import KINDS, settings_of
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+stack_agents = jax.jit(jnp.stack)  # one program: by itself it is a call for every array, as long as a small net's
 
 
 def noisy(params, noise):
@@ -115,7 +116,7 @@ def build(function, fixed, example, knobs, lower):
     compiled = lower(function, (of_agent(fixed["params"], 0), *(x[0] for x in example)))
     agents = range(len(example[0]))
     calls = [functools.partial(compiled, put(of_agent(fixed["params"], n), lower)) for n in agents]
-    return OneByOne(calls, jnp.stack)
+    return OneByOne(calls, stack_agents)
 
 
 def forward(fixed, example, *, knobs, lower):
@@ -201,7 +202,7 @@ def train_step(fixed, example, *, knobs, lower):
     """One update of every agent; returns the losses before it.  -> f32[N]"""
     if knobs.nets == "batched":
         return TrainStep(fixed, example, knobs, lower)
-    return AgentByAgent(TrainStep, fixed, example, knobs, lower, jnp.stack)
+    return AgentByAgent(TrainStep, fixed, example, knobs, lower, stack_agents)
 
 
 def observe(fixed, example, *, knobs, lower):

@@ -18,13 +18,17 @@ def stacked(trees):
 
 
 class OneByOne:
-    """Calls what each agent has, on its slice of arguments [N, ...], and stacks what they return."""
+    """Calls what each agent has, on its part of arguments [N, ...], and stacks what they return."""
 
     def __init__(self, calls, stack):
         self.calls, self.stack = calls, stack
 
+    def held(self, *args):
+        """Return arguments [N, ...] as a program that goes agent by agent holds them: each a tuple of N arrays."""
+        return tuple(tuple(x[n] for n in range(len(self.calls))) for x in args)
+
     def __call__(self, *args):
-        """Return the results [N, ...]."""
+        """Return the results [N, ...]; each argument is an array [N, ...] or a tuple of N arrays."""
         return self.stack([call(*(x[n] for x in args)) for n, call in enumerate(self.calls)])
 
 

@@ -44,9 +44,9 @@ class Turns:
         self.obs = self.world.observe()
         self.clock.reset()
 
-    def stats(self):
+    def phases(self):
         """Return the seconds spent in each phase since the last reset."""
-        return self.clock.seconds
+        return dict(self.clock.seconds)
 
     @property
     def params(self):

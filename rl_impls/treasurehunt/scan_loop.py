@@ -122,9 +122,9 @@ class Program:
         """The online weights as NumPy."""
         return self.train.params
 
-    def stats(self):
+    def phases(self):
         """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
-        return self.clock.seconds
+        return dict(self.clock.seconds)
 
     def __call__(self, *drawn):
         """Run the program; return its outputs as NumPy."""

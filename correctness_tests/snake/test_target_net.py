@@ -1,0 +1,96 @@
+"""Without a target net the online net gives the TD target: what the source's ``use_target_network=False`` says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from correctness_tests.snake.problem import (
+    assert_state_equal,
+    assert_trained_alike,
+    differences,
+    exact_trainer,
+    net_of,
+    problem,
+    trainer,
+)
+
+LEARNERS = [("torch", "naive"), ("torch", "full"), ("torch-compile", "full"), ("torch", "bfloat16"), ("torch", "ddp"),
+            ("jax", "full"), ("jax", "bfloat16")]  # fmt: skip
+UPDATES = 6
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def given():
+    """Everything, with a target net that values each move 2 higher, and some batches."""
+    everything, batches = problem(3, batches=UPDATES)
+    return everything | {"target": everything["params"] | {"b2": everything["params"]["b2"] + 2}}, batches
+
+
+def trained(backend, form, everything, batches, sync=False):
+    """Losses of these updates, and the state after them; with ``sync`` the target is copied before each."""
+    step, update = trainer(backend, everything, batches[0], form)
+    losses = []
+    try:
+        for batch in batches:
+            if sync:
+                step.sync_target()
+            losses.append(update(batch))
+        return np.array(losses), step.state()
+    finally:
+        getattr(step, "close", int)()
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+def test_without_a_target_net_each_update_is_as_with_a_target_just_copied(backend, form, given):
+    everything, batches = given
+    wanted, state = trained(backend, form, everything, batches, sync=True)
+    losses, got = trained(backend, form, everything | {"target_every": 0}, batches)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-6)
+    for part in ("online", "first", "second"):
+        assert differences(net_of(got, part), net_of(state, part)).max() <= 1e-7
+    frozen, _ = trained(backend, form, everything, batches)
+    assert np.abs(losses - frozen).min() > 0.1 * frozen.max()
+
+
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+def test_without_a_target_net_the_weights_of_one_do_not_matter(backend, form, given):
+    everything, batches = given
+    (losses, state), (again, same) = (
+        trained(backend, form, everything | {"target": everything[net], "target_every": 0}, batches[:3])
+        for net in ("target", "params")
+    )
+    np.testing.assert_array_equal(again, losses)
+    assert_state_equal(net_of(same, "online"), net_of(state, "online"))
+
+
+@pytest.mark.parametrize(("backend", "form"), [("torch", "full"), ("torch-compile", "full"), ("jax", "full")])
+def test_backends_agree_without_a_target_net(backend, form, given):
+    everything, batches = given
+    everything = everything | {"target_every": 0}
+    step, update = exact_trainer(everything, batches[0])
+    wanted = [update(batch) for batch in batches]
+    losses, state = trained(backend, form, everything, batches)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-4)
+    assert_trained_alike(net_of(state, "online"), step.params, everything["learning_rate"], UPDATES)
+
+
+def test_no_gradient_flows_through_the_td_target(given):
+    """The first moment after one update is a tenth of the gradient of the NumPy loss whose target is held fixed."""
+    from correctness_tests.reference import in_float64
+    from rl_impls.snake import _numpy
+
+    everything, batches = given
+    everything = everything | {"target_every": 0, "gradient_norm": 1e9}
+    step, update = exact_trainer(everything, batches[0])
+    update(batches[0])
+    first, params, batch = net_of(step.state(), "first"), in_float64(everything["params"]), in_float64(batches[0])
+
+    def loss(change):
+        return _numpy.loss(params | {"b2": params["b2"] + change}, params, batch, everything["gamma"])
+
+    for k, change in enumerate(1e-6 * np.eye(4)):
+        slope = (loss(change) - loss(-change)) / 2e-6
+        assert 0.1 * slope == pytest.approx(first["b2"][k], rel=1e-6)
