@@ -145,6 +145,83 @@ def test_every_and_batch_say_how_many_updates_there_are_and_of_what(every, batch
     assert {len(column) for columns in taken for column in columns} == {batch}
 
 
+def flags():
+    """What torch's process-wide flags say: TF32 products, cuDNN's trying of algorithms."""
+    import torch
+
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize(
+    ("form", "knobs", "inside"),
+    [("tf32", {}, (True, True)), ("tf32", {"cudnn_benchmark": False}, (True, False)),
+     ("tf32", {"tf32": False}, (False, True)), ("full", {}, (False, False))],
+)  # fmt: skip
+@pytest.mark.parametrize("op", ["forward", "act", "train_step"])
+def test_cuda_flags_are_set_while_a_net_computes_and_then_put_back(op, form, knobs, inside, monkeypatch):
+    from torch import nn
+
+    from rl_impls.lowering import Lowering, eager
+    from rl_impls.snake import _torch
+
+    monkeypatch.setattr(_torch, "place", lambda lower: "cpu")  # for want of a CUDA device
+    seen = []
+    monkeypatch.setattr(nn.Linear, "forward", spied(seen, nn.Linear.forward))
+    monkeypatch.setattr(nn.utils, "clip_grad_norm_", spied(seen, nn.utils.clip_grad_norm_))
+    everything, [batch] = problem(7)
+    args = {
+        "forward": batch[:1],
+        "act": (batch[0], np.zeros(32, bool), np.zeros(32, np.int32)),
+        "train_step": batch,
+    }[op]
+    if op != "act":
+        args = tuple(map(backends.get("torch").to_device, args))
+    lower = Lowering("torch-cuda", eager, "cuda")
+    before = flags()
+    built = getattr(_torch, op)(everything, args, knobs=replace(FORMS[form], **knobs), lower=lower)
+    assert flags() == before
+    built(*args)
+    assert flags() == before
+    assert set(seen) == {inside}
+
+
+def spied(seen, function):
+    """Return the function, which notes the flags that it is called under."""
+
+    def call(*args, **kwargs):
+        seen.append(flags())
+        return function(*args, **kwargs)
+
+    return call
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-compile", "onnx", "jax", "jax-cuda"])
+@pytest.mark.parametrize("knob", ["tf32", "cudnn_benchmark"])
+def test_a_knob_of_one_device_is_refused_elsewhere(backend, knob):
+    import importlib
+
+    from rl_impls.lowering import Lowering
+
+    made = backends.get(backend)
+    source = importlib.import_module(f"rl_impls.snake._{made.source}")
+    everything, [batch] = problem(7)
+    knobs = replace(FORMS["full"], **{knob: True})
+    lower = Lowering(backend, None, made.device)
+    wanted = f"^{knob}: got True on {backend}, wanted False, or backend torch-cuda or torch-compile-cuda$"
+    acting = batch[0], np.zeros(32, bool), np.zeros(32, np.int32)
+    for op, args in (("forward", batch[:1]), ("act", acting), ("train_step", batch)):
+        if hasattr(source, op):
+            with pytest.raises(ValueError, match=wanted):
+                getattr(source, op)(everything, args, knobs=knobs, lower=lower)
+
+
+def test_a_knob_of_one_device_is_refused_in_the_loop():
+    inputs = variants()["snake.collect_and_learn[compiled-jax-envs1-every4-batch32]"].inputs(0)
+    for backend, form in (("jax", "compiled"), ("torch", "full")):
+        with pytest.raises(ValueError, match=rf"^tf32: got True on {backend}, wanted False"):
+            build("collect_and_learn", backend, inputs.fixed, inputs.varying, form, every=4, tf32=True)
+
+
 @pytest.mark.parametrize(("value", "inside"), [("one", 1), ("all", 2)])
 def test_threads_are_given_back(value, inside):
     import torch

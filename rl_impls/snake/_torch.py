@@ -26,9 +26,6 @@ class Net(Mlp):
 
 def make_net(params, knobs, lower):
     """Return a net with these weights on the backend's device."""
-    if lower.device == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = knobs.tf32
-        torch.backends.cudnn.benchmark = knobs.cudnn_benchmark
     return Net(params, knobs.relu == "inplace").to(place(lower))
 
 
@@ -53,6 +50,21 @@ def threads_of(knobs):
         torch.set_num_threads(threads)
 
 
+@contextlib.contextmanager
+def cuda_flags(knobs):
+    """Let CUDA round matrix products to TF32, and cuDNN try its algorithms, where the knobs say so."""
+    if not (knobs.tf32 or knobs.cudnn_benchmark):
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.benchmark
+    matmul.allow_tf32, cudnn.benchmark = knobs.tf32, knobs.cudnn_benchmark
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.benchmark = before
+
+
 def forward(fixed, example, *, knobs, lower):
     """Q-values of a batch of boards.  f32[N, O] -> f32[N, A]"""
     return lower_net(make_net(fixed["params"], knobs, lower), example[0], knobs, lower)
@@ -62,7 +74,8 @@ def lower_net(net, example, knobs, lower):
     """Return the net as the backend calls it, recording what the knob says."""
     check_supported("quantised", knobs, lower)
     options = {"quantised": knobs.quantised == "int8"} if lower.backend == "onnx" else {}
-    return lower(net, (example,), guard=GUARDS[knobs.inference], **options)
+    call = lower(net, (example,), guard=GUARDS[knobs.inference], **options)
+    return cuda_flags(knobs)(call) if lower.device == "cuda" else call
 
 
 class Actor:
@@ -147,7 +160,7 @@ class TrainStep(Learner):
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""
-        with threads_of(self.knobs):
+        with threads_of(self.knobs), cuda_flags(self.knobs):
             with autocast(self.knobs, self.lower):
                 loss = self.loss(*batch)
             self.optimizer.zero_grad(set_to_none=self.set_to_none)

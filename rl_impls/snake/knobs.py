@@ -52,8 +52,8 @@ class Knobs:
         precision: of the forward and backward pass.
         quantised: weights and activations of the net that acts (onnx).
         processes: that share an update's batch and average their gradients (torch, gloo).
-        tf32: of matrix products (CUDA).
-        cudnn_benchmark: let cuDNN try its algorithms (CUDA).
+        tf32: matrix products rounded to it (torch on CUDA).
+        cudnn_benchmark: let cuDNN try its algorithms (torch on CUDA; a net without convolutions has none).
     """
 
     memory: str = "lists"
@@ -80,14 +80,17 @@ class Knobs:
         check_choices(self, CHOICES)
 
 
-ONLY = MappingProxyType({"quantised": "onnx", "processes": "torch"})
+OF_CUDA = MappingProxyType(dict.fromkeys(("tf32", "cudnn_benchmark"), ("torch-cuda", "torch-compile-cuda")))
+ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_CUDA})
 
 
 def check_supported(knob, knobs, lower):
-    """Raise a ValueError where a knob that only one backend has is set on another."""
-    value, default = getattr(knobs, knob), getattr(Knobs(), knob)
-    if value != default and lower.backend != ONLY[knob]:
-        raise ValueError(f"{knob}: got {value!r} on {lower.backend}, wanted {default!r}, or backend {ONLY[knob]}")
+    """Raise a ValueError where this knob, or one that only a device has, is set on a backend without it."""
+    for name in (knob, *OF_CUDA):
+        value, default = getattr(knobs, name), getattr(Knobs(), name)
+        if value != default and lower.backend not in ONLY[name]:
+            wanted = " or ".join(ONLY[name])
+            raise ValueError(f"{name}: got {value!r} on {lower.backend}, wanted {default!r}, or backend {wanted}")
 
 
 HELPFUL = MappingProxyType(
@@ -115,6 +118,7 @@ FORMS = MappingProxyType(
         "bfloat16": replace(FULL, precision="bfloat16"),
         "int8": replace(FULL, quantised="int8"),
         "ddp": replace(FULL, processes=2),
+        "tf32": replace(FULL, tf32=True, cudnn_benchmark=True),
         **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
     }
 )
