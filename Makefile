@@ -13,6 +13,7 @@ WORKLOAD ?=
 BACKEND ?=
 TIER ?=
 BASE ?=
+PEERS := $(patsubst perf_tests/peers/%.py,%,$(wildcard perf_tests/peers/[a-z]*.py))
 SELECTION := $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(TIER),--tier $(TIER))
 
 help:  ## show the targets
@@ -59,9 +60,18 @@ lint: setup  ## style, types, spelling, workflows
 asv: setup  ## benchmark HEAD and HEAD~1 with ASV and publish to .asv/html
 	$(BIN)/python -m perf_tests.asv
 
-results:  ## time everything and put the tables into the README
+results:  ## time everything, beside default malloc and other libraries, and put the tables into the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=
-	$(BIN)/python -m perf_tests.report.readme .cache/bench.json
+	$(BIN)/python -m perf_tests.default_malloc --json .cache/default_malloc.json
+	rm -rf .cache/peers && mkdir -p .cache/peers
+	@set -e; for peer in $(PEERS); do \
+	  if [ $$peer = snake_sb3 ] && ! $(BIN)/python -c 'import stable_baselines3' 2> /dev/null; then \
+	    echo 'stable_baselines3 is not installed: the kept comparison stays'; continue; \
+	  fi; \
+	  $(BIN)/python -m perf_tests.peers.$$peer --json .cache/peers/$$peer.json; \
+	done
+	$(BIN)/python -m perf_tests.report.readme .cache/bench.json --default-malloc .cache/default_malloc.json \
+	  --peers $$(find .cache/peers -name '*.json')
 
 clean:  ## remove the environment, caches and results
 	rm -rf $(VENV) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,29 +1,46 @@
-"""The README's figures are what the generator makes of the kept results."""
+"""The README's figures are what the generator makes of the kept results; no table says more than the samples do."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from perf_tests.report.readme import END, README, RESULTS, START, agents_table, forward_table, insert, reduce, section
-from perf_tests.report.table import duration, quantity, share, text_tables
+from perf_tests.report import readme
+from perf_tests.report.fronts import FRONTS, HALF, SINGLE, agents_table, column, forward_table, knob_table
+from perf_tests.report.order import Span, leaders, per_item, ranks
+from perf_tests.report.readme import END, PEERS, README, RESULTS, START, insert, judged, op_table, reduce, section
+from perf_tests.report.table import (
+    call_words,
+    duration,
+    factor,
+    grouped,
+    quantity,
+    ranked,
+    ratio_words,
+    row_line,
+    share,
+    text_tables,
+)
 from perf_tests.suite.cases import variants
+
+MACHINE = {"cpu_model": "a CPU", "cores": 2, "threads": 2, "git": "abc", "versions": {"numpy": "2"}}
 
 
 def test_readme_shows_the_kept_results():
     text = README.read_text()
-    assert insert(text, START, END, section(json.loads(RESULTS.read_text()))) == text
+    kept = section(json.loads(RESULTS.read_text()), json.loads(PEERS.read_text()))
+    assert insert(text, START, END, kept) == text
     assert text.count(START) == text.count(END) == 1
 
 
 def test_kept_results_are_of_benchmarks_that_exist():
     rows = json.loads(RESULTS.read_text())["rows"]
-    found = {(v.case.workload, v.case.op, v.form, v.backend, tuple(v.axes.items())) for v in variants().values()}
     assert rows
     for row in rows:
-        assert (row["workload"], row["op"], row["form"], row["backend"], tuple(row["axes"].items())) in found
-        assert row["seconds_per_call"] > 0
+        assert row["id"] in variants()
+        assert row["low"] <= row["seconds_per_call"] <= row["high"]
 
 
 def test_a_readme_without_markers_is_refused():
@@ -31,63 +48,313 @@ def test_a_readme_without_markers_is_refused():
         insert("# nothing", START, END, "")
 
 
-def row(backend, seconds, batch=8, **changed):
-    """Make one row of a result."""
+def row(backend="torch", seconds=1e-5, width=0.02, count=8, **changed):
+    """Make one row of a result: so many seconds a call of so many items, in an interval of so much to either side."""
     made = {
-        "workload": "pirl", "op": "forward", "form": "full", "backend": backend, "unit": "samples",
-        "axes": {"batch": batch, "io": "host", "hidden": 32}, "seconds_per_call": seconds,
-        "items_per_second": batch / seconds, "limit_share": 0.5,
+        "workload": "pirl", "op": "forward", "form": "full", "backend": backend, "unit": "samples", "version": 1,
+        "precision": "float32", "axes": {"batch": count, "io": "host", "hidden": 32}, "calls": 3, "samples": 15,
+        "seconds_per_call": seconds, "low": seconds * (1 - width), "high": seconds * (1 + width), "spread": width,
+        "disturbed": 0.0, "items_per_second": count / seconds, "limit_share": 0.5, "bound": "flops",
     }  # fmt: skip
-    return made | changed
+    made |= changed
+    return {"id": f"{made['workload']}.{made['op']}[{made['form']}-{backend}-{seconds}]"} | made
 
 
-def test_the_fastest_backend_is_bold_and_named():
-    table = forward_table([row("torch", 3e-5), row("onnx", 1e-5), row("torch", 1e-4, 64), row("onnx", 2e-4, 64)])
-    assert table[2] == "| 8 | 30 us | **10 us** | onnx |"
-    assert table[3] == "| 64 | **100 us** | 200 us | torch |"
+def malloc(ratio, low=None, high=None):
+    """Make what was found of a row with default malloc."""
+    return {"ratio": ratio, "low": low or ratio * 0.999, "high": high or ratio * 1.001, "n": 8}
 
 
-def hunt(op, form, backend, seconds, **axes):
+def cells(line):
+    """Split one row of a Markdown table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def loop(form, seconds, width=0.02, **changed):
+    """Make a row of snake's loop: 64 environment steps a call, unless said."""
+    axes = {"envs": 1, "every": 1, "batch": 32}
+    return row("torch", seconds, width, **{"workload": "snake", "op": "collect_and_learn", "form": form, "axes": axes,
+               "count": 64} | changed)  # fmt: skip
+
+
+def hunt(op, form, backend, seconds, worlds=1, width=0.02, **changed):
     """Make one row of a result with five agents."""
-    return row(backend, seconds, workload="treasurehunt", op=op, form=form, axes={"agents": 5, **axes})
+    axes = {"agents": 5, "worlds": worlds}
+    return row(backend, seconds, width, **{"workload": "treasurehunt", "op": op, "form": form, "axes": axes} | changed)
 
 
-def test_what_jax_gains_is_the_best_of_torch_over_the_best_of_jax():
+def test_rows_whose_intervals_overlap_share_ranks():
+    first, second, third, last = (row(name, s) for name, s in (("a", 1e-5), ("b", 2e-5), ("c", 2.05e-5), ("d", 4e-5)))
+    group = grouped([last, third, first, second])["pirl.forward batch 8, io host, hidden 32"]
+    assert [one["backend"] for one in group] == ["a", "b", "c", "d"]
+    assert ranked(group) == ["1", "2-3", "2-3", "4"]
+
+
+def test_a_wide_row_between_two_that_are_apart_leaves_these_in_order():
+    figures = [Span(1, 0.9, 1.1), Span(1.5, 0.8, 2.5), Span(2, 1.9, 2.1)]
+    assert ranks(figures) == [(1, 2), (1, 3), (2, 3)]
+    assert leaders(dict(zip("abc", figures))) == ["a", "b"]
+
+
+def test_forms_with_different_numbers_of_items_are_ranked_by_the_item():
+    short, long = loop("full", 1e-3), loop("compiled", 8e-3, count=1000)
+    assert per_item(long).middle == pytest.approx(8e-6)
+    assert per_item(long).high == pytest.approx(8.16e-6)
+    ((first, second),) = grouped([short, long]).values()
+    assert (first["form"], second["form"]) == ("compiled", "full")
+
+
+def test_rows_of_different_precision_are_not_ranked_with_each_other():
+    rows = [hunt("act", "full", "torch", 1e-5), hunt("act", "bfloat16", "torch", 1e-6, precision="bfloat16")]
+    assert {name: ranked(group) for name, group in grouped(rows).items()} == {
+        "treasurehunt.act agents 5, worlds 1": ["1"],
+        "treasurehunt.act agents 5, worlds 1 in bfloat16": ["1"],
+    }
+
+
+def test_all_that_cannot_be_told_apart_from_the_fastest_are_bold_and_named():
+    rows = [row("torch", 3e-5), row("onnx", 1.03e-5), row("jax", 1e-5)]
+    rows += [row("torch", 1e-4, count=64), row("onnx", 2e-4, count=64)]
+    table = forward_table(rows)
+    assert table[2] == "| 8 | 30 us | **10.3 us** | **10 us** | jax or onnx |"
+    assert table[3] == "| 64 | **100 us** | 200 us |  | torch |"
+
+
+def test_use_goes_by_the_time_with_default_malloc_and_both_are_shown():
+    rows = [row("numpy", 293e-6, default_malloc=malloc(1.6)), row("torch", 400e-6, default_malloc=malloc(1.01))]
+    assert forward_table(rows)[2] == "| 8 | 293 us (469 us) | **400 us** | torch |"
+
+
+@pytest.mark.parametrize(("ratio", "shown"), [(1.09, "10 us"), (0.91, "10 us"), (1.11, "10 us (11.1 us)")])
+def test_both_times_are_shown_beyond_ten_per_cent(ratio, shown):
+    one = row(default_malloc=malloc(ratio))
+    assert call_words(one, 8) == shown
+    assert ("default malloc: 11.1 us" in row_line(one)) is ("(" in shown)
+
+
+def test_a_gain_is_per_item_against_both_baselines_with_its_interval():
+    rows = [loop("naive", 64e-3, 0.01), loop("plain", 32e-3, 0.01), loop("full", 250e-3, 0.01, count=1000)]
+    table = knob_table(rows)
+    assert cells(table[2]) == ["**naive**", "1 ms", "1", "0.50 (0.49-0.51)"]
+    assert cells(table[4]) == ["**full**", "250 us", "4.00 (3.92-4.08)", "2.00 (1.96-2.04)"]
+
+
+def test_a_gain_whose_interval_includes_1_is_not_told_apart():
+    rows = [loop("naive", 1.02e-3), loop("only_relu", 1e-3)]
+    assert cells(knob_table(rows)[3]) == ["naive but for `relu`", "15.6 us", "1.02 (0.98-1.06): not told apart", ""]
+
+
+def test_float32_is_compared_with_float32_and_compiled_torch_counts():
     rows = [
-        hunt("train_step", "full", "torch", 3e-2), hunt("train_step", "naive", "torch", 4e-2),
-        hunt("train_step", "full", "jax", 2e-2), hunt("train_step", "one_by_one", "jax", 1e-2),
-        hunt("train_step", "full", "numpy", 1e-9), hunt("act", "full", "torch", 1e-9, agents=1),
+        hunt("train_step", "naive", "torch", 40e-3), hunt("train_step", "full", "torch", 30e-3),
+        hunt("train_step", "full", "torch-compile", 24e-3), hunt("train_step", "full", "jax", 12e-3),
+        hunt("train_step", "bfloat16", "torch", 10e-3, precision="bfloat16"),
+        hunt("train_step", "bfloat16", "jax", 20e-3, precision="bfloat16"),
+        hunt("train_step", "full", "numpy", 1e-9), hunt("act", "full", "torch", 1e-9, axes={"agents": 1}),
     ]  # fmt: skip
-    *_, line = agents_table(rows)
-    assert line == "| `train_step` | 40 ms | 30 ms |  | 10 ms | 20 ms |  | 3.00 |"
+    rows = [one | {"axes": {"agents": one["axes"]["agents"]}} for one in rows]
+    head, _, single, _, half_head, _, half = agents_table(rows)
+    assert cells(head)[3] == "torch-compile"
+    assert cells(single) == ["`train_step`", "40 ms", "30 ms", "24 ms", "", "12 ms", "", "2.00 (1.92-2.08)"]
+    assert cells(half_head) == ["five agents, bfloat16", "torch", "jax", "torch / JAX"]
+    assert cells(half) == ["`train_step`", "10 ms", "20 ms", "0.50 (0.48-0.52): JAX is not faster"]
 
 
-def test_where_jax_is_not_faster_the_table_says_so():
-    rows = [hunt("stack", "full", "numpy", 2e-6, worlds=16), hunt("stack", "full", "jax", 8e-6, worlds=16)]
-    assert agents_table(rows)[-1] == "| `stack`, 16 worlds |  | 2 us |  |  | 8 us |  | 0.25: JAX is not faster |"
+def test_columns_of_the_agents_hold_one_precision_each():
+    of_agents = [variant for variant in variants().values() if variant.case.workload == "treasurehunt"]
+    held = [variant for variant in of_agents if FRONTS["treasurehunt"].holds(as_row(variant))]
+    for variant in held:
+        wanted = "float32" if column(as_row(variant)) in SINGLE else "bfloat16"
+        assert variant.knobs().precision == wanted
+    assert {column(as_row(variant)) for variant in held} == SINGLE.keys() | HALF.keys()
 
 
-def test_text_table_shows_time_rate_and_share():
+def as_row(variant):
+    """Return what a row has in common with its variant."""
+    return {"op": variant.case.op, "form": variant.form, "backend": variant.backend, "axes": variant.axes}
+
+
+def test_cells_that_are_numpy_say_so():
+    rows = [hunt("stack", "full", "numpy", 2e-6, 16), hunt("stack", "full", "jax", 8e-6, 16)]
+    line = cells(agents_table(rows)[-1])
+    assert line[0] == "`stack`, worlds 16"
+    assert line[2] == "2 us (NumPy)"
+    assert line[-1] == "0.25 (0.24-0.26): JAX is not faster (NumPy)"
+
+
+def test_where_torch_and_jax_overlap_the_ratio_says_so():
+    rows = [hunt("act", "full", "torch", 2e-6), hunt("act", "full", "jax", 2.02e-6)]
+    assert cells(agents_table(rows)[-1])[-1].endswith(": not told apart")
+
+
+def test_cells_of_calls_with_more_items_are_of_as_many_items_as_the_others():
+    rows = [hunt("turn", "full", "torch", 2e-3), hunt("turn", "compiled", "jax", 8e-3, count=64)]
+    assert cells(agents_table(rows)[-1])[2:7] == ["2 ms", "", "", "", "1 ms"]
+
+
+def results(*rows, **changed):
+    """Make kept results."""
+    return {"date": "2020-01-02", "machine": MACHINE, "rows": list(rows)} | changed
+
+
+PRESENT = {"pirl.forward": 1, "snake.collect_and_learn": 1, "treasurehunt.act": 1}
+
+
+@pytest.mark.parametrize("version", [1, 3, None])
+def test_a_row_of_another_version_is_stale_and_its_figure_is_not_shown(version):
+    old = row("onnx", 123e-6, version=version)
+    if version is None:
+        del old["version"]
+    text = section(results(old, row("torch", 456e-6, version=2)), versions={"pirl.forward": 2})
+    assert "| 8 | stale | **456 us** | torch |" in text
+    assert "|  |  | full | onnx | stale |  |  |  |  |" in text
+    assert "123" not in text
+    assert "1 of 2 benchmarks changed since what they measure" in text
+
+
+def test_a_row_of_a_case_that_is_gone_is_stale():
+    assert [one["stale"] for one in judged(results(row()), {})] == [True]
+
+
+def test_no_stale_row_goes_into_a_ratio():
+    old = {"stale": True}
+    rows = [loop("naive", 1e-2) | old, loop("plain", 2e-3), loop("full", 1e-3)]
+    assert cells(knob_table(rows)[3]) == ["**full**", "15.6 us", "stale", "2.00 (1.92-2.08)"]
+    assert cells(knob_table(rows)[4]) == ["**naive**", "stale", "stale", "stale"]
+    hunts = [
+        hunt("act", "naive", "torch", 1e-9) | old,
+        hunt("act", "full", "torch", 2e-6),
+        hunt("act", "full", "jax", 1e-6),
+    ]
+    assert cells(agents_table(hunts)[-1])[-1] == "2.00 (1.92-2.08)"
+    assert cells(agents_table(hunts[:1] + hunts[2:])[-1])[-1] == "stale"
+
+
+def test_the_present_code_decides_what_is_stale(monkeypatch):
+    kept = results(row(seconds=123e-6, version=readme.present_versions()["pirl.forward"]))
+    assert "**123 us**" in section(kept)
+    monkeypatch.setattr(readme, "present_versions", lambda: {"pirl.forward": 10_000})
+    assert "123" not in section(kept)
+
+
+def test_default_malloc_of_another_version_does_not_count():
+    one = row()
+    found = {"id": one["id"], "version": 1} | malloc(2.0)
+    kept = results(one, default_malloc=[found])
+    assert judged(kept, PRESENT)[0]["default_malloc"] == found
+    assert judged(results(one, default_malloc=[found | {"version": 2}]), PRESENT)[0]["default_malloc"] is None
+    assert "10 us (20 us)" in section(kept, versions=PRESENT)
+
+
+def test_a_dirty_tree_a_loud_machine_and_an_impossible_row_are_said_first():
+    loud = MACHINE | {"git": "abc+dirty", "loudness": {"text": "3 % of the samples were disturbed."}}
+    fast = row(limit_share=1.4)
+    lines = section(results(fast, machine=loud), versions=PRESENT).splitlines()
+    assert lines[2] == "**The working tree had changes that are in no commit: abc+dirty.**"
+    assert lines[4] == "**3 % of the samples were disturbed.**"
+    assert lines[6] == f"**ERROR: {fast['id']}: 140 % of what this machine's arithmetic can do**"
+    assert text_tables([fast], loud).startswith("The working tree had changes that are in no commit: abc+dirty.\n")
+    assert "no commit" not in section(results(row()), versions=PRESENT)
+
+
+def test_the_head_names_the_limits_that_shares_are_of():
+    limited = MACHINE | {"limits": {"threads": 2.0, "float32_flops": 4.63e11, "copy_bytes": 2e10}}
+    text = section(results(row(), machine=limited), versions=PRESENT)
+    assert "Limits: float32 463GFLOP/s, copy 20GB/s." in text
+
+
+def test_forms_name_their_sources_where_the_workload_says_so(monkeypatch):
+    import rl_impls.snake.knobs as knobs
+
+    monkeypatch.setattr(knobs, "SOURCES", {"naive": "It stands for a source."}, raising=False)
+    assert "\n- `naive`: It stands for a source.\n" in section(results(loop("naive", 1.0)), versions=PRESENT)
+
+
+PEER = {
+    "peer": "Some DQN", "version": "2.9", "case": "snake.collect_and_learn[full-torch-envs1-every4-batch32]",
+    "ratio": 1.55, "low": 1.5, "high": 1.6, "n": 7, "threads": 2,
+    "steps_per_second": {"ours": 3100.0, "theirs": 2000.0}, "left_out": "draws outside the clock",
+}  # fmt: skip
+
+
+def test_a_peer_gets_a_line_with_what_its_comparison_leaves_out():
+    (kept,) = readme.renewed([], [PEER], PRESENT)
+    text = section(results(loop("full", 1.0)), [kept], PRESENT)
+    assert "beside Some DQN 2.9: 1.55x as fast (95 % interval 1.50 to 1.60, n = 7 processes, 2 threads" in text
+    assert "ours 3.1k, theirs 2k). Left out: draws outside the clock." in text
+    assert "beside Some DQN 2.9: stale" in section(results(loop("full", 1.0)), [kept], {"snake.collect_and_learn": 2})
+
+
+def test_a_peer_that_was_not_measured_again_is_kept():
+    kept = readme.renewed([], [PEER, PEER | {"peer": "Another"}], PRESENT)
+    found = readme.renewed(kept, [PEER | {"ratio": 1.7}], PRESENT)
+    assert [(one["peer"], one["ratio"]) for one in found] == [("Some DQN", 1.7), ("Another", 1.55)]
+    with pytest.raises(ValueError, match=r"^case: got 'mario', wanted an id"):
+        readme.renewed([], [PEER | {"case": "mario"}], PRESENT)
+
+
+def test_notes_show_phases_lag_latencies_and_what_stayed_disturbed():
+    one = loop("threaded", 1e-3, phases={"learning": 0.25, "environment": 0.75, "waiting": 0.0}, policy_lag_steps=64.0,
+               latency_p50_s=1e-5, latency_p99_s=2e-5, disturbed=0.4)  # fmt: skip
+    wanted = "disturbed 40 %; p50 10 us, p99 20 us; environment 75 %, learning 25 %, policy lag 64 steps"
+    assert cells(op_table([one])[2])[-1] == wanted
+    assert call_words(one, 64) == "1 ms, disturbed 40 %"
+
+
+def test_a_row_as_a_line_has_time_interval_rate_and_share():
+    assert row_line(row()) == "pirl.forward[full-torch-1e-05]: 10 us ± 2 %, 800k samples/s, 50 % of limit"
+    assert row_line(row(limit_share=None, bound=None)).endswith(": 10 us ± 2 %, 800k samples/s")
+    assert row_line(row(limit_share=2.0, bound="bytes")).endswith("800k samples/s, in cache")
+
+
+def test_text_table_shows_rank_time_rate_and_share():
     text = text_tables([row("torch", 3e-5), row("onnx", 1e-5)])
-    assert text.index("onnx") < text.index("torch")
-    assert "10 us" in text
-    assert "800k samples/s" in text
-    assert "50 %" in text
+    assert text.index(" onnx ") < text.index(" torch ")
+    assert re.search(r"1 +full +onnx +10 us +2 % +800k samples/s +50 %", text)
+    assert "Rows whose intervals overlap have no order" in text
 
 
 def test_only_what_is_shown_is_kept():
     kept = row("numpy", 1e-5)
-    extra = {**kept, "counters": {}, "id": "x"}
     result = {
         "machine_info": {"rlgauge": {"git": "x"}},
         "datetime": "2020-01-02T00:00:00",
-        "benchmarks": [{"extra_info": extra, "stats": {"rounds": 3, "iqr": 1.0, "median": 4.0}}],
+        "benchmarks": [{"extra_info": {**kept, "counters": {}, "device": "cpu"}, "stats": {"rounds": 3}}],
     }
-    assert reduce(result) == {
-        "date": "2020-01-02",
-        "machine": {"git": "x"},
-        "rows": [{**kept, "rounds": 3, "spread": 0.25}],
-    }
+    assert reduce(result) == {"date": "2020-01-02", "machine": {"git": "x"}, "rows": [kept]}
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A README and results of its own."""
+    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
+    monkeypatch.setattr(readme, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(readme, "PEERS", tmp_path / "peers.json")
+    readme.README.write_text(f"# A\n{START}\n{END}\n")
+    readme.write(readme.RESULTS, results(row(seconds=123e-6, version=readme.present_versions()["pirl.forward"])))
+    readme.write(readme.PEERS, [])
+    return tmp_path
+
+
+def test_a_new_comparison_renews_the_readme_and_keeps_the_rest(kept):
+    (one,) = json.loads(readme.RESULTS.read_text())["rows"]
+    readme.write(kept / "malloc.json", [{"id": one["id"], "version": one["version"]} | malloc(2.0)])
+    readme.write(kept / "peer.json", PEER)
+    readme.main(["--default-malloc", str(kept / "malloc.json"), "--peers", str(kept / "peer.json")])
+    text = readme.README.read_text()
+    assert "123 us (246 us)" in text
+    assert "beside Some DQN 2.9: 1.55x" in text
+    readme.main([])
+    assert readme.README.read_text() == text
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}"])
+def test_a_file_that_is_no_result_is_refused_and_nothing_is_written(kept, content):
+    (kept / "bad.json").write_text(content)
+    before = readme.RESULTS.read_text()
+    with pytest.raises(SystemExit, match=r"bad\.json: wanted the JSON of a pytest-benchmark run"):
+        readme.main([str(kept / "bad.json")])
+    assert readme.RESULTS.read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -99,8 +366,16 @@ def test_only_what_is_shown_is_kept():
         (duration(2e-6), "2 us"),
         (duration(0.0123), "12.3 ms"),
         (duration(2), "2 s"),
-        (share(0), "-"),
-        (share(0.123), "12 %"),
+        (factor(1.5), "1.50"),
+        (factor(0.0223), "0.022"),
+        (factor(12.34), "12.3"),
+        (ratio_words(Span(1.02, 0.97, 1.08)), "1.02 (0.97-1.08): not told apart"),
+        (share(None, None), "-"),
+        (share(0.123, None), "-"),
+        (share(0.123, "flops"), "12 %"),
+        (share(0.0123, "bytes"), "1.2 %"),
+        (share(1.2, "bytes"), "in cache"),
+        (share(1.2, "flops"), "120 %"),
     ],
 )
 def test_figures_have_three_digits_and_a_unit(shown, wanted):

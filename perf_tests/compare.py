@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rl_impls import backends
 
 from .interleaved import block, fresh_processes, in_words, log_ratio
+from .progress import tracked
 from .suite import process
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"got --pairs {options.pairs} --blocks {options.blocks}, wanted 6 or more pairs, 1 or more blocks")
 
     asked = [options.first, options.second, "--blocks", str(options.blocks), "--threads", str(options.threads)]
-    ratios = [math.exp(found) for found in fresh_processes("perf_tests.compare", asked, options.pairs)]
+    found = tracked(fresh_processes("perf_tests.compare", asked, options.pairs), options.pairs, "processes")
+    ratios = [math.exp(ratio) for ratio in found]
     print(
         f"{options.second} is this many times as fast as {options.first}: {in_words(ratios)} "
         f"of {options.blocks} blocks, {options.threads} threads"

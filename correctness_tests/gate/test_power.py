@@ -202,7 +202,8 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     assert asked == [0, 1, 1, 2, 3, 4]
     assert lines[2]["words"] == "head: killed by SIGKILL"
     assert lines[4]["medians"]["cases"] == sum(not variants()[case].case.wide for case in CASES)
-    assert said[-1] == "power: 5 pairs, 2 rounds of pytest-benchmark, 1 failed, 1 s the last"
+    assert said[-1] == "power: 5 pairs, 2 rounds of pytest-benchmark, 1 failed, 1 s the last, about 0 s left"
+    assert said[0].endswith("about 9 s left")
 
 
 class Counting:

@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+from perf_tests.progress import Progress
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.case import Variant
 from perf_tests.suite.cases import variants
@@ -75,10 +76,11 @@ def planted(options: argparse.Namespace) -> int:
     if not 0 < options.slowdown <= 10:
         raise GateError(f"--slowdown: got {options.slowdown}, wanted a part such as 0.1, up to 10")
     cases, rule = [variant_of(case) for case in options.case or CASES], rule_with(options.rule)
-    right = [
-        found(ROOT, cases[number % len(cases)], options.slowdown, rule, number, print)
-        for number in range(options.tries)
-    ]
+    right = []
+    with Progress(options.tries, "tries") as progress:
+        for number in range(options.tries):
+            right.append(found(ROOT, cases[number % len(cases)], options.slowdown, rule, number, progress.say))
+            progress.step(f"right so far: {sum(right)}")
     print(f"bisect names the commit: {Rate(sum(right), len(right))}")
     return 0
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from perf_tests.interleaved import log_ratio
+from perf_tests.progress import left
 from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
@@ -213,9 +214,10 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
             except (CaseError, PairError) as error:  # a worker died; the pair is measured again
                 line = {"what": "failed", "words": str(error)}
             known[line["what"]] += 1
-            line["seconds"] = round(time.monotonic() - start, 1)
+            now = time.monotonic()
+            line["seconds"] = round(now - start, 1)
             write(line)
             tell(
                 f"power: {known['pair']} pairs, {known['round']} rounds of pytest-benchmark, {known['failed']} failed, "
-                f"{line['seconds']:.0f} s the last"
+                f"{line['seconds']:.0f} s the last, {left(max(0.0, end - now))}"
             )

@@ -1,4 +1,4 @@
-"""One side of a pair: ``python -m perf_tests.gate.worker CORES THREADS``, told what to do by lines of JSON.
+"""One side of a pair: ``python -m perf_tests.gate.worker CORES THREADS MEMORY``, told what to do by lines of JSON.
 
 ``rl_impls`` comes from this side's own revision, ``perf_tests`` from HEAD: the parent lays out such a folder. Requests
 are read from standard input and answered on what was standard output; whatever a library prints goes to standard error.
@@ -15,14 +15,14 @@ import sys
 from perf_tests.suite import process
 
 
-def main(cores: list[int], threads: int) -> None:
+def main(cores: list[int], threads: int, memory: str) -> None:
     """Answer requests until standard input ends."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     ballast = bytearray(random.SystemRandom().randrange(1 << 22))  # moves the heap from process to process
     gc.disable()  # for good: to look through all that stays, again and again, takes a fifth of preparing
     os.sched_setaffinity(0, cores)
-    process.set_up(threads)
+    process.set_up(threads, memory)
     from .timing import Timing  # NumPy takes its threads from what is set by now
 
     timing = Timing()
@@ -37,4 +37,4 @@ def main(cores: list[int], threads: int) -> None:
 
 
 if __name__ == "__main__":
-    main([int(core) for core in sys.argv[1].split(",")], int(sys.argv[2]))
+    main([int(core) for core in sys.argv[1].split(",")], int(sys.argv[2]), sys.argv[3])

@@ -37,12 +37,14 @@ class Side:
         root: folder with this revision's ``rl_impls`` and HEAD's ``perf_tests``.
         python: interpreter of the environment that its lock file asks for.
         cache: folder of the compile caches, kept from run to run.
+        memory: freed memory is ``kept``, or given back as by ``default`` malloc.
     """
 
     name: str
     root: Path
     python: Path
     cache: Path
+    memory: str = "kept"
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a fresh worker: another hash seed and another stack each time."""
@@ -65,9 +67,9 @@ class Worker(AbstractContextManager["Worker"]):
     def __init__(self, side: Side, cores: Sequence[int], threads: int, limit: float) -> None:
         self.side, self.limit = side, limit
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at exit
-        command = [str(side.python), "-m", "perf_tests.gate.worker", ",".join(map(str, cores)), str(threads)]
+        how = ",".join(map(str, cores)), str(threads), side.memory
         self.process = subprocess.Popen(
-            command,
+            [str(side.python), "-m", "perf_tests.gate.worker", *how],
             cwd=side.root,
             env=side.environment(),
             stdin=subprocess.PIPE,

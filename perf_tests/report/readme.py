@@ -1,163 +1,169 @@
-"""Put measured tables into the README: ``python -m perf_tests.report.readme RESULT.json``.
+"""Put measured tables into the README: ``python -m perf_tests.report.readme [RESULT.json]``.
 
-The figures are kept in ``perf_tests/report/results.json``; the README's part between the markers is always what this
-module makes of that file.
+The figures are kept in ``results.json`` and ``peers.json`` beside this file; the README's part between the markers is
+always what this module makes of them. Without a new result the kept ones are shown again, those of a case whose version
+was raised since as ``stale``.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from perf_tests.suite.cases import load
 from rl_impls.params import write_whole
 
-from .table import Row, duration, extras, grouped, quantity, share
+from .fronts import FRONTS, STALE, line
+from .order import Row, per_item, spans
+from .table import COLUMNS, LEGEND, SEEN, lines, quantity, stale, warnings
+from .table import factor as shown
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 RESULTS = Path(__file__).with_name("results.json")
+PEERS = Path(__file__).with_name("peers.json")
 START, END = "<!-- results: generated -->", "<!-- end of results -->"
-KEPT = ("workload", "op", "form", "backend", "axes", "calls", "seconds_per_call", "items_per_second", "unit",
-        "limit_share", "latency_p50_s", "latency_p99_s")  # fmt: skip
+KEPT = (
+    "id", "workload", "op", "form", "backend", "axes", "version", "precision", "calls", "seconds_per_call", "low",
+    "high", "samples", "disturbed", "spread", "items_per_second", "unit", "limit_share", "bound", "phases",
+    "policy_lag_steps", "latency_p50_s", "latency_p99_s",
+)  # fmt: skip
+Results = Mapping[str, Any]
 
 
-def reduce(result: Mapping[str, Any]) -> dict[str, Any]:
+def reduce(result: Results) -> dict[str, Any]:
     """Keep of a pytest-benchmark JSON what the README shows."""
-    machine = result["machine_info"]["rlgauge"]
-    rows = [
-        {name: b["extra_info"][name] for name in KEPT if name in b["extra_info"]}
-        | {"rounds": b["stats"]["rounds"], "spread": b["stats"]["iqr"] / b["stats"]["median"]}
-        for b in result["benchmarks"]
-    ]
-    return {"date": result["datetime"][:10], "machine": machine, "rows": rows}
+    rows = [{name: b["extra_info"][name] for name in KEPT if name in b["extra_info"]} for b in result["benchmarks"]]
+    return {"date": result["datetime"][:10], "machine": result["machine_info"]["rlgauge"], "rows": rows}
 
 
-def line(*cells: str) -> str:
-    """Return one row of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
+def present_versions() -> dict[str, int]:
+    """Return the version of each case, by ``workload.op``."""
+    return {case.name: case.version for case in load()}
 
 
-def forward_table(rows: Iterable[Row]) -> list[str]:
-    """Time of one forward pass from host memory to host memory: a row per batch, the fastest in bold."""
-    cells: dict[int, dict[str, float]] = {}
-    for row in rows:
-        shape = row["axes"]
-        if row["op"] == "forward" and row["form"] == "full" and (shape["io"], shape["hidden"]) == ("host", 32):
-            cells.setdefault(shape["batch"], {})[row["backend"]] = row["seconds_per_call"]
-    backends = list(dict.fromkeys(name for times in cells.values() for name in times))
-    table = [line("batch", *backends, "use"), line("---:", *["---:"] * len(backends), "---")]
-    for batch, times in sorted(cells.items()):
-        best = min(times, key=lambda name: times[name])
-        shown = [
-            (f"**{duration(times[name])}**" if name == best else duration(times[name])) if name in times else ""
-            for name in backends
-        ]
-        table.append(line(str(batch), *shown, best))
-    return table
+def judged(results: Results, versions: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the rows, each with ``stale`` and with ``default_malloc``, or None where that is stale or missing.
 
-
-def knob_table(rows: Iterable[Row]) -> list[str]:
-    """The naive loop, with each optimisation alone, and with all: a row per form on torch, and its speed-up."""
-    wanted = {"envs": 1, "every": 1, "batch": 32}
-    times = {
-        row["form"]: row["seconds_per_call"]
-        for row in rows
-        if (row["op"], row["backend"], row["axes"]) == ("collect_and_learn", "torch", wanted)
-    }
-    table = [line("an update every step", "64 environment steps", "naive / this"), line("---", "---:", "---:")]
-    for form, seconds in sorted(times.items(), key=lambda item: -item[1]):
-        name = f"naive but for `{form.removeprefix('only_')}`" if form.startswith("only_") else f"**{form}**"
-        table.append(line(name, duration(seconds), f"{times['naive'] / seconds:.2f}"))
-    return table
-
-
-FORMS = {  # of the multi-agent workload, as columns: library, form, what is said of it
-    ("torch", "naive"): "agent by agent", ("torch", "full"): "at once", ("torch", "bfloat16"): "bfloat16",
-    ("jax", "one_by_one"): "agent by agent", ("jax", "full"): "vmap", ("jax", "compiled"): "one program",
-}  # fmt: skip
-
-
-def agents_table(rows: Iterable[Row]) -> list[str]:
-    """Five agents in torch, or NumPy where torch has no such op, and in JAX; and what JAX gains at its best."""
-    cells: dict[str, dict[tuple[str, str], float]] = {}
-    for row in sorted(rows, key=lambda row: row["backend"] != "numpy"):
-        column = ("torch" if row["backend"] == "numpy" else row["backend"], row["form"])
-        if column in FORMS and row["axes"].get("agents") == 5:
-            worlds = f", {row['axes']['worlds']} worlds" if row["axes"].get("worlds", 1) > 1 else ""
-            cells.setdefault(f"`{row['op']}`{worlds}", {})[column] = row["seconds_per_call"]
-    table = [line("five agents", *(f"{library}: {name}" for (library, _), name in FORMS.items()), "torch / JAX")]
-    table.append(line("---", *["---:"] * (len(FORMS) + 1)))
-    for op, times in sorted(cells.items()):
-        torch, jax = (
-            [seconds for column, seconds in times.items() if column[0] == library] for library in ("torch", "jax")
+    A row is stale if it was measured under another version than its case now has, or its case is gone.
+    """
+    memory = {found["id"]: found for found in results.get("default_malloc", [])}
+    rows = []
+    for row in results["rows"]:
+        version = versions.get(f"{row['workload']}.{row['op']}")
+        compared = memory.get(row["id"])
+        rows.append(
+            row
+            | {
+                "stale": version is None or row.get("version") != version,
+                "default_malloc": compared if compared and compared["version"] == version else None,
+            }
         )
-        if torch and jax:
-            gain = min(torch) / min(jax)
-            shown = f"{gain:.2f}" if gain >= 1 else f"{gain:.2f}: JAX is not faster"
-            table.append(line(op, *(duration(times[c]) if c in times else "" for c in FORMS), shown))
-    return table
+    return rows
 
 
 def op_table(rows: Iterable[Row]) -> list[str]:
-    """Every op: a row per form and backend, fastest first."""
-    table = [line("op", "form", "backend", "a call", "rate", "of limit", ""), line(*["---"] * 3, *["---:"] * 3, "---")]
-    for name, group in grouped(rows):
-        for k, row in enumerate(group):
-            rate = f"{quantity(row['items_per_second'])} {row['unit']}/s"
-            named = f"`{name}`" if k == 0 else ""
-            call = duration(row["seconds_per_call"])
-            table.append(line(named, row["form"], row["backend"], call, rate, share(row["limit_share"]), extras(row)))
+    """Every op: a row per form and backend, fastest first, ranked as far as the samples tell."""
+    table = [line(*COLUMNS), line(*("---:" if side == "right" else "---" for side in COLUMNS.values()))]
+    for group in lines(rows):
+        table += [line(f"`{name}`" if name else "", *others) for name, *others in group]
     return table
 
 
-def section(results: Mapping[str, Any]) -> str:
-    """Return the generated part of the README."""
-    machine, rows = results["machine"], results["rows"]
-    spread = sorted(row["spread"] for row in rows)[len(rows) // 2]
-    versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
-    workloads = "pirl", "snake", "treasurehunt"
-    pirl, snake, treasurehunt = ([row for row in rows if row["workload"] == name] for name in workloads)
-    return "\n".join(
-        [
-            f"{results['date']}, {machine['cpu_model']}, {machine['cores']} cores, {machine['threads']} threads, "
-            f"commit {machine['git']}; {versions}. Medians of {rows[0]['rounds']} samples, each of a fixed number of "
-            f"calls; the middle half of a benchmark's samples lies within {100 * spread:.1f} % (median over the "
-            f"{len(rows)} benchmarks). One run on a shared machine: read ratios, not milliseconds.",
-            "",
-            "**pirl, forward pass** of the 16-32-32-32-25 net, NumPy arrays in and out, by batch size:",
-            "",
-            *forward_table(pirl),
-            "",
-            "**snake, the whole loop** in torch: what each optimisation of a DQN is worth alone, and all together:",
-            "",
-            *knob_table(snake),
-            "",
-            "**treasurehunt**, five agents that each learn alone, a call of each op in torch and in JAX:",
-            "",
-            *agents_table(treasurehunt),
-            "",
-            "<details><summary><b>pirl, all other ops</b></summary>",
-            "",
-            *op_table(row for row in pirl if row["op"] != "forward"),
-            "",
-            "</details>",
-            "",
-            "<details><summary><b>snake, all ops</b></summary>",
-            "",
-            *op_table(snake),
-            "",
-            "</details>",
-            "",
-            "<details><summary><b>treasurehunt, all ops</b></summary>",
-            "",
-            *op_table(treasurehunt),
-            "",
-            "</details>",
-        ]
+def sources(workload: str) -> list[str]:
+    """Return a line for each form of which the workload says whose code it stands for."""
+    said: Mapping[str, str] = getattr(importlib.import_module(f"rl_impls.{workload}.knobs"), "SOURCES", {})
+    return [f"- `{form}`: {sentence}" for form, sentence in said.items()]
+
+
+def peer_line(found: Mapping[str, Any], versions: Mapping[str, int]) -> str:
+    """Return how our loop compares with somebody else's, and what the comparison leaves out."""
+    named = f"- `{found['case']}` beside {found['peer']} {found['version']}".rstrip()
+    if found["case_version"] != versions.get(case_of(found)):
+        return f"{named}: {STALE}"
+    ratio = spans(found)
+    rates = ", ".join(f"{name} {quantity(rate)}" for name, rate in found["steps_per_second"].items())
+    return (
+        f"{named}: {shown(ratio.middle)}x as fast (95 % interval {shown(ratio.low)} to {shown(ratio.high)}, "
+        f"n = {found['n']} processes, {found['threads']} threads; steps per second: {rates}). "
+        f"Left out: {found['left_out'].rstrip('.')}."
     )
+
+
+def memory_line(results: Results, rows: Sequence[Row]) -> list[str]:
+    """Say how the times with default malloc were measured, where they were."""
+    compared = [row["default_malloc"] for row in rows if row["default_malloc"]]
+    if not compared:
+        return []
+    blocks = " or ".join(map(str, sorted({found["n"] for found in compared})))
+    return [
+        "A timing process keeps the memory that is freed, a user's gives it back. "
+        f"{len(compared)} of the benchmarks were timed both ways, each in two fresh processes of its own that take "
+        f"turns (n = {blocks} blocks of four); where that makes more than {100 * SEEN:.0f} % of difference, the time "
+        "with default malloc stands in brackets or in the notes. Bold figures, `use`, gains and `torch / JAX` go by "
+        "the time with default malloc.",
+        "",
+    ]
+
+
+def ceilings(machine: Mapping[str, Any]) -> str:
+    """Return the limits that shares are of."""
+    units = {"flops": "FLOP/s", "bytes": "B/s"}
+    split = [(name.rpartition("_"), value) for name, value in machine.get("limits", {}).items()]
+    told = [f"{name} {quantity(value)}{units[unit]}" for (name, _, unit), value in split if unit in units]
+    return f" Limits: {', '.join(told)}." if told else ""
+
+
+def head(results: Results, rows: Sequence[Row]) -> list[str]:
+    """Say when, where and on what the figures were taken, how wide they stand, and what is to be known first."""
+    machine, fresh = results["machine"], [row for row in rows if not stale(row)]
+    versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
+    told = [
+        f"{results['date']}, {machine['cpu_model']}, {machine['cores']} cores, {machine['threads']} threads, "
+        f"commit {machine['git']}; {versions}.{ceilings(machine)}"
+    ]
+    if fresh:
+        samples = sorted({row["samples"] for row in fresh})
+        told[0] += (
+            f" Medians of {'-'.join(map(str, dict.fromkeys((samples[0], samples[-1]))))} samples; the interval of a "
+            f"benchmark is {100 * median(per_item(row).half for row in fresh):.1f} % to either side (median over "
+            f"{len(fresh)} benchmarks). One run on a shared machine: read ratios, not milliseconds. {LEGEND}"
+        )
+    gone = len(rows) - len(fresh)
+    told += [f"{gone} of {len(rows)} benchmarks changed since what they measure and are `{STALE}`."] if gone else []
+    told += [f"**{words}**" for words in warnings(machine, fresh)]
+    return [part for words in told for part in (words, "")]
+
+
+def workload_section(name: str, rows: Sequence[Row]) -> list[str]:
+    """Return a workload's first table, whose code its forms stand for, and all its ops, folded."""
+    found, table = sources(name), []
+    if name in FRONTS:
+        table = [FRONTS[name].caption, "", *FRONTS[name].table(rows), ""]
+    folded = [f"<details><summary><b>{name}, all ops</b></summary>", "", *op_table(rows), "", "</details>", ""]
+    return [*table, *found, *([""] if found else []), *folded]
+
+
+def section(
+    results: Results, peers: Sequence[Mapping[str, Any]] = (), versions: Mapping[str, int] | None = None
+) -> str:
+    """Return the generated part of the README; versions are those of the cases as they are now unless given."""
+    versions = present_versions() if versions is None else versions
+    rows = judged(results, versions)
+    workloads = dict.fromkeys(row["workload"] for row in rows)
+    body = head(results, rows) + memory_line(results, rows)
+    for name in workloads:
+        body += workload_section(name, [row for row in rows if row["workload"] == name])
+    if peers:
+        body += ["**Beside other people's code**, both paired and interleaved in fresh processes:", ""]
+        body += [peer_line(found, versions) for found in peers]
+    return "\n".join(body).rstrip()
 
 
 def insert(text: str, start: str, end: str, body: str) -> str:
@@ -173,17 +179,67 @@ def insert(text: str, start: str, end: str, body: str) -> str:
     return f"{before}{start}\n{body}\n{end}{after}"
 
 
-def main(arguments: list[str]) -> None:
-    """Read a result, keep its figures, renew the README."""
-    if len(arguments) != 1:
-        sys.exit("usage: python -m perf_tests.report.readme RESULT.json")
+def renewed(
+    peers: Sequence[Mapping[str, Any]], measured: Iterable[Mapping[str, Any]], versions: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return the kept comparisons with those measured now in their places, each with its case's version.
+
+    Raises:
+        ValueError: one is of no case.
+    """
+    kept = {(found["peer"], found["case"]): dict(found) for found in peers}
+    for found in measured:
+        version = versions.get(case_of(found))
+        if version is None:
+            raise ValueError(f"case: got {found['case']!r}, wanted an id as in 'snake.act[full-jax-envs1]'")
+        kept[found["peer"], found["case"]] = {**found, "case_version": version}
+    return list(kept.values())
+
+
+def case_of(found: Mapping[str, Any]) -> str:
+    """Return ``workload.op`` of what a peer was compared with."""
+    return str(found["case"].partition("[")[0])
+
+
+def read(path: Path, wanted: str) -> Any:
+    """Return what a JSON file holds; end with a line on what was wanted where that fails."""
     try:
-        results = reduce(json.loads(Path(arguments[0]).read_text()))
-    except (OSError, ValueError, KeyError) as error:
-        sys.exit(f"{arguments[0]}: wanted the JSON of a pytest-benchmark run of this suite: {error!r}")
-    write_whole(RESULTS, (json.dumps(results, indent=1) + "\n").encode())
-    write_whole(README, insert(README.read_text(), START, END, section(results)).encode())
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path}: wanted {wanted}: {error}")
+
+
+def write(path: Path, content: Any) -> None:
+    """Write JSON, whole or not at all."""
+    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Keep the figures of what was measured, renew the README."""
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
+    parser.add_argument("result", type=Path, nargs="?", help="the JSON of a pytest-benchmark run of this suite")
+    parser.add_argument("--default-malloc", type=Path, metavar="FILE", help="what perf_tests.default_malloc wrote")
+    parser.add_argument("--peers", type=Path, nargs="*", default=[], metavar="FILE", help="what the peers wrote")
+    options = parser.parse_args(arguments)
+    results, peers = read(RESULTS, "the kept results"), read(PEERS, "the kept comparisons")
+    if options.result:
+        measured = read(options.result, "the JSON of a pytest-benchmark run")
+        try:
+            results = reduce(measured) | {"default_malloc": results.get("default_malloc", [])}
+        except (KeyError, TypeError) as error:
+            sys.exit(f"{options.result}: wanted the JSON of a pytest-benchmark run of this suite: {error!r}")
+    if options.default_malloc:
+        results["default_malloc"] = read(options.default_malloc, "what perf_tests.default_malloc writes")
+    for file in options.peers:
+        found = read(file, "what a peer's --json writes")
+        try:
+            peers = renewed(peers, found if isinstance(found, list) else [found], present_versions())
+        except (KeyError, ValueError) as error:
+            sys.exit(f"{file}: {error}")
+    write(RESULTS, results)
+    write(PEERS, peers)
+    write_whole(README, insert(README.read_text(), START, END, section(results, peers)).encode())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

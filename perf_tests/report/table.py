@@ -1,13 +1,20 @@
-"""Results as tables: a row per benchmark, fastest first, beside the machine's limit."""
+"""Results as tables: a row per benchmark, ranked as far as its samples tell, beside the machine's limit."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from itertools import groupby
 from typing import Any
 
-Row = Mapping[str, Any]
+from .order import Row, Span, items, per_item, ranks
+
+SEEN = 0.10  # a change with default malloc beyond which both figures are shown
+COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
+           "rate": "right", "of limit": "right", "": "left"}  # fmt: skip
+LEGEND = (
+    "± is half of the interval in which a row's time stands. Rows whose intervals overlap have no order: they share "
+    "ranks. Ranks go by the time of an item, as calls of different forms may hold different numbers of them."
+)
 
 
 def quantity(value: float) -> str:
@@ -26,9 +33,21 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
-def share(value: float) -> str:
-    """Percentage of the limit, or a dash where the op has none worth naming."""
-    return f"{value:.2g} %" if (value := 100 * value) else "-"
+def percent(part: float) -> str:
+    """Two significant digits, whole per cents from 10 on: 0.013 %, 4.2 %, 140 %."""
+    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
+
+
+def factor(value: float) -> str:
+    """A ratio with two decimals, below 0.1 and from 10 on with as many as it takes for two or three digits."""
+    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
+
+
+def share(limit_share: float | None, bound: str | None) -> str:
+    """Percentage of the limit; a dash where no limit binds, ``in cache`` where bytes seem faster than memory is."""
+    if limit_share is None or bound is None:
+        return "-"
+    return "in cache" if bound == "bytes" and limit_share > 1 else percent(limit_share)
 
 
 def axes(row: Row) -> str:
@@ -36,55 +55,147 @@ def axes(row: Row) -> str:
     return ", ".join(f"{name} {value}" for name, value in row["axes"].items())
 
 
-def extras(row: Row) -> str:
-    """Latencies, where they were measured."""
-    if "latency_p50_s" not in row:
-        return ""
-    return f"p50 {duration(row['latency_p50_s'])}, p99 {duration(row['latency_p99_s'])}"
+def title(row: Row) -> str:
+    """What a row is compared within: op, axes, and the precision where it is not float32."""
+    precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
+    return " ".join(filter(None, [f"{row['workload']}.{row['op']}", axes(row), precision]))
 
 
-def grouped(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """Rows of each op and its axes, fastest first."""
+def rate(row: Row) -> str:
+    """Items per second, as in ``12.3k samples/s``."""
+    return f"{quantity(row['items_per_second'])} {row['unit']}/s"
 
-    def key(row: Row) -> tuple[str, str]:
-        return f"{row['workload']}.{row['op']}", axes(row)
 
+def with_default_malloc(row: Row) -> float | None:
+    """Return how many times as long a row takes with default malloc, where that is more than 10 % off."""
+    ratio: float = row["default_malloc"]["ratio"] if row.get("default_malloc") else 1.0
+    return ratio if abs(ratio - 1) > SEEN else None
+
+
+def phases(row: Row) -> str:
+    """Shares of a loop's phases, longest first, and the lag of the policy that acts."""
+    spent: Mapping[str, float] = row.get("phases") or {}
+    whole = sum(spent.values())
+    told = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
+            if part > 0.005 * whole]  # fmt: skip
+    lag = [f"policy lag {row['policy_lag_steps']:.0f} steps"] if "policy_lag_steps" in row else []
+    return ", ".join(told + lag)
+
+
+def notes(row: Row) -> str:
+    """All that qualifies a row: what disturbed it, default malloc, latencies, phases."""
+    changed = with_default_malloc(row)
+    return "; ".join(
+        filter(
+            None,
+            [
+                f"disturbed {percent(row['disturbed'])}" if row["disturbed"] else "",
+                f"default malloc: {duration(changed * row['seconds_per_call'])}" if changed else "",
+                f"p50 {duration(row['latency_p50_s'])}, p99 {duration(row['latency_p99_s'])}"
+                if "latency_p50_s" in row
+                else "",
+                phases(row),
+            ],
+        )
+    )
+
+
+def impossible(rows: Iterable[Row]) -> list[str]:
+    """Return a line on each row that is faster than arithmetic can be here: its cost or the limit is wrong."""
     return [
-        (" ".join(filter(None, name)), sorted(group, key=lambda row: row["seconds_per_call"]))
-        for name, group in groupby(rows_in_order(rows, key), key=key)
+        f"ERROR: {row['id']}: {percent(row['limit_share'])} of what this machine's arithmetic can do"
+        for row in rows
+        if row["bound"] == "flops" and (row["limit_share"] or 0) > 1
     ]
 
 
-def rows_in_order(rows: Iterable[Row], key: Any) -> list[Row]:
-    """Bring rows of one key together, keys in the order in which they first came."""
-    rows = list(rows)
-    order = list(dict.fromkeys(map(key, rows)))
-    return sorted(rows, key=lambda row: order.index(key(row)))
+def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
+    """Return what a reader has to know first: a tree that is in no commit, a loud machine, impossible rows."""
+    dirty = f"The working tree had changes that are in no commit: {machine['git']}."
+    loudness = machine.get("loudness", {}).get("text", "")
+    return [*([dirty] if machine["git"].endswith("+dirty") else []), *filter(None, [loudness]), *impossible(rows)]
 
 
-def text_tables(rows: Iterable[Row]) -> str:
-    """All results for a terminal."""
+def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each op, axes and precision, fastest item first, in the order in which they first came."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(title(row), []).append(row)
+    return {name: sorted(group, key=lambda row: (stale(row), per_item(row).middle)) for name, group in groups.items()}
+
+
+def stale(row: Row) -> bool:
+    """Tell whether a row was measured under another version of its case than the present one."""
+    return bool(row.get("stale"))
+
+
+def ranked(group: list[Row]) -> list[str]:
+    """Return the rank of each row, as in ``1`` or ``2-3``; of a stale one none."""
+    found = iter(ranks([per_item(row) for row in group if not stale(row)]))
+    return ["" if stale(row) else "-".join(map(str, dict.fromkeys(next(found)))) for row in group]
+
+
+def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
+    """Return the cells of every row, by group; a stale row says so in the place of its figures."""
+    return [
+        [
+            [
+                name if k == 0 else "",
+                rank,
+                row["form"],
+                row["backend"],
+                *(["stale", "", "", "", ""] if stale(row) else figures(row)),
+            ]
+            for k, (row, rank) in enumerate(zip(group, ranked(group)))
+        ]
+        for name, group in grouped(rows).items()
+    ]
+
+
+def figures(row: Row) -> list[str]:
+    """Time of a call, half of its interval, rate, share of the limit, notes."""
+    half = percent(per_item(row).half)
+    return [duration(row["seconds_per_call"]), half, rate(row), share(row["limit_share"], row["bound"]), notes(row)]
+
+
+def row_line(row: Row) -> str:
+    """One row for a line of progress: id, time of a call with half of its interval, rate, share, notes."""
+    call, half, per_second, of_limit, said = figures(row)
+    reached = f"{of_limit} of limit" if of_limit.endswith("%") else of_limit.strip("-")
+    return f"{row['id']}: {', '.join(filter(None, [f'{call} ± {half}', per_second, reached, said]))}"
+
+
+def ratio_words(ratio: Span) -> str:
+    """A ratio with its interval, as in ``1.26 (1.20-1.31)``, and a word where the interval includes 1."""
+    shown = f"{factor(ratio.middle)} ({factor(ratio.low)}-{factor(ratio.high)})"
+    return f"{shown}: not told apart" if ratio.undecided else shown
+
+
+def call_words(row: Row, count: float) -> str:
+    """Time of so many items, with default malloc in brackets where that is more than 10 % off; what disturbed it."""
+    seconds, changed = row["seconds_per_call"] * count / items(row), with_default_malloc(row)
+    shown = f"{duration(seconds)} ({duration(changed * seconds)})" if changed else duration(seconds)
+    return f"{shown}, disturbed {percent(row['disturbed'])}" if row["disturbed"] else shown
+
+
+def text_tables(rows: Iterable[Row], machine: Mapping[str, Any] | None = None) -> str:
+    """All results for a terminal; with the machine's facts, what a reader has to know first is said above them."""
     from rich.console import Console
     from rich.table import Table
 
+    rows = list(rows)
     table = Table(
         box=None, pad_edge=False, title="time per call, rate, and share of what this machine could do at most"
     )
-    for name, justify in (("benchmark", "left"), ("form", "left"), ("backend", "left"), ("call", "right"),
-                          ("rate", "right"), ("of limit", "right"), ("", "left")):  # fmt: skip
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for name, group in grouped(rows):
-        for k, row in enumerate(group):
-            table.add_row(
-                name if k == 0 else "",
-                row["form"],
-                row["backend"],
-                duration(row["seconds_per_call"]),
-                f"{quantity(row['items_per_second'])} {row['unit']}/s",
-                share(row["limit_share"]),
-                extras(row),
-            )
+    for name, justify in COLUMNS.items():
+        table.add_column(name, justify=justify, no_wrap=bool(name))  # type: ignore[arg-type]
+    for group in lines(rows):
+        for cells in group:
+            table.add_row(*cells)
         table.add_section()
     out = io.StringIO()
-    Console(file=out, width=150).print(table)
+    console = Console(file=out, width=170)
+    for words in [*(warnings(machine, rows) if machine else impossible(rows)), LEGEND]:
+        console.print(words, markup=False, highlight=False)
+    console.print(table)
     return out.getvalue()

@@ -10,6 +10,7 @@ from pathlib import Path
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # as malloc.h has them
 CACHE = Path(__file__).parents[2] / ".cache"
+MEMORY = ("kept", "default")
 
 
 def cores() -> int:
@@ -17,19 +18,21 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def set_up(threads: int) -> None:
+def set_up(threads: int, memory: str = "kept") -> None:
     """Give this process ``threads`` threads and the cores for them, and point the compilers at their caches.
 
-    Memory that is freed is kept, see :func:`keep_memory`.
+    Memory that is freed is ``kept``, see :func:`keep_memory`, or dealt with as by ``default``, as in a user's process.
 
     JAX takes its number of threads from the affinity it starts with, the others from variables read at import.
 
     Raises:
-        ValueError: more threads than cores, or less than one.
+        ValueError: more threads than cores, or less than one; memory that is neither kept nor default.
         RuntimeError: torch or JAX was imported before, or NumPy where it is not to have all cores.
     """
     if not 1 <= threads <= cores():
         raise ValueError(f"threads: got {threads}, wanted 1 to {cores()}, the cores this process may use")
+    if memory not in MEMORY:
+        raise ValueError(f"memory: got {memory!r}, wanted {' or '.join(MEMORY)}")
     late = ("torch", "jax") if threads == cores() else ("torch", "jax", "numpy")  # NumPy takes all cores by itself
     early = [name for name in late if name in sys.modules]
     if early:
@@ -37,7 +40,8 @@ def set_up(threads: int) -> None:
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    keep_memory()
+    if memory == "kept":
+        keep_memory()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -1,0 +1,129 @@
+"""Kept memory beside default malloc: the two sides differ in that, and the results say what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from perf_tests import default_malloc
+from perf_tests.default_malloc import SIDES, chosen, main
+from perf_tests.gate.pairs import cores
+from perf_tests.gate.workers import Worker, WorkerError
+from perf_tests.suite.cases import variants
+from perf_tests.suite.process import MEMORY
+
+FORWARD = "pirl.forward[full-numpy-batch2048-iohost-hidden32]"
+ALONE = "pirl.act[full-numpy]"
+CALLS = 50
+
+
+def page_faults(worker):
+    """Return how many page faults without reading a process had so far."""
+    after_name = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(after_name[7])
+
+
+def faults_per_call(side):
+    """Return the page faults of a call that allocates 260 KB arrays, in a worker of this side."""
+    place = cores(False)
+    with Worker(side, place.at_start(0), 1, 120) as worker:
+        worker.ask("prepare", identity=FORWARD)
+        assert "seconds" in worker.reply()
+        worker.ask("sample", identity=FORWARD, samples=1, calls=CALLS)
+        worker.reply()
+        before = page_faults(worker)
+        worker.ask("sample", identity=FORWARD, samples=1, calls=CALLS)
+        worker.reply()
+        return (page_faults(worker) - before) / CALLS
+
+
+def test_the_default_side_gives_memory_back_and_the_kept_side_does_not():
+    kept, default = SIDES
+    assert (kept.memory, default.memory) == MEMORY == ("kept", "default")
+    assert faults_per_call(kept) < 2
+    assert faults_per_call(default) > 20
+
+
+def test_a_side_that_deals_with_memory_in_an_unknown_way_is_refused():
+    with Worker(dataclasses.replace(SIDES[0], memory="lost"), cores(False).at_start(0), 1, 60) as worker:
+        worker.ask("hello")
+        with pytest.raises(WorkerError, match="memory: got 'lost', wanted kept or default"):
+            worker.reply()
+
+
+def test_without_names_it_takes_the_gate_tier_and_the_first_tables_of_the_readme():
+    found = {variant.id for variant in chosen([], None)}
+    assert {variant.id for variant in variants().values() if variant.tier == "gate"} <= found
+    assert FORWARD in found
+    assert "snake.collect_and_learn[only_relu-torch-envs1-every1-batch32]" in found
+    assert "treasurehunt.epoch[compiled-jax-agents5-worlds16]" in found
+    assert "pirl.pde_loss[naive-torch-order2]" not in found
+    assert not [name for name in found if variants()[name].tier == "full"]
+
+
+def test_names_and_tiers_narrow_it():
+    assert [variant.id for variant in chosen([ALONE], None)] == [ALONE]
+    assert {variant.tier for variant in chosen([], "gate")} == {"gate"}
+    with pytest.raises(ValueError, match="unknown id 'pirl'"):
+        chosen(["pirl"], None)
+
+
+def test_each_result_has_both_times_their_ratio_and_n(tmp_path, capfd):
+    main([FORWARD, "--blocks", "6", "--json", str(tmp_path / "out" / "found.json")])
+    (found,) = json.loads((tmp_path / "out" / "found.json").read_text())
+    assert found["id"] == FORWARD
+    assert found["version"] == variants()[FORWARD].case.version
+    assert found["n"] == 6
+    assert found["low"] <= found["ratio"] <= found["high"]
+    assert found["kept"] > 0
+    assert found["default"] > 0
+    said = capfd.readouterr()
+    assert said.err.startswith(f"[1/1] {FORWARD}: ")
+    assert "of 1 benchmarks differ by more than 10 % with default malloc" in said.out
+
+
+def test_the_ratio_is_of_default_to_kept(tmp_path, monkeypatch):
+    blocks = iter([(2.0, 3.0), (4.0, 6.0), (2.0, 3.0)])
+    monkeypatch.setattr(default_malloc.Pairs, "block", lambda self, workers, name, take: next(blocks))
+    main([ALONE, "--blocks", "3", "--json", str(tmp_path / "found.json")])
+    (found,) = json.loads((tmp_path / "found.json").read_text())
+    assert found["ratio"] == pytest.approx(1.5)
+    assert found["default"] == pytest.approx(1.5 * found["kept"])
+
+
+def test_a_benchmark_that_fails_does_not_end_the_others_but_the_run_fails(tmp_path, monkeypatch, capfd):
+    prepare = default_malloc.Pairs.prepare
+
+    def broken(self, workers, name, record, place):
+        record.words = "kept: it broke"
+        return None if name == ALONE else prepare(self, workers, name, record, place)
+
+    monkeypatch.setattr(default_malloc.Pairs, "prepare", broken)
+    with pytest.raises(SystemExit, match="1 of 2 benchmarks failed"):
+        main([ALONE, FORWARD, "--blocks", "1", "--json", str(tmp_path / "found.json")])
+    assert f"{ALONE}: FAILED: kept: it broke" in capfd.readouterr().err
+    assert [found["id"] for found in json.loads((tmp_path / "found.json").read_text())] == [FORWARD]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pirl"], "unknown id 'pirl'"),
+        (["--blocks", "0"], "got --pairs 1 --blocks 0, wanted 1 or more of each"),
+        (["pirl.act[full-neuron]"], "none of the 1 benchmarks can run here"),
+    ],
+)
+def test_bad_input_gets_one_clear_error(arguments, message, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_no_worker_is_left(tmp_path):
+    main([ALONE, "--blocks", "1", "--json", str(tmp_path / "found.json")])
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    assert not [pid for pid in children if b"gate.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]

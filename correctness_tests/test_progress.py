@@ -1,0 +1,100 @@
+"""Progress as a user sees it, on a terminal and without one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from perf_tests import progress
+from perf_tests.progress import Progress, left, tracked
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only moves when it is told to."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_line_says_done_of_total_and_the_time_left_by_the_mean_of_the_steps(clock):
+    said = []
+    with Progress(4, "rows", said.append) as shown:
+        for seconds, line in ((100, "first"), (40, "second"), (1, "third"), (1, "last")):
+            clock[0] += seconds
+            shown.step(line)
+    assert said == [
+        "[1/4, about 5 min left] first",
+        "[2/4, about 2 min left] second",
+        "[3/4, about 47 s left] third",
+        "[4/4] last",
+    ]
+
+
+def test_steps_without_a_line_are_told_every_few_seconds_only(clock):
+    said = []
+    with Progress(100, "pairs", said.append) as shown:
+        for _ in range(100):
+            clock[0] += 1
+            shown.step()
+    assert len(said) == 20
+    assert said[0] == "[5/100, about 2 min left] pairs"
+
+
+def test_what_is_tracked_comes_through_as_it_is(clock):
+    assert list(tracked(iter("abc"), 3, "letters", lambda line: None)) == ["a", "b", "c"]
+
+
+def test_nothing_to_do_is_refused():
+    with pytest.raises(ValueError, match=r"^total: got 0 rows, wanted 1 or more"):
+        Progress(0, "rows")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(5, "about 5 s left"), (89, "about 89 s left"), (180, "about 3 min left")]
+)
+def test_time_left_in_words(seconds, words):
+    assert left(seconds) == words
+
+
+SHOWN = """
+from perf_tests.progress import Progress
+import threading
+with Progress(2, "rows") as shown:
+    shown.say("[before]")
+    shown.step("[first]")
+    shown.step()
+    print(threading.active_count())
+"""
+
+
+def test_without_a_terminal_lines_go_to_standard_error():
+    done = subprocess.run([sys.executable, "-c", SHOWN], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == "[before]\n[1/2, about 0 s left] [first]\n"
+
+
+def test_a_terminal_gets_a_bar_with_the_lines_above_it_and_no_thread_draws_it():
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", SHOWN]
+    process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    seen = b""
+    while part := read(ours):
+        seen += part
+    out, _ = process.communicate(timeout=60)
+    text = seen.decode()
+    assert out == b"1\n"
+    assert "[before]" in text
+    assert text.index("[first]") < text.index("1/2") < text.rindex("2/2")
+
+
+def read(terminal):
+    """Return what comes next, nothing once the other end is closed."""
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:
+        return b""

@@ -1,0 +1,80 @@
+"""What samples support: the interval in which a figure stands, ratios of two, and ranks that are no finer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A positive figure and the interval in which it stands."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __truediv__(self, other: Span) -> Span:
+        """Return the ratio of two figures, with the widest interval that theirs allow."""
+        return Span(self.middle / other.middle, self.low / other.high, self.high / other.low)
+
+    def __mul__(self, other: Span) -> Span:
+        """Return the product of two figures, with the widest interval that theirs allow."""
+        return Span(self.middle * other.middle, self.low * other.low, self.high * other.high)
+
+    def below(self, other: Span) -> bool:
+        """Tell whether it is certainly the smaller one: the intervals do not touch."""
+        return self.high < other.low
+
+    @property
+    def half(self) -> float:
+        """Half of the interval, as a part of the figure."""
+        return (self.high - self.low) / (2 * self.middle)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether, as a ratio, it says neither more nor less than 1."""
+        return self.low <= 1 <= self.high
+
+
+def spans(figures: Mapping[str, float]) -> Span:
+    """Return the span of what has ``ratio``, ``low`` and ``high``."""
+    return Span(figures["ratio"], figures["low"], figures["high"])
+
+
+def items(row: Row) -> float:
+    """Return how many items a call of a row handles."""
+    return float(row["seconds_per_call"] * row["items_per_second"])
+
+
+def per_item(row: Row) -> Span:
+    """Return the seconds of one item: what forms of different numbers of items per call can be compared by."""
+    count = items(row)
+    return Span(1 / row["items_per_second"], row["low"] / count, row["high"] / count)
+
+
+def for_a_user(row: Row) -> Span:
+    """Return the seconds of one item with default malloc, as in a user's process, where that was measured."""
+    return per_item(row) * spans(row["default_malloc"]) if row.get("default_malloc") else per_item(row)
+
+
+def ranks(figures: Sequence[Span]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank that each of them may have, 1 for the smallest."""
+    return [
+        (1 + sum(other.below(one) for other in figures), len(figures) - sum(one.below(other) for other in figures))
+        for one in figures
+    ]
+
+
+def leaders(figures: Mapping[str, Span]) -> list[str]:
+    """Return the names of all that cannot be told apart from the smallest, smallest first."""
+    in_order = sorted(figures, key=lambda name: figures[name].middle)
+    return [name for name in in_order if not figures[in_order[0]].below(figures[name])]
+
+
+def fastest(rows: Iterable[Row]) -> Row:
+    """Return the row with the least time of an item in a user's process."""
+    return min(rows, key=lambda row: for_a_user(row).middle)
