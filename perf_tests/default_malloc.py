@@ -79,9 +79,9 @@ def compared(variant: Variant, pairs: int, blocks: int, folder: Path, chance: ra
     found: list[tuple[float, float]] = []
     for _ in range(pairs):
         with measured.workers(place) as workers:
-            take = measured.prepare(workers, variant.id, record, place)
-            if take is None:
+            if not measured.prepare(workers, variant.id, record):
                 raise Failure(record.words)
+            take = measured.take(workers[0], variant.id, place)
             for _ in range(blocks):
                 kept, default = measured.block(workers, variant.id, take)
                 calls = 2 * take.samples * take.calls

@@ -65,7 +65,7 @@ class Timed:
         return float((sample["waited"] + sample["stolen"]) / (self.calls * sample["seconds"]))
 
     def clean(self) -> list[list[Sample]]:
-        """Return the undisturbed samples of each visit that has any: they wait hardly more than that which did least."""
+        """Return the undisturbed samples of each visit that has any: those that wait hardly more than the least."""
         least = min((self.waited(sample) for visit in self.visits for sample in visit), default=0.0)
         allowed = WAITED + (least if self.variant.case.multicore else min(least, OWN))
         kept = ([sample for sample in visit if self.waited(sample) <= allowed] for visit in self.visits)

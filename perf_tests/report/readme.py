@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from perf_tests.suite.cases import load
+from perf_tests.suite.cases import variants
 from rl_impls.params import write_whole
 
 from .fronts import FRONTS, STALE, line
@@ -44,8 +44,8 @@ def reduce(result: Results) -> dict[str, Any]:
 
 
 def present_versions() -> dict[str, int]:
-    """Return the version of each case, by ``workload.op``."""
-    return {case.name: case.version for case in load()}
+    """Return the version of the case of each benchmark, by its id."""
+    return {identity: variant.case.version for identity, variant in variants().items()}
 
 
 def judged(results: Results, versions: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -56,8 +56,7 @@ def judged(results: Results, versions: Mapping[str, int]) -> list[dict[str, Any]
     memory = {found["id"]: found for found in results.get("default_malloc", [])}
     rows = []
     for row in results["rows"]:
-        version = versions.get(f"{row['workload']}.{row['op']}")
-        compared = memory.get(row["id"])
+        version, compared = versions.get(row["id"]), memory.get(row["id"])
         rows.append(
             row
             | {
