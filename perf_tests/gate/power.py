@@ -34,9 +34,9 @@ from .run import LIMIT, side_of
 from .workers import PYTHON, Worker, both
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
-WIDE = (0.0, 0.05)  # of cases on all cores, whose samples are ten times as long
+FEWER = (0.0, 0.05)  # of cases on all cores, whose samples are ten times as long, and of those not in FULLY
 KINDS = ("spin", "calls")  # a calibrated spin, or further identical calls
-CASES = (
+FULLY = (
     "pirl.forward[full-torch-batch1-iohost-hidden32]",  # a tiny call of torch
     "pirl.forward[full-onnx-batch32-iohost-hidden32]",
     "pirl.train_step[full-torch-batch256-order2]",  # training in torch
@@ -49,6 +49,23 @@ CASES = (
     "treasurehunt.observe[full-numpy-agents5-worlds1]",
     "treasurehunt.sample[full-numpy-agents5]",  # bound by memory
     "treasurehunt.epoch[compiled-jax-agents5-worlds1]",  # a loop on all cores
+)
+CASES = (
+    *FULLY,
+    "pirl.forward[full-numpy-batch32-iohost-hidden32]",
+    "pirl.forward[full-torch-trace-batch2048-iohost-hidden32]",
+    "pirl.forward[full-torch-compile-batch32-iohost-hidden32]",
+    "pirl.forward[full-jax-batch1-iohost-hidden32]",
+    "pirl.forward[full-jax-batch2048-iohost-hidden32]",
+    "pirl.pde_loss[full-jax-order2]",
+    "pirl.train_step[full-torch-compile-batch256-order2]",
+    "pirl.train_step[naive-torch-batch256-order2]",
+    "snake.act[full-torch-envs64]",
+    "snake.train_step[full-jax-batch32]",
+    "snake.collect_and_learn[full-torch-envs1-every4-batch32]",
+    "treasurehunt.act[full-jax-agents5-worlds1]",
+    "treasurehunt.turn[full-torch-agents5-worlds1]",
+    "treasurehunt.turn[compiled-jax-agents5-worlds1]",
 )
 MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-torch-batch2048-iohost-hidden32]", "copy"),
@@ -87,7 +104,7 @@ class Slot:
 
 def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
     """Return a case at every dose, given the seconds of a call and the calls of a sample."""
-    for dose in DOSES if place.one is not None else WIDE:
+    for dose in DOSES if place.one is not None and case in FULLY else FEWER:
         take = place.take(call, calls)
         slowed: dict[str, float] = {}
         if dose and (kind == "spin" or call > LONG):
@@ -180,10 +197,10 @@ def one_round(root: Path, cases: Sequence[str], chance: random.Random) -> dict[s
 
 
 def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
-    """Return the line of a pair: every case at its doses, in every other pair the mistakes too."""
+    """Return the line of a pair: every case at its doses, in every fourth pair the mistakes too."""
     kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
     found = dosed_pair(pairs, kind, cores(False), alone) | dosed_pair(pairs, kind, cores(True), together)
-    if number % 2 == 0:
+    if number % 4 == 0:
         found |= mistaken_pair(pairs, cores(False))
     return {"what": "pair", "kind": kind, "log_ratios": found}
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from perf_tests.suite.cases import variants
 
-from .power import CASES, DOSES, KINDS, LONG, MISTAKES, WIDE, named
+from .power import CASES, DOSES, FEWER, FULLY, KINDS, LONG, MISTAKES, named
 from .rule import GateError, Rule, confirmed, suspected
 
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
@@ -52,6 +52,11 @@ class Measured:
     pairs: Sequence[Mapping[str, Any]]
     rounds: Sequence[Mapping[str, Any]]
     machines: Sequence[Mapping[str, Any]]
+
+    @property
+    def cases(self) -> list[str]:
+        """The cases that every pair has."""
+        return [case for case in CASES if all(case in pair["log_ratios"] for pair in self.pairs)]
 
     def values(self, case: str, treatment: str, kind: str | None = None) -> list[float]:
         """Return a case's log-ratios at a treatment, in the order they were measured."""
@@ -121,7 +126,7 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
     together.
     """
     rng = np.random.default_rng(seed)
-    values = np.array([measured.values(case, "0") for case in CASES])  # [cases, pairs]
+    values = np.array([measured.values(case, "0") for case in measured.cases])  # [cases, pairs]
     sets = math.ceil(SUITE / len(values))
     case = rng.permuted(np.tile(np.arange(len(values)), (SUITES * sets, 1)), axis=1).reshape(SUITES, -1)[:, :SUITE]
     of_set = np.arange(SUITE) // len(values)
@@ -171,13 +176,13 @@ def table(measured: Measured, rule: Rule) -> str:
     """Return all of it as Markdown."""
     if not measured.pairs:
         raise GateError("nothing was measured yet: python -m perf_tests.gate power --minutes 120")
-    suspicion, alarms = rates(measured, CASES, "0", None, rule, 1)
+    suspicion, alarms = rates(measured, measured.cases, "0", None, rule, 1)
     typical = 1 + round(SUITE * suspicion.found / max(1, suspicion.n))
     heads = ["A/A: false alarms", *(f"finds {100 * dose:g} %" for dose in DOSES[1:])]
     lines = [f"| rule | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     both = []
     for kind in KINDS:
-        found = [rates(measured, CASES, f"{dose:g}", kind, rule, typical)[1] for dose in DOSES[1:]]
+        found = [rates(measured, measured.cases, f"{dose:g}", kind, rule, typical)[1] for dose in DOSES[1:]]
         both.append(found)
         lines.append(f"| gate, slowed by {kind} | | {' | '.join(map(str, found))} |")
     together = [first + second for first, second in zip(*both, strict=True)]
@@ -190,19 +195,19 @@ def table(measured: Measured, rule: Rule) -> str:
     alarmed = simulated_suites(measured, rule)
     lines += [
         "",
-        f"On {where}, of {len(measured.pairs)} pairs of processes ({seconds:.0f} s each, all doses of {len(CASES)} "
+        f"On {where}, of {len(measured.pairs)} pairs of processes ({seconds:.0f} s each, all doses of {len(measured.cases)} "
         f"cases in the same pair) and {len(measured.rounds)} runs of pytest-benchmark at each dose. A find is a p "
         f"adjusted as the smallest of {typical} suspects, a false alarm is not adjusted. Of {SUITES:,} suites of "
         f"{SUITE} unchanged cases, simulated from whole pairs, {alarmed} had any false alarm "
-        f"({100 * alarmed / SUITES:.2f} %). Calls of more than {1000 * LONG:g} ms spin in both rows, and cases on all "
-        f"cores are slowed by {100 * WIDE[-1]:g} % alone. Intervals take verdicts as independent; those of one pair "
-        "are not quite.",
+        f"({100 * alarmed / SUITES:.2f} %). Calls of more than {1000 * LONG:g} ms spin in both rows; cases on all "
+        f"cores, and all but the first {len(FULLY)} below, are slowed by {100 * FEWER[-1]:g} % alone. Intervals take verdicts "
+        "as independent; those of one pair are not quite.",
         "",
         "| case | A/A: spread of pairs | false alarms | 5 % as measured: spin, calls | finds 5 % "
         "| smallest slowdown found, 95 % power (simulated) |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for case in CASES:
+    for case in measured.cases:
         values = measured.values(case, "0")
         spread = 1.4826 * float(np.median(np.abs(np.asarray(values) - np.median(values))))
         alarm = rates(measured, [case], "0", None, rule, 1)[1]
