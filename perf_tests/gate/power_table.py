@@ -196,9 +196,9 @@ def table(measured: Measured, rule: Rule) -> str:
     lines += [
         "",
         f"On {where}, of {len(measured.pairs)} pairs of processes ({seconds:.0f} s each, all doses of "
-        f"{len(measured.cases)} cases in the same pair) and {len(measured.rounds)} runs of pytest-benchmark at each dose. A find is a p "
-        f"adjusted as the smallest of {typical} suspects, a false alarm is not adjusted. Of {SUITES:,} suites of "
-        f"{SUITE} unchanged cases, simulated from whole pairs, {alarmed} had any false alarm "
+        f"{len(measured.cases)} cases in the same pair) and {len(measured.rounds)} runs of pytest-benchmark at each "
+        f"dose. A find is a p adjusted as the smallest of {typical} suspects, a false alarm is not adjusted. Of "
+        f"{SUITES:,} suites of {SUITE} unchanged cases, simulated from whole pairs, {alarmed} had any false alarm "
         f"({100 * alarmed / SUITES:.2f} %). Calls of more than {1000 * LONG:g} ms spin in both rows; cases on all "
         f"cores, and all but the first {len(FULLY)} below, are slowed by {100 * FEWER[-1]:g} % alone. Intervals take "
         "verdicts as independent; those of one pair are not quite.",
