@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from .backends import BACKENDS, table, workloads
+from .backends import BACKENDS, backends_of, table, workloads
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table: yes, no, or ``-`` where a workload is not for a backend."""
     names = list(workloads())
     width = max(map(len, BACKENDS))
     print(" " * width, *names, sep="  ")
     for backend, state in table():
-        source = BACKENDS[backend].source
-        marks = [
-            ("yes" if state == "available" else "no") if find_spec(f"{__package__}.{name}._{source}") else "-"
-            for name in names
-        ]
-        columns = [mark.ljust(len(name)) for mark, name in zip(marks, names, strict=True)]
-        print(backend.ljust(width), *columns, "" if state == "available" else state, sep="  ")
+        here = "yes" if state == "available" else "no"
+        marks = [(here if backend in backends_of(name) else "-").ljust(len(name)) for name in names]
+        print(backend.ljust(width), *marks, "" if state == "available" else state, sep="  ")
 
 
 if __name__ == "__main__":

@@ -288,9 +288,26 @@ BACKENDS = {
 }
 
 
+AUTO = "auto"
+NAMES = (*BACKENDS, AUTO)  # what a user may ask for
+
+
 def get(name: str) -> Backend:
     """Return the backend of that name; a ValueError lists the known ones."""
     return BACKENDS[choose("backend", name, BACKENDS)]
+
+
+def resolve(name: str) -> str:
+    """Return the name of a backend as it is, and for ``auto`` the best that is here.
+
+    That is ``torch-cuda`` where torch finds a CUDA device, else ``torch``. Ids and checkpoints hold what is returned.
+
+    Raises:
+        ValueError: an unknown name; it lists the known ones.
+    """
+    if choose("backend", name, NAMES) != AUTO:
+        return name
+    return "torch-cuda" if get("torch-cuda").missing() is None else "torch"
 
 
 def workloads() -> Collection[str]:
@@ -298,6 +315,17 @@ def workloads() -> Collection[str]:
     from pathlib import Path
 
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/knobs.py"))
+
+
+def backends_of(workload: str) -> Collection[str]:
+    """Return the names of the backends that a workload is for: what its package lists as ``BACKENDS``.
+
+    A package that lists none is for every backend whose source it has.
+    """
+    package = f"{__package__}.{choose('workload', workload, workloads())}"
+    written = (name for name, backend in BACKENDS.items() if find_spec(f"{package}._{backend.source}"))
+    named: Collection[str] = getattr(importlib.import_module(package), "BACKENDS", None) or tuple(written)
+    return named
 
 
 def forms(workload: str) -> Mapping[str, Any]:

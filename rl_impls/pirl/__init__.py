@@ -17,3 +17,6 @@ Ops, with B states, P points of each kind, S = 16 numbers a state, A = 25 action
 ``hybrid``     like ``train_step``; a second net on another backend takes the weights every few updates
 =============  ========================================================================================
 """
+
+BACKENDS = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax", "neuron",
+            "torch-cuda", "torch-compile-cuda", "jax-cuda")  # fmt: skip

@@ -24,7 +24,7 @@ class Config:
     """Everything an agent is made of but its seed.
 
     Attributes:
-        backend: name of the backend that computes.
+        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
         form: named setting of the knobs.
         hidden: widths of the hidden layers.
         order: 2 computes the diffusion in the PDE residual, 1 leaves it out.
@@ -51,7 +51,7 @@ class Config:
 
     def __post_init__(self):
         """Raise a ValueError for a value that makes no sense."""
-        backends.get(self.backend)
+        object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("pirl"))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         counts = [(name, getattr(self, name)) for name in ("order", "batch", "points", "sync_every", "capacity")]
@@ -120,7 +120,7 @@ class PirlAgent:
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
         self.config = Config(backend, form, **config)
-        self.backend = backends.get(backend)
+        self.backend = backends.get(self.config.backend)
         self.knobs = replace(backends.forms("pirl")[form], order=self.config.order)
         self.rng = np.random.default_rng(seed)
         self.updates = 0
@@ -240,7 +240,7 @@ class PirlAgent:
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
         """
-        backend = backend and backends.get(backend).name
+        backend = backend and backends.resolve(backend)
         arrays, metadata = params.load_with_metadata(path)
         stored = {name.removeprefix(REPLAY): arrays.pop(name) for name in list(arrays) if name.startswith(REPLAY)}
         try:

@@ -17,3 +17,6 @@ Ops, with N environments, B transitions, O = 100 numbers a board, A = 4 moves:
                          done in T steps of N environments and U updates
 =======================  ==============================================================================================
 """
+
+BACKENDS = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax",
+            "torch-cuda", "torch-compile-cuda", "jax-cuda")  # fmt: skip

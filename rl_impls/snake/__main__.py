@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ..backends import BACKENDS, BackendUnavailable
+from ..backends import NAMES, BackendUnavailable
 from ..params import CheckpointError
 from .agent import Config, SnakeAgent
 from .knobs import FORMS
@@ -24,7 +24,7 @@ def parse(arguments):
     train.add_argument("checkpoint", type=Path, help="file to write, and with --resume to go on from")
     train.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     train.add_argument("--steps", type=int, default=50_000, help="environment steps, rounded up to whole chunks")
-    train.add_argument("--backend", choices=BACKENDS)
+    train.add_argument("--backend", choices=NAMES, help="auto: the best device found")
     train.add_argument("--form", choices=FORMS, help="named setting of the knobs")
     train.add_argument("--seed", type=int, help="of everything that is random")
     train.add_argument("--threads", type=int, help="of one torch operation")
@@ -37,7 +37,7 @@ def parse(arguments):
     evaluate.add_argument("checkpoint", type=Path)
     evaluate.add_argument("--episodes", type=int, default=EVALUATION)
     evaluate.add_argument("--seed", type=int, default=0)
-    evaluate.add_argument("--backend", choices=BACKENDS)
+    evaluate.add_argument("--backend", choices=NAMES, help="auto: the best device found")
     return parser.parse_args(arguments)
 
 

@@ -25,7 +25,7 @@ class Config:
     """Everything a DQN is made of but its seed.
 
     Attributes:
-        backend: name of the backend that computes.
+        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
         form: named setting of the knobs.
         envs: environments played side by side.
         every: environment steps from one update to the next.
@@ -57,7 +57,7 @@ class Config:
 
     def __post_init__(self):
         """Raise a ValueError for a value that makes no sense."""
-        backends.get(self.backend)
+        object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("snake"))
         for field in fields(self):
             value = getattr(self, field.name)

@@ -20,3 +20,5 @@ A = 4 moves and M = 755 numbers of noise:
 ``first_call``      ``forward`` built and called for the first time: what compiling costs
 ==================  =================================================================================================
 """
+
+BACKENDS = ("numpy", "torch", "torch-compile", "jax", "torch-cuda", "jax-cuda")

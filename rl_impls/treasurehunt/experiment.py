@@ -34,7 +34,7 @@ class Config:
         epsilon: chance to explore in the first epoch.
         epsilon_step: by how much it falls from epoch to epoch.
         form: named setting of the knobs.
-        backend: name of the backend that computes.
+        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
 
     Raises:
         ValueError: a value that makes no sense.
@@ -55,7 +55,7 @@ class Config:
     backend: str = "torch"
 
     def __post_init__(self):
-        backends.get(self.backend)
+        object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("treasurehunt"))
         check_integer("worlds", self.worlds, 1, self.capacity)
         check_integer("hidden", self.hidden, 1, 2**16)
