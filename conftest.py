@@ -15,7 +15,7 @@ from perf_tests.gate import plugin as gate
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
 from perf_tests.suite.limits import complaints
-from rl_impls.backends import BACKENDS, BackendUnavailable, choose, get
+from rl_impls.backends import BACKENDS, BackendUnavailable, choose, get, resolve
 
 ROOT = Path(__file__).parent
 WRONG = pytest.StashKey[list[str]]()
@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
             workloads=config.getoption("workload"),
             ops=config.getoption("op"),
             forms=config.getoption("form"),
-            backends=config.getoption("backend"),
+            backends=tuple(dict.fromkeys(map(resolve, config.getoption("backend")))),
             axes=axes,
             tier="gate" if config.getoption("gate_against") else config.getoption("tier"),
         )

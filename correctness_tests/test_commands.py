@@ -88,6 +88,13 @@ def test_a_mistaken_option_ends_the_run_with_a_clear_error(arguments, message):
     assert "Traceback" not in text
 
 
+def test_the_best_backend_here_can_be_asked_for_and_is_no_part_of_an_id():
+    code, text = run("pytest", "--benchmark-only", "--collect-only", "-q", "--op", "act", "--backend", "auto")
+    assert code == 0, text
+    assert "test_perf[pirl.act[full-torch" in text
+    assert "auto" not in text.replace("auto-", "").split("test_perf")[1]
+
+
 def test_a_missing_backend_is_skipped_with_its_reason_and_the_run_is_not_green():
     code, text = run(*ONE, "--backend", "neuron", "-rs")
     assert "SKIPPED" in text

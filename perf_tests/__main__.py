@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rl_impls.backends import get, workloads
+from rl_impls.backends import get, resolve, workloads
 from rl_impls.params import write_whole
 
 from .selection import Selection, select
@@ -15,7 +15,8 @@ from .suite.cases import ids_file, ids_text
 
 def listed(options: argparse.Namespace) -> None:
     """Print tier and id of what is selected, and why it cannot run here where that is so."""
-    selection = Selection(workloads=options.workload, backends=options.backend, tier=options.tier)
+    backends = tuple(map(resolve, options.backend))
+    selection = Selection(workloads=options.workload, backends=backends, tier=options.tier)
     missing = {name: get(name).missing() for name in {variant.backend for variant in select(selection)}}
     for variant in select(selection):
         reason = missing[variant.backend]
