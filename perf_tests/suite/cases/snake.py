@@ -190,6 +190,10 @@ CASES = (
         forms=("bfloat16",), axes={"batch": SHOWN}, items=lambda batch: 1, bench=[dict(batch=256)],
     ),
     Case(
+        "snake", "train_step", train_inputs, ("torch-cuda", "torch-compile-cuda"), "updates", reference=None,
+        forms=("tf32",), axes={"batch": BATCHES}, items=lambda batch: 1,
+    ),
+    Case(
         "snake", "train_step", train_inputs, ("torch",), "updates", reference=None, multicore=True,
         forms=("ddp",), axes={"batch": SHOWN}, items=lambda batch: 1, bench=[dict(batch=256)],
     ),
