@@ -136,7 +136,7 @@ def rounds(pytestconfig: pytest.Config) -> int:
 @pytest.fixture(scope="session")
 def limits(threads: int) -> Mapping[str, float]:
     """Return this machine's measured ceilings."""
-    return machine_limits.here(threads, process.CACHE)
+    return machine_limits.here(threads)
 
 
 @pytest.fixture(scope="session")

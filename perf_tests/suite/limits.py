@@ -1,91 +1,156 @@
-"""What this machine can do at most: matrix-product peak in float32 and bfloat16, and copy bandwidth.
+"""What this machine can do at most, and the share of it that an op reaches.
 
-The peak is that of the fastest library installed: they differ by a factor of two on some processors. Measured once per
-machine and number of threads, in a process of its own, and kept in the cache folder; 0.0 where no library can tell.
+What a call costs is stated beside its case, and is the least work that any form needs, so that the limit is one:
+
+- FLOPs are those of its matrix products, two for each multiplication; work element by element is not counted.
+- Bytes are those of the batches it reads and writes, once each. Weights, moments, games and whatever else an op keeps
+  from call to call are charged nowhere: they stay in the caches.
+- An op with neither products nor batches worth counting states neither, and shows no share.
 """
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from importlib import metadata
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-SIZE = 1024  # rows and columns of the matrices: 4 MB each in float32
-COPIED = 256 << 20  # bytes, beyond every cache
-SECONDS = 0.6  # of trying, for each figure
+from .process import set_up
+
+SIZES = (256, 1024)  # of the matrices: one that is done before another process gets its turn, one for many threads
+PIECE, PIECES = 4 << 20, 32  # bytes copied at a time, and how many take their turn: together beyond the caches
+FIGURES = ("float32_flops", "bfloat16_flops", "copy_bytes")
+BURSTS, BURST = 6, 0.02  # of each call: how many, and seconds of one
+
+Call = Callable[[], Any]
 
 
-def best(call: Callable[[], Any]) -> float:
-    """Return the least time of many calls, in seconds."""
-    call()
-    least, end = float("inf"), time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        start = time.perf_counter()
+def products(size: int) -> Iterator[tuple[str, float, Call]]:
+    """Yield a matrix product in each library, as the figure it tells, its FLOPs and the call.
+
+    The libraries differ by a factor of two on some processors.
+    """
+    import numpy as np
+
+    flops = 2.0 * size**3
+    a = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+    out = np.empty_like(a)
+    yield "float32_flops", flops, lambda: np.matmul(a, a, out=out)
+    if find_spec("torch"):
+        import torch
+
+        x, y = torch.from_numpy(a), torch.from_numpy(out)
+        x16, y16 = x.bfloat16(), y.bfloat16()
+        yield "float32_flops", flops, lambda: torch.mm(x, x, out=y)
+        yield "bfloat16_flops", flops, lambda: torch.mm(x16, x16, out=y16)
+    if find_spec("jax"):
+        import jax
+
+        on_device, product = jax.device_put(a), jax.jit(jax.numpy.matmul)
+        yield "float32_flops", flops, lambda: product(on_device, on_device).block_until_ready()
+
+
+def copies() -> Iterator[tuple[str, float, Call]]:
+    """Yield a copy of the next piece in each library, as the figure it tells, bytes read and written, and the call."""
+    import numpy as np
+
+    sources, targets = np.ones((2, PIECES, PIECE // 8))
+    arrays = itertools.cycle(zip(targets, sources, strict=True))
+    yield "copy_bytes", 2.0 * PIECE, lambda: np.copyto(*next(arrays))
+    if find_spec("torch"):
+        import torch
+
+        tensors = itertools.cycle(zip(torch.from_numpy(targets), torch.from_numpy(sources), strict=True))
+        yield "copy_bytes", 2.0 * PIECE, lambda: torch.Tensor.copy_(*next(tensors))
+
+
+def least_time(call: Call) -> float:
+    """Return the least time of the calls of one burst, in seconds."""
+    least, end = float("inf"), time.perf_counter() + BURST
+    while (start := time.perf_counter()) < end:
         call()
         least = min(least, time.perf_counter() - start)
     return least
 
 
 def measure(threads: int) -> dict[str, float]:
-    """Return ``float32_flops`` and ``bfloat16_flops`` per second, and ``copy_bytes`` read and written per second."""
-    import numpy as np
-
-    a = np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32)
-    out = np.empty_like(a)
-    source, target = np.ones(COPIED // 8), np.zeros(COPIED // 8)
-    products = [best(lambda: np.matmul(a, a, out=out))]
-    copies = [best(lambda: np.copyto(target, source))]
-    half = float("inf")
-    if find_spec("torch"):
-        import torch
-
-        torch.set_num_threads(threads)
-        x, y = torch.from_numpy(a), torch.from_numpy(out)
-        products.append(best(lambda: torch.mm(x, x, out=y)))
-        x16, y16 = x.bfloat16(), y.bfloat16()
-        half = best(lambda: torch.mm(x16, x16, out=y16))
-        copied, copy = torch.from_numpy(source), torch.from_numpy(target)
-        copies.append(best(lambda: copy.copy_(copied)))
-    if find_spec("jax"):
-        import jax
-
-        device, product = jax.device_put(a, jax.devices("cpu")[0]), jax.jit(jax.numpy.matmul)
-        products.append(best(lambda: product(device, device).block_until_ready()))
-    return {
-        "threads": float(threads),
-        "float32_flops": 2 * SIZE**3 / min(products),
-        "bfloat16_flops": 2 * SIZE**3 / half,
-        "copy_bytes": 2 * COPIED / min(copies),
-    }
+    """Measure in this process: the best of bursts that take turns, so that what else runs lowers no figure for long."""
+    set_up(threads)
+    calls = [*itertools.chain.from_iterable(map(products, SIZES)), *copies()]
+    for _, _, call in calls:
+        call()  # compiles
+    most = dict.fromkeys(FIGURES, 0.0)
+    for _ in range(BURSTS):
+        for figure, work, call in calls:
+            most[figure] = max(most[figure], work / least_time(call))
+    return {"threads": float(threads), **most}
 
 
-def here(threads: int, cache: Path) -> dict[str, float]:
-    """Return this machine's limits, measured now if they are not in the cache."""
-    cpuinfo = Path("/proc/cpuinfo")
-    model = next((line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")), "")
-    libraries = [metadata.version(name) for name in ("numpy", "torch", "jaxlib") if find_spec(name)]
-    key = hashlib.sha256(f"{platform.node()} {model} {os.cpu_count()} {libraries}".encode()).hexdigest()[:12]
-    path = cache / f"limits-{key}-threads{threads}.json"
-    if not path.exists():
-        print(f"measuring this machine's limits with {threads} threads ...", file=sys.stderr, flush=True)
-        measured = subprocess.run(
-            [sys.executable, __file__, str(threads)], check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
-        cache.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(measured)
-        temporary.replace(path)
-    limits: dict[str, float] = json.loads(path.read_text())
+def here(threads: int) -> dict[str, float]:
+    """Measure this machine's limits anew, with ``threads`` threads, in a process of its own; takes a few seconds.
+
+    Returns:
+        ``threads``; ``float32_flops`` and ``bfloat16_flops`` per second, the peak of a matrix product in the fastest
+        library installed, 0.0 where none can tell; ``copy_bytes`` read and written per second.
+    """
+    command, root = [sys.executable, "-m", __name__, str(threads)], Path(__file__).parents[2]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}  # looking for a GPU takes longer than all that is measured
+    measured = subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    limits: dict[str, float] = json.loads(measured)
     return limits
+
+
+def share(
+    flops: float, bytes: float, precision: str, seconds: float, limits: Mapping[str, float]
+) -> tuple[float | None, str | None]:
+    """Return the share of the machine's limit that a call reaches, and which limit binds: ``flops`` or ``bytes``.
+
+    Both are None where the call has no cost, or nothing is known of the limit.
+
+    Args:
+        flops: floating-point operations of the call; 0 for none worth counting.
+        bytes: bytes that it reads and writes; 0 for none worth counting.
+        precision: of its products, ``float32`` or ``bfloat16``.
+        seconds: time of the call.
+        limits: what ``here`` returned.
+    """
+    costs = {"flops": (flops, limits[f"{precision}_flops"]), "bytes": (bytes, limits["copy_bytes"])}
+    least = {bound: work / rate for bound, (work, rate) in costs.items() if work and rate}
+    if not least:
+        return None, None
+    bound = max(least, key=least.__getitem__)
+    return least[bound] / seconds, bound
+
+
+def share_words(share: float | None, bound: str | None) -> str:
+    """Return a share as a table shows it: ``12 %``, ``in cache`` for more bytes than memory can move, or ``-``."""
+    if share is None:
+        return "-"
+    if bound == "bytes" and share > 1:
+        return "in cache"
+    return f"{100 * share:{'.0f' if share >= 0.1 else '.2g'}} %"
+
+
+def complaints(rows: Iterable[Mapping[str, Any]], limits: Mapping[str, float]) -> list[str]:
+    """Return a line for each row that computes faster than the machine can: its cost or the limit is wrong.
+
+    A row has ``id``, ``limit_share`` and ``limit_bound``, as ``share`` returned them.
+    """
+    peaks = ", ".join(
+        f"{name.removesuffix('_flops')} {limits[name]:.3g}" for name in FIGURES if name.endswith("_flops")
+    )
+    return [
+        f"{row['id']}: {share_words(row['limit_share'], row['limit_bound'])} of the limit: its cost is too high, or "
+        f"the peak was measured too low (FLOP/s with {limits['threads']:.0f} threads: {peaks})"
+        for row in rows
+        if row["limit_bound"] == "flops" and row["limit_share"] > 1
+    ]
 
 
 if __name__ == "__main__":
