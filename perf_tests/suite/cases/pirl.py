@@ -31,6 +31,9 @@ def multiplications(hidden: int) -> int:
     return 16 * hidden + 2 * hidden**2 + hidden * 25
 
 
+INPUT, OUTPUT = 16 * 32, 32 * 25  # multiplications in the first and in the last layer
+
+
 def states(rng: np.random.Generator, batch: int) -> Any:
     """Vehicle states f32[B, 16] in the ranges of an episode."""
     low = [5, -5, -20, -0.9, -10]  # m/s, deg, deg/s, m, deg
@@ -210,15 +213,47 @@ def serve_tier(form: str, backend: str, axes: Axes) -> str | None:
     return "bench" if backend in ("numpy", "torch", "onnx", "jax") else "full"
 
 
-def train_flops(batch: int, order: int) -> float:
-    """Matrix products of one update: the target forward; values and streams forward and backward, inputs excepted."""
-    rows = batch + 3 * POINTS + POINTS * (1 if order == 1 else 1 + 5)
-    return 2 * multiplications(32) * (batch + 3 * rows) - 2 * 16 * 32 * rows
+STREAMS = {1: 1, 2: 1 + 5}  # by the order: what a point carries through the net, one for the drift, one for each noise
+
+
+def forward_flops(batch: int, hidden: int, **_: Any) -> float:
+    """FLOPs of a batch of states."""
+    return 2.0 * multiplications(hidden) * batch
+
+
+def forward_bytes(batch: int, **_: Any) -> float:
+    """Bytes of the states read and the Q-values written."""
+    return 4.0 * (16 + 25) * batch
+
+
+def act_flops() -> float:
+    """FLOPs of one state."""
+    return forward_flops(1, 32)
+
+
+def sustained_flops(batch: int) -> float:
+    """FLOPs of sixteen batches."""
+    return 16 * forward_flops(batch, 32)
+
+
+def sustained_bytes(batch: int) -> float:
+    """Bytes of sixteen batches."""
+    return 16 * forward_bytes(batch)
 
 
 def pde_flops(order: int) -> float:
-    """Matrix products of values and streams, forward."""
-    return 2 * multiplications(32) * POINTS * (2 if order == 1 else 2 + 5)
+    """FLOPs of the values, and of the streams in all but the last layer, of which they need the greedy action's row."""
+    values, streams = POINTS, POINTS * STREAMS[order]
+    return 2.0 * (values * multiplications(32) + streams * (multiplications(32) - OUTPUT))
+
+
+def train_flops(batch: int, order: int) -> float:
+    """FLOPs of the target net forward, and of the online net forward, back to its weights and back to its inputs.
+
+    Nothing goes back to the inputs of the first layer; streams pass all but the last layer, see ``pde_flops``.
+    """
+    net, values, streams = multiplications(32), batch + 3 * POINTS, POINTS * STREAMS[order]
+    return 2.0 * (batch * net + values * (3 * net - INPUT) + streams * (3 * (net - OUTPUT) - INPUT))
 
 
 def full_form(tier: str) -> Any:
@@ -231,13 +266,12 @@ CASES = (
         "pirl", "forward", forward_inputs, LOWERED + CUDA, "samples",
         axes={"batch": BATCHES, "io": ("host", "device"), "hidden": (32, 128, 512)},
         items=lambda batch, **_: batch,
-        flops=lambda batch, hidden, **_: 2.0 * multiplications(hidden) * batch,
-        bytes=lambda batch, **_: 4.0 * batch * (16 + 25),  # the weights stay in the cache
+        flops=forward_flops, bytes=forward_bytes,
         calls=forward_calls, tier=forward_tier,
     ),
     Case(
         "pirl", "act", act_inputs, LOWERED + CUDA, "actions", io="host",
-        items=lambda: 1, flops=lambda: 2.0 * multiplications(32),
+        items=lambda: 1, flops=act_flops,
         calls=lambda form, backend, axes: per_sample(sum(FORWARD_COST[backend])),
         tier=full_form("bench"),
     ),
@@ -267,7 +301,7 @@ CASES = (
     Case(
         "pirl", "sustained", sustained_inputs, LOWERED + CUDA, "samples", io="own",
         axes={"batch": (512, 1024, 2048)}, items=lambda batch: 16 * batch,
-        flops=lambda batch: 32.0 * multiplications(32) * batch,
+        flops=sustained_flops, bytes=sustained_bytes,
         calls=lambda form, backend, axes: per_sample(2.5 * int(axes["batch"])),
         tier=lambda form, backend, axes: None if form == "naive" else "bench" if axes["batch"] == 2048 else "full",
     ),

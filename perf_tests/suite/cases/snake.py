@@ -215,23 +215,59 @@ def loop_calls(form: str, backend: str, axes: Axes) -> int:
     return per_sample(LOOP_COST.get(form, 1500) * STEPS[envs] * envs / int(axes["every"]))
 
 
+def forward_flops(envs: int) -> float:
+    """FLOPs of a board of each environment."""
+    return 2.0 * MULTIPLICATIONS * envs
+
+
+def forward_bytes(envs: int) -> float:
+    """Bytes of the boards read and the Q-values written."""
+    return 4.0 * (SIZES[0] + SIZES[-1]) * envs
+
+
+def step_bytes(envs: int) -> float:
+    """Bytes of eight steps: moves and draws read, rewards and ends written; and of the last boards, written."""
+    return (8 * (4 + 3 * 4 + 4 + 1) + 4.0 * DIM**2) * envs
+
+
+def remember_bytes() -> float:
+    """Bytes of both boards of 64 transitions, read and written."""
+    return sample_bytes(64)
+
+
+def sample_bytes(batch: int) -> float:
+    """Bytes of both boards of each transition, read and written."""
+    return 2 * 2 * 4.0 * DIM**2 * batch
+
+
+def train_flops(batch: int) -> float:
+    """FLOPs of the target net forward, and of the online net forward, back to its weights and back to its inputs.
+
+    Nothing goes back to the inputs of the first layer.
+    """
+    return 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
+
+
+def loop_flops(envs: int, every: int, batch: int) -> float:
+    """FLOPs of a call: a board for each environment step, and the updates."""
+    return STEPS[envs] * envs * (forward_flops(1) + train_flops(batch) / every)
+
+
 CASES = (
     Case(
         "snake", "forward", forward_inputs, LOWERED + CUDA, "boards", io="host",
-        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs,
-        flops=lambda envs: 2.0 * MULTIPLICATIONS * envs, bytes=lambda envs: 4.0 * MULTIPLICATIONS,
+        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs, flops=forward_flops, bytes=forward_bytes,
         calls=calls_of(FORWARD_COST, "envs"), tier=forward_tier,
     ),
     Case(
         "snake", "act", act_inputs, LOWERED + CUDA, "moves", io="own",
-        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs,
-        flops=lambda envs: 2.0 * MULTIPLICATIONS * envs, bytes=lambda envs: 4.0 * MULTIPLICATIONS,
+        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs, flops=forward_flops,
         calls=calls_of(FORWARD_COST, "envs"), tier=act_tier,
     ),
     Case(
         "snake", "env_step", step_inputs, ("numpy", "jax", "jax-cuda"), "environment steps", version=2,
         forms=("naive", "vectorised", "full"), axes={"envs": (1, 64, 1024)}, items=lambda envs: 8 * envs,
-        bytes=lambda envs: 8 * 4.0 * 3 * DIM**2 * envs,  # boards read and written, observations written
+        bytes=step_bytes,
         calls=lambda form, backend, axes: per_sample(
             8 * (6 * int(axes["envs"]) if form == "naive" else 40 + 0.3 * int(axes["envs"]))
         ),
@@ -239,13 +275,13 @@ CASES = (
     ),
     Case(
         "snake", "remember", remember_inputs, ("numpy",), "transitions",
-        items=lambda: 64, bytes=lambda: 64 * 8.0 * DIM**2,
+        items=lambda: 64, bytes=remember_bytes,
         calls=lambda form, backend, axes: 50, tier=lambda form, backend, axes: "bench",
     ),
     Case(
         "snake", "sample", sample_inputs, ("numpy", "torch", "jax", "torch-cuda", "jax-cuda"), "transitions",
         forms=("naive", "only_memory", "only_batches", "full"), io="own",
-        axes={"batch": (32, 64, 256)}, items=lambda batch: batch, bytes=lambda batch: 4.0 * 4 * DIM**2 * batch,
+        axes={"batch": (32, 64, 256)}, items=lambda batch: batch, bytes=sample_bytes,
         calls=lambda form, backend, axes: per_sample(
             20 * int(axes["batch"]) if form != "full" else 30 + int(axes["batch"])
         ),
@@ -255,20 +291,18 @@ CASES = (
     Case(
         "snake", "train_step", train_inputs, LEARNING, "updates", reference="torch", version=2,
         forms=("naive", "full", *ONLY), axes={"batch": (32, 64, 256)}, items=lambda batch: 1,
-        # the target forward; forward, and backward but for the first layer's input
-        flops=lambda batch: 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1]),
-        bytes=lambda batch: 4.0 * 9 * MULTIPLICATIONS,  # both nets read, Adam reads and writes three arrays each
+        flops=train_flops,
         calls=calls_of(TRAIN_COST, "batch"), tier=train_tier, tolerance=1e-4,
     ),
     Case(
         "snake", "train_step", train_inputs, ("torch", "jax"), "updates", reference=None,
-        forms=("bfloat16",), axes={"batch": (32, 64, 256)}, items=lambda batch: 1,
+        forms=("bfloat16",), axes={"batch": (32, 64, 256)}, items=lambda batch: 1, flops=train_flops,
         calls=calls_of(TRAIN_COST, "batch"),
         tier=lambda form, backend, axes: "bench" if axes["batch"] == 256 else "full",
     ),
     Case(
         "snake", "train_step", train_inputs, ("torch",), "updates", reference=None, multicore=True,
-        forms=("ddp",), axes={"batch": (32, 64, 256)}, items=lambda batch: 1,
+        forms=("ddp",), axes={"batch": (32, 64, 256)}, items=lambda batch: 1, flops=train_flops,
         calls=calls_of({"torch": (1500, 4)}, "batch"),
         tier=lambda form, backend, axes: "bench" if axes["batch"] == 256 else "full",
     ),
@@ -282,9 +316,7 @@ CASES = (
         forms=("naive", "full", "vectorised", "threaded", "compiled", *ONLY),
         axes={"envs": (1, 64, 1024), "every": (1, 4), "batch": (32, 64, 256)},
         items=lambda envs, every, batch: STEPS[envs] * envs,
-        flops=lambda envs, every, batch: STEPS[envs] * envs * 2.0 * (
-            MULTIPLICATIONS + batch / every * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
-        ),
+        flops=loop_flops,
         calls=loop_calls, tier=loop_tier, version=2,
     ),
 )  # fmt: skip
