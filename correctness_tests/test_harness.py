@@ -1,21 +1,19 @@
-"""The harness itself: what it must catch, planted; ids, inputs, counters and limits."""
+"""The harness itself: what it must catch, planted; ids, inputs and counters."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from perf_tests.suite import asv_cases, limits
+from perf_tests.suite import asv_cases
 from perf_tests.suite import case as case_module
 from perf_tests.suite.case import DriftError, NotWaitedError, Prepared
 from perf_tests.suite.cases import load, variants
 from perf_tests.suite.counters import count
-from perf_tests.suite.process import CACHE, cores
 from rl_impls import backends
 
 
@@ -289,25 +287,3 @@ def test_ten_prepared_shapes_stay_compiled():
     for prepared in ready:
         prepared.run()
     assert graphs_compiled() - before == len(sizes)
-
-
-def test_limits_are_measured_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits.subprocess, "run", lambda *a, **k: measured())
-
-    class measured:
-        stdout = json.dumps({"threads": 1.0, "float32_flops": 1e9, "bfloat16_flops": 2e9, "copy_bytes": 1e8})
-
-    first = limits.here(1, tmp_path)
-    monkeypatch.setattr(limits.subprocess, "run", None)
-    assert limits.here(1, tmp_path) == first
-    variant = variants()["pirl.forward[full-numpy-batch2048-iohost-hidden32]"]
-    assert variant.limit_seconds(first) == pytest.approx(2 * 3360 * 2048 / 1e9)
-    half = variants()["treasurehunt.train_step[bfloat16-torch-agents5]"]
-    assert half.limit_seconds(first) == pytest.approx(half.case.flops(agents=5) / 2e9)
-
-
-def test_measured_limits_are_plausible():
-    found = limits.here(cores(), CACHE)
-    assert 1e9 < found["float32_flops"] < 1e14
-    assert 1e9 < found["bfloat16_flops"] < 1e15
-    assert 1e8 < found["copy_bytes"] < 1e13

@@ -24,7 +24,7 @@ from typing import Any
 from .process import set_up
 
 SIZES = (256, 1024)  # of the matrices: one that is done before another process gets its turn, one for many threads
-COPIED = 128 << 20  # bytes, beyond every cache
+PIECE, PIECES = 4 << 20, 32  # bytes copied at a time, and how many take their turn: together beyond the caches
 FIGURES = ("float32_flops", "bfloat16_flops", "copy_bytes")
 BURSTS, BURST = 6, 0.02  # of each call: how many, and seconds of one
 
@@ -57,16 +57,17 @@ def products(size: int) -> Iterator[tuple[str, float, Call]]:
 
 
 def copies() -> Iterator[tuple[str, float, Call]]:
-    """Yield a copy in each library, as the figure it tells, the bytes it reads and writes, and the call."""
+    """Yield a copy of the next piece in each library, as the figure it tells, bytes read and written, and the call."""
     import numpy as np
 
-    source, target = np.ones(COPIED // 8), np.zeros(COPIED // 8)
-    yield "copy_bytes", 2.0 * COPIED, lambda: np.copyto(target, source)
+    sources, targets = np.ones((2, PIECES, PIECE // 8))
+    arrays = itertools.cycle(zip(targets, sources, strict=True))
+    yield "copy_bytes", 2.0 * PIECE, lambda: np.copyto(*next(arrays))
     if find_spec("torch"):
         import torch
 
-        copied, copy = torch.from_numpy(source), torch.from_numpy(target)
-        yield "copy_bytes", 2.0 * COPIED, lambda: copy.copy_(copied)
+        tensors = itertools.cycle(zip(torch.from_numpy(targets), torch.from_numpy(sources), strict=True))
+        yield "copy_bytes", 2.0 * PIECE, lambda: torch.Tensor.copy_(*next(tensors))
 
 
 def least_time(call: Call) -> float:

@@ -115,15 +115,48 @@ def hybrid_inputs(rng: np.random.Generator, serve: str, every: int) -> Inputs:
     return Inputs({**fixed(rng), "serve": serve, "every": every}, training_batch(rng, 256))
 
 
-def train_flops(batch: int, order: int) -> float:
-    """Matrix products of one update: the target forward; values and streams forward and backward, inputs excepted."""
-    rows = batch + 3 * POINTS + POINTS * (1 if order == 1 else 1 + 5)
-    return 2 * multiplications(32) * (batch + 3 * rows) - 2 * 16 * 32 * rows
+STREAMS = {1: 1, 2: 1 + 5}  # by the order: what a point carries through the net, one for the drift, one for each noise
+
+
+def forward_flops(batch: int, hidden: int, **_: Any) -> float:
+    """FLOPs of a batch of states."""
+    return 2.0 * multiplications(hidden) * batch
+
+
+def forward_bytes(batch: int, **_: Any) -> float:
+    """Bytes of the states read and the Q-values written."""
+    return 4.0 * (16 + 25) * batch
+
+
+def act_flops(hidden: int = 32) -> float:
+    """FLOPs of one state."""
+    return forward_flops(1, hidden)
+
+
+def sustained_flops(batch: int) -> float:
+    """FLOPs of sixteen batches."""
+    return 16 * forward_flops(batch, 32)
+
+
+def sustained_bytes(batch: int) -> float:
+    """Bytes of sixteen batches."""
+    return 16 * forward_bytes(batch)
 
 
 def pde_flops(order: int) -> float:
-    """Matrix products of values and streams, forward."""
-    return 2 * multiplications(32) * POINTS * (2 if order == 1 else 2 + 5)
+    """FLOPs of the values, and of the streams in all but the last layer, of which they need the greedy action's row."""
+    values, streams = POINTS, POINTS * STREAMS[order]
+    return 2.0 * (values * multiplications(32) + streams * (multiplications(32) - 32 * 25))
+
+
+def train_flops(batch: int, order: int, hidden: int = 32) -> float:
+    """FLOPs of the target net forward, and of the online net forward, back to its weights and back to its inputs.
+
+    Nothing goes back to the inputs of the first layer; streams pass all but the last layer, see ``pde_flops``.
+    """
+    net, first, last = multiplications(hidden), 16 * hidden, hidden * 25
+    values, streams = batch + 3 * POINTS, POINTS * STREAMS[order]
+    return 2.0 * (batch * net + values * (3 * net - first) + streams * (3 * (net - last) - first))
 
 
 COMPILED = ("torch-compile", "torch-compile-cuda")
@@ -137,8 +170,7 @@ CASES = (
         "pirl", "forward", forward_inputs, LOWERED + CUDA, "samples",
         axes={"batch": BATCHES, "io": ("host", "device"), "hidden": (32, 128, 512)},
         items=lambda batch, **_: batch,
-        flops=lambda batch, hidden, **_: 2.0 * multiplications(hidden) * batch,
-        bytes=lambda batch, **_: 4.0 * batch * (16 + 25),  # the weights stay in the cache
+        flops=forward_flops, bytes=forward_bytes,
         exclude=[dict(form="naive", backend=LAZY), dict(io="device", backend=("numpy", "onnx", "neuron"))],
         gate=[
             dict(form="full", hidden=32, io="host", backend="torch-compile", batch=32),
@@ -154,11 +186,11 @@ CASES = (
     ),
     Case(
         "pirl", "act", act_inputs, LOWERED + CUDA, "actions", forms=("full",), io="host",
-        items=lambda: 1, flops=lambda: 2.0 * multiplications(32), bench=[{}],
+        items=lambda: 1, flops=act_flops, bench=[{}],
     ),
     Case(
         "pirl", "act", act_inputs, LOWERED + CUDA, "actions", forms=("full",), io="host",
-        axes={"hidden": (128, 512)}, items=lambda hidden: 1, flops=lambda hidden: 2.0 * multiplications(hidden),
+        axes={"hidden": (128, 512)}, items=lambda hidden: 1, flops=act_flops,
     ),
     Case(
         "pirl", "pde_loss", pde_inputs, ("numpy", "torch", "torch-compile", "jax", "torch-cuda", "jax-cuda"), "points",
@@ -192,7 +224,7 @@ CASES = (
     Case(
         "pirl", "sustained", sustained_inputs, LOWERED + CUDA, "samples", forms=("full",), io="own",
         axes={"batch": (512, 1024, 2048)}, items=lambda batch: 16 * batch,
-        flops=lambda batch: 32.0 * multiplications(32) * batch, bench=[dict(batch=2048)],
+        flops=sustained_flops, bytes=sustained_bytes, bench=[dict(batch=2048)],
     ),
     Case(
         "pirl", "serve", serve_inputs, LOWERED + CUDA, "requests", io="own", multicore=True,

@@ -131,6 +131,44 @@ def loop_inputs(rng: np.random.Generator, envs: int, every: int, batch: int) -> 
     return Inputs(everything, (explore, moves(rng, steps, envs), draws(rng, steps, envs), rows))
 
 
+def forward_flops(envs: int) -> float:
+    """FLOPs of a board of each environment."""
+    return 2.0 * MULTIPLICATIONS * envs
+
+
+def forward_bytes(envs: int) -> float:
+    """Bytes of the boards read and the Q-values written."""
+    return 4.0 * (SIZES[0] + SIZES[-1]) * envs
+
+
+def step_bytes(envs: int) -> float:
+    """Bytes of eight steps: moves and draws read, rewards and ends written; and of the last boards, written."""
+    return (8 * (4 + 3 * 4 + 4 + 1) + 4.0 * DIM**2) * envs
+
+
+def remember_bytes() -> float:
+    """Bytes of both boards of 64 transitions, read and written."""
+    return sample_bytes(64)
+
+
+def sample_bytes(batch: int) -> float:
+    """Bytes of both boards of each transition, read and written."""
+    return 2 * 2 * 4.0 * DIM**2 * batch
+
+
+def train_flops(batch: int) -> float:
+    """FLOPs of the target net forward, and of the online net forward, back to its weights and back to its inputs.
+
+    Nothing goes back to the inputs of the first layer.
+    """
+    return 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
+
+
+def loop_flops(envs: int, every: int, batch: int) -> float:
+    """FLOPs of a call: a board for each environment step, and the updates."""
+    return STEPS[envs] * envs * (forward_flops(1) + train_flops(batch) / every)
+
+
 COMPILED = ("torch-compile", "torch-compile-cuda")
 LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # no autograd to be left on
 TRAINED = tuple(f"only_{knob}" for knob in ("zero_grad", "relu", "optimizer", "threads"))  # what an update can see
@@ -139,43 +177,38 @@ ELSEWHERE = tuple(name for name in LEARNING if name != "torch")
 CASES = (
     Case(
         "snake", "forward", forward_inputs, LOWERED + CUDA, "boards", io="host",
-        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs,
-        flops=lambda envs: 2.0 * MULTIPLICATIONS * envs, bytes=lambda envs: 4.0 * MULTIPLICATIONS,
+        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs, flops=forward_flops, bytes=forward_bytes,
         exclude=[dict(form="naive", backend=LAZY)],
         bench=[dict(backend=("numpy", "torch", "torch-trace", "onnx", "jax", *CUDA))],
     ),
     Case(
         "snake", "act", act_inputs, LOWERED + CUDA, "moves", io="own",
-        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs,
-        flops=lambda envs: 2.0 * MULTIPLICATIONS * envs, bytes=lambda envs: 4.0 * MULTIPLICATIONS,
+        axes={"envs": (1, 64, 1024)}, items=lambda envs: envs, flops=forward_flops,
         exclude=[dict(form="naive", backend=LAZY)],
         gate=[dict(form="full", backend=("torch", "jax"), envs=(1, 64))], bench=[{}],
     ),
     Case(
         "snake", "env_step", step_inputs, ("numpy", "jax", "jax-cuda"), "environment steps", version=2,
         forms=("naive", "vectorised", "full"), axes={"envs": (1, 64, 1024)}, items=lambda envs: 8 * envs,
-        bytes=lambda envs: 8 * 4.0 * 3 * DIM**2 * envs,  # boards read and written, observations written
+        bytes=step_bytes,
         exclude=[dict(form=("naive", "vectorised"), backend=("jax", "jax-cuda")), dict(form="full", backend="numpy")],
         gate=[dict(form=("vectorised", "full"), backend=("numpy", "jax"), envs=1024)], bench=[{}],
     ),
     Case(
         "snake", "remember", remember_inputs, ("numpy",), "transitions",
-        items=lambda: 64, bytes=lambda: 64 * 8.0 * DIM**2, bench=[{}],
+        items=lambda: 64, bytes=remember_bytes, bench=[{}],
     ),
     Case(
         "snake", "sample", sample_inputs, ("numpy", "torch", "jax", "torch-cuda", "jax-cuda"), "transitions",
         forms=("naive", "only_memory", "only_batches", "full"), io="own",
-        axes={"batch": BATCHES}, items=lambda batch: batch, bytes=lambda batch: 4.0 * 4 * DIM**2 * batch,
+        axes={"batch": BATCHES}, items=lambda batch: batch, bytes=sample_bytes,
         exclude=[dict(form=("only_memory", "only_batches"), backend=("numpy", "jax", "torch-cuda", "jax-cuda"))],
         gate=[dict(form="full", backend="torch", batch=32)], bench=[dict(batch=SHOWN)],
     ),
     Case(
         "snake", "train_step", train_inputs, LEARNING, "updates", reference="torch", version=2,
         forms=("naive", "full", *ONLY), axes={"batch": BATCHES}, items=lambda batch: 1,
-        # the target forward; forward, and backward but for the first layer's input
-        flops=lambda batch: 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1]),
-        bytes=lambda batch: 4.0 * 9 * MULTIPLICATIONS,  # both nets read, Adam reads and writes three arrays each
-        tolerance=1e-4,
+        flops=train_flops, tolerance=1e-4,
         exclude=[
             dict(form=tuple(form for form in ONLY if form not in TRAINED)), dict(form=TRAINED, backend=ELSEWHERE),
         ],
@@ -187,15 +220,15 @@ CASES = (
     ),
     Case(
         "snake", "train_step", train_inputs, ("torch", "jax"), "updates", reference=None,
-        forms=("bfloat16",), axes={"batch": SHOWN}, items=lambda batch: 1, bench=[dict(batch=256)],
+        forms=("bfloat16",), axes={"batch": SHOWN}, items=lambda batch: 1, flops=train_flops, bench=[dict(batch=256)],
     ),
     Case(
         "snake", "train_step", train_inputs, ("torch-cuda", "torch-compile-cuda"), "updates", reference=None,
-        forms=("tf32",), axes={"batch": BATCHES}, items=lambda batch: 1,
+        forms=("tf32",), axes={"batch": BATCHES}, items=lambda batch: 1, flops=train_flops,
     ),
     Case(
         "snake", "train_step", train_inputs, ("torch",), "updates", reference=None, multicore=True,
-        forms=("ddp",), axes={"batch": SHOWN}, items=lambda batch: 1, bench=[dict(batch=256)],
+        forms=("ddp",), axes={"batch": SHOWN}, items=lambda batch: 1, flops=train_flops, bench=[dict(batch=256)],
     ),
     Case(
         "snake", "forward", forward_inputs, ("onnx",), "boards", io="host", reference=None,
@@ -206,10 +239,7 @@ CASES = (
         forms=("naive", "full", "vectorised", "threaded", "compiled", *ONLY), most_calls=1,
         axes={"envs": (1, 64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES},
         items=lambda envs, every, batch: STEPS[envs] * envs,
-        flops=lambda envs, every, batch: STEPS[envs] * envs * 2.0 * (
-            MULTIPLICATIONS + batch / every * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
-        ),
-        version=2,
+        flops=loop_flops, version=2,
         exclude=[
             dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda", "torch-compile-cuda")),
             dict(form="naive", backend=tuple(name for name in LEARNING if name in LAZY)),

@@ -182,7 +182,7 @@ def epoch_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
     return Inputs(start, (reset, *played(rng, EPISODE, agents, worlds), rows, *train_draws(rng, agents)))
 
 
-def multiplications(rows: int, passes: Mapping[str, int]) -> float:
+def multiplications(rows: int, passes: Mapping[str, float]) -> float:
     """Multiplications of ``rows`` states, each layer as many times as ``passes`` says."""
     return float(
         sum(
@@ -193,19 +193,62 @@ def multiplications(rows: int, passes: Mapping[str, int]) -> float:
 
 
 FORWARD = dict.fromkeys(LAYERS, 1)
+LOOKED_UP = FORWARD | {"state": 1 / KINDS}  # one cell is of one kind, so a sixth of the first layer's rows is enough
 # three passes forward, one back: to the weights, and to the inputs of all layers but the first two
 UPDATE = {"state": 4, "cos": 4, "hidden": 5, "heads": 5}
-WEIGHTS = sum(rows * columns for rows, columns in LAYERS.values())
+
+
+def observe_bytes(agents: int, worlds: int) -> float:
+    """Bytes of a frame of every agent, written."""
+    return 4.0 * agents * worlds * FRAME
+
+
+def stack_bytes(agents: int, worlds: int) -> float:
+    """Bytes of a state of every agent, its frames read and the state written."""
+    return 2 * 4.0 * agents * worlds * STATE
+
+
+def sample_bytes(agents: int) -> float:
+    """Bytes of both states of each transition, read and written."""
+    return 2 * stack_bytes(agents, BATCH)
+
+
+def forward_flops(agents: int, batch: int) -> float:
+    """FLOPs of a batch of every agent."""
+    return 2 * agents * multiplications(batch, FORWARD)
+
+
+def forward_bytes(agents: int, batch: int) -> float:
+    """Bytes of states, taus and noise read, and of quantiles written."""
+    return 4.0 * agents * (batch * (STATE + QUANTILES + QUANTILES * ACTIONS) + NOISE)
+
+
+def act_flops(agents: int, worlds: int) -> float:
+    """FLOPs of a state of every agent."""
+    return forward_flops(agents, worlds)
 
 
 def train_flops(agents: int) -> float:
-    """Floating-point operations of an update of every agent."""
+    """FLOPs of an update of every agent."""
     return 2 * agents * multiplications(BATCH, UPDATE)
 
 
-def turn_flops(turns: int, agents: int, worlds: int) -> float:
-    """Floating-point operations of the nets that act."""
-    return 2 * turns * agents * multiplications(worlds, FORWARD)
+def play_flops(turns: int, agents: int, worlds: int) -> float:
+    """FLOPs of the nets that act.
+
+    The rows of the first layer that one state needs can be looked up; the states of many worlds need them all.
+    """
+    return 2 * turns * agents * multiplications(worlds, LOOKED_UP if worlds == 1 else FORWARD)
+
+
+def turn_flops(agents: int, worlds: int) -> float:
+    """FLOPs of ten turns."""
+    return play_flops(TURNS, agents, worlds)
+
+
+def epoch_flops(agents: int, worlds: int) -> float:
+    """FLOPs of an episode and an update of every agent."""
+    return play_flops(EPISODE, agents, worlds) + train_flops(agents)
 
 
 OURS = ("jax", "jax-cuda")
@@ -231,54 +274,52 @@ CASES = (
     Case(
         "treasurehunt", "observe", observe_inputs, ("numpy", "jax", "jax-cuda"), "observations",
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: agents * worlds,
-        bytes=lambda agents, worlds: 4.0 * agents * worlds * FRAME,
+        bytes=observe_bytes,
         exclude=[dict(form="naive", backend=OURS)],
         gate=[dict(form="full", backend="numpy", agents=5, worlds=1)], bench=[{}],
     ),
     Case(
         "treasurehunt", "stack", stack_inputs, ("numpy", "jax", "jax-cuda"), "states",
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: agents * worlds,
-        bytes=lambda agents, worlds: 8.0 * agents * worlds * STATE,
+        bytes=stack_bytes,
         exclude=[dict(form="naive", backend=OURS)], bench=[dict(agents=5)],
     ),
     Case(
         "treasurehunt", "sample", sample_inputs, ("numpy", "jax", "jax-cuda"), "transitions",
         axes={"agents": AGENTS}, items=lambda agents: agents * BATCH,
-        bytes=lambda agents: 2 * 8.0 * agents * BATCH * STATE,
+        bytes=sample_bytes,
         exclude=[dict(form="naive", backend=OURS)],
         gate=[dict(form="full", backend="numpy", agents=5)], bench=[{}],
     ),
     Case(
         "treasurehunt", "quantile_huber", huber_inputs, ("numpy", *LEARNING), "losses", forms=("full",),
-        axes={"batch": (64,)}, items=lambda batch: 1, bytes=lambda batch: 3 * 4.0 * batch * QUANTILES, bench=[{}],
+        axes={"batch": (64,)}, items=lambda batch: 1, bench=[{}],
     ),
     Case(
         "treasurehunt", "forward", forward_inputs, ("numpy", *LEARNING), "states", version=2,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "batch": (64,)},
         items=lambda agents, batch: agents * batch,
-        flops=lambda agents, batch: 2 * agents * multiplications(batch, FORWARD),
-        bytes=lambda agents, batch: 4.0 * agents * WEIGHTS,
+        flops=forward_flops, bytes=forward_bytes,
         exclude=[*ONE_BY_ONE, REFERENCE], bench=[*SHOWN, dict(agents=1, backend="numpy")],
     ),
     Case(
         "treasurehunt", "act", act_inputs, ("numpy", *LEARNING), "actions", version=2,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "worlds": WORLDS},
         items=lambda agents, worlds: agents * worlds,
-        flops=lambda agents, worlds: turn_flops(1, agents, worlds),
-        bytes=lambda agents, worlds: 4.0 * agents * WEIGHTS,
+        flops=act_flops,
         exclude=[*ONE_BY_ONE, REFERENCE], bench=[*SHOWN, dict(agents=1, backend="numpy")],
         gate=[dict(form="full", backend=("torch", "jax"), agents=5, worlds=1)],
     ),
     Case(
         "treasurehunt", "train_step", train_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS}, items=lambda agents: agents,
-        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS, version=3,
+        flops=train_flops, version=3,
         exclude=ONE_BY_ONE, gate=[dict(form="full", backend=("torch", "jax"), agents=5)], bench=SHOWN,
     ),
     Case(
         "treasurehunt", "train_step", train_inputs, ("torch", "jax"), "updates", reference=None,
         forms=("bfloat16",), axes={"agents": AGENTS}, items=lambda agents: agents,
-        flops=train_flops, bytes=lambda agents: 4.0 * 9 * agents * WEIGHTS, bench=[dict(agents=5)],
+        flops=train_flops, bench=[dict(agents=5)],
     ),
     Case(
         "treasurehunt", "first_call", forward_inputs, ("torch", "torch-compile", "jax"), "first calls",
@@ -289,7 +330,7 @@ CASES = (
         "treasurehunt", "turn", turn_inputs, LEARNING, "turns", forms=LOOPS, io="own", reference=None,
         most_calls=EPISODE // TURNS,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: TURNS * worlds,
-        flops=lambda agents, worlds: turn_flops(TURNS, agents, worlds), version=2,
+        flops=turn_flops, version=2,
         gate=[
             dict(form="full", backend="torch", agents=5, worlds=1),
             dict(form="compiled", backend="jax", agents=5, worlds=1),
@@ -300,7 +341,7 @@ CASES = (
         "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", forms=LOOPS, io="own", reference=None, most_calls=1,
         all_cores=True, version=2,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: EPISODE * worlds,
-        flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
+        flops=epoch_flops,
         # torch's epoch is its turns and its update, which are gated
         gate=[dict(form="compiled", backend="jax", agents=5, worlds=1)], exclude=NO_LOOP, bench=SHOWN_LOOPS,
     ),
@@ -308,7 +349,7 @@ CASES = (
         "treasurehunt", "epoch", epoch_inputs, ("torch", "jax"), "turns", io="own", reference=None, most_calls=1,
         multicore=True, forms=("processes",), axes={"agents": AGENTS, "worlds": WORLDS},
         items=lambda agents, worlds: EPISODE * worlds,
-        flops=lambda agents, worlds: turn_flops(EPISODE, agents, worlds) + train_flops(agents),
+        flops=epoch_flops,
         bench=[dict(backend="torch", agents=5, worlds=1)],
     ),
 )  # fmt: skip
