@@ -46,6 +46,11 @@ def test_residual_of_the_series_is_zero(sigma, zero, order, solves):
 
 @pytest.mark.slow
 def test_a_net_trained_with_the_loss_learns_the_survival_probability():
+    """The residual has weight 1, and the boundary 50 in place of 1, with which no net came within 0.05.
+
+    The largest error with a boundary of weight 1 was 0.077 after these updates and 0.074 after 46,000 (seed 0), 0.078
+    with tau drawn evenly; with weight 10 it was 0.055, with 50 0.048.
+    """
     points, stages = 256, ((5e-3, 8000), (1e-3, 12000), (2e-4, 6000))  # learning rate, updates
     rng = np.random.default_rng(0)
     params = init_mlp(rng, (2, 32, 32, 32, 1))
