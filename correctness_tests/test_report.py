@@ -132,6 +132,11 @@ def test_both_times_are_shown_beyond_ten_per_cent(ratio, shown):
     assert ("default malloc: 11.1 us" in row_line(one)) is ("(" in shown)
 
 
+def test_a_difference_with_default_malloc_that_may_be_none_changes_nothing():
+    rows = [row("numpy", 293e-6, default_malloc=malloc(1.6, 0.9, 2.0)), row("torch", 400e-6)]
+    assert forward_table(rows)[2] == "| 8 | **293 us** | 400 us | numpy |"
+
+
 def test_a_gain_is_per_item_against_both_baselines_with_its_interval():
     rows = [loop("naive", 64e-3, 0.01), loop("plain", 32e-3, 0.01), loop("full", 250e-3, 0.01, count=1000)]
     table = knob_table(rows)

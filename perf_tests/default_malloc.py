@@ -13,7 +13,6 @@ import json
 import random
 import signal
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
@@ -28,7 +27,8 @@ from .gate.run import LIMIT
 from .gate.workers import PYTHON, Side, both
 from .progress import Progress
 from .report.fronts import FRONTS
-from .report.table import SEEN, duration
+from .report.order import spans
+from .report.table import SEEN, duration, marked, ratio_words
 from .selection import Selection, select
 from .suite.case import TIERS, Variant
 from .suite.cases import variants
@@ -65,7 +65,7 @@ def chosen(names: Sequence[str], tier: str | None) -> list[Variant]:
     return [variant for variant in variants().values() if variant.tier == "gate" or in_front(variant)]
 
 
-def compared(variant: Variant, pairs: int, blocks: int, folder: Path, chance: random.Random) -> dict[str, Any]:
+def compared(variant: Variant, pairs: int, blocks: int, chance: random.Random) -> dict[str, Any]:
     """Return the seconds of a call on each side, and how many times as long it takes with default malloc.
 
     The interval is of the median over all blocks, at 95 % where there are six or more.
@@ -74,7 +74,8 @@ def compared(variant: Variant, pairs: int, blocks: int, folder: Path, chance: ra
         Failure: it cannot be prepared.
         CaseError, PairError: a worker died or hung.
     """
-    measured = Pairs(SIDES, blocks, LIMIT, {variant.id: variant.case.tolerance}, folder, chance)
+    measured = Pairs(SIDES, blocks, LIMIT, {}, CACHE, chance)
+    measured.seen.add(variant.id)  # one code on both sides: answers and counts are not compared
     place, record = cores(True), Record()
     found: list[tuple[float, float]] = []
     for _ in range(pairs):
@@ -87,8 +88,6 @@ def compared(variant: Variant, pairs: int, blocks: int, folder: Path, chance: ra
                 calls = 2 * take.samples * take.calls
                 found.append((kept / calls, default / calls))
             both(workers, "close", identity=variant.id)
-    if record.answer_changed:
-        raise Failure("the answer changes with how memory is dealt with")
     ratios = [default / kept for kept, default in found]
     low, high = interval(ratios)
     return {
@@ -104,23 +103,20 @@ def compared(variant: Variant, pairs: int, blocks: int, folder: Path, chance: ra
 
 def told(found: dict[str, Any]) -> str:
     """Return one result in words."""
-    mark = " <--" if abs(found["ratio"] - 1) > SEEN else ""
-    return (
-        f"{found['id']}: {duration(found['kept'])} kept, {duration(found['default'])} default, "
-        f"{found['ratio']:.3f}x ({found['low']:.3f}-{found['high']:.3f}){mark}"
-    )
+    times = f"{duration(found['kept'])} kept, {duration(found['default'])} default"
+    mark = " <--" if marked({"default_malloc": found}) else ""
+    return f"{found['id']}: {times}, {ratio_words(spans(found))}{mark}"
 
 
 def measure(chosen: Iterable[Variant], pairs: int, blocks: int, progress: Progress) -> list[dict[str, Any]]:
     """Return the result of each benchmark that can run here; say why of those that failed."""
     found, chance = [], random.Random(0)
-    with tempfile.TemporaryDirectory() as folder:
-        for variant in chosen:
-            try:
-                found.append(compared(variant, pairs, blocks, Path(folder), chance))
-                progress.step(told(found[-1]))
-            except (Failure, CaseError, PairError) as error:
-                progress.step(f"{variant.id}: FAILED: {error}")
+    for variant in chosen:
+        try:
+            found.append(compared(variant, pairs, blocks, chance))
+            progress.step(told(found[-1]))
+        except (Failure, CaseError, PairError) as error:
+            progress.step(f"{variant.id}: FAILED: {error}")
     return found
 
 
@@ -130,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("id", nargs="*", help="as in 'pirl.forward[full-numpy-batch2048-iohost-hidden32]'")
     parser.add_argument("--tier", choices=TIERS, help="all of a tier, instead of the gate's and the README's")
     parser.add_argument("--pairs", type=int, default=1, help="pairs of fresh processes for each benchmark")
-    parser.add_argument("--blocks", type=int, default=8, help="blocks of four turns in each")
+    parser.add_argument("--blocks", type=int, default=6, help="blocks of four turns in each (default: 6)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
     options = parser.parse_args(arguments)
     if options.pairs < 1 or options.blocks < 1:
@@ -148,7 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         write_whole(options.json, (json.dumps(found, indent=1) + "\n").encode())
-    changed = [result for result in found if abs(result["ratio"] - 1) > SEEN]
+    changed = [result for result in found if marked({"default_malloc": result})]
     print(f"{len(changed)} of {len(found)} benchmarks differ by more than {100 * SEEN:.0f} % with default malloc")
     if len(found) < len(able):
         sys.exit(f"{len(able) - len(found)} of {len(able)} benchmarks failed")

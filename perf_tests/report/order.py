@@ -45,6 +45,12 @@ def spans(figures: Mapping[str, float]) -> Span:
     return Span(figures["ratio"], figures["low"], figures["high"])
 
 
+def with_default_malloc(row: Row) -> Span | None:
+    """Return how many times as long a row takes with default malloc, where it was seen to take longer or less."""
+    found = spans(row["default_malloc"]) if row.get("default_malloc") else None
+    return None if found is None or found.undecided else found
+
+
 def items(row: Row) -> float:
     """Return how many items a call of a row handles."""
     return float(row["seconds_per_call"] * row["items_per_second"])
@@ -57,8 +63,9 @@ def per_item(row: Row) -> Span:
 
 
 def for_a_user(row: Row) -> Span:
-    """Return the seconds of one item with default malloc, as in a user's process, where that was measured."""
-    return per_item(row) * spans(row["default_malloc"]) if row.get("default_malloc") else per_item(row)
+    """Return the seconds of one item in a user's process: with default malloc, where that makes a difference."""
+    changed = with_default_malloc(row)
+    return per_item(row) * changed if changed else per_item(row)
 
 
 def ranks(figures: Sequence[Span]) -> list[tuple[int, int]]:

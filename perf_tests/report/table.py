@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .order import Row, Span, items, per_item, ranks
+from .order import Row, Span, items, per_item, ranks, with_default_malloc
 
 SEEN = 0.10  # a change with default malloc beyond which both figures are shown
 COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
@@ -66,10 +66,10 @@ def rate(row: Row) -> str:
     return f"{quantity(row['items_per_second'])} {row['unit']}/s"
 
 
-def with_default_malloc(row: Row) -> float | None:
-    """Return how many times as long a row takes with default malloc, where that is more than 10 % off."""
-    ratio: float = row["default_malloc"]["ratio"] if row.get("default_malloc") else 1.0
-    return ratio if abs(ratio - 1) > SEEN else None
+def marked(row: Row) -> float | None:
+    """Return how many times as long a row takes with default malloc, where that is seen to be more than 10 % off."""
+    changed = with_default_malloc(row)
+    return changed.middle if changed and abs(changed.middle - 1) > SEEN else None
 
 
 def phases(row: Row) -> str:
@@ -84,7 +84,7 @@ def phases(row: Row) -> str:
 
 def notes(row: Row) -> str:
     """All that qualifies a row: what disturbed it, default malloc, latencies, phases."""
-    changed = with_default_malloc(row)
+    changed = marked(row)
     return "; ".join(
         filter(
             None,
@@ -173,7 +173,7 @@ def ratio_words(ratio: Span) -> str:
 
 def call_words(row: Row, count: float) -> str:
     """Time of so many items, with default malloc in brackets where that is more than 10 % off; what disturbed it."""
-    seconds, changed = row["seconds_per_call"] * count / items(row), with_default_malloc(row)
+    seconds, changed = row["seconds_per_call"] * count / items(row), marked(row)
     shown = f"{duration(seconds)} ({duration(changed * seconds)})" if changed else duration(seconds)
     return f"{shown}, disturbed {percent(row['disturbed'])}" if row["disturbed"] else shown
 
