@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from perf_tests.passes import Timed
+from perf_tests.rows import row
 from perf_tests.suite import limits
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import cores
@@ -74,10 +76,15 @@ def test_a_limit_that_was_not_measured_gives_no_share():
     assert limits.share(4e8, 0.0, "bfloat16", 2.0, unknown) == (None, None)
 
 
-def test_a_case_is_held_against_the_limit_of_its_precision():
-    full = variants()["treasurehunt.train_step[full-torch-agents5]"]
-    half = variants()["treasurehunt.train_step[bfloat16-torch-agents5]"]
-    assert half.limit_seconds(LIMITS) == full.limit_seconds(LIMITS) / 2
+def test_a_row_is_held_against_the_limit_of_its_precision_and_device():
+    def found(form, backend):
+        visits = [[{"seconds": 1.0, "waited": 0.0, "stolen": 0.0}]]
+        variant = variants()[f"treasurehunt.train_step[{form}-{backend}-agents5]"]
+        return row(Timed(variant, 1, visits, {"stats": {}, "phases": {}}), LIMITS, threads=1)
+
+    full, half, cuda = found("full", "torch"), found("bfloat16", "torch"), found("full", "torch-cuda")
+    assert half["limit_share"] == full["limit_share"] / 2
+    assert (cuda["limit_share"], cuda["bound"]) == (None, None)
 
 
 @pytest.mark.parametrize(

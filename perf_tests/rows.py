@@ -15,9 +15,9 @@ def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, An
     """Return one row: what was timed, how long a call takes, how sure that is, and the share of the machine's limit."""
     variant, case = timed.variant, timed.variant.case
     figures, items = timed.figures(), case.items(**variant.axes)
-    precision = getattr(variant.knobs(), "precision", "float32")
-    seconds = figures["seconds_per_call"]
-    limit_share, bound = share(case.flops(**variant.axes), case.bytes(**variant.axes), precision, seconds, limits)
+    seconds, device = figures["seconds_per_call"], get(variant.backend).device
+    costs = (case.flops(**variant.axes), case.bytes(**variant.axes)) if device == "cpu" else (0.0, 0.0)
+    limit_share, bound = share(*costs, variant.precision, seconds, limits)
     return {
         "id": variant.id,
         "workload": case.workload,
@@ -26,9 +26,9 @@ def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, An
         "backend": variant.backend,
         "axes": dict(variant.axes),
         "version": case.version,
-        "device": get(variant.backend).device,
+        "device": device,
         "threads": threads,
-        "precision": precision,
+        "precision": variant.precision,
         **figures,
         "items": items,
         "items_per_second": items / seconds,

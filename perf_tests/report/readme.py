@@ -84,7 +84,7 @@ def sources(workload: str) -> list[str]:
 def peer_line(found: Mapping[str, Any], versions: Mapping[str, int]) -> str:
     """Return how our loop compares with somebody else's, and what the comparison leaves out."""
     named = f"- `{found['case']}` beside {found['peer']} {found['version']}".rstrip()
-    if found["case_version"] != versions.get(case_of(found)):
+    if found["case_version"] != versions.get(found["case"]):
         return f"{named}: {STALE}"
     ratio = spans(found)
     rates = ", ".join(f"{name} {quantity(rate)}" for name, rate in found["steps_per_second"].items())
@@ -188,16 +188,11 @@ def renewed(
     """
     kept = {(found["peer"], found["case"]): dict(found) for found in peers}
     for found in measured:
-        version = versions.get(case_of(found))
+        version = versions.get(found["case"])
         if version is None:
             raise ValueError(f"case: got {found['case']!r}, wanted an id as in 'snake.act[full-jax-envs1]'")
         kept[found["peer"], found["case"]] = {**found, "case_version": version}
     return list(kept.values())
-
-
-def case_of(found: Mapping[str, Any]) -> str:
-    """Return ``workload.op`` of what a peer was compared with."""
-    return str(found["case"].partition("[")[0])
 
 
 def read(path: Path, wanted: str) -> Any:

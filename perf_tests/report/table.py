@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from perf_tests.suite.limits import complaints, share_words
+
 from .order import Row, Span, items, per_item, ranks, with_default_malloc
 
 SEEN = 0.10  # a change with default malloc beyond which both figures are shown
@@ -41,13 +43,6 @@ def percent(part: float) -> str:
 def factor(value: float) -> str:
     """A ratio with two decimals, below 0.1 and from 10 on with as many as it takes for two or three digits."""
     return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
-
-
-def share(limit_share: float | None, bound: str | None) -> str:
-    """Percentage of the limit; a dash where no limit binds, ``in cache`` where bytes seem faster than memory is."""
-    if limit_share is None or bound is None:
-        return "-"
-    return "in cache" if bound == "bytes" and limit_share > 1 else percent(limit_share)
 
 
 def axes(row: Row) -> str:
@@ -100,20 +95,15 @@ def notes(row: Row) -> str:
     )
 
 
-def impossible(rows: Iterable[Row]) -> list[str]:
-    """Return a line on each row that is faster than arithmetic can be here: its cost or the limit is wrong."""
-    return [
-        f"ERROR: {row['id']}: {percent(row['limit_share'])} of what this machine's arithmetic can do"
-        for row in rows
-        if row["bound"] == "flops" and (row["limit_share"] or 0) > 1
-    ]
-
-
 def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
-    """Return what a reader has to know first: a tree that is in no commit, a loud machine, impossible rows."""
+    """Return what a reader has to know first: a tree that is in no commit, a loud machine, rows that cannot be."""
     dirty = f"The working tree had changes that are in no commit: {machine['git']}."
     loudness = machine.get("loudness", {}).get("text", "")
-    return [*([dirty] if machine["git"].endswith("+dirty") else []), *filter(None, [loudness]), *impossible(rows)]
+    return [
+        *([dirty] if machine["git"].endswith("+dirty") else []),
+        *filter(None, [loudness]),
+        *complaints(rows, machine["limits"]),
+    ]
 
 
 def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -155,7 +145,13 @@ def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
 def figures(row: Row) -> list[str]:
     """Time of a call, half of its interval, rate, share of the limit, notes."""
     half = percent(per_item(row).half)
-    return [duration(row["seconds_per_call"]), half, rate(row), share(row["limit_share"], row["bound"]), notes(row)]
+    return [
+        duration(row["seconds_per_call"]),
+        half,
+        rate(row),
+        share_words(row["limit_share"], row["bound"]),
+        notes(row),
+    ]
 
 
 def row_line(row: Row) -> str:
@@ -195,7 +191,7 @@ def text_tables(rows: Iterable[Row], machine: Mapping[str, Any] | None = None) -
         table.add_section()
     out = io.StringIO()
     console = Console(file=out, width=170)
-    for words in [*(warnings(machine, rows) if machine else impossible(rows)), LEGEND]:
+    for words in [*(warnings(machine, rows) if machine else ()), LEGEND]:
         console.print(words, markup=False, highlight=False)
     console.print(table)
     return out.getvalue()

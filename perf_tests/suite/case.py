@@ -202,13 +202,12 @@ class Variant:
         names = {knob.name for knob in dataclasses.fields(knobs)}
         return dataclasses.replace(knobs, **{name: value for name, value in self.axes.items() if name in names})
 
-    def limit_seconds(self, limits: Mapping[str, float]) -> float:
-        """Return the least time one call can take on a machine with these limits, in the form's precision."""
-        precision = getattr(self.knobs(), "precision", "float32")
-        return max(
-            self.case.flops(**self.axes) / limits[f"{precision}_flops"],
-            self.case.bytes(**self.axes) / limits["copy_bytes"],
-        )
+    @property
+    def precision(self) -> str:
+        """Of its products: float32, bfloat16 or int8."""
+        knobs = self.knobs()
+        quantised: str = getattr(knobs, "quantised", "none")
+        return str(getattr(knobs, "precision", "float32")) if quantised == "none" else quantised
 
     def prepare(self, seed: int) -> Prepared:
         """Build everything that is not timed.

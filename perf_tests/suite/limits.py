@@ -120,7 +120,7 @@ def share(
         seconds: time of the call.
         limits: what ``here`` returned.
     """
-    costs = {"flops": (flops, limits[f"{precision}_flops"]), "bytes": (bytes, limits["copy_bytes"])}
+    costs = {"flops": (flops, limits.get(f"{precision}_flops", 0.0)), "bytes": (bytes, limits["copy_bytes"])}
     least = {bound: work / rate for bound, (work, rate) in costs.items() if work and rate}
     if not least:
         return None, None

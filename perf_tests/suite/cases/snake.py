@@ -200,7 +200,7 @@ CASES = (
     ),
     Case(
         "snake", "sample", sample_inputs, ("numpy", "torch", "jax", "torch-cuda", "jax-cuda"), "transitions",
-        forms=("naive", "only_memory", "only_batches", "full"), io="own",
+        forms=("naive", "only_memory", "only_batches", "full"), io="own", version=2,
         axes={"batch": BATCHES}, items=lambda batch: batch, bytes=sample_bytes,
         exclude=[dict(form=("only_memory", "only_batches"), backend=("numpy", "jax", "torch-cuda", "jax-cuda"))],
         gate=[dict(form="full", backend="torch", batch=32)], bench=[dict(batch=SHOWN)],
