@@ -102,7 +102,7 @@ def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
     return [
         *([dirty] if machine["git"].endswith("+dirty") else []),
         *filter(None, [loudness]),
-        *complaints(rows, machine["limits"]),
+        *complaints(rows, machine.get("limits", {})),
     ]
 
 

@@ -143,7 +143,7 @@ def complaints(rows: Iterable[Mapping[str, Any]], limits: Mapping[str, float]) -
     A row has ``id``, ``limit_share`` and ``bound``, as ``share`` returned them.
     """
     peaks = ", ".join(
-        f"{name.removesuffix('_flops')} {limits[name]:.3g}" for name in FIGURES if name.endswith("_flops")
+        f"{name.removesuffix('_flops')} {rate:.3g}" for name, rate in limits.items() if name.endswith("_flops")
     )
     return [
         f"{row['id']}: {share_words(row['limit_share'], row['bound'])} of the limit: its cost is too high, or "
