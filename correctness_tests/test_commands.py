@@ -47,7 +47,7 @@ def test_collecting_imports_neither_torch_nor_jax_and_is_quick():
         took.append(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
         assert done.returncode == 0, done.stdout[-2000:]
         assert "heavy: []" in done.stdout
-    assert min(took) < 50 * min(loops)  # 2 s of CPU where a million squares take 0.04 s
+    assert min(took) < 70 * min(loops)  # 3 s of CPU where a million squares take 0.04 s
 
 
 def test_a_benchmark_reports_its_figures(tmp_path):

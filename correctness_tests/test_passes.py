@@ -175,6 +175,14 @@ def test_a_benchmark_that_ends_its_process_fails_alone(monkeypatch):
     assert all(worker.ended for worker in workers)
 
 
+def test_where_nothing_can_run_nothing_is_visited(monkeypatch):
+    monkeypatch.setattr(Scripted, "answer", lambda self, do, identity, **_: {"failed": "no device"})
+    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: QUIET, NAMES)
+    assert {do for do, _ in worker.asked} == {"prepare"}
+    assert [one.failure for one in run.timed.values()] == [{"failed": "no device"}] * len(NAMES)
+    assert run.loudness()["share"] == 0
+
+
 def test_calls_are_measured_again_where_the_first_samples_are_too_short(monkeypatch):
     short = [sample(0.0001)] * 3
     run, (worker,), _ = scripted_run(monkeypatch, lambda name, visit: short if visit == 1 else QUIET, NAMES[:1])

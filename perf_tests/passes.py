@@ -206,7 +206,8 @@ class Run:
                 needed = dict.fromkeys(get(timed.variant.backend).source for timed in left)
                 sources = {name: stack.enter_context(Source(self.threads, self.seed, self.dose)) for name in needed}
                 ready = self.prepare(sources, left)
-                self.take(sources, [timed for timed in ready if not timed.failure], show)
+                if able := [timed for timed in ready if not timed.failure]:
+                    self.take(sources, able, show)
             left = [timed for timed in left if timed not in ready]
 
     def prepare(self, sources: Mapping[str, Source], left: Sequence[Timed]) -> list[Timed]:
