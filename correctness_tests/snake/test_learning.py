@@ -1,4 +1,25 @@
-"""The DQN learns to eat: minutes of training, so marked slow."""
+"""The DQN learns to eat: minutes of training, so marked slow.
+
+The defaults of ``Config`` do not reach five foods in a few minutes of one core. Mean foods of 200 greedy episodes after
+so many steps, trained compiled on JAX in one environment with an update every fourth step:
+
+=============================================  =====  =======  =======  =======
+numbers unlike the defaults                     seed  200,000  300,000  400,000
+=============================================  =====  =======  =======  =======
+none (gamma 0.99, capacity 10,000, rate 1e-3)      0      2.4      2.5      2.6
+none                                               1      2.7      2.2      2.6
+none, 16 environments                              0      2.2      2.8      2.3
+capacity 50,000                                    0      2.4      3.6
+gamma 0.95                                         0      3.7      3.4
+gamma 0.95, capacity 50,000                        0      4.8      4.7
+gamma 0.95, capacity 50,000, 16 environments       0      5.3      5.9
+gamma 0.95, capacity 50,000, rate 5e-4             0      5.9      6.5
+gamma 0.95, capacity 50,000, rate 5e-4             1      6.2      6.6
+gamma 0.95, capacity 50,000, rate 5e-4             2      4.8      5.8
+=============================================  =====  =======  =======  =======
+
+An update every step of the defaults came to 1.0 after 200,000 steps (seed 0).
+"""
 
 from __future__ import annotations
 
@@ -7,27 +28,29 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = {"envs": 16, "batch": 64, "learning_rate": 5e-4, "gamma": 0.95, "capacity": 50_000}
+LEARNS = {"learning_rate": 5e-4, "gamma": 0.95, "capacity": 50_000}
+# with a batch of 32 an update every fourth step is behind at 40,000 steps: 1.2 and 1.7 foods against 2.8 and 2.4
+EQUAL = LEARNS | {"envs": 16, "batch": 64}
 EPISODES = 200
 
 
-def foods_after(steps, seed, every):
+def foods_after(steps, seed, every, settings):
     """Train compiled on JAX; return the mean foods of greedy episodes on games of another seed."""
     from rl_impls.snake.agent import SnakeAgent
 
-    agent = SnakeAgent("jax", "compiled", seed=seed, every=every, **SETTINGS)
+    agent = SnakeAgent("jax", "compiled", seed=seed, every=every, **settings)
     while agent.step < steps:
         agent.learn()
     return agent.evaluate(EPISODES, seed=100 + seed)["foods"].mean()
 
 
-def test_at_least_five_foods_after_200_000_steps():
-    foods = [foods_after(200_000, seed, every=4) for seed in (0, 1, 2)]
+def test_at_least_five_foods_after_300_000_steps():
+    foods = [foods_after(300_000, seed, every=4, settings=LEARNS) for seed in (0, 1, 2)]
     assert np.mean(foods) >= 5, foods
     assert min(foods) >= 4, foods
 
 
 def test_an_update_every_four_steps_learns_as_well_per_step_as_one_every_step():
-    every_step, every_fourth = ([foods_after(40_000, seed, every) for seed in (0, 1, 2)] for every in (1, 4))
+    every_step, every_fourth = ([foods_after(40_000, seed, every, EQUAL) for seed in (0, 1, 2)] for every in (1, 4))
     assert np.mean(every_fourth) >= 0.6 * np.mean(every_step), (every_fourth, every_step)
     assert min(np.mean(every_step), np.mean(every_fourth)) >= 1, (every_fourth, every_step)
