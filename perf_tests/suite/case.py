@@ -226,7 +226,8 @@ class Variant:
         device = tuple(backend.to_device(value) for value in inputs.varying)
         op = backend.build(self.case.workload, self.case.op, inputs.fixed, device, self.knobs(), lower)
         varying = device if self.io == "device" else inputs.varying
-        return Prepared(self, backend, op, getattr(op, "held", arguments)(*varying), lower, graphs)
+        held = backend.wait(getattr(op, "held", arguments)(*varying))
+        return Prepared(self, backend, op, held, lower, graphs)
 
 
 def arguments(*values: Any) -> tuple[Any, ...]:

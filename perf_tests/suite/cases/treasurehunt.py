@@ -279,7 +279,7 @@ CASES = (
         gate=[dict(form="full", backend="numpy", agents=5, worlds=1)], bench=[{}],
     ),
     Case(
-        "treasurehunt", "stack", stack_inputs, ("numpy", "jax", "jax-cuda"), "states",
+        "treasurehunt", "stack", stack_inputs, ("numpy", "jax", "jax-cuda"), "states", version=2,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: agents * worlds,
         bytes=stack_bytes,
         exclude=[dict(form="naive", backend=OURS)], bench=[dict(agents=5)],
