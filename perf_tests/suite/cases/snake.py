@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,9 @@ CAPACITY, STORED = 10_000, 1_000
 LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
-ALONE = ("memory", "batches", "tensors", "zero_grad", "relu", "inference", "optimizer", "threads")
+ALONE = (
+    "memory", "batches", "tensors", "zero_grad", "relu", "inference", "optimizer", "parameters", "gradient", "threads",
+)  # fmt: skip
 ONLY = tuple(f"only_{knob}" for knob in ALONE)
 
 
@@ -115,19 +118,33 @@ def train_inputs(rng: np.random.Generator, batch: int) -> Inputs:
 
 
 STEPS = {1: 64, 64: 4, 1024: 1}  # of each environment in one call of the loop
+LONG = {1: 1024, 64: 16, 1024: 1}  # the same of a compiled loop: a call by itself costs as much as several steps
 
 
-def loop_inputs(rng: np.random.Generator, envs: int, every: int, batch: int) -> Inputs:
+def loop_inputs(
+    rng: np.random.Generator, envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS
+) -> Inputs:
     """Every draw of a loop that starts shortly before the target net takes the online weights."""
-    steps = STEPS[envs]
-    played = -(np.arange(every, steps * envs + 1, every) // -envs) * envs  # all environments step before they learn
+    length = steps[envs]
+    played = -(np.arange(every, length * envs + 1, every) // -envs) * envs  # all environments step before they learn
     rows = np.array([rng.choice(STORED + stored, batch, replace=False) for stored in played])
     everything = fixed(rng) | {
         "env_state": start_state(rng, envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
-        "target_every": 1000, "step": max(0, 1000 - steps * envs // 2) // envs * envs,
+        "target_every": 1000, "step": max(0, 1000 - length * envs // 2) // envs * envs,
     }  # fmt: skip
-    explore = rng.random((steps, envs)) < 0.1
-    return Inputs(everything, (explore, moves(rng, steps, envs), draws(rng, steps, envs), rows))
+    explore = rng.random((length, envs)) < 0.1
+    return Inputs(everything, (explore, moves(rng, length, envs), draws(rng, length, envs), rows))
+
+
+def loop_items(envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS) -> int:
+    """Environment steps of a call."""
+    return steps[envs] * envs
+
+
+def loop_flops(envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS) -> float:
+    """Of acting, and of the updates as ``train_step`` counts them."""
+    update = batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
+    return steps[envs] * envs * 2.0 * (MULTIPLICATIONS + update / every)
 
 
 def per_sample(microseconds: float) -> int:
@@ -176,7 +193,7 @@ def step_tier(form: str, backend: str, axes: Axes) -> str | None:
 def train_tier(form: str, backend: str, axes: Axes) -> str | None:
     """Gate: the full update of 32 on torch and JAX."""
     if form in ONLY:
-        trains = form.removeprefix("only_") in ("zero_grad", "relu", "optimizer", "threads")
+        trains = form.removeprefix("only_") in ("zero_grad", "relu", "optimizer", "parameters", "gradient", "threads")
         return ("bench" if axes["batch"] == 32 else "full") if trains and backend == "torch" else None
     if form == "naive" and backend.startswith("torch-compile"):
         return "full"
@@ -189,7 +206,7 @@ def loop_tier(form: str, backend: str, axes: Axes) -> str | None:
     jax = backend.startswith("jax")
     if form == "compiled" and not jax:
         return None
-    if form == "naive" and (backend not in ("torch", "torch-cuda") or envs != 1):
+    if form in ("naive", "plain") and (backend not in ("torch", "torch-cuda") or envs != 1):
         return None
     if form in ONLY and (backend, envs, every, batch) != ("torch", 1, 1, 32):
         return None
@@ -213,6 +230,11 @@ def loop_calls(form: str, backend: str, axes: Axes) -> int:
     """Calls in a sample of the loop; each has 64 environment steps or more."""
     envs = int(axes["envs"])
     return per_sample(LOOP_COST.get(form, 1500) * STEPS[envs] * envs / int(axes["every"]))
+
+
+def long_calls(form: str, backend: str, axes: Axes) -> int:
+    """Calls in a sample of a compiled loop: each is long enough."""
+    return 1
 
 
 CASES = (
@@ -279,12 +301,15 @@ CASES = (
     ),
     Case(
         "snake", "collect_and_learn", loop_inputs, LEARNING, "environment steps", io="own", reference=None,
-        forms=("naive", "full", "vectorised", "threaded", "compiled", *ONLY),
+        forms=("naive", "plain", "full", "vectorised", "threaded", *ONLY),
         axes={"envs": (1, 64, 1024), "every": (1, 4), "batch": (32, 64, 256)},
-        items=lambda envs, every, batch: STEPS[envs] * envs,
-        flops=lambda envs, every, batch: STEPS[envs] * envs * 2.0 * (
-            MULTIPLICATIONS + batch / every * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
-        ),
-        calls=loop_calls, tier=loop_tier, version=2,
+        items=loop_items, flops=loop_flops, calls=loop_calls, tier=loop_tier, version=3,
+    ),
+    Case(
+        "snake", "collect_and_learn", functools.partial(loop_inputs, steps=LONG), ("jax", "jax-cuda"),
+        "environment steps", io="own", reference=None, forms=("compiled",),
+        axes={"envs": (1, 64, 1024), "every": (1, 4), "batch": (32, 64, 256)},
+        items=functools.partial(loop_items, steps=LONG), flops=functools.partial(loop_flops, steps=LONG),
+        calls=long_calls, tier=loop_tier, version=3,
     ),
 )  # fmt: skip
