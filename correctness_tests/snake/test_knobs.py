@@ -11,7 +11,7 @@ from correctness_tests.snake.problem import assert_trained_alike, build, differe
 from perf_tests.suite.cases import variants
 from perf_tests.suite.cases.snake import boards, transitions
 from rl_impls import backends
-from rl_impls.snake.knobs import CHOICES, FORMS, HELPFUL, Knobs
+from rl_impls.snake.knobs import CHOICES, FORMS, HELPFUL, SOURCES, Knobs
 
 SAME = [
     ("memory", "arrays"),
@@ -23,7 +23,7 @@ SAME = [
     ("inference", "no_grad"),
     ("inference", "inference_mode"),
 ]
-CLOSE = [("optimizer", "fused"), ("threads", "all")]
+CLOSE = [("optimizer", "fused"), ("parameters", "flat"), ("gradient", "by_hand"), ("threads", "all")]
 UPDATES = 3
 NAIVE = {}
 
@@ -241,3 +241,60 @@ def test_threads_are_given_back(value, inside):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"gradient": "by_hand", "precision": "bfloat16"}, "knob gradient: got by_hand with precision=bfloat16"),
+        ({"gradient": "by_hand", "processes": 2}, "knob gradient: got by_hand with precision=float32, processes=2"),
+        (
+            {"parameters": "flat", "zero_grad": "none"},
+            "knob parameters: got flat with gradient=autograd, zero_grad=none",
+        ),
+    ],
+)
+def test_knobs_that_do_not_go_together_are_refused(changed, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        replace(Knobs(), **changed)
+
+
+def trained(**knobs):
+    """A step of torch that has made an update."""
+    everything, [batch] = problem(7)
+    step = build("train_step", "torch", everything, batch, "naive", **knobs)
+    step(*map(backends.get("torch").to_device, batch))
+    return step
+
+
+def test_flat_parameters_are_one_vector_to_adam_and_others_are_six():
+    flat, separate = trained(parameters="flat"), trained()
+    assert (len(flat.optimizer.state), len(separate.optimizer.state)) == (1, 6)
+    [vector] = flat.updated
+    for whole, parts in ((vector, flat.parameters), (vector.grad, [parameter.grad for parameter in flat.parameters])):
+        end = whole.data_ptr() + 4 * whole.numel()
+        assert all(whole.data_ptr() <= part.data_ptr() < end for part in parts)
+
+
+@pytest.mark.parametrize(("gradient", "recorded"), [("autograd", True), ("by_hand", False)])
+def test_autograd_records_what_is_not_differentiated_by_hand(gradient, recorded):
+    step = trained(gradient=gradient)
+    _, [batch] = problem(7)
+    loss = step.loss(*map(backends.get("torch").to_device, batch))
+    assert loss.requires_grad == recorded
+
+
+def test_the_default_optimizer_is_torchs_own_choice():
+    assert [trained(optimizer=value).optimizer.defaults["fused"] for value in ("default", "fused")] == [None, True]
+    assert [trained(optimizer=value).optimizer.defaults["foreach"] for value in ("default", "loop")] == [None, False]
+
+
+def test_the_plain_form_learns_what_the_naive_one_does():
+    (losses, params, moves), wanted = done("torch", FORMS["plain"]), naive("torch")
+    np.testing.assert_allclose(losses, wanted[0], rtol=1e-6)
+    np.testing.assert_array_equal(moves, wanted[2])
+    assert_trained_alike(params, wanted[1], 1e-3, UPDATES)
+
+
+def test_each_baseline_names_its_source():
+    assert SOURCES.keys() == {"naive", "plain"} <= FORMS.keys()

@@ -37,6 +37,7 @@ IDS = [name for name, v in variants().items() if v.case.name == OP and v.tier in
 TOLERANCE = {"torch": (1e-4, 0.001), "jax": (2e-2, 0.1)}
 LOOPS = [  # form, backend, envs
     ("naive", "torch", 1),
+    ("plain", "torch", 1),
     ("full", "torch", 1),
     ("vectorised", "torch", 64),
     ("threaded", "torch", 64),

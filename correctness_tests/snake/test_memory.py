@@ -79,6 +79,14 @@ class LikeAList(RuleBasedStateMachine):
         for memory in self.memories:
             memory.restore(*memory.arrays())
 
+    @rule(count=st.integers(0, 30))
+    def go_back_to_a_mark(self, count):
+        marks = [memory.mark() for memory in self.memories]
+        columns, _ = self.new(count)
+        for memory, mark in zip(self.memories, marks):
+            memory.push_many(*columns)
+            memory.rewind(mark)
+
     @precondition(lambda self: self.items)
     @rule(data=st.data())
     def sample(self, data):

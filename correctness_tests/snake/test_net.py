@@ -97,6 +97,24 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(seed):
             assert abs(slope(unit) - gradient[name][index]) < 1e-6 * scale
 
 
+@given(seed=SEEDS)
+@settings(deadline=None, derandomize=True, max_examples=5)
+def test_gradient_by_hand_is_that_of_autograd(seed):
+    import torch
+
+    from rl_impls.snake import _torch
+
+    everything, [batch] = in_float64(problem(seed))
+    batch = [*map(torch.as_tensor, batch)]
+    net, target, loss = torch_loss(everything["params"], everything["target"])
+    value = loss(*batch)
+    wanted = torch.autograd.grad(value, list(net.parameters()))
+    found = _torch.make_gradient(net, target, GAMMA)(*batch)
+    assert abs(found - value) < 1e-12 * value
+    for parameter, gradient in zip(net.parameters(), wanted, strict=True):
+        assert largest_difference(parameter.grad, gradient) < 1e-10
+
+
 def shared(backend, form):
     """One compiled update for all draws: only its weights change."""
     if (backend, form) not in SHARED:

@@ -50,21 +50,34 @@ class Mlp(nn.Sequential):
     turned = staticmethod(np.transpose)
 
 
+def as_one_vector(parameters):
+    """Move parameters and their gradients into one vector each, of which they become views; return the vector."""
+    vector = nn.Parameter(nn.utils.parameters_to_vector(parameters).detach())
+    vector.grad = torch.zeros_like(vector)
+    sizes = [parameter.numel() for parameter in parameters]
+    for parameter, data, grad in zip(parameters, vector.detach().split(sizes), vector.grad.split(sizes)):
+        parameter.data, parameter.grad = data.view_as(parameter), grad.view_as(parameter)
+    return vector
+
+
 class Learner:
     """An online net that Adam updates and a target net; one knob says how Adam runs.
+
+    Adam sees ``updated``: the parameters one by one or, where ``flat``, one vector of which they are views.
 
     A net has ``load(params)``, ``views()`` by name in the order of ``parameters()``, and ``turned``, which takes an
     array that lies as a parameter does to one that lies as its view does, and back.
     """
 
-    def __init__(self, fixed, optimizer, make):
+    def __init__(self, fixed, optimizer, make, flat=False):
         self.start = fixed["params"], fixed["target"]
         self.net, self.target = map(make, self.start)
         self.parameters = list(self.net.parameters())
+        self.updated = [as_one_vector(self.parameters)] if flat else self.parameters
         self.optimizer = torch.optim.Adam(
-            self.parameters,
+            self.updated,
             lr=fixed["learning_rate"],
-            **{"loop": {"foreach": False}, "fused": {"fused": True}}[optimizer],
+            **{"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}[optimizer],
         )
 
     def reset(self):
@@ -86,13 +99,14 @@ class Learner:
 
     def state(self):
         """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
-        state = {"step": np.array(0, np.int32)}
-        for name, parameter in zip(self.net.views(), self.parameters):
-            adam = self.optimizer.state.get(parameter)
-            for part, key in MOMENTS.items():
-                moment = adam[key] if adam else torch.zeros_like(parameter)
-                state[f"{part}.{name}"] = self.net.turned(moment.cpu().numpy()).copy()
-            state["step"] = np.array(int(adam["step"]) if adam else 0, np.int32)
+        adam = [self.optimizer.state.get(tensor) for tensor in self.updated]
+        state = {"step": np.array(int(adam[-1]["step"]) if adam[-1] else 0, np.int32)}
+        sizes = [parameter.numel() for parameter in self.parameters]
+        for part, key in MOMENTS.items():
+            found = [of[key] if of else torch.zeros_like(tensor) for of, tensor in zip(adam, self.updated)]
+            split = nn.utils.parameters_to_vector(found).split(sizes)
+            for name, moment, parameter in zip(self.net.views(), split, self.parameters):
+                state[f"{part}.{name}"] = self.net.turned(moment.view_as(parameter).cpu().numpy()).copy()
         for part, net in (("online", self.net), ("target", self.target)):
             state |= {f"{part}.{name}": value for name, value in numpy(net).items()}
         return state
@@ -104,9 +118,15 @@ class Learner:
         self.target.load({name: state[f"target.{name}"] for name in names})
         adam = self.optimizer.state_dict()
         # fused Adam walks through memory: moments have to lie there as the weights do
+        moments = {
+            key: [torch.tensor(self.net.turned(state[f"{part}.{name}"]).copy()) for name in names]
+            for part, key in MOMENTS.items()
+        }
+        if self.updated is not self.parameters:
+            moments = {key: [nn.utils.parameters_to_vector(found)] for key, found in moments.items()}
+        step = float(state["step"])
         adam["state"] = {
-            k: {"step": torch.tensor(float(state["step"]))}
-            | {key: torch.tensor(self.net.turned(state[f"{part}.{name}"]).copy()) for part, key in MOMENTS.items()}
-            for k, name in enumerate(names)
+            k: {"step": torch.tensor(step)} | {key: found[k] for key, found in moments.items()}
+            for k in range(len(self.updated))
         }
         self.optimizer.load_state_dict(adam)

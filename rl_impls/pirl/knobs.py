@@ -77,3 +77,10 @@ FORMS = MappingProxyType(
         ),
     }
 )
+
+SOURCES = MappingProxyType(
+    {
+        "naive": "the update as the upstream code of physics-informed Q-learning writes it: 1.5 times as fast as "
+        "upstream itself, so gains over it are understated",
+    }
+)

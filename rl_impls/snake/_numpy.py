@@ -91,11 +91,12 @@ class Remember:
     def __init__(self, fixed, knobs):
         self.stored = fixed["stored"]
         self.memory = make_memory(knobs.memory, len(self.stored[0]), self.stored[0].shape[1])
-        self.reset()
+        self.memory.restore(*self.stored)
+        self.mark = self.memory.mark()
 
     def reset(self):
         """Put back what was stored at the start."""
-        self.memory.restore(*self.stored)
+        self.memory.rewind(self.mark)
 
     def __call__(self, *columns):
         """Store K transitions one after the other; return the number stored and the newest board."""

@@ -15,7 +15,9 @@ CHOICES = MappingProxyType(
         "zero_grad": ("fill", "none"),
         "relu": ("copy", "inplace"),
         "inference": ("grad", "no_grad", "inference_mode"),
-        "optimizer": ("loop", "fused"),
+        "optimizer": ("loop", "default", "fused"),
+        "parameters": ("separate", "flat"),
+        "gradient": ("autograd", "by_hand"),
         "every": (1, 4, 8, 16),
         "batch": (32, 64, 128, 256),
         "threads": ("one", "all"),
@@ -42,7 +44,10 @@ class Knobs:
         zero_grad: gradients filled with zeros, or dropped.
         relu: into new memory, or in place.
         inference: what autograd records while acting.
-        optimizer: Adam and the gradient's norm one array after the other, or all at once (torch; jax fuses either way).
+        optimizer: Adam and the gradient's norm one array after the other, as torch chooses, or all at once (torch; jax
+            fuses either way).
+        parameters: each an array of its own, or views of one vector, as are their gradients (torch).
+        gradient: by autograd, or written out into memory that is kept (torch).
         every: environment steps from one update to the next. What is computed, not how fast.
         batch: transitions in an update. What is computed, not how fast.
         threads: of one torch operation: one, or all that the process has.
@@ -63,6 +68,8 @@ class Knobs:
     relu: str = "copy"
     inference: str = "grad"
     optimizer: str = "loop"
+    parameters: str = "separate"
+    gradient: str = "autograd"
     every: int = 1
     batch: int = 32
     threads: str = "one"
@@ -78,6 +85,16 @@ class Knobs:
     def __post_init__(self) -> None:
         """Raise a ValueError for a value that no knob has."""
         check_choices(self, CHOICES)
+        if self.gradient == "by_hand" and (self.precision, self.processes) != ("float32", 1):
+            raise ValueError(
+                f"knob gradient: got by_hand with precision={self.precision}, processes={self.processes}, "
+                "wanted float32 and 1: nothing else is written out"
+            )
+        if self.parameters == "flat" and (self.gradient, self.zero_grad) == ("autograd", "none"):
+            raise ValueError(
+                "knob parameters: got flat with gradient=autograd, zero_grad=none, wanted by_hand or fill: "
+                "autograd puts a gradient that was dropped elsewhere"
+            )
 
 
 OF_CUDA = MappingProxyType(dict.fromkeys(("tf32", "cudnn_benchmark"), ("torch-cuda", "torch-compile-cuda")))
@@ -102,23 +119,39 @@ HELPFUL = MappingProxyType(
         "relu": "inplace",
         "inference": "inference_mode",
         "optimizer": "fused",
+        "parameters": "flat",
+        "gradient": "by_hand",
         "threads": "all",
     }
 )
 
 FULL = replace(Knobs(), **HELPFUL)
+BY_AUTOGRAD = replace(FULL, gradient="autograd", parameters="separate")
+PLAIN = Knobs(
+    memory="ring", batches="stacked", zero_grad="none", inference="no_grad", optimizer="default", threads="all"
+)
 
 FORMS = MappingProxyType(
     {
         "naive": Knobs(),
+        "plain": PLAIN,
         "full": FULL,
         "vectorised": replace(FULL, environment="vectorised"),
         "compiled": replace(FULL, environment="vectorised", loop="scan"),
         "threaded": replace(FULL, environment="vectorised", collection="thread"),
-        "bfloat16": replace(FULL, precision="bfloat16"),
+        "bfloat16": replace(BY_AUTOGRAD, precision="bfloat16"),
         "int8": replace(FULL, quantised="int8"),
-        "ddp": replace(FULL, processes=2),
+        "ddp": replace(BY_AUTOGRAD, processes=2),
         "tf32": replace(FULL, tf32=True, cudnn_benchmark=True),
         **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
+    }
+)
+
+SOURCES = MappingProxyType(
+    {
+        "naive": "the loop as the source describes it, with transitions as Python lists, which nobody's library keeps: "
+        "0.62 to 0.68 times as fast as CleanRL's dqn.py on the same game, net and settings",
+        "plain": "the loop as CleanRL's users write it: a ring of arrays, batches as arrays turned into tensors, "
+        "no_grad while acting, torch's defaults",
     }
 )

@@ -64,6 +64,8 @@ class Loop:
         self.train = backend.build("snake", "train_step", fixed, tuple(batch), knobs, lower)
         self.actor = self.make_actor(np.zeros((self.envs, self.stored[0].shape[1]), np.float32))
         self.to_host = backend.to_host
+        self.memory.restore(*self.stored)
+        self.mark = self.memory.mark()
         self.reset()
 
     def make_actor(self, obs):
@@ -73,12 +75,13 @@ class Loop:
     def reset(self):
         """Put everything back to the start."""
         self.train.reset()
-        self.go_on(self.start, self.stored, self.first_step)
+        # lists made anew would lie where no running loop has them, and push the weights out of the caches
+        self.memory.rewind(self.mark)
+        self.go_on(self.start, self.first_step)
         self.clock.reset()
 
-    def go_on(self, env_state, stored, step):
-        """Go on from these games and transitions, after ``step`` environment steps."""
-        self.memory.restore(*stored)
+    def go_on(self, env_state, step):
+        """Go on from these games, after ``step`` environment steps."""
         self.environment.set_state(env_state)
         self.obs, self.step = self.environment.observe(), step
         self.synced = step // self.target_every if self.target_every else 0
@@ -91,7 +94,8 @@ class Loop:
         """Take what ``state`` returned, here or on another backend or form."""
         parts = parts_of(state)
         self.train.load_state(parts["train"])
-        self.go_on(parts["env"], tuple(parts["memory"][name] for name in FIELDS), int(parts["loop"]["step"]))
+        self.memory.restore(*(parts["memory"][name] for name in FIELDS))
+        self.go_on(parts["env"], int(parts["loop"]["step"]))
 
     def close(self):
         """End the processes of the update, if it has any."""

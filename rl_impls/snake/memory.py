@@ -49,6 +49,15 @@ class DequeMemory:
         self.items.clear()
         self.push_many(*columns)
 
+    def mark(self):
+        """Return what ``rewind`` takes to come back to what is stored now."""
+        return tuple(self.items)
+
+    def rewind(self, mark):
+        """Store what was stored when ``mark`` was made; no transition is made anew, as none is ever changed."""
+        self.items.clear()
+        self.items.extend(mark)
+
 
 class RingMemory:
     """The last ``capacity`` transitions in arrays that are allocated once."""
@@ -101,6 +110,14 @@ class RingMemory:
         """Store these transitions and no others."""
         self.replay.pushed = 0
         self.push_many(*columns)
+
+    def mark(self):
+        """Return what ``rewind`` takes to come back to what is stored now."""
+        return self.arrays()
+
+    def rewind(self, mark):
+        """Store what was stored when ``mark`` was made."""
+        self.restore(*mark)
 
 
 def check_rows(rows, stored):

@@ -81,3 +81,10 @@ FORMS = MappingProxyType(
         "processes": replace(FULL, nets="one_by_one", processes="per_agent"),
     }
 )
+
+SOURCES = MappingProxyType(
+    {
+        "naive": "sorrel's treasurehunt, agent by agent: 3.0 times as fast as sorrel in a turn and 1.4 times in an "
+        "update, so gains over it are understated",
+    }
+)

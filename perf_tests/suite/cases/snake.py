@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
 LOOPING = ("torch", "jax", "torch-cuda", "jax-cuda")  # whose loops are timed by default
 BATCHES, SHOWN = (32, 64, 128, 256), (32, 64, 256)
-ALONE = ("memory", "batches", "tensors", "zero_grad", "relu", "inference", "optimizer", "threads")
+ALONE = (
+    "memory", "batches", "tensors", "zero_grad", "relu", "inference", "optimizer", "parameters", "gradient", "threads",
+)  # fmt: skip
 ONLY = tuple(f"only_{knob}" for knob in ALONE)
 
 
@@ -116,19 +120,27 @@ def train_inputs(rng: np.random.Generator, batch: int) -> Inputs:
 
 
 STEPS = {1: 64, 64: 4, 1024: 1}  # of each environment in one call of the loop
+LONG = {1: 1024, 64: 16, 1024: 1}  # the same of a compiled loop: a call by itself costs as much as several steps
 
 
-def loop_inputs(rng: np.random.Generator, envs: int, every: int, batch: int) -> Inputs:
+def loop_inputs(
+    rng: np.random.Generator, envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS
+) -> Inputs:
     """Every draw of a loop that starts shortly before the target net takes the online weights."""
-    steps = STEPS[envs]
-    played = -(np.arange(every, steps * envs + 1, every) // -envs) * envs  # all environments step before they learn
+    length = steps[envs]
+    played = -(np.arange(every, length * envs + 1, every) // -envs) * envs  # all environments step before they learn
     rows = np.array([rng.choice(STORED + stored, batch, replace=False) for stored in played])
     everything = fixed(rng) | {
         "env_state": start_state(rng, envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
-        "target_every": 1000, "step": max(0, 1000 - steps * envs // 2) // envs * envs,
+        "target_every": 1000, "step": max(0, 1000 - length * envs // 2) // envs * envs,
     }  # fmt: skip
-    explore = rng.random((steps, envs)) < 0.1
-    return Inputs(everything, (explore, moves(rng, steps, envs), draws(rng, steps, envs), rows))
+    explore = rng.random((length, envs)) < 0.1
+    return Inputs(everything, (explore, moves(rng, length, envs), draws(rng, length, envs), rows))
+
+
+def loop_items(envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS) -> int:
+    """Environment steps of a call."""
+    return steps[envs] * envs
 
 
 def forward_flops(envs: int) -> float:
@@ -164,14 +176,16 @@ def train_flops(batch: int) -> float:
     return 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
 
 
-def loop_flops(envs: int, every: int, batch: int) -> float:
+def loop_flops(envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS) -> float:
     """FLOPs of a call: a board for each environment step, and the updates."""
-    return STEPS[envs] * envs * (forward_flops(1) + train_flops(batch) / every)
+    return steps[envs] * envs * (forward_flops(1) + train_flops(batch) / every)
 
 
 COMPILED = ("torch-compile", "torch-compile-cuda")
 LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # no autograd to be left on
-TRAINED = tuple(f"only_{knob}" for knob in ("zero_grad", "relu", "optimizer", "threads"))  # what an update can see
+TRAINED = tuple(
+    f"only_{knob}" for knob in ALONE if knob not in ("memory", "batches", "tensors", "inference")
+)  # what an update can see
 ELSEWHERE = tuple(name for name in LEARNING if name != "torch")
 
 CASES = (
@@ -236,24 +250,26 @@ CASES = (
     ),
     Case(
         "snake", "collect_and_learn", loop_inputs, LEARNING, "environment steps", io="own", reference=None,
-        forms=("naive", "full", "vectorised", "threaded", "compiled", *ONLY), most_calls=1,
-        axes={"envs": (1, 64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES},
-        items=lambda envs, every, batch: STEPS[envs] * envs,
-        flops=loop_flops, version=2,
+        forms=("naive", "plain", "full", "vectorised", "threaded", *ONLY), most_calls=1, version=3,
+        axes={"envs": (1, 64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES}, items=loop_items, flops=loop_flops,
         exclude=[
-            dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda", "torch-compile-cuda")),
-            dict(form="naive", backend=tuple(name for name in LEARNING if name in LAZY)),
-            dict(form=("naive", "full", *ONLY), envs=(64, 1024)),
+            dict(form=("naive", "plain"), backend=tuple(name for name in LEARNING if name in LAZY)),
+            dict(form=("naive", "plain", "full", *ONLY), envs=(64, 1024)),
             dict(form=("vectorised", "threaded"), envs=1),
             dict(form=ONLY, backend=ELSEWHERE), dict(form=ONLY, every=(4, 8, 16)), dict(form=ONLY, batch=BATCHES[1:]),
         ],
-        gate=[
-            dict(form="full", backend="torch", envs=1, every=4, batch=32),
-            dict(form="compiled", backend="jax", envs=1, every=4, batch=32),
-        ],
+        gate=[dict(form="full", backend="torch", envs=1, every=4, batch=32)],
         bench=[
             dict(backend=LOOPING, batch=32, envs=1, every=(1, 4)), dict(backend=LOOPING, batch=32, envs=64, every=4),
-            dict(backend=LOOPING, batch=32, envs=1024, every=4, form=("vectorised", "compiled")),
+            dict(backend=LOOPING, batch=32, envs=1024, every=4, form="vectorised"),
         ],
+    ),
+    Case(
+        "snake", "collect_and_learn", functools.partial(loop_inputs, steps=LONG), ("jax", "jax-cuda"),
+        "environment steps", io="own", reference=None, forms=("compiled",), most_calls=1, version=3,
+        axes={"envs": (1, 64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES},
+        items=functools.partial(loop_items, steps=LONG), flops=functools.partial(loop_flops, steps=LONG),
+        gate=[dict(backend="jax", envs=1, every=4, batch=32)],
+        bench=[dict(batch=32, envs=1, every=(1, 4)), dict(batch=32, envs=(64, 1024), every=4)],
     ),
 )  # fmt: skip
