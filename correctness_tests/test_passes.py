@@ -91,7 +91,7 @@ class Scripted:
     def answer(self, do, identity, samples=0, **_):
         if do == "prepare":
             return {"counters": {}}
-        if do == "measure":
+        if do == "calls":
             return {"calls": 1}
         visit = self.script(identity, sum(asked == ("visit", identity) for asked in self.asked))
         if isinstance(visit, Exception):
@@ -186,7 +186,7 @@ def test_where_nothing_can_run_nothing_is_visited(monkeypatch):
 def test_calls_are_measured_again_where_the_first_samples_are_too_short(monkeypatch):
     short = [sample(0.0001)] * 3
     run, (worker,), _ = scripted_run(monkeypatch, lambda name, visit: short if visit == 1 else QUIET, NAMES[:1])
-    assert [do for do, _ in worker.asked if do == "measure"] == ["measure"] * 2
+    assert [do for do, _ in worker.asked if do == "calls"] == ["calls"] * 2
     (one,) = run.timed.values()
     assert len(one.visits) == PASSES
     assert median(s["seconds"] for visit in one.visits for s in visit) == 0.011

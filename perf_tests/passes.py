@@ -34,7 +34,6 @@ CLEAN = 0.6  # part of the samples asked for that are to be undisturbed, or the 
 WAITED = 0.02  # part of its time that a sample may wait for a core, or have it stolen, and is undisturbed
 OWN = 0.1  # part that the samples of an op may wait for its own threads
 SCATTER = 0.02  # by which two processes of the same code differ
-LONG = 0.05  # seconds of a sample that needs none before it that does not count
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
 FREE = 0.2  # part of the memory to be left free: what does not fit comes when the rest is done
 
@@ -80,9 +79,9 @@ class Timed:
         """Return how many samples were disturbed."""
         return sum(map(len, self.visits)) - sum(map(len, self.clean()))
 
-    def wanting(self, rounds: int) -> bool:
-        """Tell whether too few samples are undisturbed, of so many that were asked for."""
-        return sum(map(len, self.clean())) < CLEAN * rounds
+    def wanting(self, passes: int) -> bool:
+        """Tell whether too few samples are undisturbed, of those that so many visits take."""
+        return sum(map(len, self.clean())) < CLEAN * passes * max(map(len, self.visits))
 
     def short(self) -> bool:
         """Tell whether its samples are too short: when its calls were measured, something slowed them."""
@@ -163,10 +162,9 @@ class Source(AbstractContextManager["Source"]):
     def take(self, timed: Timed, samples: int) -> None:
         """Take samples of a benchmark that is prepared."""
         if not timed.calls and not timed.failure:
-            timed.calls = self.ask(timed, "measure").get("calls", 0)
+            timed.calls = self.ask(timed, "calls").get("calls", 0)
         if not timed.failure:
-            warm = not timed.visits or timed.calls * timed.visits[0][0]["seconds"] < LONG
-            said = self.ask(timed, "visit", samples=samples, calls=timed.calls, warm=warm, dose=self.dose)
+            said = self.ask(timed, "visit", samples=samples, calls=timed.calls, dose=self.dose)
             if not timed.failure:
                 timed.visits.append(said.pop("samples"))
                 timed.said = said
@@ -254,7 +252,7 @@ class Run:
         self.first += sum(len(visit) for timed in ready for visit in timed.visits)
         self.disturbed += sum(timed.dirty() for timed in ready)
         for _ in range(AGAIN):
-            again = [timed for timed in ready if timed.visits and timed.wanting(self.rounds)]
+            again = [timed for timed in ready if timed.visits and timed.wanting(passes)]
             if not again:
                 break
             self.again += len(again) * samples

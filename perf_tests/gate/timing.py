@@ -18,7 +18,9 @@ from .canary import CANARIES, SIDE
 from .faults import FAULTS
 
 SEED = 0
-SAMPLES = 5  # of which the least says what a call takes
+SAMPLES = 3  # of which the least says what a call takes
+LONG = 0.05  # seconds of a sample that counts though others just ran
+ENOUGH = 0.25  # seconds of a visit, unless one sample takes longer
 
 
 def failure(error: Exception) -> dict[str, Any]:
@@ -69,34 +71,42 @@ class Timing:
         self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
         return {"counters": counters}
 
+    def calls(self, identity: str) -> dict[str, Any]:
+        """Return how many calls make a sample, measured now."""
+        return {"calls": self.prepared[identity].measure_calls()}
+
     def measure(self, identity: str) -> dict[str, Any]:
-        """Return how many calls make a sample, measured now, and the seconds of one call in the fastest of a few."""
-        prepared = self.prepared[identity]
-        calls = prepared.measure_calls()
+        """Return the same, and the seconds of one call in the fastest of a few samples."""
+        calls, prepared = self.calls(identity)["calls"], self.prepared[identity]
         return {"calls": calls, "call": min(prepared.sample() for _ in range(SAMPLES)) / calls}
 
-    def visit(self, identity: str, samples: int, calls: int, warm: bool, dose: float) -> dict[str, Any]:
-        """Time samples one by one, each from a reset, in seconds per call; read what disturbed it.
+    def visit(self, identity: str, samples: int, calls: int, dose: float) -> dict[str, Any]:
+        """Time samples one by one, each from a reset, in seconds per call, and read what disturbed it.
+
+        The first does not count: others just ran, took the caches, and their threads may still spin. A long one does,
+        and of long ones there are fewer. To be slower on purpose, each spins for a part, the ``dose``, of its own time.
 
         Returns the samples, and what else the op says of the last one: its ``stats`` and ``phases``.
-
-        One sample to ``warm`` up does not count: others just ran, took the caches, and their threads may still spin.
-        To be slower on purpose, each sample spins for a part, the ``dose``, of its own time.
         """
-        prepared, taken = self.prepared[identity], []
+        prepared, taken, start = self.prepared[identity], [], time.perf_counter()
         prepared.calls = calls
-        if warm:
-            prepared.sample()
-        for _ in range(samples):
-            prepared.reset()
-            before, start = disturbance.read(), time.perf_counter()
-            prepared.run()
-            end = start + (1 + dose) * (time.perf_counter() - start)
-            while dose and time.perf_counter() < end:
-                pass
-            seconds = time.perf_counter() - start
-            taken.append({"seconds": seconds / prepared.calls, **disturbance.read().since(before)})
+        first = self.taken(prepared, dose)
+        if calls * first["seconds"] >= LONG:
+            taken.append(first)
+        while not taken or (len(taken) < samples and time.perf_counter() - start < ENOUGH):
+            taken.append(self.taken(prepared, dose))
         return {"samples": taken, "stats": prepared.stats(), "phases": prepared.phases()}
+
+    def taken(self, prepared: Any, dose: float) -> dict[str, Any]:
+        """Take one sample."""
+        prepared.reset()
+        before, start = disturbance.read(), time.perf_counter()
+        prepared.run()
+        end = start + (1 + dose) * (time.perf_counter() - start)
+        while dose and time.perf_counter() < end:
+            pass
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds / prepared.calls, **disturbance.read().since(before)}
 
     def place(self, core: int | None) -> dict[str, Any]:
         """Move all threads to one core, if one is named."""
