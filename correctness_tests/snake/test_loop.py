@@ -22,6 +22,7 @@ from correctness_tests.snake.problem import (
 )
 from perf_tests.suite.case import Inputs
 from perf_tests.suite.cases import variants
+from perf_tests.suite.cases.snake import loop_inputs
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
 from rl_impls.snake import _numpy
@@ -136,29 +137,49 @@ def check(loop, inputs, knobs, backend):
     return out, wanted
 
 
+def inputs_of(variant, seed):
+    """What is timed; of a compiled loop as few steps as of the others: rounding turns moves round in a thousand."""
+    if variant.form == "compiled":
+        return loop_inputs(np.random.default_rng(seed), **variant.axes)
+    return variant.inputs(seed)
+
+
 @pytest.mark.parametrize("identity", IDS)
 def test_loop_does_what_a_plain_loop_does(identity, seed, unavailable):
     variant = variants()[identity]
+    backend, inputs, knobs = backends.get(variant.backend), inputs_of(variant, seed), variant.knobs()
     try:
-        prepared = variant.prepare(seed)
+        backend.require()
     except BackendUnavailable as error:
         unavailable(error)
-    with prepared:
-        loop, inputs = prepared.op, variant.inputs(seed)
-        first, wanted = check(loop, inputs, variant.knobs(), variant.backend)
+    loop = backend.build("snake", "collect_and_learn", inputs.fixed, inputs.varying, knobs)
+    try:
+        first, wanted = check(loop, inputs, knobs, variant.backend)
         if wanted.truncated == 0 and inputs.fixed["step"] + wanted.rewards.size >= inputs.fixed["target_every"]:
             assert differences(net_of(wanted.state, "train.target"), inputs.fixed["target"]).max() > 0
         ended = loop.state()
-        prepared.reset()
-        again = prepared.backend.to_host(loop(*inputs.varying))
+        loop.reset()
+        again = backend.to_host(loop(*inputs.varying))
         for one, other in zip(first, again, strict=True):
             np.testing.assert_array_equal(one, other)
         assert_state_equal(loop.state(), ended)
+    finally:
+        close(loop)
+
+
+@pytest.mark.parametrize(("form", "envs"), [("full", 1), ("compiled", 1), ("compiled", 64)])
+def test_a_call_of_a_compiled_loop_is_a_thousand_environment_steps(form, envs):
+    backend = "jax" if form == "compiled" else "torch"
+    variant = variants()[f"{OP}[{form}-{backend}-envs{envs}-every4-batch32]"]
+    explore, *_, rows = variant.inputs(0).varying
+    steps = 1024 if form == "compiled" else 64
+    assert explore.size == steps == variant.case.items(**variant.axes)
+    assert len(rows) == steps // 4
 
 
 def timed(form, backend, envs, every=4):
     """The inputs of a loop that is timed."""
-    return variants()[f"{OP}[{form}-{backend}-envs{envs}-every{every}-batch32]"].inputs(0)
+    return inputs_of(variants()[f"{OP}[{form}-{backend}-envs{envs}-every{every}-batch32]"], 0)
 
 
 def full_ring(inputs):

@@ -300,12 +300,10 @@ class Prepared(AbstractContextManager["Prepared"]):
     def measure_calls(self) -> int:
         """Double the calls of a sample until it takes 10 ms, or there are as many as the case allows; return them.
 
-        A moment in which others had the cores does not end it: so short a sample has to take that three times.
+        One sample in which others had the cores does not end it.
         """
         most = self.variant.case.most_calls or float("inf")
-        while self.calls < most and not (
-            (seconds := self.sample()) >= 3 * LEAST or (seconds >= LEAST <= min(self.sample(), self.sample()))
-        ):
+        while self.calls < most and not all(self.sample() >= LEAST for _ in range(2)):
             self.calls = int(min(2 * self.calls, most))
         return self.calls
 
