@@ -34,18 +34,22 @@ class Replay:
 CLOCK = Replay()
 
 
+def report(benchmark: Any, seconds: list[float], calls: int) -> None:
+    """Give pytest-benchmark samples of so many calls each; its own figures are seconds per call."""
+    CLOCK.load(seconds)
+    benchmark.pedantic(lambda: None, rounds=len(seconds), iterations=calls)
+
+
 @pytest.mark.benchmark(timer=CLOCK)
 def test_perf(
     benchmark: Any, variant: Variant, run: Run, limits: Mapping[str, float], unavailable: Callable[..., None]
 ) -> None:
-    """Report one variant: pytest-benchmark's figures are seconds per call."""
+    """Report one variant, as it was timed in the passes."""
     timed = run.timed[variant.id]
     if "unavailable" in timed.failure:
         unavailable(BackendUnavailable(*timed.failure["unavailable"]))
     if timed.failure:
         pytest.fail(timed.failure.get("trace", timed.failure["failed"]), pytrace=False)
-    seconds = [timed.calls * sample["seconds"] for visit in timed.counted() for sample in visit]
-    CLOCK.load(seconds)
     benchmark.group = variant.case.name
-    benchmark.pedantic(lambda: None, rounds=len(seconds), iterations=timed.calls)
+    report(benchmark, [timed.calls * sample["seconds"] for visit in timed.counted() for sample in visit], timed.calls)
     benchmark.extra_info |= row(timed, limits, run.threads)

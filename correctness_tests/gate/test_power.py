@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -228,6 +229,9 @@ class Counting:
         self.run()
         return self.now - start
 
+    def reset(self):
+        self.resets += 1
+
 
 @pytest.fixture
 def counting(monkeypatch):
@@ -285,6 +289,38 @@ def test_a_sample_of_fewer_calls_is_told_so(counting):
 )  # fmt: skip
 def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, take):
     assert place.take(call, calls) == take
+
+
+@pytest.fixture
+def visited(counting, monkeypatch):
+    """Visit a case whose call takes so long; return the samples, and how often it was sampled in all."""
+    side, prepared = counting
+    prepared.stats = prepared.phases = dict
+    monkeypatch.setattr(timing.disturbance, "read", lambda: SimpleNamespace(since=lambda before: {"waited": 0.0}))
+
+    def visit(seconds, samples=3, calls=10, dose=0.0):
+        def call():
+            prepared.made += 1
+            prepared.now += seconds
+
+        prepared.call = call
+        found = side.visit("case", samples=samples, calls=calls, dose=dose)["samples"]
+        return [sample["seconds"] for sample in found], prepared.resets
+
+    return visit
+
+
+def test_the_first_sample_of_a_visit_does_not_count(visited):
+    assert visited(0.001) == ([pytest.approx(0.001, rel=0.01)] * 3, 4)
+
+
+def test_a_long_first_sample_counts_and_long_samples_are_fewer(visited):
+    assert visited(0.01) == ([pytest.approx(0.01, rel=0.01)] * 3, 3)
+    assert visited(0.03)[0] == [pytest.approx(0.03, rel=0.01)]
+
+
+def test_a_dose_is_a_part_of_each_sample_of_a_visit(visited):
+    assert visited(0.001, dose=0.05)[0] == [pytest.approx(0.00105, rel=0.01)] * 3
 
 
 def test_further_calls_are_timed(counting):
