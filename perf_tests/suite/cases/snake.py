@@ -18,7 +18,8 @@ LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
 ALONE = (
-    "memory", "batches", "tensors", "zero_grad", "relu", "inference", "optimizer", "parameters", "gradient", "threads",
+    "memory", "batches", "tensors", "zero_grad", "relu", "inference", "acting", "optimizer", "parameters", "gradient",
+    "threads",
 )  # fmt: skip
 ONLY = tuple(f"only_{knob}" for knob in ALONE)
 
