@@ -23,7 +23,13 @@ SAME = [
     ("inference", "no_grad"),
     ("inference", "inference_mode"),
 ]
-CLOSE = [("optimizer", "fused"), ("parameters", "flat"), ("gradient", "by_hand"), ("threads", "all")]
+CLOSE = [
+    ("acting", "numpy"),
+    ("optimizer", "fused"),
+    ("parameters", "flat"),
+    ("gradient", "by_hand"),
+    ("threads", "all"),
+]
 UPDATES = 3
 NAIVE = {}
 
@@ -282,6 +288,18 @@ def test_autograd_records_what_is_not_differentiated_by_hand(gradient, recorded)
     _, [batch] = problem(7)
     loss = step.loss(*map(backends.get("torch").to_device, batch))
     assert loss.requires_grad == recorded
+
+
+@pytest.mark.parametrize(("count", "numpy"), [(1, True), (4, True), (5, False)])
+def test_few_boards_are_acted_on_in_numpy_by_the_weights_as_they_are(count, numpy):
+    step = trained(acting="numpy")
+    actor, obs = step.actor(np.zeros((count, 100), np.float32)), boards(np.random.default_rng(1), count)
+    assert (actor.greedy == actor.greedy_in_numpy) == numpy
+    for _ in range(2):
+        np.testing.assert_array_equal(actor.greedy(obs), actor.greedy_in_torch(obs))
+        _, [batch] = problem(7)
+        for _ in range(20):
+            step(*map(backends.get("torch").to_device, batch))
 
 
 def test_the_default_optimizer_is_torchs_own_choice():

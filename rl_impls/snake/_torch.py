@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from ..common.torch_learner import GUARDS, Learner, Mlp, place
-from ._numpy import Remember, has_target_net
+from ._numpy import Remember, has_target_net, q_values
 from .knobs import check_supported
 from .memory import DTYPES
 
+FEW = 4  # boards, for which torch takes longer to come to each operation than NumPy takes for it
 TORCH_DTYPES = torch.float32, torch.int32, torch.float32, torch.float32, torch.float32
 
 
@@ -91,6 +92,10 @@ class Actor:
         self.direct = knobs.tensors == "direct"
         self.call = lower_net(net, example if self.host else self.tensor(example), knobs, lower)
         self.autocast = functools.partial(autocast, knobs, lower)
+        eager = (lower.backend, knobs.precision) == ("torch", "float32")
+        numpy = knobs.acting == "numpy" and eager and len(example) <= FEW
+        self.weights = {name: view.numpy() for name, view in net.views().items()} if numpy else {}
+        self.greedy = self.greedy_in_numpy if numpy else self.greedy_in_torch
 
     @torch.no_grad()
     def refresh(self):
@@ -102,7 +107,11 @@ class Actor:
         """Return boards as a tensor, made on the CPU and moved, or sharing NumPy's memory where that is possible."""
         return torch.as_tensor(obs, device=self.device) if self.direct else torch.tensor(obs).to(self.device)
 
-    def greedy(self, obs):
+    def greedy_in_numpy(self, obs):
+        """Return the best move of each board, by the memory of the net's weights.  f32[N, O] -> i64[N]"""
+        return q_values(self.weights, obs).argmax(axis=1)
+
+    def greedy_in_torch(self, obs):
         """Return the best move of each board.  f32[N, O] -> i64[N]"""
         if self.host:
             return self.call(obs).argmax(axis=1)

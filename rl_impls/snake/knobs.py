@@ -15,6 +15,7 @@ CHOICES = MappingProxyType(
         "zero_grad": ("fill", "none"),
         "relu": ("copy", "inplace"),
         "inference": ("grad", "no_grad", "inference_mode"),
+        "acting": ("torch", "numpy"),
         "optimizer": ("loop", "default", "fused"),
         "parameters": ("separate", "flat"),
         "gradient": ("autograd", "by_hand"),
@@ -44,6 +45,7 @@ class Knobs:
         zero_grad: gradients filled with zeros, or dropped.
         relu: into new memory, or in place.
         inference: what autograd records while acting.
+        acting: greedy moves by torch or, of few boards, by NumPy on the memory of the same weights (torch, eagerly).
         optimizer: Adam and the gradient's norm one array after the other, as torch chooses, or all at once (torch; jax
             fuses either way).
         parameters: each an array of its own, or views of one vector, as are their gradients (torch).
@@ -67,6 +69,7 @@ class Knobs:
     zero_grad: str = "fill"
     relu: str = "copy"
     inference: str = "grad"
+    acting: str = "torch"
     optimizer: str = "loop"
     parameters: str = "separate"
     gradient: str = "autograd"
@@ -118,6 +121,7 @@ HELPFUL = MappingProxyType(
         "zero_grad": "none",
         "relu": "inplace",
         "inference": "inference_mode",
+        "acting": "numpy",
         "optimizer": "fused",
         "parameters": "flat",
         "gradient": "by_hand",

@@ -88,7 +88,8 @@ class RingMemory:
         room = self.capacity - row
         for field, column in zip(self.fields, columns):
             field[row : row + len(column)] = column[:room]
-            field[: max(0, len(column) - room)] = column[room:]
+            if len(column) > room:
+                field[: len(column) - room] = column[room:]
         self.replay.pushed += len(columns[0])
 
     def columns(self, rows):

@@ -20,7 +20,8 @@ LEARNING = ("torch", "torch-compile", "jax", *CUDA)
 LOOPING = ("torch", "jax", "torch-cuda", "jax-cuda")  # whose loops are timed by default
 BATCHES, SHOWN = (32, 64, 128, 256), (32, 64, 256)
 ALONE = (
-    "memory", "batches", "tensors", "zero_grad", "relu", "inference", "optimizer", "parameters", "gradient", "threads",
+    "memory", "batches", "tensors", "zero_grad", "relu", "inference", "acting", "optimizer", "parameters", "gradient",
+    "threads",
 )  # fmt: skip
 ONLY = tuple(f"only_{knob}" for knob in ALONE)
 
@@ -183,9 +184,8 @@ def loop_flops(envs: int, every: int, batch: int, steps: Mapping[int, int] = STE
 
 COMPILED = ("torch-compile", "torch-compile-cuda")
 LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # no autograd to be left on
-TRAINED = tuple(
-    f"only_{knob}" for knob in ALONE if knob not in ("memory", "batches", "tensors", "inference")
-)  # what an update can see
+BEFORE = ("memory", "batches", "tensors", "inference", "acting")  # knobs of what comes before an update
+TRAINED = tuple(f"only_{knob}" for knob in ALONE if knob not in BEFORE)
 ELSEWHERE = tuple(name for name in LEARNING if name != "torch")
 
 CASES = (
