@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perf_tests.peers import common, snake_plain, snake_scanned
+from perf_tests.peers import _common as common
+from perf_tests.peers import snake_plain, snake_scanned
 from perf_tests.suite.cases import variants
 
 ROOT = Path(__file__).parents[1]

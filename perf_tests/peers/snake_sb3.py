@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from .common import BATCH, EVERY, EXPLORE, STEPS, TARGET_EVERY, Comparison, Ours, Side, identity, main
+from ._common import BATCH, EVERY, EXPLORE, STEPS, TARGET_EVERY, Comparison, Ours, Side, identity, main
 
 LEFT_OUT = (
     "our random numbers are drawn before the clock starts, theirs while it runs; we keep no statistics of episodes"

@@ -11,7 +11,7 @@ import functools
 from importlib import import_module
 from typing import Any
 
-from .common import EVERY, TARGET_EVERY, Comparison, Ours, Side, identity, main
+from ._common import EVERY, TARGET_EVERY, Comparison, Ours, Side, identity, main
 
 LEFT_OUT = "both sides' random numbers are drawn before the clock starts; no statistics of episodes are kept"
 PUREJAXRL = "in the shape of purejaxrl's dqn.py"

@@ -75,7 +75,6 @@ class Loop:
     def reset(self):
         """Put everything back to the start."""
         self.train.reset()
-        # lists made anew would lie where no running loop has them, and push the weights out of the caches
         self.memory.rewind(self.mark)
         self.go_on(self.start, self.first_step)
         self.clock.reset()
