@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+
+from perf_tests import disturbance
 
 ROOT = Path(__file__).parents[1]
 WORK = """
@@ -38,12 +42,23 @@ def test_a_program_on_the_same_core_is_seen():
     assert loud["stolen"] >= 0
 
 
-def test_without_these_files_nothing_is_said(monkeypatch):
-    from perf_tests import disturbance
+def test_threads_that_come_and_go_are_followed():
+    found, stop = disturbance.Threads(), threading.Event()
+    before = found.waited()
+    others = [threading.Thread(target=stop.wait) for _ in range(5)]
+    for other in others:
+        other.start()
+    assert found.waited() >= before
+    assert len(found.files) >= 6
+    stop.set()
+    for other in others:
+        other.join()
+    assert found.waited() >= 0
+    assert len(found.files) == len(os.listdir("/proc/self/task"))
 
-    def missing(path):
-        raise FileNotFoundError(path)
 
-    monkeypatch.setattr(disturbance, "_first_line", missing)
+def test_without_these_files_nothing_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(disturbance, "STAT", str(tmp_path / "stat"))
+    monkeypatch.setattr(disturbance, "TASKS", str(tmp_path / "task"))
     assert disturbance.machine() == (0.0, 0.0)
-    assert disturbance.waited() == 0.0
+    assert disturbance.Threads().waited() == 0.0

@@ -6,11 +6,10 @@ import os
 import resource
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-STOLEN = 7  # column of /proc/stat: time that the hypervisor gave to others
+TASKS, STAT = "/proc/self/task", "/proc/stat"
 
 
 @dataclass(frozen=True)
@@ -42,26 +41,43 @@ def read() -> Reading:
     stolen, busy = machine()
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu, switches = used.ru_utime + used.ru_stime, used.ru_nivcsw
-    return Reading(cpu, waited(), switches, stolen, busy)
+    return Reading(cpu, THREADS.waited(), switches, stolen, busy)
 
 
 def machine() -> tuple[float, float]:
     """Return the seconds that were stolen, and that all cores were busy, since the machine started."""
-    with suppress(OSError, ValueError):
-        user, nice, system, _, _, irq, softirq, steal, *_ = map(int, _first_line("/proc/stat").split()[1:])
+    with suppress(OSError, ValueError), open(STAT) as file:
+        user, nice, system, _, _, irq, softirq, steal, *_ = map(int, file.readline().split()[1:])
         return steal * TICK, (user + nice + system + irq + softirq) * TICK
     return 0.0, 0.0
 
 
-def waited() -> float:
-    """Return the seconds that threads of this process were ready to run and did not; 0.0 where no kernel says so."""
-    total = 0
-    for thread in os.listdir("/proc/self/task") if Path("/proc/self/task").exists() else ():
-        with suppress(OSError, ValueError, IndexError):  # it just ended
-            total += int(_first_line(f"/proc/self/task/{thread}/schedstat").split()[1])
-    return total * 1e-9
+class Threads:
+    """The threads of this process, whose files stay open: a process may have hundreds, and to open one takes longest."""
+
+    def __init__(self) -> None:
+        self.files: list[int] = []
+        self.count = -1
+
+    def waited(self) -> float:
+        """Return the seconds that they were ready to run and did not; 0.0 where no kernel says so."""
+        with suppress(OSError, ValueError, IndexError):
+            for _ in range(3):
+                if (count := os.stat(TASKS).st_nlink) != self.count:
+                    self.open(count)
+                with suppress(ProcessLookupError):  # one ended since
+                    return 1e-9 * sum(int(os.pread(file, 64, 0).split()[1]) for file in self.files)
+                self.count = -1
+        return 0.0
+
+    def open(self, count: int) -> None:
+        """Open the file of each thread that is there."""
+        while self.files:
+            os.close(self.files.pop())
+        for thread in os.listdir(TASKS):
+            with suppress(OSError):  # it just ended
+                self.files.append(os.open(f"{TASKS}/{thread}/schedstat", os.O_RDONLY))
+        self.count = count
 
 
-def _first_line(path: str) -> str:
-    with open(path) as file:
-        return file.readline()
+THREADS = Threads()
