@@ -11,7 +11,7 @@ import pytest
 
 from perf_tests import passes
 from perf_tests.gate.workers import WorkerError
-from perf_tests.passes import AGAIN, PASSES, SCATTER, Run, Source, Timed
+from perf_tests.passes import AGAIN, PASSES, SCATTER, Bench, Run, Timed
 from perf_tests.suite.cases import variants
 
 NUMPY = "pirl.forward[full-numpy-batch{}-iohost-hidden32]"
@@ -79,7 +79,7 @@ def test_samples_are_short_where_the_calls_were_measured_in_a_loud_moment(calls,
 
 
 class Scripted:
-    """Stands for the process of a source: answers at once, disturbed as often as it is told."""
+    """Stands for the process of a backend: answers at once, disturbed as often as it is told."""
 
     def __init__(self, script):
         self.script, self.asked, self.ended = script, [], False
@@ -110,7 +110,7 @@ def scripted_run(monkeypatch, script, names, rounds=15):
         self.worker, self.prepared = Scripted(script), set()
         workers.append(self.worker)
 
-    monkeypatch.setattr(Source, "start", start)
+    monkeypatch.setattr(Bench, "start", start)
     shown = []
     run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=rounds, tell=shown.append)
     run.measure(lambda one: f"{one.variant.id}: first")
@@ -222,13 +222,13 @@ def test_rows_that_are_compared_are_visited_together():
 @pytest.fixture
 def started(monkeypatch):
     """Note the workers that are started."""
-    workers, start = [], Source.start
+    workers, start = [], Bench.start
 
     def noted(self):
         start(self)
         workers.append(self.worker)
 
-    monkeypatch.setattr(Source, "start", noted)
+    monkeypatch.setattr(Bench, "start", noted)
     return workers
 
 

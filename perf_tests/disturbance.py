@@ -53,7 +53,7 @@ def machine() -> tuple[float, float]:
 
 
 class Threads:
-    """The threads of this process, whose files stay open: a process may have hundreds, and to open one takes longest."""
+    """The threads of this process, whose files stay open: there may be hundreds, and to open one takes longest."""
 
     def __init__(self) -> None:
         self.files: list[int] = []

@@ -1,8 +1,7 @@
 """A plain run: all benchmarks are prepared, then timed in passes, each of which visits every one for a few samples.
 
-So a burst from outside hits few samples of each, and none is decided by one bad minute. Each source (NumPy, torch,
-JAX) has a process of its own, as in its users' programs, and only one works at any moment. What was disturbed is taken
-again.
+So a burst from outside hits few samples of each, and none is decided by one bad minute. Each backend has a process of
+its own, as in its users' programs, and only one works at any moment. What was disturbed is taken again.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import os
 import random
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
@@ -20,8 +20,6 @@ from pathlib import Path
 from statistics import median, quantiles
 from types import TracebackType
 from typing import Any
-
-from rl_impls.backends import get
 
 from .gate.workers import Side, Worker, WorkerError
 from .progress import Progress
@@ -108,8 +106,8 @@ class Timed:
         }
 
 
-class Source(AbstractContextManager["Source"]):
-    """The process in which the benchmarks of one source are prepared and timed.
+class Bench(AbstractContextManager["Bench"]):
+    """The process in which the benchmarks of one backend are prepared and timed.
 
     One that ends the process fails, alone: it is replaced, and the others are prepared again when they are visited.
     """
@@ -201,38 +199,39 @@ class Run:
         left = list(self.timed.values())
         while left:
             with ExitStack() as stack:
-                needed = dict.fromkeys(get(timed.variant.backend).source for timed in left)
-                sources = {name: stack.enter_context(Source(self.threads, self.seed, self.dose)) for name in needed}
-                ready = self.prepare(sources, left)
+                needed = Counter(timed.variant.backend for timed in left).most_common()
+                benches = {name: stack.enter_context(Bench(self.threads, self.seed, self.dose)) for name, _ in needed}
+                ready = self.prepare(benches, left)
                 if able := [timed for timed in ready if not timed.failure]:
-                    self.take(sources, able, show)
+                    self.take(benches, able, show)
             left = [timed for timed in left if timed not in ready]
 
-    def prepare(self, sources: Mapping[str, Source], left: Sequence[Timed]) -> list[Timed]:
-        """Prepare as many benchmarks as there is memory for, the sources side by side; return them."""
+    def prepare(self, benches: Mapping[str, Bench], left: Sequence[Timed]) -> list[Timed]:
+        """Prepare as many benchmarks as there is memory for, a backend on each core; return them."""
         full = threading.Event()
 
         def build(name: str) -> list[Timed]:
             done: list[Timed] = []
             for timed in left:
-                if get(timed.variant.backend).source == name and not (full.is_set() and done):
-                    sources[name].prepare(timed)
+                if timed.variant.backend == name and not (full.is_set() and done):
+                    benches[name].prepare(timed)
                     done.append(timed)
                     progress.step()
                     if free_memory() < FREE:
                         full.set()
             return done
 
-        with Progress(len(left), "prepared", tell=self.tell) as progress, ThreadPoolExecutor(len(sources)) as pool:
+        with Progress(len(left), "prepared", tell=self.tell) as progress, ThreadPoolExecutor(self.threads) as pool:
             try:
-                return list(itertools.chain.from_iterable(pool.map(build, sources)))
+                return list(itertools.chain.from_iterable(pool.map(build, benches)))
             except BaseException as error:  # or the threads would go on to the end
                 full.set()
-                for source in sources.values():
-                    source.__exit__(type(error), error, None)
+                pool.shutdown(wait=False, cancel_futures=True)
+                for bench in benches.values():
+                    bench.__exit__(type(error), error, None)
                 raise
 
-    def take(self, sources: Mapping[str, Source], ready: Sequence[Timed], show: Callable[[Timed], str]) -> None:
+    def take(self, benches: Mapping[str, Bench], ready: Sequence[Timed], show: Callable[[Timed], str]) -> None:
         """Visit the benchmarks in passes, then once more those that were disturbed, while that helps."""
         samples = -(-self.rounds // PASSES)
         passes = -(-self.rounds // samples)
@@ -240,7 +239,7 @@ class Run:
         def visit(chosen: Iterable[Timed]) -> Iterator[Timed]:
             for timed in self.shuffled(chosen):
                 if not timed.failure:
-                    sources[get(timed.variant.backend).source].visit(timed, samples)
+                    benches[timed.variant.backend].visit(timed, samples)
                     yield timed
 
         with Progress(passes * len(ready), "visits", tell=self.tell) as progress:

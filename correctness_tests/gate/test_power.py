@@ -316,7 +316,7 @@ def test_the_first_sample_of_a_visit_does_not_count(visited):
 
 def test_a_long_first_sample_counts_and_long_samples_are_fewer(visited):
     assert visited(0.01) == ([pytest.approx(0.01, rel=0.01)] * 3, 3)
-    assert visited(0.03)[0] == [pytest.approx(0.03, rel=0.01)]
+    assert visited(0.02)[0] == [pytest.approx(0.02, rel=0.01)]
 
 
 def test_a_dose_is_a_part_of_each_sample_of_a_visit(visited):

@@ -20,7 +20,7 @@ from .faults import FAULTS
 SEED = 0
 SAMPLES = 3  # of which the least says what a call takes
 LONG = 0.05  # seconds of a sample that counts though others just ran
-ENOUGH = 0.25  # seconds of a visit, unless one sample takes longer
+ENOUGH = 0.15  # seconds of a visit, unless one sample takes longer
 
 
 def failure(error: Exception) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .exporter import parse_once
+
 if TYPE_CHECKING:
     from rl_impls.backends import Backend
     from rl_impls.lowering import Lowering
@@ -220,6 +222,8 @@ class Variant:
 
         backend = backends.get(self.backend)
         backend.require()
+        if "onnx" in (self.backend, self.axes.get("serve")):
+            parse_once()
         inputs = self.inputs(seed)
         graphs = graphs_compiled()
         lower = backend.lowering_here()
