@@ -18,8 +18,12 @@ NUMPY = "pirl.forward[full-numpy-batch{}-iohost-hidden32]"
 ONE = variants()[NUMPY.format(32)]
 
 
-def sample(seconds, waited=0.0, stolen=0.0):
-    return {"seconds": seconds, "waited": waited, "stolen": stolen, "cpu": seconds, "switches": 0, "busy": 0.0}
+def sample(seconds, waited=0.0, stolen=0.0, others=0.0, busy=None):
+    busy = seconds if busy is None else busy
+    return {
+        "seconds": seconds, "waited": waited, "stolen": stolen, "others": others, "cpu": seconds, "switches": 0,
+        "busy": busy,
+    }  # fmt: skip
 
 
 def timed(*visits, calls=1, variant=ONE):
@@ -46,11 +50,16 @@ def test_disturbed_samples_do_not_count_where_enough_are_not():
 
 
 def test_where_most_visits_are_disturbed_all_samples_count_and_the_row_says_so():
-    worse = [sample(0.03, waited=0.02)] * 3
+    worse = [sample(0.03, others=0.5)] * 3
     found = timed(QUIET, worse, worse).figures()
     assert found["samples"] == 9
     assert found["disturbed"] == pytest.approx(6 / 9)
     assert found["high"] == 0.03 * (1 + SCATTER)
+
+
+def test_passes_are_the_medians_of_the_visits_and_none_where_all_is_disturbed():
+    loud = [sample(0.03, others=0.5)] * 3
+    assert timed(QUIET, loud, QUIET, QUIET, QUIET, QUIET).figures()["passes"] == [0.011, None, 0.011, 0.011, 0.011]
 
 
 def test_stolen_time_disturbs_as_waiting_does():
@@ -58,18 +67,46 @@ def test_stolen_time_disturbs_as_waiting_does():
 
 
 def test_what_is_read_of_a_sample_is_a_part_of_all_its_calls():
-    assert timed([sample(0.0001, waited=0.001), sample(0.0001)], calls=1000).dirty() == 0
-    assert timed([sample(0.0001, waited=0.001), sample(0.0001)], calls=10).dirty() == 1
+    samples = [sample(0.0001, waited=0.001), sample(0.0001), sample(0.0001)]
+    assert timed(samples, calls=1000).dirty() == 0
+    assert timed(samples, calls=10).dirty() == 1
 
 
-def test_an_op_with_threads_of_its_own_may_wait_for_them():
-    visits = [sample(0.01, waited=0.005), sample(0.01, waited=0.0051)]
-    assert timed(visits, variant=replace(ONE, case=replace(ONE.case, multicore=True))).dirty() == 0
-    assert timed(visits).dirty() == 2
+def test_an_op_may_wait_for_threads_of_its_own_as_long_as_it_usually_does():
+    usual = [sample(0.01, waited=0.005), sample(0.01, waited=0.0051), sample(0.01, waited=0.006)]
+    assert timed(usual).dirty() == 0
+    assert timed([*usual, sample(0.02, waited=0.03)]).dirty() == 1
 
 
 def test_a_run_that_was_disturbed_all_the_time_is_not_taken_for_a_quiet_one():
-    assert timed([sample(0.03, waited=0.02)] * 3, [sample(0.03, waited=0.02)] * 3).figures()["disturbed"] == 1.0
+    assert timed([sample(0.03, others=0.5)] * 3, [sample(0.03, others=0.5)] * 3).figures()["disturbed"] == 1.0
+
+
+def visits_of(*others, variant=ONE):
+    """Return what is noted of visits of 0.1 s in which others took such parts of a core."""
+    noted, seen = passes.Others(), []
+    for part in others:
+        one = timed([sample(0.1, busy=0.1 * (1 + part))], variant=variant)
+        noted.note(one)
+        seen.append(one.visits[0][0]["others"])
+    return seen
+
+
+def test_what_others_took_is_that_of_the_last_half_second():
+    assert visits_of(*[0.0] * 5, *[1.0] * 6, *[0.0] * 6) == pytest.approx(
+        [0, 0, 0, 0, 0, 0.2, 0.4, 0.6, 0.8, 1, 1, 0.8, 0.6, 0.4, 0.2, 0, 0], abs=0.001
+    )
+
+
+def test_a_single_tick_of_the_machines_clock_disturbs_nothing():
+    noted = passes.Others()
+    one = timed([sample(0.01, busy=0.02)])
+    noted.note(one)
+    assert one.dirty() == 0
+
+
+def test_what_a_benchmarks_own_processes_take_disturbs_nothing():
+    assert visits_of(1.0, 1.0, variant=replace(ONE, case=replace(ONE.case, multicore=True))) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(("calls", "most", "short"), [(1, None, True), (16, None, False), (1, 1, False), (2, 4, True)])
@@ -140,7 +177,7 @@ def test_a_run_takes_as_many_samples_as_it_is_asked_for_or_a_few_more(monkeypatc
 
 
 def test_what_was_disturbed_is_visited_again_and_nothing_else(monkeypatch):
-    worse = [sample(0.03, waited=0.02)] * 3
+    worse = [sample(0.03, stolen=0.02)] * 3
 
     def script(name, visit):
         return worse if name == NAMES[1] and visit <= 3 else QUIET
@@ -155,7 +192,7 @@ def test_what_was_disturbed_is_visited_again_and_nothing_else(monkeypatch):
 
 
 def test_a_machine_that_stays_loud_is_given_up_and_said_so(monkeypatch):
-    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: [sample(0.03, waited=0.02)] * 3, NAMES[:1])
+    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: [sample(0.03, stolen=0.02)] * 3, NAMES[:1])
     assert len([do for do, _ in worker.asked if do == "visit"]) == PASSES + AGAIN
     assert run.loudness()["left"] == 1
     assert "100.0 % of 15 samples disturbed by other programs" in run.loudness()["text"]
@@ -190,6 +227,16 @@ def test_calls_are_measured_again_where_the_first_samples_are_too_short(monkeypa
     (one,) = run.timed.values()
     assert len(one.visits) == PASSES
     assert median(s["seconds"] for visit in one.visits for s in visit) == 0.011
+
+
+def test_what_starts_threads_is_timed_in_a_process_apart(monkeypatch):
+    threaded = "snake.collect_and_learn[threaded-torch-envs64-every4-batch32]"
+    torch = NUMPY.format(1).replace("numpy", "torch")
+    _, workers, _ = scripted_run(monkeypatch, lambda *_: QUIET, [torch, threaded, "pirl.serve[naive-torch-clients32]"])
+    assert [{name for _, name in worker.asked} for worker in workers] == [
+        {threaded, "pirl.serve[naive-torch-clients32]"},
+        {torch},
+    ]
 
 
 def test_rows_appear_as_they_are_measured_with_done_of_total(monkeypatch):

@@ -85,6 +85,34 @@ def hunt(op, form, backend, seconds, worlds=1, width=0.02, **changed):
     return row(backend, seconds, width, **{"workload": "treasurehunt", "op": op, "form": form, "axes": axes} | changed)
 
 
+def test_rows_are_compared_pass_by_pass_where_a_run_has_passes():
+    slow, fast = Span(3, 1, 5, (1.1, 3.3, 5.5, 3.3)), Span(2.5, 0.9, 4.5, (1.0, 3.0, 5.0, None))
+    assert (slow / fast).middle == pytest.approx(1.1)
+    assert (slow / fast).low == pytest.approx(1.1 * 0.98)
+    assert fast.below(slow)
+    assert ranks([slow, fast]) == [(2, 2), (1, 1)]
+    crossed = Span(2.5, 0.9, 4.5, (1.0, 3.0, 5.7, 3.0))
+    assert not crossed.below(slow)
+    assert ranks([slow, crossed]) == [(1, 2), (1, 2)]
+
+
+def test_a_difference_of_two_processes_is_no_order():
+    one, other = Span(1, 0.9, 1.1, (1.0, 1.0, 1.0)), Span(1.015, 0.9, 1.1, (1.015, 1.015, 1.015))
+    assert not one.below(other)
+    assert (one / other).undecided
+
+
+def test_too_few_common_passes_are_compared_by_their_intervals():
+    one, other = Span(1, 0.5, 1.5, (1.0, None, 1.0)), Span(2, 1.4, 2.5, (2.0, 2.0, None))
+    assert not one.below(other)
+    assert one.below(Span(2, 1.6, 2.5, (2.0, 2.0, None)))
+
+
+def test_a_pass_goes_by_the_item_as_the_row_does():
+    found = per_item(row(count=8, seconds=1e-5, passes=[8e-6, None, 1.6e-5]))
+    assert found.passes == (pytest.approx(1e-6), None, pytest.approx(2e-6))
+
+
 def test_rows_whose_intervals_overlap_share_ranks():
     first, second, third, last = (row(name, s) for name, s in (("a", 1e-5), ("b", 2e-5), ("c", 2.05e-5), ("d", 4e-5)))
     group = grouped([last, third, first, second])["pirl.forward batch 8, io host, hidden 32"]
@@ -326,7 +354,7 @@ def test_text_table_shows_rank_time_rate_and_share():
     text = text_tables([row("torch", 3e-5), row("onnx", 1e-5)])
     assert text.index(" onnx ") < text.index(" torch ")
     assert re.search(r"1 +full +onnx +10 us +2 % +800k samples/s +50 %", text)
-    assert "Rows whose intervals overlap have no order" in text
+    assert "in the same order in every pass" in text
 
 
 def test_only_what_is_shown_is_kept():

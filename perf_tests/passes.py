@@ -1,7 +1,8 @@
 """A plain run: all benchmarks are prepared, then timed in passes, each of which visits every one for a few samples.
 
 So a burst from outside hits few samples of each, and none is decided by one bad minute. Each backend has a process of
-its own, as in its users' programs, and only one works at any moment. What was disturbed is taken again.
+its own, as in its users' programs, and another one for what starts threads: only one works at any moment. What was
+disturbed is taken again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import random
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
@@ -23,15 +24,15 @@ from typing import Any
 
 from .gate.workers import Side, Worker, WorkerError
 from .progress import Progress
+from .report.order import SCATTER
 from .suite import process
 from .suite.case import LEAST, Variant
 
 ROOT = Path(__file__).parents[1]
-PASSES, AGAIN = 5, 3  # visits of each benchmark, and at most so many more of what was disturbed
+PASSES, AGAIN = 5, 2  # visits of each benchmark, and at most so many more of what was disturbed
 CLEAN = 0.6  # part of the samples asked for that are to be undisturbed, or the benchmark is visited again
 WAITED = 0.02  # part of its time that a sample may wait for a core, or have it stolen, and is undisturbed
-OWN = 0.1  # part that the samples of an op may wait for its own threads
-SCATTER = 0.02  # by which two processes of the same code differ
+OTHERS, RECENT = 0.15, 0.5  # part of a core that others may take, over the last half second of samples
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
 FREE = 0.2  # part of the memory to be left free: what does not fit comes when the rest is done
 
@@ -57,16 +58,31 @@ class Timed:
     counters: Mapping[str, int] = field(default_factory=dict)
     failure: Mapping[str, Any] = field(default_factory=dict)
 
-    def waited(self, sample: Sample) -> float:
-        """Return the part of a sample's time in which something else ran, here or on another machine."""
-        return float((sample["waited"] + sample["stolen"]) / (self.calls * sample["seconds"]))
+    def part(self, sample: Sample, name: str) -> float:
+        """Return the part of a sample's time that a reading of it is."""
+        return float(sample[name] / (self.calls * sample["seconds"]))
 
     def clean(self) -> list[list[Sample]]:
-        """Return the undisturbed samples of each visit that has any: those that wait hardly more than the least."""
-        least = min((self.waited(sample) for visit in self.visits for sample in visit), default=0.0)
-        allowed = WAITED + (least if self.variant.case.multicore else min(least, OWN))
-        kept = ([sample for sample in visit if self.waited(sample) <= allowed] for visit in self.visits)
-        return [visit for visit in kept if visit]
+        """Return the undisturbed samples of each visit that has any."""
+        return [visit for visit in self.undisturbed() if visit]
+
+    def undisturbed(self) -> list[list[Sample]]:
+        """Return the undisturbed samples of each visit.
+
+        Others took little of the cores then, nothing was stolen, and it waited hardly more than is usual for this
+        benchmark: some wait for their own threads.
+        """
+        usual = median([self.part(sample, "waited") for visit in self.visits for sample in visit] or [0.0])
+        return [
+            [
+                sample
+                for sample in visit
+                if sample["others"] <= OTHERS
+                and self.part(sample, "stolen") <= WAITED
+                and self.part(sample, "waited") <= WAITED + 2 * usual
+            ]
+            for visit in self.visits
+        ]
 
     def counted(self) -> list[list[Sample]]:
         """Return the samples that count, by visit: the undisturbed ones, or all where too few visits have any."""
@@ -83,13 +99,14 @@ class Timed:
 
     def short(self) -> bool:
         """Tell whether its samples are too short: when its calls were measured, something slowed them."""
-        seconds = median(sample["seconds"] for visit in self.counted() for sample in visit)
+        seconds = median(sample["seconds"] for sample in self.visits[-1])
         return self.calls != self.variant.case.most_calls and self.calls * seconds < 0.8 * LEAST
 
     def figures(self) -> dict[str, Any]:
         """Return the time of a call and how sure it is, of the samples that count.
 
-        ``low`` and ``high`` bound the medians of the visits, and what another process of the same code would measure.
+        ``low`` and ``high`` bound the medians of the visits, and what another process of the same code would measure;
+        ``passes`` are the medians of the first visits, a pass each, None where all of one is disturbed.
         """
         counted, clean = self.counted(), self.clean()
         seconds = [sample["seconds"] for visit in counted for sample in visit]
@@ -101,6 +118,7 @@ class Timed:
             "low": min(medians) * (1 - SCATTER),
             "high": max(medians) * (1 + SCATTER),
             "spread": (third - first) / middle,
+            "passes": [median(s["seconds"] for s in v) if v else None for v in self.undisturbed()[:PASSES]],
             "samples": len(seconds),
             "disturbed": 1 - sum(map(len, clean)) / len(seconds) if counted is self.visits else 0.0,
         }
@@ -168,6 +186,26 @@ class Bench(AbstractContextManager["Bench"]):
                 timed.said = said
 
 
+class Others:
+    """How much of the cores other programs took, over the last half second of samples: the machine counts in 10 ms."""
+
+    def __init__(self) -> None:
+        self.recent: deque[tuple[float, float]] = deque()
+
+    def note(self, timed: Timed) -> None:
+        """Write it to the samples of the last visit; what a benchmark's own processes take cannot be told apart."""
+        if timed.variant.case.multicore:
+            share = 0.0
+        else:
+            for sample in timed.visits[-1]:
+                self.recent.append((timed.calls * sample["seconds"], sample["busy"] - sample["cpu"]))
+            while len(self.recent) > 1 and sum(seconds for seconds, _ in self.recent) - self.recent[0][0] >= RECENT:
+                self.recent.popleft()
+            taken, seconds = sum(other for _, other in self.recent), sum(seconds for seconds, _ in self.recent)
+            share = taken / max(seconds, RECENT)
+        timed.visits[-1] = [{**sample, "others": round(share, 3)} for sample in timed.visits[-1]]
+
+
 class Run:
     """The benchmarks of a run.
 
@@ -199,7 +237,7 @@ class Run:
         left = list(self.timed.values())
         while left:
             with ExitStack() as stack:
-                needed = Counter(timed.variant.backend for timed in left).most_common()
+                needed = Counter(place(timed) for timed in left).most_common()
                 benches = {name: stack.enter_context(Bench(self.threads, self.seed, self.dose)) for name, _ in needed}
                 ready = self.prepare(benches, left)
                 if able := [timed for timed in ready if not timed.failure]:
@@ -213,7 +251,7 @@ class Run:
         def build(name: str) -> list[Timed]:
             done: list[Timed] = []
             for timed in left:
-                if timed.variant.backend == name and not (full.is_set() and done):
+                if place(timed) == name and not (full.is_set() and done):
                     benches[name].prepare(timed)
                     done.append(timed)
                     progress.step()
@@ -236,10 +274,14 @@ class Run:
         samples = -(-self.rounds // PASSES)
         passes = -(-self.rounds // samples)
 
+        others = Others()
+
         def visit(chosen: Iterable[Timed]) -> Iterator[Timed]:
             for timed in self.shuffled(chosen):
                 if not timed.failure:
-                    benches[timed.variant.backend].visit(timed, samples)
+                    benches[place(timed)].visit(timed, samples)
+                    if not timed.failure:
+                        others.note(timed)
                     yield timed
 
         with Progress(passes * len(ready), "visits", tell=self.tell) as progress:
@@ -276,6 +318,15 @@ class Run:
             f"{len(left)} of {len(self.timed)} benchmarks stayed disturbed"
         )
         return {"share": share, "retaken": self.again, "left": len(left), "text": text}
+
+
+def place(timed: Timed) -> str:
+    """Return the name of the process that a benchmark is timed in.
+
+    Once a second thread has called torch, OpenMP's idle threads sleep instead of waiting: a process that had run a loop
+    with a thread took four times as long for an update, and nine times for a small forward pass.
+    """
+    return f"{timed.variant.backend}{' with threads' * timed.variant.case.multicore}"
 
 
 def free_memory() -> float:

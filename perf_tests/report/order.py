@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 Row = Mapping[str, Any]
 
 
+SCATTER = 0.02  # by which two processes of the same code differ
+PAIRED = 3  # passes that two figures have to share to be compared pass by pass
+
+
 @dataclass(frozen=True)
 class Span:
-    """A positive figure and the interval in which it stands."""
+    """A positive figure, the interval in which it stands, and what each pass of a run gave, None where disturbed."""
 
     middle: float
     low: float
     high: float
+    passes: tuple[float | None, ...] = ()
 
     def __truediv__(self, other: Span) -> Span:
-        """Return the ratio of two figures, with the widest interval that theirs allow."""
-        return Span(self.middle / other.middle, self.low / other.high, self.high / other.low)
+        """Return the ratio of two figures and its interval.
+
+        Rows of one table are visited one after the other in each pass, so what slows the machine for a while slows
+        both: where enough passes have both, the interval is from the least to the greatest of their ratios, and by how
+        much processes differ to either side. Else it is the widest that the intervals of the two allow.
+        """
+        both = [one / another for one, another in zip(self.passes, other.passes) if one and another]
+        if len(both) < PAIRED:
+            return Span(self.middle / other.middle, self.low / other.high, self.high / other.low)
+        return Span(median(both), min(both) * (1 - SCATTER), max(both) * (1 + SCATTER))
 
     def __mul__(self, other: Span) -> Span:
-        """Return the product of two figures, with the widest interval that theirs allow."""
-        return Span(self.middle * other.middle, self.low * other.low, self.high * other.high)
+        """Return the product with a factor, with the widest interval that both allow."""
+        passes = tuple(one and one * other.middle for one in self.passes)
+        return Span(self.middle * other.middle, self.low * other.low, self.high * other.high, passes)
 
     def below(self, other: Span) -> bool:
-        """Tell whether it is certainly the smaller one: the intervals do not touch."""
-        return self.high < other.low
+        """Tell whether it is certainly the smaller one: their ratio's interval is below 1."""
+        return (self / other).high < 1
 
     @property
     def half(self) -> float:
@@ -59,7 +74,8 @@ def items(row: Row) -> float:
 def per_item(row: Row) -> Span:
     """Return the seconds of one item: what forms of different numbers of items per call can be compared by."""
     count = items(row)
-    return Span(1 / row["items_per_second"], row["low"] / count, row["high"] / count)
+    passes = tuple(seconds and seconds / count for seconds in row.get("passes", ()))
+    return Span(1 / row["items_per_second"], row["low"] / count, row["high"] / count, passes)
 
 
 def for_a_user(row: Row) -> Span:

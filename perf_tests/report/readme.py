@@ -31,7 +31,7 @@ PEERS = Path(__file__).with_name("peers.json")
 START, END = "<!-- results: generated -->", "<!-- end of results -->"
 KEPT = (
     "id", "workload", "op", "form", "backend", "axes", "version", "precision", "calls", "seconds_per_call", "low",
-    "high", "samples", "disturbed", "spread", "items_per_second", "unit", "limit_share", "bound", "phases",
+    "high", "passes", "samples", "disturbed", "spread", "items_per_second", "unit", "limit_share", "bound", "phases",
     "policy_lag_steps", "latency_p50_s", "latency_p99_s",
 )  # fmt: skip
 Results = Mapping[str, Any]

@@ -14,8 +14,9 @@ SEEN = 0.10  # a change with default malloc beyond which both figures are shown
 COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
            "rate": "right", "of limit": "right", "": "left"}  # fmt: skip
 LEGEND = (
-    "± is half of the interval in which a row's time stands. Rows whose intervals overlap have no order: they share "
-    "ranks. Ranks go by the time of an item, as calls of different forms may hold different numbers of them."
+    "± is half of the interval in which a row's time stands. Rows that were not in the same order in every pass of the "
+    "run, by more than processes differ, share ranks. Ranks go by the time of an item, as calls of different forms may "
+    "hold different numbers of them."
 )
 
 

@@ -250,12 +250,12 @@ CASES = (
     ),
     Case(
         "snake", "collect_and_learn", loop_inputs, LEARNING, "environment steps", io="own", reference=None,
-        forms=("naive", "plain", "full", "vectorised", "threaded", *ONLY), most_calls=1, version=3,
+        forms=("naive", "plain", "full", "vectorised", *ONLY), most_calls=1, version=3,
         axes={"envs": (1, 64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES}, items=loop_items, flops=loop_flops,
         exclude=[
             dict(form=("naive", "plain"), backend=tuple(name for name in LEARNING if name in LAZY)),
             dict(form=("naive", "plain", "full", *ONLY), envs=(64, 1024)),
-            dict(form=("vectorised", "threaded"), envs=1),
+            dict(form="vectorised", envs=1),
             dict(form=ONLY, backend=ELSEWHERE), dict(form=ONLY, every=(4, 8, 16)), dict(form=ONLY, batch=BATCHES[1:]),
         ],
         gate=[dict(form="full", backend="torch", envs=1, every=4, batch=32)],
@@ -263,6 +263,12 @@ CASES = (
             dict(backend=LOOPING, batch=32, envs=1, every=(1, 4)), dict(backend=LOOPING, batch=32, envs=64, every=4),
             dict(backend=LOOPING, batch=32, envs=1024, every=4, form="vectorised"),
         ],
+    ),
+    Case(
+        "snake", "collect_and_learn", loop_inputs, LEARNING, "environment steps", io="own", reference=None,
+        forms=("threaded",), most_calls=1, version=3, multicore=True,
+        axes={"envs": (64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES}, items=loop_items, flops=loop_flops,
+        bench=[dict(backend=LOOPING, batch=32, envs=64, every=4)],
     ),
     Case(
         "snake", "collect_and_learn", functools.partial(loop_inputs, steps=LONG), ("jax", "jax-cuda"),
