@@ -315,7 +315,7 @@ def test_the_first_sample_of_a_visit_does_not_count(visited):
 
 
 def test_a_long_first_sample_counts_and_long_samples_are_fewer(visited):
-    assert visited(0.01) == ([pytest.approx(0.01, rel=0.01)] * 3, 3)
+    assert visited(0.006) == ([pytest.approx(0.006, rel=0.01)] * 3, 3)
     assert visited(0.02)[0] == [pytest.approx(0.02, rel=0.01)]
 
 
