@@ -128,12 +128,12 @@ def loop_inputs(
     rng: np.random.Generator, envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS
 ) -> Inputs:
     """Every draw of a loop that starts shortly before the target net takes the online weights."""
-    length = steps[envs]
+    length, round_ = steps[envs], max(envs, every)  # updates fall on whole rounds
     played = -(np.arange(every, length * envs + 1, every) // -envs) * envs  # all environments step before they learn
     rows = np.array([rng.choice(STORED + stored, batch, replace=False) for stored in played])
     everything = fixed(rng) | {
         "env_state": start_state(rng, envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
-        "target_every": 1000, "step": max(0, 1000 - length * envs // 2) // envs * envs,
+        "target_every": 1000, "step": max(0, 1000 - length * envs // 2) // round_ * round_,
     }  # fmt: skip
     explore = rng.random((length, envs)) < 0.1  # an agent begins with 1: it asks no net then, and is a tenth faster
     return Inputs(everything, (explore, moves(rng, length, envs), draws(rng, length, envs), rows))
