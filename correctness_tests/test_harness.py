@@ -109,8 +109,23 @@ def test_what_a_reset_starts_is_done_before_a_sample_begins():
     op = Copying()
     op.reset()
     assert not op.state.is_ready()  # or nothing is tested
-    planted(op, "jax").reset()
+    prepared = planted(op, "jax")
+    prepared.reset()
     assert op.state.is_ready()
+    prepared.settle()
+    prepared.reset()
+    assert op.state.is_ready()
+
+
+def test_a_device_is_asked_no_more_where_no_reset_was_ever_late(monkeypatch):
+    asked = []
+    prepared = planted(lambda: np.array(0.0))
+    monkeypatch.setattr(type(prepared.backend), "pending", lambda self: bool(asked.append(1)))
+    prepared.settle()
+    assert asked
+    asked.clear()
+    prepared.sample()
+    assert not asked
 
 
 def test_ids_are_unique_and_name_every_part():
