@@ -78,9 +78,9 @@ def test_a_limit_that_was_not_measured_gives_no_share():
 
 def test_a_row_is_held_against_the_limit_of_its_precision_and_device():
     def found(form, backend):
-        visits = [[{"seconds": 1.0, "waited": 0.0, "stolen": 0.0, "others": 0.0}]]
+        samples = {0: {"seconds": 1.0, "calls": 1, "waited": 0.0, "stolen": 0.0, "others": 0.0}}
         variant = variants()[f"treasurehunt.train_step[{form}-{backend}-agents5]"]
-        return row(Timed(variant, 1, visits, {"stats": {}, "phases": {}}), LIMITS, threads=1)
+        return row(Timed(variant, 1, samples, {"stats": {}, "phases": {}}), LIMITS, threads=1)
 
     full, half, cuda = found("full", "torch"), found("bfloat16", "torch"), found("full", "torch-cuda")
     assert half["limit_share"] == full["limit_share"] / 2

@@ -5,114 +5,116 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from statistics import median
 
 import pytest
 
 from perf_tests import passes
 from perf_tests.gate.workers import WorkerError
-from perf_tests.passes import AGAIN, PASSES, SCATTER, Bench, Run, Timed
+from perf_tests.passes import AGAIN, SCATTER, Bench, Run, Timed
 from perf_tests.suite.cases import variants
 
 NUMPY = "pirl.forward[full-numpy-batch{}-iohost-hidden32]"
 ONE = variants()[NUMPY.format(32)]
+ROUNDS = 8
 
 
-def sample(seconds, waited=0.0, stolen=0.0, others=0.0, busy=None):
+def sample(seconds, waited=0.0, stolen=0.0, others=0.0, busy=None, calls=1):
     busy = seconds if busy is None else busy
     return {
-        "seconds": seconds, "waited": waited, "stolen": stolen, "others": others, "cpu": seconds, "switches": 0,
-        "busy": busy,
+        "seconds": seconds, "calls": calls, "waited": waited, "stolen": stolen, "others": others, "cpu": seconds,
+        "switches": 0, "busy": busy, "pace": 1e-4,
     }  # fmt: skip
 
 
-def timed(*visits, calls=1, variant=ONE):
-    return Timed(variant, calls=calls, visits=[list(visit) for visit in visits])
+def timed(*samples, calls=1, variant=ONE):
+    return Timed(variant, calls=calls, samples=dict(enumerate(samples)))
 
 
 QUIET = [sample(0.010), sample(0.011), sample(0.012)]
-LOUD = [sample(0.030, waited=0.02), sample(0.020, waited=0.01), sample(0.010)]
 
 
-def test_undisturbed_visits_count_whole():
-    found = timed(QUIET, QUIET).figures()
+def test_undisturbed_samples_count():
+    found = timed(*QUIET).figures()
     assert found["seconds_per_call"] == 0.011
-    assert (found["low"], found["high"]) == (0.011 * (1 - SCATTER), 0.011 * (1 + SCATTER))
-    assert (found["samples"], found["disturbed"]) == (6, 0.0)
+    assert (found["low"], found["high"]) == (0.010 * (1 - SCATTER), 0.012 * (1 + SCATTER))
+    assert (found["samples"], found["disturbed"]) == (3, 0.0)
+    assert found["spread"] == pytest.approx(0.001 / 0.011)
+
+
+def test_of_many_samples_the_interval_is_that_of_the_median():
+    found = timed(*(sample(0.010 + 0.001 * k) for k in range(10))).figures()
+    assert 0.010 < found["low"] / (1 - SCATTER) < found["seconds_per_call"] < found["high"] / (1 + SCATTER) < 0.019
 
 
 def test_disturbed_samples_do_not_count_where_enough_are_not():
-    found = timed(QUIET, LOUD, QUIET).figures()
-    assert found["samples"] == 7
-    assert found["disturbed"] == 0.0
-    assert found["high"] == 0.011 * (1 + SCATTER)
-    assert found["low"] == 0.010 * (1 - SCATTER)
+    found = timed(*QUIET, sample(0.020, waited=0.01), sample(0.030, others=0.5)).figures()
+    assert (found["samples"], found["disturbed"]) == (3, 0.0)
+    assert found["seconds_per_call"] == 0.011
+    assert found["high"] == 0.012 * (1 + SCATTER)
 
 
-def test_where_most_visits_are_disturbed_all_samples_count_and_the_row_says_so():
-    worse = [sample(0.03, others=0.5)] * 3
-    found = timed(QUIET, worse, worse).figures()
+def test_where_most_samples_are_disturbed_all_count_and_the_row_says_so():
+    found = timed(*QUIET, *[sample(0.03, others=0.5)] * 6).figures()
     assert found["samples"] == 9
     assert found["disturbed"] == pytest.approx(6 / 9)
-    assert found["high"] == 0.03 * (1 + SCATTER)
+    assert found["seconds_per_call"] == 0.03
 
 
-def test_passes_are_the_medians_of_the_visits_and_none_where_all_is_disturbed():
-    loud = [sample(0.03, others=0.5)] * 3
-    assert timed(QUIET, loud, QUIET, QUIET, QUIET, QUIET).figures()["passes"] == [0.011, None, 0.011, 0.011, 0.011]
+def test_passes_are_the_seconds_in_each_and_none_where_it_is_disturbed_or_missing():
+    one = timed(sample(0.010), sample(0.030, others=0.5), sample(0.012))
+    one.samples[4] = sample(0.013)
+    assert one.figures()["passes"] == [0.010, None, 0.012, None, 0.013]
+
+
+def dirty(one):
+    return len(one.samples) - len(one.clean())
 
 
 def test_stolen_time_disturbs_as_waiting_does():
-    assert timed([sample(0.01, stolen=0.01), sample(0.01)]).dirty() == 1
+    assert dirty(timed(sample(0.01, stolen=0.01), sample(0.01))) == 1
 
 
 def test_what_is_read_of_a_sample_is_a_part_of_all_its_calls():
-    samples = [sample(0.0001, waited=0.001), sample(0.0001), sample(0.0001)]
-    assert timed(samples, calls=1000).dirty() == 0
-    assert timed(samples, calls=10).dirty() == 1
+    for calls, wanted in ((1000, 0), (10, 1)):
+        samples = [sample(0.0001, waited=waited, calls=calls) for waited in (0.001, 0.0, 0.0)]
+        assert dirty(timed(*samples)) == wanted
 
 
 def test_an_op_may_wait_for_threads_of_its_own_as_long_as_it_usually_does():
     usual = [sample(0.01, waited=0.005), sample(0.01, waited=0.0051), sample(0.01, waited=0.006)]
-    assert timed(usual).dirty() == 0
-    assert timed([*usual, sample(0.02, waited=0.03)]).dirty() == 1
+    assert dirty(timed(*usual)) == 0
+    assert dirty(timed(*usual, sample(0.02, waited=0.03))) == 1
 
 
 def test_a_run_that_was_disturbed_all_the_time_is_not_taken_for_a_quiet_one():
-    assert timed([sample(0.03, others=0.5)] * 3, [sample(0.03, others=0.5)] * 3).figures()["disturbed"] == 1.0
+    assert timed(*[sample(0.03, others=0.5)] * 6).figures()["disturbed"] == 1.0
 
 
 def visits_of(*others, variant=ONE):
     """Return what is noted of visits of 0.1 s in which others took such parts of a core."""
     noted, seen = passes.Others(), []
     for part in others:
-        one = timed([sample(0.1, busy=0.1 * (1 + part))], variant=variant)
-        noted.note(one)
-        seen.append(one.visits[0][0]["others"])
+        one = timed(sample(0.1, busy=0.1 * (1 + part)), variant=variant)
+        noted.note(one, 0)
+        seen.append(one.samples[0]["others"])
     return seen
 
 
-def test_what_others_took_is_that_of_the_last_half_second():
+def test_what_others_took_is_that_of_the_last_three_tenths_of_a_second():
     assert visits_of(*[0.0] * 5, *[1.0] * 6, *[0.0] * 6) == pytest.approx(
-        [0, 0, 0, 0, 0, 0.2, 0.4, 0.6, 0.8, 1, 1, 0.8, 0.6, 0.4, 0.2, 0, 0], abs=0.001
+        [0, 0, 0, 0, 0, 1 / 3, 2 / 3, 1, 1, 1, 1, 2 / 3, 1 / 3, 0, 0, 0, 0], abs=0.001
     )
 
 
 def test_a_single_tick_of_the_machines_clock_disturbs_nothing():
     noted = passes.Others()
-    one = timed([sample(0.01, busy=0.02)])
-    noted.note(one)
-    assert one.dirty() == 0
+    one = timed(sample(0.01, busy=0.02))
+    noted.note(one, 0)
+    assert dirty(one) == 0
 
 
 def test_what_a_benchmarks_own_processes_take_disturbs_nothing():
     assert visits_of(1.0, 1.0, variant=replace(ONE, case=replace(ONE.case, multicore=True))) == [0.0, 0.0]
-
-
-@pytest.mark.parametrize(("calls", "most", "short"), [(1, None, True), (16, None, False), (1, 1, False), (2, 4, True)])
-def test_samples_are_short_where_the_calls_were_measured_in_a_loud_moment(calls, most, short):
-    variant = replace(ONE, case=replace(ONE.case, most_calls=most))
-    assert timed([sample(0.001)] * 3, calls=calls, variant=variant).short() is short
 
 
 class Scripted:
@@ -125,21 +127,21 @@ class Scripted:
         self.asked.append((do, identity))
         self.reply = lambda: self.answer(do, identity, **arguments)
 
-    def answer(self, do, identity, samples=0, **_):
+    def answer(self, do, identity, calls=0, **_):
         if do == "prepare":
             return {"counters": {}}
         if do == "calls":
             return {"calls": 1}
-        visit = self.script(identity, sum(asked == ("visit", identity) for asked in self.asked))
-        if isinstance(visit, Exception):
-            raise visit
-        return {"samples": visit[:samples], "stats": {}, "phases": {}}
+        taken = self.script(identity, sum(asked == ("visit", identity) for asked in self.asked))
+        if isinstance(taken, Exception):
+            raise taken
+        return {"sample": {**taken, "calls": calls}, "stats": {}, "phases": {}}
 
     def __exit__(self, *_):
         self.ended = True
 
 
-def scripted_run(monkeypatch, script, names, rounds=15):
+def scripted_run(monkeypatch, script, names, rounds=ROUNDS):
     """Measure with scripted workers; return the run, the workers, and the lines shown."""
     workers = []
 
@@ -155,58 +157,70 @@ def scripted_run(monkeypatch, script, names, rounds=15):
 
 
 NAMES = [NUMPY.format(batch) for batch in (1, 32, 2048)]
+USUAL, STOLEN = sample(0.011), sample(0.03, stolen=0.02)
 
 
-def test_every_benchmark_is_visited_once_in_every_pass(monkeypatch):
-    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: QUIET, NAMES)
+@pytest.mark.parametrize("rounds", [1, 2, 3, 5, 10])
+def test_every_benchmark_is_timed_once_in_every_pass(monkeypatch, rounds):
+    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: USUAL, NAMES, rounds)
     visits = [name for do, name in worker.asked if do == "visit"]
-    assert len(visits) == PASSES * len(NAMES)
-    for number in range(PASSES):
+    assert len(visits) == rounds * len(NAMES)
+    for number in range(rounds):
         assert sorted(visits[number * len(NAMES) : (number + 1) * len(NAMES)]) == sorted(NAMES)
     assert worker.ended
-    assert all(len(one.visits) == PASSES and not one.failure for one in run.timed.values())
+    assert all(list(one.samples) == list(range(rounds)) and not one.failure for one in run.timed.values())
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3, 5, 7, 15, 30])
-def test_a_run_takes_as_many_samples_as_it_is_asked_for_or_a_few_more(monkeypatch, rounds):
-    run, _, _ = scripted_run(monkeypatch, lambda *_: QUIET * 2, NAMES[:1], rounds)
-    (one,) = run.timed.values()
-    taken = sum(map(len, one.visits))
-    assert rounds <= taken < rounds + PASSES
-    assert len(one.visits) <= PASSES
+def test_long_calls_are_timed_in_every_other_pass(monkeypatch):
+    script = lambda name, visit: sample(0.2) if name == NAMES[1] else USUAL  # noqa: E731
+    run, _, _ = scripted_run(monkeypatch, script, NAMES)
+    assert [list(run.timed[name].samples) for name in NAMES] == [
+        list(range(ROUNDS)), list(range(0, ROUNDS, 2)), list(range(ROUNDS)),
+    ]  # fmt: skip
+    assert run.again == 0
 
 
-def test_what_was_disturbed_is_visited_again_and_nothing_else(monkeypatch):
-    worse = [sample(0.03, stolen=0.02)] * 3
+def test_what_was_disturbed_is_timed_again_with_what_it_is_compared_with_and_nothing_else(monkeypatch):
+    full, naive = "snake.sample[full-numpy-batch32]", "snake.sample[naive-numpy-batch32]"
+    names = [NAMES[0], full, naive]
 
     def script(name, visit):
-        return worse if name == NAMES[1] and visit <= 3 else QUIET
+        return STOLEN if name == full and visit <= 5 else USUAL
 
-    run, (worker,), _ = scripted_run(monkeypatch, script, NAMES)
+    run, (worker,), _ = scripted_run(monkeypatch, script, names)
     visits = [name for do, name in worker.asked if do == "visit"]
-    assert [visits.count(name) for name in NAMES] == [PASSES, PASSES + 1, PASSES]
-    assert run.timed[NAMES[1]].figures()["disturbed"] == 0.0
-    assert run.timed[NAMES[1]].figures()["high"] == 0.011 * (1 + SCATTER)
-    found = run.loudness()
-    assert (found["share"], found["retaken"], found["left"]) == (9 / 45, 3, 0)
+    assert [visits.count(name) for name in names] == [ROUNDS, ROUNDS + 2, ROUNDS + 2]
+    found = run.timed[full].figures()
+    assert found["disturbed"] == 0.0
+    assert found["high"] == 0.011 * (1 + SCATTER)
+    assert found["passes"] == [None] * 5 + [0.011] * (ROUNDS - 3)
+    loud = run.loudness()
+    assert (loud["share"], loud["retaken"], loud["left"]) == (5 / 24, 4, 0)
 
 
 def test_a_machine_that_stays_loud_is_given_up_and_said_so(monkeypatch):
-    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: [sample(0.03, stolen=0.02)] * 3, NAMES[:1])
-    assert len([do for do, _ in worker.asked if do == "visit"]) == PASSES + AGAIN
+    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: STOLEN, NAMES[:1])
+    assert len([do for do, _ in worker.asked if do == "visit"]) == ROUNDS + AGAIN
     assert run.loudness()["left"] == 1
-    assert "100.0 % of 15 samples disturbed by other programs" in run.loudness()["text"]
+    assert f"100.0 % of {ROUNDS} samples disturbed by other programs" in run.loudness()["text"]
     assert "1 of 1 benchmarks stayed disturbed" in run.loudness()["text"]
+
+
+def test_the_pace_of_the_cores_is_said(monkeypatch):
+    script = lambda name, visit: USUAL | {"pace": 1e-4 if visit == 1 else 2e-4}  # noqa: E731
+    run, _, _ = scripted_run(monkeypatch, script, NAMES[:1])
+    assert run.loudness()["pace"] == 0.5
+    assert run.loudness()["text"].endswith("the median sample found a core at 50 % of its best pace")
 
 
 def test_a_benchmark_that_ends_its_process_fails_alone(monkeypatch):
     def script(name, visit):
-        return WorkerError("head: killed by SIGKILL") if (name, visit) == (NAMES[1], 1) else QUIET
+        return WorkerError("head: killed by SIGKILL") if (name, visit) == (NAMES[1], 1) else USUAL
 
     run, workers, _ = scripted_run(monkeypatch, script, NAMES)
     assert run.timed[NAMES[1]].failure == {"failed": "head: killed by SIGKILL"}
     for name in (NAMES[0], NAMES[2]):
-        assert len(run.timed[name].visits) == PASSES
+        assert len(run.timed[name].samples) == ROUNDS
         assert not run.timed[name].failure
     assert len(workers) == 2
     assert all(worker.ended for worker in workers)
@@ -214,25 +228,26 @@ def test_a_benchmark_that_ends_its_process_fails_alone(monkeypatch):
 
 def test_where_nothing_can_run_nothing_is_visited(monkeypatch):
     monkeypatch.setattr(Scripted, "answer", lambda self, do, identity, **_: {"failed": "no device"})
-    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: QUIET, NAMES)
+    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: USUAL, NAMES)
     assert {do for do, _ in worker.asked} == {"prepare"}
     assert [one.failure for one in run.timed.values()] == [{"failed": "no device"}] * len(NAMES)
     assert run.loudness()["share"] == 0
 
 
-def test_calls_are_measured_again_where_the_first_samples_are_too_short(monkeypatch):
-    short = [sample(0.0001)] * 3
-    run, (worker,), _ = scripted_run(monkeypatch, lambda name, visit: short if visit == 1 else QUIET, NAMES[:1])
-    assert [do for do, _ in worker.asked if do == "calls"] == ["calls"] * 2
+@pytest.mark.parametrize(("most", "calls"), [(None, 64), (16, 16), (1, 1)])
+def test_calls_are_doubled_where_a_sample_is_too_short(monkeypatch, most, calls):
+    monkeypatch.setitem(variants(), NAMES[0], replace(ONE, case=replace(ONE.case, most_calls=most)))
+    run, (worker,), _ = scripted_run(monkeypatch, lambda *_: sample(0.00013), NAMES[:1], rounds=4)
     (one,) = run.timed.values()
-    assert len(one.visits) == PASSES
-    assert median(s["seconds"] for visit in one.visits for s in visit) == 0.011
+    assert one.calls == calls
+    assert [taken["calls"] for taken in one.samples.values()] == [calls] * 4
+    assert [do for do, _ in worker.asked if do == "calls"] == ["calls"]
 
 
 def test_what_starts_threads_is_timed_in_a_process_apart(monkeypatch):
     threaded = "snake.collect_and_learn[threaded-torch-envs64-every4-batch32]"
     torch = NUMPY.format(1).replace("numpy", "torch")
-    _, workers, _ = scripted_run(monkeypatch, lambda *_: QUIET, [torch, threaded, "pirl.serve[naive-torch-clients32]"])
+    _, workers, _ = scripted_run(monkeypatch, lambda *_: USUAL, [torch, threaded, "pirl.serve[naive-torch-clients32]"])
     assert [{name for _, name in worker.asked} for worker in workers] == [
         {threaded, "pirl.serve[naive-torch-clients32]"},
         {torch},
@@ -240,17 +255,17 @@ def test_what_starts_threads_is_timed_in_a_process_apart(monkeypatch):
 
 
 def test_rows_appear_as_they_are_measured_with_done_of_total(monkeypatch):
-    _, _, shown = scripted_run(monkeypatch, lambda *_: QUIET, NAMES)
+    _, _, shown = scripted_run(monkeypatch, lambda *_: USUAL, NAMES)
     first = [line for line in shown if line.endswith(": first")]
     assert len(first) == len(NAMES)
-    assert first[0].startswith(f"[1/{PASSES * len(NAMES)}, about ")
+    assert first[0].startswith(f"[1/{ROUNDS * len(NAMES)}, about ")
 
 
 def test_what_does_not_fit_into_memory_is_measured_afterwards(monkeypatch):
     monkeypatch.setattr(passes, "free_memory", lambda: 0.0)
-    run, workers, _ = scripted_run(monkeypatch, lambda *_: QUIET, NAMES)
+    run, workers, _ = scripted_run(monkeypatch, lambda *_: USUAL, NAMES)
     assert len(workers) == len(NAMES)
-    assert all(len(one.visits) == PASSES for one in run.timed.values())
+    assert all(len(one.samples) == ROUNDS for one in run.timed.values())
 
 
 def test_rows_that_are_compared_are_visited_together():
@@ -289,7 +304,9 @@ def test_a_real_run_times_reports_and_leaves_no_process(started):
     assert small.counters["allocated_bytes"] > 0
     assert {"environment", "learning"} <= loop.said["phases"].keys()
     for one in (small, loop):
-        assert all(taken.keys() >= {"seconds", "cpu", "waited", "switches", "stolen"} for taken in one.visits[0])
+        read = {"seconds", "calls", "cpu", "waited", "switches", "stolen", "pace", "others"}
+        assert all(taken.keys() >= read for taken in one.samples.values())
+        assert len(one.samples) == 2
     assert len(started) == 2
     assert all(worker.process.poll() is not None for worker in started)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import pytest
 
 from perf_tests.report import readme
 from perf_tests.report.fronts import FRONTS, HALF, SINGLE, agents_table, column, forward_table, knob_table
-from perf_tests.report.order import Span, leaders, per_item, ranks
+from perf_tests.report.order import SCATTER, Span, leaders, per_item, ranks
 from perf_tests.report.readme import END, PEERS, README, RESULTS, START, insert, judged, op_table, reduce, section
 from perf_tests.report.table import (
     call_words,
@@ -88,18 +89,30 @@ def hunt(op, form, backend, seconds, worlds=1, width=0.02, **changed):
 def test_rows_are_compared_pass_by_pass_where_a_run_has_passes():
     slow, fast = Span(3, 1, 5, (1.1, 3.3, 5.5, 3.3)), Span(2.5, 0.9, 4.5, (1.0, 3.0, 5.0, None))
     assert (slow / fast).middle == pytest.approx(1.1)
-    assert (slow / fast).low == pytest.approx(1.1 * 0.98)
+    assert (slow / fast).low == pytest.approx(1.1 * (1 - SCATTER))
+    assert (slow / fast).high == pytest.approx(1.1 * (1 + SCATTER))
     assert fast.below(slow)
     assert ranks([slow, fast]) == [(2, 2), (1, 1)]
-    crossed = Span(2.5, 0.9, 4.5, (1.0, 3.0, 5.7, 3.0))
+    crossed = Span(2.5, 0.9, 4.5, (1.0, 3.0, 6.7, 3.0))
     assert not crossed.below(slow)
     assert ranks([slow, crossed]) == [(1, 2), (1, 2)]
 
 
+def test_the_interval_of_a_ratio_has_the_standard_error_of_the_passes():
+    one, other = Span(2, 1, 3, (2.0, 2.0 * math.e, 2.0 / math.e, 2.0)), Span(1, 1, 1, (1.0, 1.0, 1.0, 1.0))
+    found = one / other
+    assert found.middle == pytest.approx(2.0)
+    error = math.sqrt(2 / 3) / 2
+    assert found.low == pytest.approx(2 * math.exp(-error) * (1 - SCATTER))
+    assert found.high == pytest.approx(2 * math.exp(error) * (1 + SCATTER))
+
+
 def test_a_difference_of_two_processes_is_no_order():
-    one, other = Span(1, 0.9, 1.1, (1.0, 1.0, 1.0)), Span(1.015, 0.9, 1.1, (1.015, 1.015, 1.015))
-    assert not one.below(other)
-    assert (one / other).undecided
+    near, far = ((1 + part * SCATTER,) * 3 for part in (0.9, 1.1))
+    one = Span(1, 0.9, 1.1, (1.0, 1.0, 1.0))
+    assert not one.below(Span(near[0], 0.9, 1.1, near))
+    assert (one / Span(near[0], 0.9, 1.1, near)).undecided
+    assert one.below(Span(far[0], 0.9, 1.1, far))
 
 
 def test_too_few_common_passes_are_compared_by_their_intervals():
@@ -354,7 +367,7 @@ def test_text_table_shows_rank_time_rate_and_share():
     text = text_tables([row("torch", 3e-5), row("onnx", 1e-5)])
     assert text.index(" onnx ") < text.index(" torch ")
     assert re.search(r"1 +full +onnx +10 us +2 % +800k samples/s +50 %", text)
-    assert "in the same order in every pass" in text
+    assert "unless the passes of the run tell them apart" in text
 
 
 def test_only_what_is_shown_is_kept():

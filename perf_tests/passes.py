@@ -1,4 +1,4 @@
-"""A plain run: all benchmarks are prepared, then timed in passes, each of which visits every one for a few samples.
+"""A plain run: all benchmarks are prepared, then timed in passes, each of which takes a sample of every one.
 
 So a burst from outside hits few samples of each, and none is decided by one bad minute. Each backend has a process of
 its own, as in its users' programs, and another one for what starts threads: only one works at any moment. What was
@@ -7,7 +7,6 @@ disturbed is taken again.
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import sys
@@ -17,11 +16,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import median, quantiles
 from types import TracebackType
 from typing import Any
 
+from rl_impls.backends import get
+
+from .gate.rule import interval
+from .gate.timing import LONG
 from .gate.workers import Side, Worker, WorkerError
 from .progress import Progress
 from .report.order import SCATTER
@@ -29,10 +33,11 @@ from .suite import process
 from .suite.case import LEAST, Variant
 
 ROOT = Path(__file__).parents[1]
-PASSES, AGAIN = 5, 2  # visits of each benchmark, and at most so many more of what was disturbed
-CLEAN = 0.6  # part of the samples asked for that are to be undisturbed, or the benchmark is visited again
-WAITED = 0.02  # part of its time that a sample may wait for a core, or have it stolen, and is undisturbed
-OTHERS, RECENT = 0.15, 0.5  # part of a core that others may take, over the last half second of samples
+AGAIN = 3  # further passes, at most, of what was disturbed
+CLEAN = 0.6  # part of the samples that are to be undisturbed, or the benchmark is timed again
+WAITED = 0.1  # part of its time that a sample may wait for a core, or have it stolen, and is undisturbed
+OTHERS, RECENT = 0.4, 0.3  # part of a core that others may take, over the last seconds of samples
+SHORT = 0.8 * LEAST  # seconds of a sample that is too short: its calls were measured in a loud moment
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
 FREE = 0.2  # part of the memory to be left free: what does not fit comes when the rest is done
 
@@ -45,7 +50,7 @@ class Timed:
 
     Attributes:
         calls: in a sample.
-        visits: the samples of each visit, see :meth:`.gate.timing.Timing.visit`.
+        samples: one of each pass that it was timed in, see :meth:`.gate.timing.Timing.visit`.
         said: what else the last visit returned: ``stats`` and ``phases``.
         counters: exact counts of a call.
         failure: why it could not be prepared or timed; empty where it could.
@@ -53,75 +58,64 @@ class Timed:
 
     variant: Variant
     calls: int = 0
-    visits: list[list[Sample]] = field(default_factory=list)
+    samples: dict[int, Sample] = field(default_factory=dict)
     said: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     failure: Mapping[str, Any] = field(default_factory=dict)
 
-    def part(self, sample: Sample, name: str) -> float:
-        """Return the part of a sample's time that a reading of it is."""
-        return float(sample[name] / (self.calls * sample["seconds"]))
-
-    def clean(self) -> list[list[Sample]]:
-        """Return the undisturbed samples of each visit that has any."""
-        return [visit for visit in self.undisturbed() if visit]
-
-    def undisturbed(self) -> list[list[Sample]]:
-        """Return the undisturbed samples of each visit.
+    def clean(self) -> dict[int, Sample]:
+        """Return the undisturbed samples by pass.
 
         Others took little of the cores then, nothing was stolen, and it waited hardly more than is usual for this
         benchmark: some wait for their own threads.
         """
-        usual = median([self.part(sample, "waited") for visit in self.visits for sample in visit] or [0.0])
-        return [
-            [
-                sample
-                for sample in visit
-                if sample["others"] <= OTHERS
-                and self.part(sample, "stolen") <= WAITED
-                and self.part(sample, "waited") <= WAITED + 2 * usual
-            ]
-            for visit in self.visits
-        ]
+        usual = median([part(sample, "waited") for sample in self.samples.values()] or [0.0])
+        return {
+            number: sample
+            for number, sample in self.samples.items()
+            if sample["others"] <= OTHERS
+            and part(sample, "stolen") <= WAITED
+            and part(sample, "waited") <= WAITED + 2 * usual
+        }
 
-    def counted(self) -> list[list[Sample]]:
-        """Return the samples that count, by visit: the undisturbed ones, or all where too few visits have any."""
+    def counted(self) -> dict[int, Sample]:
+        """Return the samples that count: the undisturbed ones, or all where these are fewer than half."""
         clean = self.clean()
-        return clean if 2 * len(clean) >= len(self.visits) else self.visits
+        return clean if 2 * len(clean) >= len(self.samples) else self.samples
 
-    def dirty(self) -> int:
-        """Return how many samples were disturbed."""
-        return sum(map(len, self.visits)) - sum(map(len, self.clean()))
+    def wanting(self, wanted: int) -> bool:
+        """Tell whether too few samples are undisturbed, of so many that were wanted."""
+        return len(self.clean()) < CLEAN * wanted
 
-    def wanting(self, passes: int) -> bool:
-        """Tell whether too few samples are undisturbed, of those that so many visits take."""
-        return sum(map(len, self.clean())) < CLEAN * passes * max(map(len, self.visits))
-
-    def short(self) -> bool:
-        """Tell whether its samples are too short: when its calls were measured, something slowed them."""
-        seconds = median(sample["seconds"] for sample in self.visits[-1])
-        return self.calls != self.variant.case.most_calls and self.calls * seconds < 0.8 * LEAST
+    def long(self) -> bool:
+        """Tell whether a call takes so long that fewer samples have to do."""
+        return bool(min(sample["seconds"] for sample in self.samples.values()) >= LONG)
 
     def figures(self) -> dict[str, Any]:
         """Return the time of a call and how sure it is, of the samples that count.
 
-        ``low`` and ``high`` bound the medians of the visits, and what another process of the same code would measure;
-        ``passes`` are the medians of the first visits, a pass each, None where all of one is disturbed.
+        ``low`` and ``high`` are the interval of the median, at 95 % where there are six samples or more, and by how
+        much processes differ; ``passes`` are the seconds in each pass, None where it is missing or disturbed.
         """
         counted, clean = self.counted(), self.clean()
-        seconds = [sample["seconds"] for visit in counted for sample in visit]
-        medians = [median(sample["seconds"] for sample in visit) for visit in counted]
+        seconds = [sample["seconds"] for sample in counted.values()]
         first, middle, third = quantiles(seconds, method="inclusive") if len(seconds) > 1 else seconds * 3
+        low, high = interval(seconds)
         return {
             "calls": self.calls,
             "seconds_per_call": middle,
-            "low": min(medians) * (1 - SCATTER),
-            "high": max(medians) * (1 + SCATTER),
+            "low": low * (1 - SCATTER),
+            "high": high * (1 + SCATTER),
             "spread": (third - first) / middle,
-            "passes": [median(s["seconds"] for s in v) if v else None for v in self.undisturbed()[:PASSES]],
+            "passes": [clean[k]["seconds"] if k in clean else None for k in range(1 + max(self.samples))],
             "samples": len(seconds),
-            "disturbed": 1 - sum(map(len, clean)) / len(seconds) if counted is self.visits else 0.0,
+            "disturbed": 1 - len(clean) / len(seconds) if counted is self.samples else 0.0,
         }
+
+
+def part(sample: Sample, name: str) -> float:
+    """Return the part of a sample's time that a reading of it is."""
+    return float(sample[name] / (sample["calls"] * sample["seconds"]))
 
 
 class Bench(AbstractContextManager["Bench"]):
@@ -159,51 +153,47 @@ class Bench(AbstractContextManager["Bench"]):
             timed.failure = reply
         return reply
 
-    def prepare(self, timed: Timed) -> None:
-        """Build a benchmark, unless it is there."""
+    def prepare(self, timed: Timed, beside: bool = False) -> None:
+        """Build a benchmark, unless it is there, and measure its calls; others may do so ``beside`` this one."""
         if timed.variant.id in self.prepared or timed.failure:
             return
-        reply = self.ask(timed, "prepare", seed=self.seed, counted=True)
-        timed.counters = reply.get("counters", {})
+        timed.counters = self.ask(timed, "prepare", seed=self.seed, counted=True, beside=beside).get("counters", {})
+        if not timed.calls and not timed.failure:
+            timed.calls = self.ask(timed, "calls", beside=beside).get("calls", 0)
         self.prepared.add(timed.variant.id)
 
-    def visit(self, timed: Timed, samples: int) -> None:
-        """Take samples of a benchmark; at the first visit, measure how many calls make one."""
+    def visit(self, timed: Timed, number: int) -> None:
+        """Take a sample of a benchmark for a pass; where it is too short, double its calls."""
         self.prepare(timed)
-        self.take(timed, samples)
-        if len(timed.visits) == 1 and timed.short():
-            timed.calls, timed.visits = 0, []
-            self.take(timed, samples)
-
-    def take(self, timed: Timed, samples: int) -> None:
-        """Take samples of a benchmark that is prepared."""
-        if not timed.calls and not timed.failure:
-            timed.calls = self.ask(timed, "calls").get("calls", 0)
-        if not timed.failure:
-            said = self.ask(timed, "visit", samples=samples, calls=timed.calls, dose=self.dose)
-            if not timed.failure:
-                timed.visits.append(said.pop("samples"))
-                timed.said = said
+        most = timed.variant.case.most_calls or sys.maxsize
+        while not timed.failure:
+            said = self.ask(timed, "visit", calls=timed.calls, dose=self.dose)
+            if timed.failure:
+                break
+            timed.samples[number], timed.said = said.pop("sample"), said
+            if timed.calls >= most or timed.calls * timed.samples[number]["seconds"] >= SHORT:
+                break
+            timed.calls = min(2 * timed.calls, most)
 
 
 class Others:
-    """How much of the cores other programs took, over the last half second of samples: the machine counts in 10 ms."""
+    """How much of the cores other programs took, over the last samples: the machine counts in 10 ms."""
 
     def __init__(self) -> None:
         self.recent: deque[tuple[float, float]] = deque()
 
-    def note(self, timed: Timed) -> None:
-        """Write it to the samples of the last visit; what a benchmark's own processes take cannot be told apart."""
+    def note(self, timed: Timed, number: int) -> None:
+        """Write it to the sample of a pass; what a benchmark's own processes take cannot be told apart."""
+        sample = timed.samples[number]
         if timed.variant.case.multicore:
             share = 0.0
         else:
-            for sample in timed.visits[-1]:
-                self.recent.append((timed.calls * sample["seconds"], sample["busy"] - sample["cpu"]))
+            self.recent.append((sample["calls"] * sample["seconds"], sample["busy"] - sample["cpu"]))
             while len(self.recent) > 1 and sum(seconds for seconds, _ in self.recent) - self.recent[0][0] >= RECENT:
                 self.recent.popleft()
             taken, seconds = sum(other for _, other in self.recent), sum(seconds for seconds, _ in self.recent)
             share = taken / max(seconds, RECENT)
-        timed.visits[-1] = [{**sample, "others": round(share, 3)} for sample in timed.visits[-1]]
+        timed.samples[number] = {**sample, "others": round(share, 3)}
 
 
 class Run:
@@ -213,7 +203,7 @@ class Run:
         variants: what is timed.
         threads: of each process.
         seed: of all inputs, and of the order of visits.
-        rounds: samples of each benchmark.
+        rounds: samples of each benchmark, a pass each; of long ones half as many.
         tell: prints a line.
         dose: part of its own time by which each sample is slowed, to measure who would notice.
     """
@@ -230,29 +220,37 @@ class Run:
         self.timed = {variant.id: Timed(variant) for variant in variants}
         self.threads, self.seed, self.rounds, self.tell, self.dose = threads, seed, rounds, tell, dose
         self.chance = random.Random(seed)
-        self.disturbed = self.again = self.first = 0
+        self.disturbed = self.again = self.first = 0  # samples
 
     def measure(self, show: Callable[[Timed], str]) -> None:
         """Time all benchmarks; ``show`` says in a line what is known of one after its first visit."""
         left = list(self.timed.values())
         while left:
             with ExitStack() as stack:
-                needed = Counter(place(timed) for timed in left).most_common()
-                benches = {name: stack.enter_context(Bench(self.threads, self.seed, self.dose)) for name, _ in needed}
+                needed = Counter(place(timed) for timed in left)
+                needed += Counter(
+                    {place(timed): 50 for timed in left if timed.variant.case.multicore}
+                )  # they take long
+                names = [name for name, _ in needed.most_common()]
+                benches = {name: stack.enter_context(Bench(self.threads, self.seed, self.dose)) for name in names}
                 ready = self.prepare(benches, left)
                 if able := [timed for timed in ready if not timed.failure]:
                     self.take(benches, able, show)
             left = [timed for timed in left if timed not in ready]
 
     def prepare(self, benches: Mapping[str, Bench], left: Sequence[Timed]) -> list[Timed]:
-        """Prepare as many benchmarks as there is memory for, a backend on each core; return them."""
+        """Prepare as many benchmarks as there is memory for, a backend on each core; return them.
+
+        Those that torch.compile compiles come first, alone: their threads are compiled in, and wait by spinning.
+        """
         full = threading.Event()
+        compiled = {place(timed) for timed in left if get(timed.variant.backend).lowering == "compile"}
 
         def build(name: str) -> list[Timed]:
             done: list[Timed] = []
             for timed in left:
                 if place(timed) == name and not (full.is_set() and done):
-                    benches[name].prepare(timed)
+                    benches[name].prepare(timed, beside=name not in compiled)
                     done.append(timed)
                     progress.step()
                     if free_memory() < FREE:
@@ -261,7 +259,9 @@ class Run:
 
         with Progress(len(left), "prepared", tell=self.tell) as progress, ThreadPoolExecutor(self.threads) as pool:
             try:
-                return list(itertools.chain.from_iterable(pool.map(build, benches)))
+                alone = [timed for name in benches if name in compiled for timed in build(name)]
+                others = pool.map(build, [name for name in benches if name not in compiled])
+                return [*alone, *chain.from_iterable(others)]
             except BaseException as error:  # or the threads would go on to the end
                 full.set()
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -270,54 +270,69 @@ class Run:
                 raise
 
     def take(self, benches: Mapping[str, Bench], ready: Sequence[Timed], show: Callable[[Timed], str]) -> None:
-        """Visit the benchmarks in passes, then once more those that were disturbed, while that helps."""
-        samples = -(-self.rounds // PASSES)
-        passes = -(-self.rounds // samples)
+        """Time the benchmarks in passes, the long ones in every other, then those again that were disturbed."""
+        others, passes = Others(), range(self.rounds)
 
-        others = Others()
-
-        def visit(chosen: Iterable[Timed]) -> Iterator[Timed]:
+        def visit(number: int, chosen: Iterable[Timed]) -> Iterator[Timed]:
             for timed in self.shuffled(chosen):
                 if not timed.failure:
-                    benches[place(timed)].visit(timed, samples)
+                    benches[place(timed)].visit(timed, number)
                     if not timed.failure:
-                        others.note(timed)
+                        others.note(timed, number)
                     yield timed
 
-        with Progress(passes * len(ready), "visits", tell=self.tell) as progress:
-            for timed in visit(ready):
-                progress.step(show(timed) if timed.visits else "")
-            for _ in range(1, passes):
-                for _ in visit(ready):
-                    progress.step()
-        self.first += sum(len(visit) for timed in ready for visit in timed.visits)
-        self.disturbed += sum(timed.dirty() for timed in ready)
-        for _ in range(AGAIN):
-            again = [timed for timed in ready if timed.visits and timed.wanting(passes)]
+        def due(number: int) -> list[Timed]:
+            return [timed for timed in ready if number % 2 == 0 or (timed.samples and not timed.long())]
+
+        with Progress(len(passes) * len(ready), "samples", tell=self.tell) as progress:
+            for number in passes:
+                chosen = due(number)
+                progress.skip(len(ready) - len(chosen))
+                for timed in visit(number, chosen):
+                    progress.step(show(timed) if timed.samples and number == 0 else "")
+        self.first += sum(len(timed.samples) for timed in ready)
+        self.disturbed += sum(len(timed.samples) - len(timed.clean()) for timed in ready)
+        for number in range(self.rounds, self.rounds + AGAIN):
+            wanting = [t for t in ready if t.samples and t.wanting(-(-self.rounds // 2) if t.long() else self.rounds)]
+            groups = {group_of(timed) for timed in wanting}
+            again = [timed for timed in ready if timed.samples and group_of(timed) in groups]
             if not again:
                 break
-            self.again += len(again) * samples
-            with Progress(len(again), "visited again, as they were disturbed", tell=self.tell) as progress:
-                for _ in visit(again):
+            self.again += len(again)
+            with Progress(len(again), "samples again, as some were disturbed", tell=self.tell) as progress:
+                for _ in visit(number, again):
                     progress.step()
 
     def shuffled(self, chosen: Iterable[Timed]) -> list[Timed]:
         """Return benchmarks in a drawn order in which those that are compared with each other stay together."""
         groups: dict[tuple[Any, ...], list[Timed]] = {}
         for timed in chosen:
-            groups.setdefault((timed.variant.case.name, *timed.variant.axes.items()), []).append(timed)
+            groups.setdefault(group_of(timed), []).append(timed)
         drawn = self.chance.sample(list(groups.values()), len(groups))
         return [timed for group in drawn for timed in self.chance.sample(group, len(group))]
 
     def loudness(self) -> dict[str, Any]:
-        """Return how much of the run was disturbed by others: at first, and after that was taken again."""
-        left = [timed.variant.id for timed in self.timed.values() if timed.visits and timed.figures()["disturbed"]]
+        """Return how much of the run was disturbed by others: at first, and after that was taken again.
+
+        ``pace`` is how fast the cores were in the median sample, as a part of their fastest: below 0.9 or so others had
+        the same cores from outside of this machine.
+        """
+        timed = [one for one in self.timed.values() if one.samples]
+        left = sum(bool(one.figures()["disturbed"]) for one in timed)
         share = self.disturbed / self.first if self.first else 0.0
+        paces = [sample["pace"] for one in timed for sample in one.samples.values()]
+        pace = min(paces) / median(paces) if paces else 1.0
         text = (
             f"{100 * share:.1f} % of {self.first} samples disturbed by other programs, {self.again} more taken, "
-            f"{len(left)} of {len(self.timed)} benchmarks stayed disturbed"
+            f"{left} of {len(self.timed)} benchmarks stayed disturbed; the median sample found a core at "
+            f"{100 * pace:.0f} % of its best pace"
         )
-        return {"share": share, "retaken": self.again, "left": len(left), "text": text}
+        return {"share": share, "retaken": self.again, "left": left, "pace": pace, "text": text}
+
+
+def group_of(timed: Timed) -> tuple[Any, ...]:
+    """Return what a benchmark has in common with those that it is compared with."""
+    return timed.variant.case.name, *timed.variant.axes.items()
 
 
 def place(timed: Timed) -> str:

@@ -73,6 +73,10 @@ class Progress(AbstractContextManager["Progress"]):
             self.told = now
             self.tell(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
 
+    def skip(self, count: int) -> None:
+        """Take so many things off those to be done."""
+        self.total -= count
+
     def remaining(self, now: float) -> str:
         """Return the time left by the mean of the steps so far, nothing after the last."""
         todo = self.total - self.done

@@ -37,6 +37,6 @@ def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, An
         "bound": bound,
         "phases": {name: spent / timed.calls for name, spent in timed.said["phases"].items()},
         "counters": timed.counters,
-        "visits": timed.visits,
+        "taken": list(timed.samples.values()),
         **timed.said["stats"],
     }

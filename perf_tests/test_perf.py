@@ -51,5 +51,5 @@ def test_perf(
     if timed.failure:
         pytest.fail(timed.failure.get("trace", timed.failure["failed"]), pytrace=False)
     benchmark.group = variant.case.name
-    report(benchmark, [timed.calls * sample["seconds"] for visit in timed.counted() for sample in visit], timed.calls)
+    report(benchmark, [timed.calls * sample["seconds"] for sample in timed.counted().values()], timed.calls)
     benchmark.extra_info |= row(timed, limits, run.threads)

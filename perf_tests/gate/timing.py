@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,7 @@ from .faults import FAULTS
 
 SEED = 0
 SAMPLES = 3  # of which the least says what a call takes
-LONG = 0.05  # seconds of a sample that counts though others just ran
-ENOUGH = 0.15  # seconds of a visit, unless one sample takes longer
+LONG = 0.05  # seconds of a call that needs none before it
 
 
 def failure(error: Exception) -> dict[str, Any]:
@@ -31,6 +33,23 @@ def failure(error: Exception) -> dict[str, Any]:
     if type(error).__name__ == "BackendUnavailable":
         found["unavailable"] = [getattr(error, name) for name in ("backend", "reason", "install")]
     return found
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Give torch's operations one thread for a while: two wait for each other by spinning.
+
+    Beside another process, one of the two is always stopped: a loop took 22 s to settle, and takes 1 s alone.
+    """
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else 0
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(threads)
 
 
 class Timing:
@@ -50,8 +69,11 @@ class Timing:
         fault: str | None = None,
         seed: int = SEED,
         counted: bool = False,
+        beside: bool = False,
     ) -> dict[str, Any]:
         """Build and settle a case; where a file is named, write the answer there; count operations, where asked to.
+
+        Where other processes prepare ``beside`` this one, torch's operations get one thread, but for building.
 
         A ``fault`` is built in on head's side, and named with the case from then on.
 
@@ -62,40 +84,41 @@ class Timing:
             prepared: Any = CANARIES[identity]() if identity in CANARIES else variants()[identity].prepare(seed)
             if fault and os.environ[SIDE] == "head":
                 FAULTS[fault](prepared)
-            settled = prepared.settle()
+            with one_thread() if beside else nullcontext():
+                settled = prepared.settle()
+                counters = count(prepared) if counted and identity not in CANARIES else {}
         except Exception as error:
             return failure(error)
         if answer:
             save(Path(answer), settled)
-        counters = count(prepared) if counted and identity not in CANARIES else {}
         self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
         return {"counters": counters}
 
-    def calls(self, identity: str) -> dict[str, Any]:
-        """Return how many calls make a sample, measured now."""
-        return {"calls": self.prepared[identity].measure_calls()}
+    def calls(self, identity: str, beside: bool = False) -> dict[str, Any]:
+        """Return how many calls make a sample, measured now, ``beside`` others or not."""
+        with one_thread() if beside else nullcontext():
+            return {"calls": self.prepared[identity].measure_calls()}
 
     def measure(self, identity: str) -> dict[str, Any]:
         """Return the same, and the seconds of one call in the fastest of a few samples."""
         calls, prepared = self.calls(identity)["calls"], self.prepared[identity]
         return {"calls": calls, "call": min(prepared.sample() for _ in range(SAMPLES)) / calls}
 
-    def visit(self, identity: str, samples: int, calls: int, dose: float) -> dict[str, Any]:
-        """Time samples one by one, each from a reset, in seconds per call, and read what disturbed it.
+    def visit(self, identity: str, calls: int, dose: float) -> dict[str, Any]:
+        """Time one sample, from a reset, in seconds per call, and read what disturbed it.
 
-        The first does not count: others just ran, took the caches, and their threads may still spin. A long one does,
-        and of long ones there are fewer. To be slower on purpose, each spins for a part, the ``dose``, of its own time.
+        A quarter as many calls come before it: others just ran, took the caches, and their threads may still spin. A
+        long call needs none before it. To be slower on purpose, a sample spins for a part, the ``dose``, of its time.
 
-        Returns the samples, and what else the op says of the last one: its ``stats`` and ``phases``.
+        Returns the sample, and what else the op says of it: its ``stats`` and ``phases``.
         """
-        prepared, taken, start = self.prepared[identity], [], time.perf_counter()
-        prepared.calls = calls
-        first = self.taken(prepared, dose)
-        if calls * first["seconds"] >= LONG:
-            taken.append(first)
-        while not taken or (len(taken) < samples and time.perf_counter() - start < ENOUGH):
-            taken.append(self.taken(prepared, dose))
-        return {"samples": taken, "stats": prepared.stats(), "phases": prepared.phases()}
+        prepared, pace = self.prepared[identity], disturbance.pace()
+        prepared.calls = -(-calls // 4)
+        sample = self.taken(prepared, dose)
+        if calls > 1 or sample["seconds"] < LONG:
+            prepared.calls = calls
+            sample = self.taken(prepared, dose)
+        return {"sample": {**sample, "pace": pace}, "stats": prepared.stats(), "phases": prepared.phases()}
 
     def taken(self, prepared: Any, dose: float) -> dict[str, Any]:
         """Take one sample."""
@@ -106,7 +129,7 @@ class Timing:
         while dose and time.perf_counter() < end:
             pass
         seconds = time.perf_counter() - start
-        return {"seconds": seconds / prepared.calls, **disturbance.read().since(before)}
+        return {"seconds": seconds / prepared.calls, "calls": prepared.calls, **disturbance.read().since(before)}
 
     def place(self, core: int | None) -> dict[str, Any]:
         """Move all threads to one core, if one is named."""

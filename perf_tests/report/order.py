@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, stdev
 from typing import Any
 
 Row = Mapping[str, Any]
 
 
-SCATTER = 0.02  # by which two processes of the same code differ
+SCATTER = 0.04  # by which two processes of the same code differ
 PAIRED = 3  # passes that two figures have to share to be compared pass by pass
 
 
@@ -26,14 +27,16 @@ class Span:
     def __truediv__(self, other: Span) -> Span:
         """Return the ratio of two figures and its interval.
 
-        Rows of one table are visited one after the other in each pass, so what slows the machine for a while slows
-        both: where enough passes have both, the interval is from the least to the greatest of their ratios, and by how
-        much processes differ to either side. Else it is the widest that the intervals of the two allow.
+        Rows of one table are timed one after the other in each pass, so what slows the machine for a while slows both.
+        Where enough passes have both, it is the geometric mean of their ratios, with its standard error and by how much
+        processes differ to either side; two runs then agree in 99 of 100 orders. Else it is the ratio of the medians,
+        with the widest interval that those of the two allow.
         """
-        both = [one / another for one, another in zip(self.passes, other.passes) if one and another]
+        both = [math.log(one / another) for one, another in zip(self.passes, other.passes) if one and another]
         if len(both) < PAIRED:
             return Span(self.middle / other.middle, self.low / other.high, self.high / other.low)
-        return Span(median(both), min(both) * (1 - SCATTER), max(both) * (1 + SCATTER))
+        usual, error = mean(both), stdev(both) / math.sqrt(len(both))
+        return Span(math.exp(usual), math.exp(usual - error) * (1 - SCATTER), math.exp(usual + error) * (1 + SCATTER))
 
     def __mul__(self, other: Span) -> Span:
         """Return the product with a factor, with the widest interval that both allow."""

@@ -14,9 +14,9 @@ SEEN = 0.10  # a change with default malloc beyond which both figures are shown
 COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
            "rate": "right", "of limit": "right", "": "left"}  # fmt: skip
 LEGEND = (
-    "± is half of the interval in which a row's time stands. Rows that were not in the same order in every pass of the "
-    "run, by more than processes differ, share ranks. Ranks go by the time of an item, as calls of different forms may "
-    "hold different numbers of them."
+    "± is half of the interval in which a row's time stands. Rows share ranks unless the passes of the run tell them "
+    "apart by more than processes differ. Ranks go by the time of an item, as calls of different forms may hold "
+    "different numbers of them."
 )
 
 
@@ -156,10 +156,11 @@ def figures(row: Row) -> list[str]:
 
 
 def row_line(row: Row) -> str:
-    """One row for a line of progress: id, time of a call with half of its interval, rate, share, notes."""
+    """One row for a line of progress: id, time of a call, half of its interval if it has one, rate, share, notes."""
     call, half, per_second, of_limit, said = figures(row)
     reached = f"{of_limit} of limit" if of_limit.endswith("%") else of_limit.strip("-")
-    return f"{row['id']}: {', '.join(filter(None, [f'{call} ± {half}', per_second, reached, said]))}"
+    call = f"{call} ± {half}" if row["samples"] > 1 else call
+    return f"{row['id']}: {', '.join(filter(None, [call, per_second, reached, said]))}"
 
 
 def ratio_words(ratio: Span) -> str:
