@@ -59,7 +59,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     group.addoption("--tier", default="bench", help="gate (what a gate compares), bench (default) or full")
     group.addoption("--threads", type=int, default=process.cores(), help="threads of this process (default: all cores)")
     group.addoption("--seed", type=int, default=0, help="seed of all inputs (default: 0)")
-    group.addoption("--rounds", type=int, default=8, help="timed samples of each benchmark (default: 8)")
+    group.addoption(
+        "--rounds", type=int, default=8, help="timed samples of each benchmark, of long ones half (default: 8)"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

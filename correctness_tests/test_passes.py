@@ -185,7 +185,7 @@ def test_what_was_disturbed_is_timed_again_with_what_it_is_compared_with_and_not
     names = [NAMES[0], full, naive]
 
     def script(name, visit):
-        return STOLEN if name == full and visit <= 5 else USUAL
+        return STOLEN if name == full and visit <= 5 else sample(0.022) if name == naive else USUAL
 
     run, (worker,), _ = scripted_run(monkeypatch, script, names)
     visits = [name for do, name in worker.asked if do == "visit"]
@@ -202,7 +202,7 @@ def test_a_machine_that_stays_loud_is_given_up_and_said_so(monkeypatch):
     run, (worker,), _ = scripted_run(monkeypatch, lambda *_: STOLEN, NAMES[:1])
     assert len([do for do, _ in worker.asked if do == "visit"]) == ROUNDS + AGAIN
     assert run.loudness()["left"] == 1
-    assert f"100.0 % of {ROUNDS} samples disturbed by other programs" in run.loudness()["text"]
+    assert f"100.0 % of {ROUNDS} samples disturbed by others" in run.loudness()["text"]
     assert "1 of 1 benchmarks stayed disturbed" in run.loudness()["text"]
 
 

@@ -99,12 +99,21 @@ def test_rows_are_compared_pass_by_pass_where_a_run_has_passes():
 
 
 def test_the_interval_of_a_ratio_has_the_standard_error_of_the_passes():
-    one, other = Span(2, 1, 3, (2.0, 2.0 * math.e, 2.0 / math.e, 2.0)), Span(1, 1, 1, (1.0, 1.0, 1.0, 1.0))
+    one, other = Span(2, 1, 3, (2.0, 2.0 * math.e, 2.0 * math.e, 2.0)), Span(1, 1, 1, (1.0, 1.0, 1.0, 1.0))
     found = one / other
-    assert found.middle == pytest.approx(2.0)
-    error = math.sqrt(2 / 3) / 2
-    assert found.low == pytest.approx(2 * math.exp(-error) * (1 - SCATTER))
-    assert found.high == pytest.approx(2 * math.exp(error) * (1 + SCATTER))
+    assert found.middle == pytest.approx(2.0 * math.exp(0.5))
+    error = math.sqrt(1 / 3) / 2
+    assert found.high == pytest.approx(found.middle * math.exp(error) * (1 + SCATTER))
+    assert found.low == pytest.approx(min(2.0, found.middle * math.exp(-error)) * (1 - SCATTER))
+
+
+def test_no_order_is_printed_that_the_fastest_passes_contradict():
+    one, other = (1.0, 1.1, 1.1, 1.1, 1.1, 1.1, 1.1, 1.1), (0.9, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2)
+    assert (Span(1, 1, 1, one[1:]) / Span(1, 1, 1, other[1:])).high < 1
+    found = Span(1, 1, 1, one) / Span(1, 1, 1, other)
+    assert found.middle < 1
+    assert found.high == pytest.approx(math.sqrt(1.0 * 1.1) / math.sqrt(0.9 * 1.2) * (1 + SCATTER))
+    assert found.undecided
 
 
 def test_a_difference_of_two_processes_is_no_order():

@@ -91,11 +91,16 @@ class Timed:
         """Tell whether a call takes so long that fewer samples have to do."""
         return bool(min(sample["seconds"] for sample in self.samples.values()) >= LONG)
 
+    def passes(self) -> list[float | None]:
+        """Return the seconds of a call in each pass, None where it is missing or disturbed."""
+        clean = self.clean()
+        return [clean[k]["seconds"] if k in clean else None for k in range(1 + max(self.samples))]
+
     def figures(self) -> dict[str, Any]:
         """Return the time of a call and how sure it is, of the samples that count.
 
         ``low`` and ``high`` are the interval of the median, at 95 % where there are six samples or more, and by how
-        much processes differ; ``passes`` are the seconds in each pass, None where it is missing or disturbed.
+        much processes differ.
         """
         counted, clean = self.counted(), self.clean()
         seconds = [sample["seconds"] for sample in counted.values()]
@@ -107,7 +112,7 @@ class Timed:
             "low": low * (1 - SCATTER),
             "high": high * (1 + SCATTER),
             "spread": (third - first) / middle,
-            "passes": [clean[k]["seconds"] if k in clean else None for k in range(1 + max(self.samples))],
+            "passes": self.passes(),
             "samples": len(seconds),
             "disturbed": 1 - len(clean) / len(seconds) if counted is self.samples else 0.0,
         }
@@ -270,32 +275,30 @@ class Run:
                 raise
 
     def take(self, benches: Mapping[str, Bench], ready: Sequence[Timed], show: Callable[[Timed], str]) -> None:
-        """Time the benchmarks in passes, the long ones in every other, then those again that were disturbed."""
-        others, passes = Others(), range(self.rounds)
+        """Time the benchmarks in passes, the long ones in every other; then those again that were disturbed."""
+        others = Others()
+
+        def due(number: int, chosen: Iterable[Timed]) -> list[Timed]:
+            even = (number - self.rounds) % 2 == 0 if number >= self.rounds else number % 2 == 0
+            return [timed for timed in chosen if not timed.failure and (even or not timed.long())]
 
         def visit(number: int, chosen: Iterable[Timed]) -> Iterator[Timed]:
             for timed in self.shuffled(chosen):
+                benches[place(timed)].visit(timed, number)
                 if not timed.failure:
-                    benches[place(timed)].visit(timed, number)
-                    if not timed.failure:
-                        others.note(timed, number)
-                    yield timed
+                    others.note(timed, number)
+                yield timed
 
-        def due(number: int) -> list[Timed]:
-            return [timed for timed in ready if number % 2 == 0 or (timed.samples and not timed.long())]
-
-        with Progress(len(passes) * len(ready), "samples", tell=self.tell) as progress:
-            for number in passes:
-                chosen = due(number)
+        with Progress(self.rounds * len(ready), "samples", tell=self.tell) as progress:
+            for number in range(self.rounds):
+                chosen = due(number, ready)
                 progress.skip(len(ready) - len(chosen))
                 for timed in visit(number, chosen):
                     progress.step(show(timed) if timed.samples and number == 0 else "")
         self.first += sum(len(timed.samples) for timed in ready)
         self.disturbed += sum(len(timed.samples) - len(timed.clean()) for timed in ready)
         for number in range(self.rounds, self.rounds + AGAIN):
-            wanting = [t for t in ready if t.samples and t.wanting(-(-self.rounds // 2) if t.long() else self.rounds)]
-            groups = {group_of(timed) for timed in wanting}
-            again = [timed for timed in ready if timed.samples and group_of(timed) in groups]
+            again = [timed for group in groups(ready) if self.wanting(group) for timed in due(number, group)]
             if not again:
                 break
             self.again += len(again)
@@ -303,16 +306,20 @@ class Run:
                 for _ in visit(number, again):
                     progress.step()
 
+    def wanting(self, group: Iterable[Timed]) -> bool:
+        """Tell whether one of those that are compared has too few undisturbed samples."""
+        timed = [one for one in group if one.samples and not one.failure]
+        return any(one.wanting(-(-self.rounds // 2) if one.long() else self.rounds) for one in timed)
+
     def shuffled(self, chosen: Iterable[Timed]) -> list[Timed]:
         """Return benchmarks in a drawn order in which those that are compared with each other stay together."""
-        groups: dict[tuple[Any, ...], list[Timed]] = {}
-        for timed in chosen:
-            groups.setdefault(group_of(timed), []).append(timed)
-        drawn = self.chance.sample(list(groups.values()), len(groups))
-        return [timed for group in drawn for timed in self.chance.sample(group, len(group))]
+        found = groups(chosen)
+        return [
+            timed for group in self.chance.sample(found, len(found)) for timed in self.chance.sample(group, len(group))
+        ]
 
     def loudness(self) -> dict[str, Any]:
-        """Return how much of the run was disturbed by others: at first, and after that was taken again.
+        """Return how much of the run was disturbed by others, at first, and after that was taken again.
 
         ``pace`` is how fast the cores were in the median sample, as a part of their fastest: below 0.9 or so others had
         the same cores from outside of this machine.
@@ -323,16 +330,19 @@ class Run:
         paces = [sample["pace"] for one in timed for sample in one.samples.values()]
         pace = min(paces) / median(paces) if paces else 1.0
         text = (
-            f"{100 * share:.1f} % of {self.first} samples disturbed by other programs, {self.again} more taken, "
+            f"{100 * share:.1f} % of {self.first} samples disturbed by others, {self.again} more taken, "
             f"{left} of {len(self.timed)} benchmarks stayed disturbed; the median sample found a core at "
             f"{100 * pace:.0f} % of its best pace"
         )
         return {"share": share, "retaken": self.again, "left": left, "pace": pace, "text": text}
 
 
-def group_of(timed: Timed) -> tuple[Any, ...]:
-    """Return what a benchmark has in common with those that it is compared with."""
-    return timed.variant.case.name, *timed.variant.axes.items()
+def groups(chosen: Iterable[Timed]) -> list[list[Timed]]:
+    """Return benchmarks with those that they are compared with: forms and backends of an op with the same axes."""
+    found: dict[tuple[Any, ...], list[Timed]] = {}
+    for timed in chosen:
+        found.setdefault((timed.variant.case.name, *timed.variant.axes.items()), []).append(timed)
+    return list(found.values())
 
 
 def place(timed: Timed) -> str:

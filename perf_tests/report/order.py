@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
+from statistics import geometric_mean, mean, stdev
 from typing import Any
 
 Row = Mapping[str, Any]
 
 
-SCATTER = 0.04  # by which two processes of the same code differ
+SCATTER = 0.03  # by which two processes of the same code differ
 PAIRED = 3  # passes that two figures have to share to be compared pass by pass
 
 
@@ -28,15 +28,23 @@ class Span:
         """Return the ratio of two figures and its interval.
 
         Rows of one table are timed one after the other in each pass, so what slows the machine for a while slows both.
-        Where enough passes have both, it is the geometric mean of their ratios, with its standard error and by how much
-        processes differ to either side; two runs then agree in 99 of 100 orders. Else it is the ratio of the medians,
-        with the widest interval that those of the two allow.
+        Where enough passes have both, it is the geometric mean of their ratios. Its interval has the standard error of
+        that and the ratio of the fastest quarters of the passes, as what slows a core for a while never makes anything
+        faster; and by how much processes differ to either side. Where too few passes have both, it is the ratio of the
+        medians, with the widest interval that those of the two allow.
         """
         both = [math.log(one / another) for one, another in zip(self.passes, other.passes) if one and another]
         if len(both) < PAIRED:
             return Span(self.middle / other.middle, self.low / other.high, self.high / other.low)
-        usual, error = mean(both), stdev(both) / math.sqrt(len(both))
-        return Span(math.exp(usual), math.exp(usual - error) * (1 - SCATTER), math.exp(usual + error) * (1 + SCATTER))
+        usual, error, best = mean(both), stdev(both) / math.sqrt(len(both)), self.best / other.best
+        low, high = min(math.exp(usual - error), best), max(math.exp(usual + error), best)
+        return Span(math.exp(usual), low * (1 - SCATTER), high * (1 + SCATTER))
+
+    @property
+    def best(self) -> float:
+        """The geometric mean of the fastest quarter of the passes, at least of one."""
+        fastest = sorted(filter(None, self.passes))
+        return geometric_mean(fastest[: max(1, round(len(fastest) / 4))])
 
     def __mul__(self, other: Span) -> Span:
         """Return the product with a factor, with the widest interval that both allow."""
