@@ -293,34 +293,34 @@ def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, ca
 
 @pytest.fixture
 def visited(counting, monkeypatch):
-    """Visit a case whose call takes so long; return the samples, and how often it was sampled in all."""
+    """Visit a case whose call takes so long; return the sample, and the calls made in all."""
     side, prepared = counting
     prepared.stats = prepared.phases = dict
     monkeypatch.setattr(timing.disturbance, "read", lambda: SimpleNamespace(since=lambda before: {"waited": 0.0}))
+    monkeypatch.setattr(timing.disturbance, "pace", lambda: 1e-4)
 
-    def visit(seconds, samples=3, calls=10, dose=0.0):
+    def visit(seconds, calls=10, dose=0.0):
         def call():
             prepared.made += 1
             prepared.now += seconds
 
         prepared.call = call
-        found = side.visit("case", samples=samples, calls=calls, dose=dose)["samples"]
-        return [sample["seconds"] for sample in found], prepared.resets
+        return side.visit("case", calls=calls, dose=dose)["sample"], prepared.made
 
     return visit
 
 
-def test_the_first_sample_of_a_visit_does_not_count(visited):
-    assert visited(0.001) == ([pytest.approx(0.001, rel=0.01)] * 3, 4)
+@pytest.mark.parametrize(
+    ("seconds", "calls", "made"), [(0.001, 10, 3 + 10), (0.02, 1, 2), (0.06, 1, 1), (0.06, 4, 1 + 4)]
+)
+def test_a_quarter_of_its_calls_come_before_a_sample_unless_one_is_long(visited, seconds, calls, made):
+    sample, all_made = visited(seconds, calls)
+    assert sample == {"seconds": pytest.approx(seconds, rel=0.01), "calls": calls, "waited": 0.0, "pace": 1e-4}
+    assert all_made == made
 
 
-def test_a_long_first_sample_counts_and_long_samples_are_fewer(visited):
-    assert visited(0.006) == ([pytest.approx(0.006, rel=0.01)] * 3, 3)
-    assert visited(0.02)[0] == [pytest.approx(0.02, rel=0.01)]
-
-
-def test_a_dose_is_a_part_of_each_sample_of_a_visit(visited):
-    assert visited(0.001, dose=0.05)[0] == [pytest.approx(0.00105, rel=0.01)] * 3
+def test_a_dose_is_a_part_of_a_sample(visited):
+    assert visited(0.001, dose=0.05)[0]["seconds"] == pytest.approx(0.00105, rel=0.01)
 
 
 def test_further_calls_are_timed(counting):

@@ -3,6 +3,9 @@
 The other is a DQN in the shape of purejaxrl's on the same game in JAX: one ``lax.scan`` over environment steps that
 carries one train state and one buffer, and asks at every step by ``lax.cond`` whether to learn. Both sides get the
 same random numbers, so they make the same moves.
+
+Where the other is ``drawing``, it draws them in its program from a key that it carries, as purejaxrl's does. Ours draws
+as many by NumPy inside the time, as its trainer does, and then plays by the other's.
 """
 
 from __future__ import annotations
@@ -11,14 +14,55 @@ import functools
 from importlib import import_module
 from typing import Any
 
-from ._common import EVERY, TARGET_EVERY, Comparison, Ours, Side, identity, main
+from . import _common
+from ._common import BATCH, EVERY, EXPLORE, TARGET_EVERY, Comparison, Ours, Side, identity, main
 
 LEFT_OUT = "both sides' random numbers are drawn before the clock starts; no statistics of episodes are kept"
+DRAWN = "each side draws its random numbers as it does in a training; no statistics of episodes are kept"
 PUREJAXRL = "in the shape of purejaxrl's dqn.py"
 
 
+def drawn_for_a_step(key: Any, envs: int) -> Any:
+    """Return the next key, one for the rows of a batch, and what a step needs: explore, random moves, draws."""
+    import jax
+
+    draws: int = import_module("rl_impls.snake.env").DRAWS
+    key, for_rows, *keys = jax.random.split(key, 5)
+    explore = jax.random.uniform(keys[0], (envs,)) < EXPLORE
+    moves, numbers = jax.random.randint(keys[1], (envs,), 0, 4), jax.random.randint(keys[2], (envs, 3), 0, draws)
+    return key, for_rows, (explore, moves, numbers)
+
+
+def drawn_rows(key: Any, envs: int, stored: Any) -> Any:
+    """Return the rows of the batches of a step.  -> i32[U, B]"""
+    import jax
+
+    return jax.random.randint(key, (max(1, envs // EVERY), BATCH), 0, stored)
+
+
+def replay(envs: int, capacity: int) -> Any:
+    """Return ``numbers(key, pushed) -> key, numbers``: what a drawing loop draws in a block, for every step."""
+    import jax
+    import jax.numpy as jnp
+
+    def one_step(state: Any, _: Any) -> Any:
+        key, pushed = state
+        key, for_rows, numbers = drawn_for_a_step(key, envs)
+        rows = drawn_rows(for_rows, envs, jnp.minimum(pushed + envs, capacity))
+        return (key, pushed + envs), (*numbers, rows)
+
+    def numbers(key: Any, pushed: Any) -> Any:
+        (key, _), out = jax.lax.scan(one_step, (key, pushed), length=_common.STEPS // envs)
+        return key, out
+
+    return jax.jit(numbers)
+
+
 def make_train(geometry: Any, fixed: Any, envs: int) -> Any:
-    """Return the optimiser and ``train(state, *numbers) -> state, outcome``, T steps of N environments in one scan."""
+    """Return the optimiser and ``train(state, *numbers) -> state, outcome``, T steps of N environments in one scan.
+
+    Without numbers it draws them.
+    """
     import jax
     import jax.numpy as jnp
     import optax
@@ -48,7 +92,13 @@ def make_train(geometry: Any, fixed: Any, envs: int) -> Any:
 
     def one_step(state: Any, numbers: Any) -> Any:
         train, buffer, games, obs, count = (state[name] for name in ("train", "buffer", "games", "obs", "count"))
-        explore, random_actions, draws, rows = numbers
+        if numbers:
+            explore, random_actions, draws, rows = numbers
+            rows_of: Any = lambda stored: rows  # noqa: E731
+        else:
+            key, for_rows, (explore, random_actions, draws) = drawn_for_a_step(state["key"], envs)
+            state = state | {"key": key}
+            rows_of = functools.partial(drawn_rows, for_rows, envs)
         greedy = q_values(train["params"], obs).argmax(axis=1).astype(jnp.int32)
         actions = jnp.where(explore, random_actions, greedy)
         games, new_obs, rewards, terminated, truncated, final_obs = game.step(geometry, games, actions, draws)
@@ -61,6 +111,7 @@ def make_train(geometry: Any, fixed: Any, envs: int) -> Any:
         pushed, passed, count = state["pushed"] + envs, count, count + envs
 
         def learn_all(train: Any) -> Any:
+            rows = rows_of(jnp.minimum(pushed, capacity))
             return jax.lax.scan(lambda train, rows: learn(train, buffer, pushed, rows), train, rows)
 
         train, losses = jax.lax.cond(
@@ -70,16 +121,21 @@ def make_train(geometry: Any, fixed: Any, envs: int) -> Any:
             count // TARGET_EVERY > passed // TARGET_EVERY,
             lambda: train["params"], lambda: train["target"],
         )  # fmt: skip
-        state = {
+        state = state | {
             "train": train | {"target": target}, "buffer": buffer, "games": games,
             "obs": new_obs.reshape(obs.shape), "count": count, "pushed": pushed,
         }  # fmt: skip
         return state, (actions, rewards, terminated | truncated, losses)
 
     def train(state: Any, *numbers: Any) -> Any:
-        return jax.lax.scan(one_step, state, numbers)
+        return jax.lax.scan(one_step, state, numbers, length=None if numbers else _common.STEPS // envs)
 
     return optimizer, train
+
+
+def of_updates(values: Any, envs: int) -> Any:
+    """Return what belongs to the steps that learn."""
+    return values[EVERY // envs - 1 :: EVERY // envs] if envs < EVERY else values
 
 
 class ScannedLoop(Side):
@@ -112,7 +168,6 @@ class ScannedLoop(Side):
 
     def play(self, explore: Any, random_actions: Any, draws: Any, rows: Any) -> Any:
         """Play and learn for one block; return its outcome."""
-        import jax
         import numpy as np
 
         if self.envs < EVERY:  # rows of every step, though only some of them learn
@@ -120,24 +175,70 @@ class ScannedLoop(Side):
             rows = np.repeat(rows[:, None], steps, axis=0)
         else:
             rows = rows.reshape(len(explore), -1, rows.shape[1])
-        self.state, out = jax.block_until_ready(self.train(self.state, explore, random_actions, draws, rows))
+        return self.outcome_of(self.train(self.state, explore, random_actions, draws, rows))
+
+    def outcome_of(self, result: Any) -> Any:
+        """Keep the state and return the outcome, all of it computed."""
+        import jax
+        import numpy as np
+
+        self.state, out = jax.block_until_ready(result)
         actions, rewards, ended, losses = map(np.asarray, out)
-        losses = losses[EVERY // self.envs - 1 :: EVERY // self.envs] if self.envs < EVERY else losses
-        return actions, rewards, ended, losses.reshape(-1)
+        return actions, rewards, ended, of_updates(losses, self.envs).reshape(-1)
 
     def sizes(self) -> list[int]:
         """Return how many numbers each array of the net has."""
         return sorted(array.size for array in self.state["train"]["params"].values())
 
 
-def against(envs: int) -> Comparison:
+class Drawn(Side):
+    """A side whose numbers are those that a drawing loop of the same seed draws."""
+
+    def __init__(self, seed: list[int], envs: int = 1, **how: Any) -> None:
+        import jax
+
+        super().__init__(seed, envs=envs, **how)
+        self.replay, self.next_key = replay(envs, self.capacity), jax.random.key(int(self.rng.integers(1 << 31)))
+        self.key = self.next_key  # of the block
+
+    def drawn(self) -> tuple[Any, ...]:
+        """Return what the drawing loop draws in a block."""
+        import numpy as np
+
+        self.key = self.next_key
+        self.next_key, numbers = self.replay(self.key, self.pushed)
+        *others, rows = map(np.asarray, numbers)
+        return *others, of_updates(rows, self.envs).reshape(-1, BATCH).astype(np.int64)
+
+
+class DrawingLoop(Drawn, ScannedLoop):
+    """The scanned loop that draws in its program."""
+
+    def play(self, *numbers: Any) -> Any:
+        """Play and learn for one block; return its outcome."""
+        return self.outcome_of(self.train(self.state | {"key": self.key}))
+
+
+class OursDrawing(Drawn, Ours):
+    """Ours, which draws by NumPy inside the time and plays by the other's numbers."""
+
+    def play(self, *numbers: Any) -> Any:
+        """Play and learn for one block; return its outcome."""
+        Side.drawn(self)
+        return super().play(*numbers)
+
+
+def against(envs: int, drawing: bool) -> Comparison:
     """Return the comparison with so many environments."""
-    ours = functools.partial(Ours, backend="jax", form="compiled", envs=envs)
-    theirs = functools.partial(ScannedLoop, envs=envs)
-    return Comparison(identity("compiled", "jax", envs), "a scanned loop", PUREJAXRL, ours, theirs, LEFT_OUT)
+    ours = functools.partial(OursDrawing if drawing else Ours, backend="jax", form="compiled", envs=envs)
+    theirs = functools.partial(DrawingLoop if drawing else ScannedLoop, envs=envs)
+    peer, left_out = ("a scanned loop that draws", DRAWN) if drawing else ("a scanned loop", LEFT_OUT)
+    return Comparison(identity("compiled", "jax", envs), peer, PUREJAXRL, ours, theirs, left_out)
 
 
-COMPARISONS = {"envs1": against(1), "envs64": against(64)}
+COMPARISONS = {
+    f"envs{envs}{'_drawing' * drawing}": against(envs, drawing) for envs in (1, 64) for drawing in (False, True)
+}
 
 if __name__ == "__main__":
     main("perf_tests.peers.snake_scanned", __doc__, COMPARISONS, needed=("jax", "optax"))

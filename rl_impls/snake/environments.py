@@ -36,19 +36,16 @@ class PlainEnvs:
 
     def advance(self, actions, draws):
         """Step every environment."""
-        obs, final_obs, rewards, terminated, truncated = [], [], [], [], []
-        for env, action, given in zip(self.envs, actions, draws):
+        count = len(self.envs)
+        obs, final_obs = np.empty((2, count, self.geometry.cells), np.float32)
+        rewards, (terminated, truncated) = np.empty(count, np.float32), np.empty((2, count), bool)
+        for i, (env, action, given) in enumerate(zip(self.envs, actions, draws)):
             self.draws.given = given
-            board, reward, dead, late, _ = env.step(action)
-            final_obs.append(board.reshape(-1))
-            if dead or late:
-                board, _ = env.reset()
-            obs.append(board.reshape(-1))
-            rewards.append(reward)
-            terminated.append(dead)
-            truncated.append(late)
-        flags = np.array(terminated), np.array(truncated)
-        return np.array(obs), np.array(rewards, np.float32), *flags, np.array(final_obs)
+            board, rewards[i], terminated[i], truncated[i], _ = env.step(action)
+            obs[i] = final_obs[i] = board.reshape(-1)
+            if not env.running:
+                obs[i] = env.reset()[0].reshape(-1)
+        return obs, rewards, terminated, truncated, final_obs
 
     def observe(self):
         """Return the boards.  -> f32[N, O]"""

@@ -82,15 +82,15 @@ class RingMemory:
     def push_many(self, *columns):
         """Store N transitions, given as arrays [N, ...]."""
         count = len(columns[0])
-        columns = [column[-self.capacity :] for column in columns]  # more than there is room for push each other out
-        self.replay.pushed += count - len(columns[0])
-        row = self.replay.pushed % self.capacity
-        room = self.capacity - row
-        for field, column in zip(self.fields, columns):
-            field[row : row + len(column)] = column[:room]
-            if len(column) > room:
-                field[: len(column) - room] = column[room:]
-        self.replay.pushed += len(columns[0])
+        start = max(0, count - self.capacity)  # more than there is room for push each other out
+        self.replay.pushed += start
+        while start < count:
+            row = self.replay.pushed % self.capacity
+            end = min(count, start + self.capacity - row)
+            for field, column in zip(self.fields, columns):
+                field[row : row + end - start] = column[start:end]
+            self.replay.pushed += end - start
+            start = end
 
     def columns(self, rows):
         """Return each field of these rows as an array."""
