@@ -18,7 +18,7 @@ from . import _common
 from ._common import BATCH, EVERY, EXPLORE, TARGET_EVERY, Comparison, Ours, Side, identity, main
 
 LEFT_OUT = "both sides' random numbers are drawn before the clock starts; no statistics of episodes are kept"
-DRAWN = "each side draws its random numbers as it does in a training; no statistics of episodes are kept"
+DRAWN = "statistics of episodes; each side's random numbers are drawn inside the time"
 PUREJAXRL = "in the shape of purejaxrl's dqn.py"
 
 
