@@ -39,6 +39,7 @@ WAITED = 0.1  # part of its time that a sample may wait for a core, or have it s
 OTHERS, RECENT = 0.4, 0.3  # part of a core that others may take, over the last seconds of samples
 SHORT = 0.8 * LEAST  # seconds of a sample that is too short: its calls were measured in a loud moment
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
+HEAVY = 8  # benchmarks that take as long to prepare as one that starts processes
 FREE = 0.2  # part of the memory to be left free: what does not fit comes when the rest is done
 
 Sample = Mapping[str, Any]
@@ -83,6 +84,11 @@ class Timed:
         clean = self.clean()
         return clean if 2 * len(clean) >= len(self.samples) else self.samples
 
+    def disturbed(self) -> float:
+        """Return the part of the samples that count that was disturbed."""
+        clean = self.clean()
+        return 0.0 if 2 * len(clean) >= len(self.samples) else 1 - len(clean) / len(self.samples)
+
     def wanting(self, wanted: int) -> bool:
         """Tell whether too few samples are undisturbed, of so many that were wanted."""
         return len(self.clean()) < CLEAN * wanted
@@ -102,8 +108,7 @@ class Timed:
         ``low`` and ``high`` are the interval of the median, at 95 % where there are six samples or more, and by how
         much processes differ.
         """
-        counted, clean = self.counted(), self.clean()
-        seconds = [sample["seconds"] for sample in counted.values()]
+        seconds = [sample["seconds"] for sample in self.counted().values()]
         first, middle, third = quantiles(seconds, method="inclusive") if len(seconds) > 1 else seconds * 3
         low, high = interval(seconds)
         return {
@@ -114,7 +119,7 @@ class Timed:
             "spread": (third - first) / middle,
             "passes": self.passes(),
             "samples": len(seconds),
-            "disturbed": 1 - len(clean) / len(seconds) if counted is self.samples else 0.0,
+            "disturbed": self.disturbed(),
         }
 
 
@@ -232,11 +237,10 @@ class Run:
         left = list(self.timed.values())
         while left:
             with ExitStack() as stack:
-                needed = Counter(place(timed) for timed in left)
-                needed += Counter(
-                    {place(timed): 50 for timed in left if timed.variant.case.multicore}
-                )  # they take long
-                names = [name for name, _ in needed.most_common()]
+                work: Counter[str] = Counter()  # what takes longest to prepare starts first
+                for timed in left:
+                    work[place(timed)] += HEAVY if timed.variant.case.multicore else 1
+                names = [name for name, _ in work.most_common()]
                 benches = {name: stack.enter_context(Bench(self.threads, self.seed, self.dose)) for name in names}
                 ready = self.prepare(benches, left)
                 if able := [timed for timed in ready if not timed.failure]:
@@ -325,7 +329,7 @@ class Run:
         the same cores from outside of this machine.
         """
         timed = [one for one in self.timed.values() if one.samples]
-        left = sum(bool(one.figures()["disturbed"]) for one in timed)
+        left = sum(one.disturbed() > 0 for one in timed)
         share = self.disturbed / self.first if self.first else 0.0
         paces = [sample["pace"] for one in timed for sample in one.samples.values()]
         pace = min(paces) / median(paces) if paces else 1.0
