@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from perf_tests import passes
+from perf_tests.gate.timing import one_thread
 from perf_tests.gate.workers import WorkerError
 from perf_tests.passes import AGAIN, SCATTER, Bench, Run, Timed
 from perf_tests.suite.cases import variants
@@ -117,6 +118,9 @@ def test_what_a_benchmarks_own_processes_take_disturbs_nothing():
     assert visits_of(1.0, 1.0, variant=replace(ONE, case=replace(ONE.case, multicore=True))) == [0.0, 0.0]
 
 
+PREPARED = []  # and whether beside others
+
+
 class Scripted:
     """Stands for the process of a backend: answers at once, disturbed as often as it is told."""
 
@@ -125,6 +129,8 @@ class Scripted:
 
     def ask(self, do, identity, **arguments):
         self.asked.append((do, identity))
+        if do == "prepare":
+            PREPARED.append((identity, arguments["beside"]))
         self.reply = lambda: self.answer(do, identity, **arguments)
 
     def answer(self, do, identity, calls=0, **_):
@@ -252,6 +258,28 @@ def test_what_starts_threads_is_timed_in_a_process_apart(monkeypatch):
         {threaded, "pirl.serve[naive-torch-clients32]"},
         {torch},
     ]
+
+
+def test_what_torch_compiles_is_prepared_first_and_alone(monkeypatch):
+    PREPARED.clear()
+    names = [NUMPY.format(1).replace("numpy", backend) for backend in ("numpy", "torch", "torch-compile")]
+    scripted_run(monkeypatch, lambda *_: USUAL, names)
+    assert PREPARED[0] == (names[2], False)
+    assert sorted(PREPARED[1:]) == sorted([(names[0], True), (names[1], True)])
+
+
+def test_beside_others_torch_settles_on_one_thread_and_gets_its_threads_back():
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with one_thread(beside=True):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+        with one_thread(beside=False):
+            assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_rows_appear_as_they_are_measured_with_done_of_total(monkeypatch):

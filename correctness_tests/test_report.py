@@ -189,6 +189,15 @@ def test_a_difference_with_default_malloc_that_may_be_none_changes_nothing():
     assert forward_table(rows)[2] == "| 8 | **293 us** | 400 us | numpy |"
 
 
+def test_how_sure_default_malloc_is_counts_beside_the_passes_too():
+    passes = [1e-5] * 6
+    rows = [
+        row("numpy", 1e-5, passes=passes, default_malloc=malloc(1.5, 1.05, 3.0)),
+        row("torch", 1.2e-5, passes=passes),
+    ]
+    assert forward_table(rows)[2].endswith("| torch or numpy |")
+
+
 def test_a_gain_is_per_item_against_both_baselines_with_its_interval():
     rows = [loop("naive", 64e-3, 0.01), loop("plain", 32e-3, 0.01), loop("full", 250e-3, 0.01, count=1000)]
     table = knob_table(rows)

@@ -81,8 +81,7 @@ class Timed:
 
     def counted(self) -> dict[int, Sample]:
         """Return the samples that count: the undisturbed ones, or all where these are fewer than half."""
-        clean = self.clean()
-        return clean if 2 * len(clean) >= len(self.samples) else self.samples
+        return self.samples if self.disturbed() else self.clean()
 
     def disturbed(self) -> float:
         """Return the part of the samples that count that was disturbed."""
@@ -282,9 +281,8 @@ class Run:
         """Time the benchmarks in passes, the long ones in every other; then those again that were disturbed."""
         others = Others()
 
-        def due(number: int, chosen: Iterable[Timed]) -> list[Timed]:
-            even = (number - self.rounds) % 2 == 0 if number >= self.rounds else number % 2 == 0
-            return [timed for timed in chosen if not timed.failure and (even or not timed.long())]
+        def due(turn: int, chosen: Iterable[Timed]) -> list[Timed]:
+            return [timed for timed in chosen if not timed.failure and (turn % 2 == 0 or not timed.long())]
 
         def visit(number: int, chosen: Iterable[Timed]) -> Iterator[Timed]:
             for timed in self.shuffled(chosen):
@@ -301,13 +299,13 @@ class Run:
                     progress.step(show(timed) if timed.samples and number == 0 else "")
         self.first += sum(len(timed.samples) for timed in ready)
         self.disturbed += sum(len(timed.samples) - len(timed.clean()) for timed in ready)
-        for number in range(self.rounds, self.rounds + AGAIN):
-            again = [timed for group in groups(ready) if self.wanting(group) for timed in due(number, group)]
+        for turn in range(AGAIN):
+            again = [timed for group in groups(ready) if self.wanting(group) for timed in due(turn, group)]
             if not again:
                 break
             self.again += len(again)
             with Progress(len(again), "samples again, as some were disturbed", tell=self.tell) as progress:
-                for _ in visit(number, again):
+                for _ in visit(self.rounds + turn, again):
                     progress.step()
 
     def wanting(self, group: Iterable[Timed]) -> bool:

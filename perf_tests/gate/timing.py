@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +36,21 @@ def failure(error: Exception) -> dict[str, Any]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Give torch's operations one thread for a while: two wait for each other by spinning.
+def one_thread(beside: bool) -> Iterator[None]:
+    """Give torch's operations one thread for a while, ``beside`` another process: two wait for each other by spinning.
 
-    Beside another process, one of the two is always stopped: a loop took 22 s to settle, and takes 1 s alone.
+    One of the two is always stopped there: a loop took 22 s to settle, and takes 1 s alone.
     """
-    torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else 0
-    if torch:
-        torch.set_num_threads(1)
+    torch = sys.modules.get("torch") if beside else None
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
         yield
     finally:
-        if torch:
-            torch.set_num_threads(threads)
+        torch.set_num_threads(threads)
 
 
 class Timing:
@@ -84,7 +85,7 @@ class Timing:
             prepared: Any = CANARIES[identity]() if identity in CANARIES else variants()[identity].prepare(seed)
             if fault and os.environ[SIDE] == "head":
                 FAULTS[fault](prepared)
-            with one_thread() if beside else nullcontext():
+            with one_thread(beside):
                 settled = prepared.settle()
                 counters = count(prepared) if counted and identity not in CANARIES else {}
         except Exception as error:
@@ -96,7 +97,7 @@ class Timing:
 
     def calls(self, identity: str, beside: bool = False) -> dict[str, Any]:
         """Return how many calls make a sample, measured now, ``beside`` others or not."""
-        with one_thread() if beside else nullcontext():
+        with one_thread(beside):
             return {"calls": self.prepared[identity].measure_calls()}
 
     def measure(self, identity: str) -> dict[str, Any]:
