@@ -38,34 +38,30 @@ FEWER = (0.0, 0.05)  # of cases on all cores, whose samples are ten times as lon
 KINDS = ("spin", "calls")  # a calibrated spin, or further identical calls
 FULLY = (
     "pirl.forward[full-torch-batch1-iohost-hidden32]",  # a tiny call of torch
-    "pirl.forward[full-onnx-batch32-iohost-hidden32]",
-    "pirl.train_step[full-torch-batch256-order2]",  # training in torch
     "pirl.train_step[full-jax-batch256-order2]",  # one compiled program
-    "snake.act[full-jax-envs1]",  # a tiny one
     "snake.env_step[vectorised-numpy-envs1024]",  # an environment in NumPy
-    "snake.env_step[full-jax-envs1024]",
     "snake.sample[full-torch-batch32]",  # sampling from a buffer
-    "snake.train_step[full-torch-batch32]",
-    "treasurehunt.observe[full-numpy-agents5-worlds1]",
     "treasurehunt.sample[full-numpy-agents5]",  # bound by memory
-    "treasurehunt.epoch[compiled-jax-agents5-worlds1]",  # a loop on all cores
 )
 CASES = (
     *FULLY,
     "pirl.forward[full-numpy-batch32-iohost-hidden32]",
+    "pirl.forward[full-onnx-batch32-iohost-hidden32]",
     "pirl.forward[full-torch-trace-batch2048-iohost-hidden32]",
     "pirl.forward[full-torch-compile-batch32-iohost-hidden32]",
-    "pirl.forward[full-jax-batch1-iohost-hidden32]",
     "pirl.forward[full-jax-batch2048-iohost-hidden32]",
     "pirl.pde_loss[full-jax-order2]",
-    "pirl.train_step[full-torch-compile-batch256-order2]",
-    "pirl.train_step[naive-torch-batch256-order2]",
+    "pirl.train_step[full-torch-batch256-order2]",  # training in torch
+    "snake.act[full-jax-envs1]",
     "snake.act[full-torch-envs64]",
+    "snake.env_step[full-jax-envs1024]",
+    "snake.train_step[full-torch-batch32]",
     "snake.train_step[full-jax-batch32]",
     "snake.collect_and_learn[full-torch-envs1-every4-batch32]",
+    "treasurehunt.observe[full-numpy-agents5-worlds1]",
     "treasurehunt.act[full-jax-agents5-worlds1]",
     "treasurehunt.turn[full-torch-agents5-worlds1]",
-    "treasurehunt.turn[compiled-jax-agents5-worlds1]",
+    "treasurehunt.epoch[compiled-jax-agents5-worlds1]",  # a loop on all cores
 )
 MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-torch-batch2048-iohost-hidden32]", "copy"),
