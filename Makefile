@@ -14,7 +14,11 @@ BACKEND ?=
 TIER ?=
 BASE ?=
 PEERS := $(patsubst perf_tests/peers/%.py,%,$(wildcard perf_tests/peers/[a-z]*.py))
+JOBS ?= 2
+HYPOTHESIS ?= fixed
 SELECTION := $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(TIER),--tier $(TIER))
+TESTS = $(BIN)/python -m pytest correctness_tests --hypothesis-profile $(HYPOTHESIS) $(SELECTION)
+BESIDE = --numprocesses $(JOBS) --dist worksteal --threads 1
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -43,11 +47,13 @@ gate: setup  ## is the working tree slower than a revision? make gate BASE=main
 	$(BIN)/python -m pytest perf_tests --gate-against '$(BASE)' --gate-markdown .cache/gate.md --junitxml .cache/gate.xml \
 	  $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND))
 
-test: setup  ## run the correctness tests
-	$(BIN)/python -m pytest correctness_tests -m 'not slow' $(SELECTION)
+test: setup  ## run the correctness tests, those that need all cores after the others
+	$(TESTS) -m 'not slow and not alone' $(BESIDE)
+	$(TESTS) -m 'alone and not slow'
 
-test-slow: setup  ## run the slow tests: learning
-	$(BIN)/python -m pytest correctness_tests -m slow $(SELECTION)
+test-slow: setup  ## run the slow tests: learning, every id, whole runs
+	$(TESTS) -m 'slow and not alone' $(BESIDE)
+	$(TESTS) -m 'slow and alone'
 
 lint: setup  ## style, types, spelling, workflows
 	$(BIN)/ruff check .

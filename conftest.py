@@ -49,6 +49,14 @@ def axis(text: str) -> tuple[str, tuple[str, ...]]:
     return name, words(values)
 
 
+def turn(config: pytest.Config) -> int:
+    """Return the number of this worker of pytest-xdist, or 0; what it starts is to be no worker."""
+    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+        del os.environ[name]
+    worker: str = getattr(config, "workerinput", {}).get("workerid", "gw0")
+    return int(worker.removeprefix("gw"))
+
+
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options of the suite, and the gate with its own."""
     pluginmanager.register(gate)
@@ -67,7 +75,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     """Set the threads, then read the selection: a mistake in it ends the run before anything is collected."""
     try:
-        process.set_up(config.getoption("threads"))
+        if not config.getoption("numprocesses", None):  # what only hands out tests keeps all cores, for its workers
+            process.set_up(config.getoption("threads"), turn=turn(config))
         from perf_tests.selection import Selection, select
 
         if config.getoption("rounds") < 1:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from perf_tests.suite.exporter import parse_once
 
 from .neuron_standin import INSTALL, install_xla
+
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.register_profile("free", deadline=None, print_blob=True)
+
+
+def pytest_configure(config):
+    """The same examples in every run, unless another profile is asked for."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rl_impls.common.batching import BatchGrid
@@ -13,7 +13,6 @@ SIZES = (1, 4, 8)
 GRIDS = st.lists(st.integers(1, 64), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(sizes=GRIDS, n=st.integers(1, 300))
 def test_chunks_cover_every_row_once_in_the_smallest_sizes_that_fit(sizes, n):
     chunks = BatchGrid(sizes).chunks(n)
@@ -23,7 +22,6 @@ def test_chunks_cover_every_row_once_in_the_smallest_sizes_that_fit(sizes, n):
     assert size == min(s for s in sizes if s >= stop - start)
 
 
-@settings(deadline=None)
 @given(sizes=GRIDS, n=st.integers(1, 300))
 def test_padding_and_cutting_changes_no_row(sizes, n):
     rows, out = np.arange(n), []

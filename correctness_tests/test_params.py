@@ -15,7 +15,7 @@ from rl_impls import params
 from rl_impls.params import CheckpointError
 
 NET = params.init_mlp(np.random.default_rng(0), (4, 3, 2))
-ON_DISK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ON_DISK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 dtypes = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
 arrays = dtypes.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, max_side=4)))
 

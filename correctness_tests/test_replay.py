@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rl_impls.common.replay import Replay
@@ -25,7 +25,6 @@ def stored(replay):
     return list(zip(arrays["obs"][:, 0].astype(int).tolist(), arrays["action"].tolist()))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 6), st.lists(st.sampled_from(["push", "sample", "restore"]), max_size=40), st.integers(0, 99))
 def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, seed):
     replay, model, numbers = small_replay(capacity), [], itertools.count()

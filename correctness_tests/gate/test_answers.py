@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -40,7 +40,6 @@ def reordered(tree):
     return tree.copy()
 
 
-@settings(deadline=None)
 @given(TREES, st.sampled_from([0.0, TOLERANCE]))
 def test_an_answer_is_the_same_as_its_copy_in_another_order_of_names(folder, tree, tolerance):
     assert kept_same(folder, tree, reordered(tree), tolerance)
@@ -102,7 +101,6 @@ def test_each_of_more_than_ten_arrays_counts(folder):
         assert not kept_same(folder, values, [*values[:where], -1, *values[where + 1 :]])
 
 
-@settings(deadline=None)
 @given(st.integers(0, 4), st.integers(-1, 1).filter(bool), st.sampled_from([np.uint8, np.int32, np.int64]))
 def test_an_integer_off_by_one_is_another_answer_at_any_tolerance(folder, where, by, dtype):
     first = np.full(5, 100, dtype)

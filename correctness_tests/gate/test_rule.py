@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,10 +23,6 @@ SLOW, FAST = [0.06 + k / 1000 for k in range(16)], [-0.06 - k / 1000 for k in ra
 EVEN = [(k - 7.5) / 1000 for k in range(16)]
 UNDECIDED = [0.012, 0.012, 0.012, -0.2] * 4
 BEYOND, SHORT = math.nextafter(TOLERATED, 1), math.nextafter(TOLERATED, 0)
-
-
-def drawn(*strategies):
-    return lambda test: settings(deadline=None)(given(*strategies)(test))
 
 
 def timed(screen, confirm=(), **changed):
@@ -50,21 +46,21 @@ def swapped(record):
     return record.model_copy(update={"screen": screen, "confirm": confirm})
 
 
-@drawn(st.lists(st.lists(SECONDS, min_size=1, max_size=4), min_size=20, max_size=20), st.sampled_from([0.01, 0.0]))
+@given(st.lists(st.lists(SECONDS, min_size=1, max_size=4), min_size=20, max_size=20), st.sampled_from([0.01, 0.0]))
 def test_identical_sides_are_ok(times, tolerated):
     pairs = [[(seconds, seconds) for seconds in pair] for pair in times]
     found = verdict_on(Record(screen=pairs[:4], confirm=pairs[4:]), Rule(tolerated=tolerated))
     assert (found.verdict, found.ratio, found.low, found.high) == ("ok", 1, 1, 1)
 
 
-@drawn(st.lists(st.floats(-1, TOLERATED) | st.just(TOLERATED), min_size=16, max_size=16))
+@given(st.lists(st.floats(-1, TOLERATED) | st.just(TOLERATED), min_size=16, max_size=16))
 def test_what_is_at_most_the_tolerated_is_never_significant(confirm):
     assert rule.signed_rank(confirm, RULE.tolerated) == 1
     record = timed([0.5] * 4, [value - 1e-9 for value in confirm])
     assert {verdict_on(record).verdict, verdict_on(swapped(record)).verdict} <= {"ok", "inconclusive"}
 
 
-@drawn(st.sampled_from([-60, 0, 60]).flatmap(lambda offset: st.tuples(grid(4, offset), grid(16, offset))))
+@given(st.sampled_from([-60, 0, 60]).flatmap(lambda offset: st.tuples(grid(4, offset), grid(16, offset))))
 def test_exchanging_base_and_head_exchanges_slower_and_faster(values):
     record = timed(*values)
     one, other = verdict_on(record), verdict_on(swapped(record))
@@ -77,7 +73,7 @@ def test_exchanging_base_and_head_exchanges_slower_and_faster(values):
         assert "faster" not in (one.verdict, other.verdict)
 
 
-@drawn(grid(4, 100), grid(16, 50), st.lists(st.floats(0, 3), min_size=20, max_size=20))
+@given(grid(4, 100), grid(16, 50), st.lists(st.floats(0, 3), min_size=20, max_size=20))
 def test_a_longer_head_never_makes_slower_milder(screen, confirm, longer):
     before = verdict_on(timed(screen, confirm))
     more = [value + extra for value, extra in zip([*screen, *confirm], longer)]
@@ -86,13 +82,13 @@ def test_a_longer_head_never_makes_slower_milder(screen, confirm, longer):
     assert before.p is None or after.p <= before.p
 
 
-@drawn(st.integers(1, 12).flatmap(lambda n: st.tuples(grid(n), grid(n))))
+@given(st.integers(1, 12).flatmap(lambda n: st.tuples(grid(n), grid(n))))
 def test_p_never_rises_where_values_rise(two):
     lower, upper = [min(pair) for pair in zip(*two)], [max(pair) for pair in zip(*two)]
     assert rule.signed_rank(upper, RULE.tolerated) <= rule.signed_rank(lower, RULE.tolerated)
 
 
-@drawn(st.integers(1, 8).flatmap(grid), st.sampled_from([0.01, 0.03]))
+@given(st.integers(1, 8).flatmap(grid), st.sampled_from([0.01, 0.03]))
 def test_signed_rank_counts_all_signs(values, tolerated):
     beyond = sorted((value - math.log1p(tolerated) for value in values), key=abs)
     observed = sum(rank for rank, value in enumerate(beyond, 1) if value > 0)
@@ -116,7 +112,7 @@ def test_holm_on_examples_worked_by_hand(raw, wanted):
     assert rule.holm(raw) == pytest.approx(wanted)
 
 
-@drawn(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.2]), max_size=12), st.randoms())
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.2]), max_size=12), st.randoms())
 def test_holm_is_its_definition_in_any_order(raw, chance):
     adjusted = rule.holm(raw)
     for p, found in zip(raw, adjusted):
@@ -125,7 +121,7 @@ def test_holm_is_its_definition_in_any_order(raw, chance):
     assert rule.holm([raw[i] for i in order]) == [adjusted[i] for i in order]
 
 
-@drawn(st.integers(1, 30).flatmap(grid))
+@given(st.integers(1, 30).flatmap(grid))
 def test_the_interval_is_the_narrowest_of_95_percent_between_order_statistics_of_few_the_extremes(values):
     coins = [math.comb(len(values), heads) / 2 ** len(values) for heads in range(len(values))]
     rank = max((rank for rank in range(1, len(values)) if 2 * sum(coins[:rank]) <= 0.05), default=1)
@@ -141,7 +137,7 @@ def test_the_interval_of_sixteen_is_from_the_fourth_to_the_thirteenth():
     assert rule.interval(values) == (4, 13)
 
 
-@drawn(st.lists(st.floats(0.1, 10), min_size=3, max_size=9, unique=True), SECONDS, SECONDS)
+@given(st.lists(st.floats(0.1, 10), min_size=3, max_size=9, unique=True), SECONDS, SECONDS)
 def test_a_pair_says_the_median_of_its_blocks(ratios, base, head):
     blocks = [(2.0, 2 * ratio) for ratio in ratios]
     assert log_ratio(blocks) == pytest.approx(median(map(math.log, ratios)))
@@ -219,14 +215,14 @@ def test_a_suspect_is_let_go_where_the_median_is_not_beyond_the_tolerated_after_
         assert [(found.verdict, found.p) for found in decide(records, RULE).values()] == [("ok", 1)] * 2
 
 
-@drawn(grid(16, 12), st.lists(st.floats(0, 0.02), min_size=16, max_size=16), st.integers(0, 16))
+@given(grid(16, 12), st.lists(st.floats(0, 0.02), min_size=16, max_size=16), st.integers(0, 16))
 def test_a_suspect_once_let_go_stays_so_and_a_longer_head_is_let_go_later(confirm, longer, n):
     first, whole = rule.let_go([confirm[:n]], RULE)[0], rule.let_go([confirm], RULE)[0]
     assert whole or not first
     assert whole or not rule.let_go([[a + b for a, b in zip(confirm, longer)]], RULE)[0]
 
 
-@drawn(grid(16, 30), st.integers(0, 15))
+@given(grid(16, 30), st.integers(0, 15))
 def test_a_suspect_is_settled_early_only_where_no_outcome_could_make_it_significant(confirm, n):
     record, whole = timed(SLOW[:4], confirm[:n]), timed(SLOW[:4], confirm)
     best = timed(SLOW[:4], confirm[:n] + [1.0 + k for k in range(16 - n)])
@@ -242,7 +238,7 @@ def test_seven_values_that_speak_against_it_settle_a_suspect_however_small(again
     assert (rule.unsettled({"case": record}, RULE) == []) is settled
 
 
-@drawn(st.lists(grid(16, 15), min_size=1, max_size=5))
+@given(st.lists(grid(16, 15), min_size=1, max_size=5))
 def test_letting_go_takes_from_what_is_found_and_adds_nothing(rows):
     for values, p, plain in zip(rows, rule.confirmed(rows, RULE), rule.signed_ranks(rows, RULE.tolerated)):
         assert p == (1 if rule.let_go([values], RULE)[0] else plain)
@@ -330,7 +326,7 @@ FIELDS = {
 }
 
 
-@drawn(st.dictionaries(st.text(max_size=3), st.builds(Record, state=..., answer_changed=..., words=..., **FIELDS)))
+@given(st.dictionaries(st.text(max_size=3), st.builds(Record, state=..., answer_changed=..., words=..., **FIELDS)))
 def test_kept_records_give_the_same_verdicts(records):
     kept = TypeAdapter(dict[str, Record])
     again = kept.validate_json(kept.dump_json(records))

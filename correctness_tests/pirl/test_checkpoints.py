@@ -68,7 +68,7 @@ def checkpoint(tmp_path_factory):
     return path.read_bytes()
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_truncated_checkpoint_is_refused(tmp_path, checkpoint, data):
     (tmp_path / "agent").write_bytes(checkpoint[: data.draw(st.integers(0, len(checkpoint) - 1))])
@@ -76,7 +76,7 @@ def test_a_truncated_checkpoint_is_refused(tmp_path, checkpoint, data):
         load(tmp_path / "agent")
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_corrupt_checkpoint_is_refused(tmp_path, checkpoint, data):
     k = data.draw(st.integers(0, len(checkpoint) - 1))

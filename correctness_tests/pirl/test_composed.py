@@ -16,9 +16,7 @@ def drawn(strategy):
     from hypothesis import given, seed, settings
 
     found = []
-    seed(0)(
-        settings(max_examples=3, database=None, deadline=None)(given(strategy)(lambda value: found.append(value)))
-    )()
+    seed(0)(settings(max_examples=3, database=None)(given(strategy)(lambda value: found.append(value))))()
     return found[-1]
 
 

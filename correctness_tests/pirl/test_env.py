@@ -80,7 +80,7 @@ def test_last_step_ends_with_the_horizon(quiet):
     assert quiet.state[3] - before == pytest.approx(0.02 * 10 * math.sin(math.radians(5)), rel=0.02)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.tuples(
         st.floats(5, 25), st.floats(-5, 5), st.floats(-20, 20), st.floats(-0.3, 0.3), st.floats(-10, 10),
@@ -138,7 +138,7 @@ def test_one_seed_gives_one_trajectory():
     assert not np.array_equal(trajectory(3)[0], trajectory(4)[0])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 30.0]))
 def test_observations_stay_in_their_space_and_the_road_does_not_change(seed, sigma):
     env = make(sigma=sigma)

@@ -41,7 +41,7 @@ def torch_net(params):
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_hessian_and_gradient_match_autograd(seed):
     import torch
 
@@ -85,7 +85,7 @@ def test_gradient_by_hand_equals_autograd_under_strong_noise(order):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("derivatives", ["autograd", "generator"])
 @given(seed=SEEDS)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_torch_residual_matches_reference(derivatives, order, seed):
     import torch
 
@@ -105,7 +105,7 @@ def test_torch_residual_matches_reference(derivatives, order, seed):
     ("derivatives", "gradient"), [("autograd", "autograd"), ("generator", "autograd"), ("generator", "by_hand")]
 )
 @given(seed=SEEDS)
-@settings(deadline=None, max_examples=4)
+@settings(max_examples=4)
 def test_jax_residual_matches_reference(derivatives, gradient, order, seed):
     import jax
     import jax.numpy as jnp
@@ -127,7 +127,7 @@ def test_jax_residual_matches_reference(derivatives, gradient, order, seed):
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_the_product_written_out_has_the_gradients_of_the_plain_one(seed):
     import jax
     import jax.numpy as jnp
@@ -212,7 +212,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, change
 
 @pytest.mark.parametrize("backend", ["torch", "jax", "torch-compile"])
 @given(data=st.data())
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 def test_weights_after_training_match_float64_torch(backend, unavailable, data):
     rng = np.random.default_rng(data.draw(SEEDS))
     batch = data.draw(strategies.training_batch(12, 5))
@@ -252,7 +252,7 @@ def restart(step, params, target):
 @pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax"])
 @pytest.mark.parametrize("batch", [1, 3, 32])
 @given(data=st.data())
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, data):
     states = data.draw(strategies.states(batch))
     params = data.draw(strategies.weights((16, 8, 8, 8, 25)))

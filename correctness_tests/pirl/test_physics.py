@@ -50,7 +50,6 @@ def literal_drift(vx, beta, omega, e, psi, kappa, throttle, steering):
     ]
 
 
-@settings(deadline=None)
 @given(cars, throttles, steerings)
 def test_drift_matches_the_equations_written_out(car, i, j):
     *state, kappa, _ = car
@@ -58,7 +57,6 @@ def test_drift_matches_the_equations_written_out(car, i, j):
     np.testing.assert_allclose(vehicle_drift(as_state(*car), 5 * i + j), wanted, **CLOSE)
 
 
-@settings(deadline=None)
 @given(cars, throttles, steerings)
 def test_drift_of_the_mirror_image_is_mirrored(car, i, j):
     vx, beta, omega, e, psi, kappa, tau = car
@@ -68,7 +66,6 @@ def test_drift_of_the_mirror_image_is_mirrored(car, i, j):
     np.testing.assert_allclose(vehicle_drift(mirrored, 5 * i + 4 - j), wanted, **CLOSE)
 
 
-@settings(deadline=None)
 @given(cars, throttles)
 def test_a_car_that_drives_straight_stays_straight(car, i):
     drift = vehicle_drift(as_state(car[0], 0, 0, 0, 0, 0, car[6]), 5 * i + 2)
@@ -96,7 +93,7 @@ def test_road_features_are_the_parabola_of_the_centre_line():
     assert road(0.01).shape == (10,)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(1, 7), st.randoms(use_true_random=False))
 def test_a_row_on_its_own_has_the_drift_it_has_in_a_batch(rows, random):
     rng = np.random.default_rng(random.getrandbits(32))
@@ -106,7 +103,7 @@ def test_a_row_on_its_own_has_the_drift_it_has_in_a_batch(rows, random):
     np.testing.assert_allclose(vehicle_drift(states, actions), alone, **CLOSE)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(strategies.states(3), st.lists(st.integers(0, 24), min_size=3, max_size=3))
 def test_drift_is_the_same_in_numpy_torch_and_jax(states, actions):
     import jax.numpy as jnp

@@ -25,7 +25,7 @@ def doubled(size):
 
 @pytest.mark.parametrize("kind", list(SERVERS))
 @given(clients=st.integers(1, 9), requests=st.integers(1, 40))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_every_request_gets_its_own_answer(kind, clients, requests):
     states = np.arange(3.0 * requests).reshape(requests, 3)
     load = SERVERS[kind](doubled, clients)

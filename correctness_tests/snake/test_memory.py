@@ -105,7 +105,7 @@ class LikeAList(RuleBasedStateMachine):
 
 
 def test_memories_keep_the_last_items_like_a_list():
-    options = settings(max_examples=100, stateful_step_count=15, deadline=None, derandomize=True)
+    options = settings(max_examples=100, stateful_step_count=15)
     run_state_machine_as_test(LikeAList, settings=options)
 
 

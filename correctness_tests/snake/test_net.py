@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_torch_loss_equals_the_reference(seed):
     import torch
 
@@ -98,7 +98,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(seed):
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=5)
+@settings(max_examples=5)
 def test_gradient_by_hand_is_that_of_autograd(seed):
     import torch
 
@@ -134,7 +134,7 @@ def restart(step, everything):
     ("backend", "form", "updates"), [*((*pair, 5) for pair in LEARNERS), ("torch-compile", "full", 2)]
 )
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=3)
+@settings(max_examples=3)
 def test_weights_after_updates_match_float64_torch(backend, form, updates, seed):
     everything, batches = problem(seed, batches=updates)
     got, update = shared(backend, form)
@@ -257,7 +257,7 @@ def test_training_goes_on_from_a_state(before, after):
 @pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax"])
 @pytest.mark.parametrize("envs", [1, 64])
 @given(data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_q_values_match_float64_on_drawn_weights_and_boards(backend, envs, data):
     params = data.draw(strategies.weights(SIZES))
     obs = boards(np.random.default_rng(data.draw(SEEDS)), envs)

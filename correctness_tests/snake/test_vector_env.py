@@ -34,7 +34,7 @@ def test_arrays_of_a_step_are_new():
         np.testing.assert_array_equal(array, copy)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 30))
 def test_a_state_put_back_goes_on_identically(seed, steps):
     env = make_vector(BOARDS[1], n=8)

@@ -38,7 +38,7 @@ def huber_op(backend, batch, count, targets):
 @pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize(("batch", "count", "targets"), [(1, 1, 1), (6, 5, 5), (4, 3, 7)])
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_quantile_huber_loss_equals_a_double_loop(backend, batch, count, targets, seed):
     rng = np.random.default_rng(seed)
     # eighths: some errors are exactly 0, 1 or -1
@@ -62,7 +62,7 @@ def test_a_quantile_counts_errors_above_it_by_tau_and_those_below_by_the_rest(ba
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=3)
+@settings(max_examples=3)
 def test_loss_of_the_reference_equals_plain_loops(seed):
     everything, [batch] = in_float64(problem(seed, agents=2))
     args = everything["params"], everything["target"], *batch
@@ -72,7 +72,7 @@ def test_loss_of_the_reference_equals_plain_loops(seed):
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_loss_of_torch_equals_the_reference(seed):
     everything, [batch] = in_float64(problem(seed))
     args = everything["params"], everything["target"], *batch

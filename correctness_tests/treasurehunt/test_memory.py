@@ -137,7 +137,7 @@ def wrapped():
     return Episodes(3, 2, 30, 0.99).play([(6, TRUNCATED), (9, TERMINATED), (1, TERMINATED), (12, TRUNCATED)], 11)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(
     agents=st.integers(1, 3),
     lanes=st.integers(1, 3),

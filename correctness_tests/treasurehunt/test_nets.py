@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=5)
+@settings(max_examples=5)
 def test_quantiles_of_the_reference_equal_plain_loops(seed):
     rng = np.random.default_rng(seed)
     params = in_float64(learner(rng, 2)["params"])
@@ -52,7 +52,7 @@ def test_quantiles_of_the_reference_equal_plain_loops(seed):
 
 
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_quantiles_of_torch_equal_the_reference(seed):
     from rl_impls.treasurehunt import _torch
 
@@ -76,7 +76,7 @@ def jax_quantiles(cosines, mapped):
 
 @pytest.mark.parametrize("cosines", CHOICES["cosines"])
 @given(seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_quantiles_of_jax_equal_the_reference(cosines, seed):
     everything, [(states, *_, taus, noise)] = problem(seed)
     for args in (everything["params"], states, taus[:, 0], noise[:, 0]), (everything["params"], states, taus[:, 0]):
@@ -86,7 +86,7 @@ def test_quantiles_of_jax_equal_the_reference(cosines, seed):
 
 
 @given(cells=st.sampled_from([1, 9, 25]), seen=st.integers(0, FRAMES), count=st.integers(1, 3), seed=SEEDS)
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 def test_weights_looked_up_are_the_product_with_onehot_frames(cells, seen, count, seed):
     from rl_impls.treasurehunt import _jax
 
@@ -189,7 +189,7 @@ def jitted(function):
 
 
 @given(taus=strategies.unit(40))
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(max_examples=30)
 def test_cosines_are_those_of_each_multiple(taus):
     from rl_impls.treasurehunt import _jax, _torch
 

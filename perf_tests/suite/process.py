@@ -18,8 +18,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def set_up(threads: int, memory: str = "kept") -> None:
+def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:
     """Give this process ``threads`` threads and the cores for them, and point the compilers at their caches.
+
+    Processes that work side by side get cores of their own by their ``turn``, the first of them the first cores.
 
     Memory that is freed is ``kept``, see :func:`keep_memory`, or dealt with as by ``default``, as in a user's process.
 
@@ -39,7 +41,8 @@ def set_up(threads: int, memory: str = "kept") -> None:
         raise RuntimeError(f"{' and '.join(early)} imported before the number of threads was set")
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    here = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, [here[(turn * threads + number) % len(here)] for number in range(threads)])
     if memory == "kept":
         keep_memory()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
