@@ -31,7 +31,7 @@ from perf_tests.suite.cases import variants
 
 RULE = Rule(screen=2, confirm=8)
 SLOW, SAME = 0.1, 0.0
-MACHINE = {"cpu_model": "abacus", "cores": 2, "date": "2026-11-21"}
+MACHINE = {"cpu_model": "abacus", "cores": 2, "date": "2026-11-21", "git": "0123456789ab"}
 
 
 def measured(value=lambda case, dose, pair: 0.0, pairs=40):
@@ -41,12 +41,12 @@ def measured(value=lambda case, dose, pair: 0.0, pairs=40):
             "what": "pair",
             "kind": power.KINDS[pair % 40 // 20],
             "seconds": 1.0,
-            "log_ratios": {case: {f"{dose:g}": value(case, dose, pair) for dose in DOSES} for case in CASES}
-            | {named(case, mistake): {mistake: 1.0} for case, mistake in MISTAKES},
+            "log_ratios": {case: {f"{dose:g}": value(case, dose, pair) for dose in DOSES} for case in CASES},
         }
         for pair in range(pairs)
     ]
-    return Measured(lines, [], [MACHINE] * 2)
+    mistakes = {"what": "mistakes", "log_ratios": {named(case, name): {name: 1.0} for case, name in MISTAKES}}
+    return Measured(lines, [], [MACHINE] * 2, [mistakes] * 20)
 
 
 def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
@@ -137,7 +137,7 @@ def test_the_table_counts_each_dose():
     assert clean == f"0/{40 // 4 * len(CASES)}"
     assert doses == [f"{2 * len(CASES)}/{2 * len(CASES)}"] * 4  # 20 pairs of each kind
     assert all(f"`{case}`" in rows for case in CASES)
-    assert "On abacus, 2 cores, 2026-11-21, of 40 pairs" in found
+    assert "On abacus, 2 cores, 2026-11-21, commit 0123456789ab, of 40 pairs" in found
     assert [line.split("|")[4].strip()[:3] for line in found.splitlines() if line.startswith("| copy")] == ["2/2"]
 
 
@@ -191,6 +191,7 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
         return {"what": "pair", "number": number}
 
     monkeypatch.setattr(power, "measured_pair", pair)
+    monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"case!copy": {"copy": 0.1}})
     monkeypatch.setattr(power, "one_round", lambda root, cases, chance: {"what": "round"} | {"cases": len(cases)})
     monkeypatch.setattr(power, "EVERY", 2)
     monkeypatch.setattr(power.time, "monotonic", lambda: float(next(seconds)))
@@ -198,12 +199,13 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     for _ in range(2):  # a line takes three readings of the clock
         power.measure(README.parent, tmp_path / "power.jsonl", 12 / 60, said.append)
     lines = [json.loads(line) for line in (tmp_path / "power.jsonl").read_text().splitlines()]
-    kinds = ["machine", "pair", "failed", "pair", "round", "machine", "pair", "pair", "round", "pair"]
+    kinds = ["machine", "pair", "mistakes", "failed", "pair", "machine", "round", "pair", "pair", "round"]
     assert [line["what"] for line in lines] == kinds
-    assert asked == [0, 1, 1, 2, 3, 4]
-    assert lines[2]["words"] == "head: killed by SIGKILL"
-    assert lines[4]["medians"]["cases"] == sum(not variants()[case].case.wide for case in CASES)
-    assert said[-1] == "power: 5 pairs, 2 rounds of pytest-benchmark, 1 failed, 1 s the last, about 0 s left"
+    assert asked == [0, 1, 1, 2, 3]
+    assert lines[2]["log_ratios"] == {"case!copy": {"copy": 0.1}}
+    assert lines[3]["words"] == "head: killed by SIGKILL"
+    assert lines[6]["medians"]["cases"] == sum(not variants()[case].case.wide for case in CASES)
+    assert said[-1] == "power: 4 pairs, 2 rounds of pytest-benchmark, 1 failed, 1 s the last, about 0 s left"
     assert said[0].endswith("about 9 s left")
 
 

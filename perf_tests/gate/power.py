@@ -193,11 +193,9 @@ def one_round(root: Path, cases: Sequence[str], chance: random.Random) -> dict[s
 
 
 def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
-    """Return the line of a pair: every case at its doses, in every fourth pair the mistakes too."""
+    """Return the line of a pair: every case at its doses."""
     kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
     found = dosed_pair(pairs, kind, cores(False), alone) | dosed_pair(pairs, kind, cores(True), together)
-    if number % 4 == 0:
-        found |= mistaken_pair(pairs, cores(False))
     return {"what": "pair", "kind": kind, "log_ratios": found}
 
 
@@ -223,7 +221,10 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
                     line = {"what": "round", "medians": one_round(root, alone, chance)}
                 else:
                     pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, chance)
-                    line = measured_pair(pairs, known["pair"], alone, together)
+                    if known["pair"] > 3 * known["mistakes"]:
+                        line = {"what": "mistakes", "log_ratios": mistaken_pair(pairs, cores(False))}
+                    else:
+                        line = measured_pair(pairs, known["pair"], alone, together)
             except (CaseError, PairError) as error:  # a worker died; the pair is measured again
                 line = {"what": "failed", "words": str(error)}
             known[line["what"]] += 1

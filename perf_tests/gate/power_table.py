@@ -20,7 +20,7 @@ from .rule import GateError, Rule, confirmed, suspected
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
 SUITE = sum(variant.tier == "gate" for variant in variants().values())  # cases in a simulated suite
 SUITES = 10_000
-WHAT = ("pair", "round", "machine")
+WHAT = ("pair", "round", "machine", "mistakes")
 POWER, TRIES = 0.95, 2000
 
 
@@ -47,11 +47,12 @@ class Rate:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a file holds: the pairs in their order, pytest-benchmark's rounds, the machines it was measured on."""
+    """What a file holds: pairs in their order, pytest-benchmark's rounds, the machines, and pairs of real mistakes."""
 
     pairs: Sequence[Mapping[str, Any]]
     rounds: Sequence[Mapping[str, Any]]
     machines: Sequence[Mapping[str, Any]]
+    mistakes: Sequence[Mapping[str, Any]] = ()
 
     @property
     def cases(self) -> list[str]:
@@ -62,8 +63,8 @@ class Measured:
         """Return a case's log-ratios at a treatment, in the order they were measured."""
         return [
             pair["log_ratios"][case][treatment]
-            for pair in self.pairs
-            if kind in (None, pair["kind"]) and treatment in pair["log_ratios"].get(case, ())
+            for pair in (*self.pairs, *self.mistakes)
+            if kind in (None, pair.get("kind")) and treatment in pair["log_ratios"].get(case, ())
         ]
 
 
@@ -168,8 +169,8 @@ def achieved(measured: Measured, case: str, dose: str, kind: str) -> str:
 
 
 def described(machine: Mapping[str, Any]) -> str:
-    """Return what a measurement ran on, and when."""
-    return f"{machine['cpu_model']}, {machine['cores']} cores, {machine['date']}"
+    """Return what a measurement ran on, when, and at which commit."""
+    return f"{machine['cpu_model']}, {machine['cores']} cores, {machine['date']}, commit {machine['git']}"
 
 
 def table(measured: Measured, rule: Rule) -> str:
