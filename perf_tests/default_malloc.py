@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,8 +18,9 @@ from statistics import median
 from typing import Any
 
 from rl_impls import backends
-from rl_impls.params import write_whole
 
+from .files import Unwritable, check_folder, remove_halves, reserved
+from .gate.interrupts import by_sigterm
 from .gate.pairs import CaseError, PairError, Pairs, cores
 from .gate.rule import Record, interval
 from .gate.run import LIMIT
@@ -35,6 +35,7 @@ from .suite.cases import variants
 from .suite.process import CACHE, MEMORY
 
 ROOT = Path(__file__).parents[1]
+ROOM = 512  # bytes of JSON for each benchmark
 SIDES = tuple(Side(memory, ROOT, PYTHON, CACHE, memory) for memory in MEMORY)
 
 
@@ -138,12 +139,16 @@ def main(arguments: list[str] | None = None) -> None:
     able = [variant for variant in everything if not backends.get(variant.backend).missing()]
     if not able:
         parser.error(f"none of the {len(everything)} benchmarks can run here: python -m rl_impls says why")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that workers are ended
-    with Progress(len(able), "benchmarks") as progress:
-        found = measure(able, options.pairs, options.blocks, progress)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.json, (json.dumps(found, indent=1) + "\n").encode())
+    try:
+        check_folder(CACHE)
+        if removed := remove_halves(CACHE / "inductor"):
+            print(removed, file=sys.stderr)
+        with by_sigterm(), reserved(options.json, ROOM * len(able)) as write:
+            with Progress(len(able), "benchmarks") as progress:
+                found = measure(able, options.pairs, options.blocks, progress)
+            write((json.dumps(found, indent=1) + "\n").encode())
+    except Unwritable as error:
+        parser.error(str(error))
     changed = [result for result in found if marked({"default_malloc": result})]
     print(f"{len(changed)} of {len(found)} benchmarks differ by more than {100 * SEEN:.0f} % with default malloc")
     if len(found) < len(able):

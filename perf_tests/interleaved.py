@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from .gate.interrupts import by_sigterm
+
 Block = tuple[float, float]
 
 
@@ -43,7 +45,8 @@ def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterat
     """
     for number in range(count):
         command = [sys.executable, "-m", module, *arguments, "--one", str(number)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        with by_sigterm():
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(done.returncode)
         yield json.loads(done.stdout.splitlines()[-1])

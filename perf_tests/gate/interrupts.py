@@ -30,6 +30,16 @@ OURS = Interrupts()  # one, as a process has one set of handlers
 
 
 @contextmanager
+def by_sigterm() -> Iterator[None]:
+    """Let SIGTERM interrupt as Ctrl-C does: what was started is ended, and files are put away."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def held() -> Iterator[None]:
     """Hold interrupts back, other than in :func:`heard`, until this ends.
 

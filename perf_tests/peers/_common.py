@@ -21,12 +21,14 @@ from typing import Any
 
 from rl_impls import backends
 
+from ..files import Unwritable, reserved
 from ..interleaved import block, fresh_processes, in_words, log_ratio
 from ..suite import process
 
 STEPS = 1024  # environment steps of a block: what a call costs by itself is a small part of it
 EVERY, BATCH, EXPLORE, TARGET_EVERY = 4, 32, 0.1, 1000
 EQUAL = 64  # environment steps of the first block that have to be equal: rounding may turn a move round later
+ROOM = 1024  # bytes of JSON for each comparison
 INSTALL = "pip install 'rlgauge[peers]'"
 
 
@@ -243,6 +245,22 @@ def check_installed(needed: Sequence[str]) -> None:
             sys.exit(f"{name} is not installed ({INSTALL})")
 
 
+def measured(module: str, name: str, comparison: Comparison, options: Any) -> dict[str, Any]:
+    """Make one comparison in fresh processes; print its result and return what is kept of it."""
+    asked = ["--only", name, "--blocks", str(options.blocks), "--threads", str(options.threads)]
+    asked += ["--seed", str(options.seed)]
+    results = list(fresh_processes(module, asked, options.pairs))
+    found = summary(comparison, results, options.threads)
+    ours, theirs = found["steps_per_second"].values()
+    print(
+        f"{comparison.case} is this many times as fast as {comparison.peer} {comparison.version}: "
+        f"{in_words([math.exp(result['ratio']) for result in results])} of {options.blocks} blocks, "
+        f"{options.threads} threads ({ours:,.0f} and {theirs:,.0f} environment steps per second)",
+        flush=True,
+    )
+    return found
+
+
 def main(
     module: str,
     about: str,
@@ -269,26 +287,17 @@ def main(
         print(json.dumps(one_pair(known[options.only], options.blocks, options.seed, options.one)))
         return
     check_installed(needed)
-    found, failed = [], []
-    for name in [options.only] if options.only else checks if checks and options.check else comparisons:
-        comparison = known[name]
-        asked = ["--only", name, "--blocks", str(options.blocks), "--threads", str(options.threads)]
-        asked += ["--seed", str(options.seed)]
-        results = list(fresh_processes(module, asked, options.pairs))
-        found.append(summary(comparison, results, options.threads))
-        ours, theirs = found[-1]["steps_per_second"].values()
-        print(
-            f"{comparison.case} is this many times as fast as {comparison.peer} {comparison.version}: "
-            f"{in_words([math.exp(result['ratio']) for result in results])} of {options.blocks} blocks, "
-            f"{options.threads} threads ({ours:,.0f} and {theirs:,.0f} environment steps per second)",
-            flush=True,
-        )
-        ratio = found[-1]["ratio"]
-        if ratio < comparison.least:
-            failed.append(f"{name}: got {ratio:.3g}, wanted {comparison.least} or more, or the peer is wrong")
-    if options.json:
-        from rl_impls.params import write_whole  # brings NumPy, which takes its threads from what is set by now
-
-        write_whole(options.json, json.dumps(found, indent=1).encode())
+    names = [options.only] if options.only else [*(checks if checks and options.check else comparisons)]
+    try:
+        with reserved(options.json, ROOM * len(names)) as write:
+            found = [measured(module, name, known[name], options) for name in names]
+            write(json.dumps(found, indent=1).encode())
+    except Unwritable as error:
+        sys.exit(str(error))
+    failed = [
+        f"{name}: got {one['ratio']:.3g}, wanted {known[name].least} or more, or the peer is wrong"
+        for name, one in zip(names, found)
+        if one["ratio"] < known[name].least
+    ]
     if failed:
         sys.exit("\n".join(failed))

@@ -12,12 +12,13 @@ import importlib
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from perf_tests.files import Unwritable, reserved
 from perf_tests.suite.cases import variants
-from rl_impls.params import write_whole
 
 from .fronts import FRONTS, STALE, line
 from .order import Row, per_item, spans
@@ -34,6 +35,7 @@ KEPT = (
     "high", "passes", "samples", "disturbed", "spread", "items_per_second", "unit", "limit_share", "bound", "phases",
     "policy_lag_steps", "latency_p50_s", "latency_p99_s",
 )  # fmt: skip
+COMPARED = {"id", "version", "ratio", "low", "high", "n"}  # of a benchmark with default malloc
 Results = Mapping[str, Any]
 
 
@@ -203,36 +205,68 @@ def read(path: Path, wanted: str) -> Any:
         sys.exit(f"{path}: wanted {wanted}: {error}")
 
 
-def write(path: Path, content: Any) -> None:
-    """Write JSON, whole or not at all."""
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+def as_json(content: Any) -> str:
+    """Return the text of a kept file."""
+    return json.dumps(content, indent=1) + "\n"
+
+
+def write(texts: Mapping[Path, str]) -> None:
+    """Write files, whole, and none of them unless there is room for all; end with a line where that fails."""
+    try:
+        with ExitStack() as stack:
+            writes = [stack.enter_context(reserved(path, len(text.encode()))) for path, text in texts.items()]
+            for write_one, text in zip(writes, texts.values()):
+                write_one(text.encode())
+    except Unwritable as error:
+        sys.exit(str(error))
+
+
+def with_run(found: Any, results: Results, peers: Any) -> tuple[Results, Any]:
+    """Return the results of a run in the place of those kept."""
+    run = reduce(found)
+    if not run["rows"]:
+        raise ValueError("it has no benchmarks")
+    return run | {"default_malloc": results.get("default_malloc", [])}, peers
+
+
+def with_memory(found: Any, results: Results, peers: Any) -> tuple[Results, Any]:
+    """Return the results with new times by default malloc."""
+    if not isinstance(found, list) or not all(one.keys() >= COMPARED for one in found):
+        raise ValueError(f"it is no list of results with {', '.join(sorted(COMPARED))}")
+    return {**results, "default_malloc": found}, peers
+
+
+def with_peers(found: Any, results: Results, peers: Any) -> tuple[Results, Any]:
+    """Return the comparisons with one or several new ones."""
+    return results, renewed(peers, found if isinstance(found, list) else [found], present_versions())
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Keep the figures of what was measured, renew the README."""
+    """Keep the figures of what was measured, renew the README; a file that cannot be shown ends it with a line."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
     parser.add_argument("result", type=Path, nargs="?", help="the JSON of a pytest-benchmark run of this suite")
     parser.add_argument("--default-malloc", type=Path, metavar="FILE", help="what perf_tests.default_malloc wrote")
     parser.add_argument("--peers", type=Path, nargs="*", default=[], metavar="FILE", help="what the peers wrote")
     options = parser.parse_args(arguments)
     results, peers = read(RESULTS, "the kept results"), read(PEERS, "the kept comparisons")
-    if options.result:
-        measured = read(options.result, "the JSON of a pytest-benchmark run")
-        try:
-            results = reduce(measured) | {"default_malloc": results.get("default_malloc", [])}
-        except (KeyError, TypeError) as error:
-            sys.exit(f"{options.result}: wanted the JSON of a pytest-benchmark run of this suite: {error!r}")
-    if options.default_malloc:
-        results["default_malloc"] = read(options.default_malloc, "what perf_tests.default_malloc writes")
-    for file in options.peers:
-        found = read(file, "what a peer's --json writes")
-        try:
-            peers = renewed(peers, found if isinstance(found, list) else [found], present_versions())
-        except (KeyError, ValueError) as error:
-            sys.exit(f"{file}: {error}")
-    write(RESULTS, results)
-    write(PEERS, peers)
-    write_whole(README, insert(README.read_text(), START, END, section(results, peers)).encode())
+    taken = [
+        (options.result, "the JSON of a pytest-benchmark run of this suite", with_run),
+        (options.default_malloc, "what perf_tests.default_malloc writes", with_memory),
+        *((file, "what a peer's --json writes", with_peers) for file in options.peers),
+    ]
+    for file, wanted, take in taken:
+        if file:
+            found = read(file, wanted)
+            try:
+                results, peers = take(found, results, peers)
+                section(results, peers)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                sys.exit(f"{file}: wanted {wanted}: {error!r}")
+    try:
+        text = insert(README.read_text(), START, END, section(results, peers))
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
+    write({RESULTS: as_json(results), PEERS: as_json(peers), README: text})
 
 
 if __name__ == "__main__":
