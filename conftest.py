@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from perf_tests import files
 from perf_tests.gate import plugin as gate
+from perf_tests.gate.interrupts import by_sigterm
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
 from perf_tests.suite.limits import complaints
@@ -22,6 +26,9 @@ WRONG = pytest.StashKey[list[str]]()
 VARIANTS = pytest.StashKey[list[Any]]()
 LIMITS = pytest.StashKey[Mapping[str, float]]()
 RUN = pytest.StashKey[Any]()
+REMOVED = pytest.StashKey[str]()
+WRITE = pytest.StashKey[Callable[[bytes], None]]()
+ROOM, HEAD = 2048, 8  # bytes of JSON for each sample, and as how many samples the rest of a benchmark counts
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -64,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     for name in ("workload", "op", "form", "backend"):
         group.addoption(f"--{name}", type=some_words, default=(), metavar="NAME[,NAME]", help=f"only these {name}s")
     group.addoption("--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="only these axis values")
-    group.addoption("--tier", default="bench", help="gate (what a gate compares), bench (default) or full")
+    group.addoption("--tier", help="gate (what a gate compares, and its default), bench (all others' default) or full")
     group.addoption("--threads", type=int, default=process.cores(), help="threads of this process (default: all cores)")
     group.addoption("--seed", type=int, default=0, help="seed of all inputs (default: 0)")
     group.addoption(
@@ -72,8 +79,24 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     )
 
 
+def make_ready(config: pytest.Config, stack: ExitStack) -> None:
+    """Take room for the JSON before anything is timed, and tidy the compile caches."""
+    path = config.getoption("benchmark_json")
+    if path and not config.option.collectonly:
+        room = ROOM * (HEAD + config.getoption("rounds")) * len(config.stash[VARIANTS])
+        config.stash[WRITE] = stack.enter_context(files.reserved(path, room))
+    if config.getoption("benchmark_only"):
+        files.check_folder(process.CACHE)
+    if config.getoption("benchmark_only") or config.getoption("gate_against"):
+        config.stash[REMOVED] = files.remove_halves(process.CACHE / "inductor")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Set the threads, then read the selection: a mistake in it ends the run before anything is collected."""
+    config.stash[WRONG] = []
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    stack.enter_context(by_sigterm())
     try:
         if not config.getoption("numprocesses", None):  # what only hands out tests keeps all cores, for its workers
             process.set_up(config.getoption("threads"), turn=turn(config))
@@ -94,12 +117,35 @@ def pytest_configure(config: pytest.Config) -> None:
             forms=config.getoption("form"),
             backends=tuple(dict.fromkeys(map(resolve, config.getoption("backend")))),
             axes=axes,
-            tier="gate" if config.getoption("gate_against") else config.getoption("tier"),
+            tier=config.getoption("tier") or ("gate" if config.getoption("gate_against") else "bench"),
         )
         config.stash[VARIANTS] = select(selection)
         config.stash[gate.SELECTED] = selection, config.stash[VARIANTS]
+        make_ready(config, stack)
     except (ValueError, RuntimeError) as error:
         raise pytest.UsageError(str(error)) from error
+    except Exception as error:
+        if config.getoption("gate_against") is None:
+            raise
+        pytest.exit(f"head: its import fails: {type(error).__name__}: {error}", returncode=2)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have pytest-benchmark's JSON written into the room that was taken."""
+    if WRITE in session.config.stash:
+        cast(Any, session.config)._benchmarksession.save_json = functools.partial(save_json, session)
+
+
+def save_json(session: pytest.Session, content: Any) -> None:
+    """Write the JSON of a run that came to its end; where that fails, the run does, but shows its tables."""
+    from pytest_benchmark.utils import safe_dumps
+
+    if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return
+    try:
+        session.config.stash[WRITE](safe_dumps(content, indent=4).encode())  # type: ignore[no-untyped-call]
+    except files.Unwritable as error:
+        session.config.stash[WRONG].append(str(error))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -117,15 +163,33 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
         f"selected: {len(config.stash[VARIANTS])} benchmarks, tier {config.stash[gate.SELECTED][0].tier}, "
         f"seed {config.getoption('seed')}",
+        *filter(None, [config.stash.get(REMOVED, "")]),
     ]
 
 
+def few(variants: Sequence[Any]) -> set[str]:
+    """Return the ids of the first variant of each op, form, backend and order, and of each op that torch compiles.
+
+    Compiling takes long: there only the order with all terms is among them, and nowhere an op that always compiles.
+    """
+    variants = [variant for variant in variants if variant.case.op != "first_call"]
+    found: dict[tuple[Any, ...], str] = {}
+    for variant in sorted(variants, key=lambda variant: -int(variant.axes.get("order", 0))):
+        op, compiled = (variant.case.name, variant.backend), "compile" in variant.backend
+        found.setdefault(op if compiled else (*op, variant.form, variant.axes.get("order")), variant.id)
+    return set(found.values())
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per selected variant, or per one that has a reference, named by its permanent id."""
+    """One test per selected variant, or per one that has a reference, most of them slow; named by its permanent id."""
     chosen = metafunc.config.stash[VARIANTS]
-    for name, wanted in (("variant", chosen), ("referenced_variant", [v for v in chosen if v.case.reference])):
-        if name in metafunc.fixturenames:
-            metafunc.parametrize(name, wanted, ids=[variant.id for variant in wanted])
+    if "variant" in metafunc.fixturenames:
+        metafunc.parametrize("variant", chosen, ids=[variant.id for variant in chosen])
+    if "referenced_variant" in metafunc.fixturenames:
+        wanted = [variant for variant in chosen if variant.case.reference]
+        quick = few(wanted)
+        marked = [pytest.param(v, id=v.id, marks=() if v.id in quick else pytest.mark.slow) for v in wanted]
+        metafunc.parametrize("referenced_variant", marked)
 
 
 @pytest.fixture(scope="session")
@@ -210,11 +274,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reports = [r for kind in ("skipped", "failed", "error") for r in (reporter.stats.get(kind, ()) if reporter else ())]
     ended = len(nodes & {getattr(report, "nodeid", "") for report in reports})
     measured = len(_measured(config))
-    wrong = complaints(_measured(config), config.stash[LIMITS]) if measured else []
+    if session.exitstatus != 0:
+        return
+    wrong = config.stash[WRONG]
+    wrong += complaints(_measured(config), config.stash[LIMITS]) if measured else []
     if asked and (measured == 0 or measured + ended < len(asked)):
         wrong.append(f"{len(asked)} benchmarks were selected and {measured} were measured")
-    if wrong and session.exitstatus == 0:
-        config.stash[WRONG] = wrong
+    if wrong:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -226,5 +292,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
         terminalreporter.write_line("")
         terminalreporter.write_line(text_tables(rows, about(config)))
-    for words in config.stash.get(WRONG, ()):
+    for words in config.stash[WRONG]:
         terminalreporter.write_line(f"ERROR: {words}", red=True)

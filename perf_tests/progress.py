@@ -13,9 +13,14 @@ QUIET = 5.0  # seconds between two plain lines that say no more than how far it 
 Thing = TypeVar("Thing")
 
 
+def about(seconds: float) -> str:
+    """Return a time in words, as in ``about 3 min``."""
+    return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"
+
+
 def left(seconds: float) -> str:
     """Return how much time is left in words, as in ``about 3 min left``."""
-    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+    return f"{about(seconds)} left"
 
 
 class Progress(AbstractContextManager["Progress"]):

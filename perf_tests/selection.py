@@ -22,6 +22,10 @@ class Selection:
     axes: Mapping[str, Sequence[str]] | None = None
     tier: str = "bench"
 
+    def has(self, tier: str) -> bool:
+        """Tell whether it includes a tier: ``bench`` includes ``gate``, ``full`` both."""
+        return TIERS.index(tier) <= TIERS.index(self.tier)
+
     def keeps(self, workload: str, op: str, form: str, backend: str, axes: Mapping[str, int | str]) -> bool:
         """Tell whether a benchmark with these parts is selected, whatever its tier."""
         return all(
@@ -46,7 +50,7 @@ def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
 
 
 def select(selection: Selection) -> list[Variant]:
-    """Return the selected variants; tier ``bench`` includes ``gate``, ``full`` includes both.
+    """Return the selected variants.
 
     Raises:
         ValueError: an unknown name, with the known ones, or a selection that matches nothing.
@@ -70,8 +74,7 @@ def select(selection: Selection) -> list[Variant]:
     found = [
         v
         for v in everything
-        if TIERS.index(v.tier) <= TIERS.index(selection.tier)
-        and selection.keeps(v.case.workload, v.case.op, v.form, v.backend, v.axes)
+        if selection.has(v.tier) and selection.keeps(v.case.workload, v.case.op, v.form, v.backend, v.axes)
     ]
     if not found:
         raise ValueError(f"{selection} matches none of the {len(everything)} benchmarks; try --tier full")

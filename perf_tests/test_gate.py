@@ -10,23 +10,22 @@ import pytest
 from rl_impls.backends import BackendUnavailable, get
 
 from .gate import report
-from .gate.rule import FAILING, VOIDING
 from .suite.cases import variants
 
 
 def test_gate(
     gated: str, request: pytest.FixtureRequest, record_property: Any, unavailable: Callable[..., None]
 ) -> None:
-    """Pass unless the case is slower, gone or in error."""
+    """Pass unless the case fails, or the run is void."""
     if gated in variants():
         try:
             get(variants()[gated].backend).require()
         except BackendUnavailable as error:
             unavailable(error)
     outcome = request.getfixturevalue("gate_outcome")
-    finding = outcome.findings[gated]
-    for name, value in finding.model_dump(exclude_none=True).items():
+    for name, value in outcome.findings[gated].model_dump(exclude_defaults=True).items():
         record_property(name, value)
-    allowed = request.config.getoption("gate_allow")
-    if finding.verdict in VOIDING or (finding.verdict in FAILING and not allowed):
-        pytest.fail(report.line(gated, finding), pytrace=False)
+    if gated in outcome.excused:
+        record_property("allowed", outcome.excused[gated])
+    if words := report.failure(gated, outcome):
+        pytest.fail(words, pytrace=False)

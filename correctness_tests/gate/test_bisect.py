@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import random
+import math
+import re
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
+from perf_tests.gate import bisect as search
 from perf_tests.gate import planted, revisions
 from perf_tests.gate.__main__ import main
 from perf_tests.gate.bisect import Step
@@ -14,7 +17,8 @@ from perf_tests.gate.rule import GateError, Rule
 
 from .toy import FIRST, SOURCE, Toy, source
 
-RULE = "confirm=8,blocks=4"
+RULE = "confirm=1,blocks=1,level=0.5"
+SLOW = 1  # the place of the slow one of the commits
 VARIANT = SimpleNamespace(id=FIRST, backend="numpy", case=SimpleNamespace(workload="toy", op="first"))
 
 
@@ -22,47 +26,71 @@ VARIANT = SimpleNamespace(id=FIRST, backend="numpy", case=SimpleNamespace(worklo
 def toy(tmp_path_factory):
     toy = Toy(tmp_path_factory.mktemp("toy"))
     toy.commit("comment", {SOURCE: source(more="# sorts")}, after="start")
-    toy.commit("slower", {SOURCE: source(first=110)}, after="start")
+    toy.at("start")
+    for k in range(planted.COMMITS):
+        toy.commit(f"change-{k}", {SOURCE: source(first=110 if k >= SLOW else 100, more=f"# {k}")})
     yield toy
     assert toy.leftovers() == []
 
 
-def history(toy, slow):
-    """Commit eight changes, the one at this place slower; return that commit."""
-    toy.at("start")
-    made = [
-        toy.commit(f"change-{k}", {SOURCE: source(first=110 if k >= slow else 100, more=f"# {k}")}) for k in range(8)
-    ]
-    return made[slow]
+@pytest.fixture
+def searched(toy, monkeypatch):
+    """Search with the log-slowdown of each commit given. -> what is named, and the commits and pairs compared"""
+
+    def run(slowdowns):
+        commits = [toy.git("rev-parse", name) for name in ("start", *(f"change-{k}" for k in range(planted.COMMITS)))]
+        at, compared = dict(zip(commits, [0.0, *slowdowns], strict=True)), []
+
+        @contextmanager
+        def comparison(*rest):
+            def compare(base, head, times):
+                compared.append((commits.index(base), commits.index(head), times))
+                more = at[head] - at[base]
+                return Step(head, more, more, more, times, 0.001 if more > math.log1p(Rule().tolerated) else 1.0)
+
+            yield compare
+
+        monkeypatch.setattr(search, "comparison", comparison)
+        found = search.bisect(toy.root, "start", commits[-1], VARIANT, Rule(), tell=lambda line: None)
+        return commits.index(found.commit) - 1, compared
+
+    return run
 
 
-def check_found(toy, slow):
-    commit = history(toy, slow)
-    ran = toy.run("perf_tests.gate", "bisect", FIRST, "start", "HEAD", "--rule", RULE)
-    assert ran.code == 0, ran.text
-    assert "8 commits" in ran.text.splitlines()[0]
-    assert ran.text.splitlines()[-1].startswith(f"slowed by {commit[:12]} "), ran.text
+@pytest.mark.parametrize("place", range(planted.COMMITS))
+def test_a_search_names_the_commit_wherever_it_is(searched, place):
+    noise = [0.001 * (-1) ** k for k in range(planted.COMMITS)]
+    found, compared = searched([0.1 * (k >= place) + noise[k] for k in range(planted.COMMITS)])
+    assert found == place
+    confirm = Rule().confirm
+    assert compared[0] == (0, planted.COMMITS, confirm)
+    assert compared[-1] == (place, place + 1, confirm)
+    assert [(base, times) for base, _, times in compared[1:-1]] == [(0, confirm // 2)] * 3
+
+
+def test_a_search_names_the_commit_with_more_than_half_of_the_slowdown(searched):
+    assert searched([0.02, 0.02, 0.04, 0.04, 0.04, 0.1, 0.1, 0.1])[0] == 5
+
+
+def test_a_search_names_no_commit_where_each_slowed_a_little(searched):
+    with pytest.raises(GateError, match=r"^uncertain: it looks like .* against the commit before it, p = 1$"):
+        searched([0.009 * k for k in range(1, 9)])
+
+
+def test_a_search_ends_where_the_bad_commit_is_not_slower(searched):
+    with pytest.raises(GateError, match=rf"^{re.escape(FIRST)} is not slower at \w+: .*, p = 1$"):
+        searched([0.1] * 7 + [0.005])
 
 
 def test_bisect_names_the_commit(toy):
-    check_found(toy, 2)
+    ran = toy.run("perf_tests.gate", "bisect", FIRST, "start", "change-1", "--rule", RULE)
+    assert ran.code == 0, ran.text
+    assert "2 commits" in ran.text.splitlines()[0]
+    named = toy.git("rev-parse", f"change-{SLOW}")[:12]
+    assert ran.text.splitlines()[-1].startswith(f"slowed by {named} "), ran.text
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_bisect_names_the_commit_wherever_it_is(toy, seed):
-    check_found(toy, random.Random(seed).randrange(8))
-
-
-def test_bisect_names_no_commit_where_each_slowed_a_little(toy):
-    toy.at("start")
-    for k in range(1, 9):
-        toy.commit(f"little-{k}", {SOURCE: source(first=100 + k)})
-    ran = toy.run("perf_tests.gate", "bisect", FIRST, "start", "HEAD", "--rule", RULE)
-    assert ran.code == 2, ran.text
-    assert ran.text.splitlines()[-1].startswith("uncertain: it looks like "), ran.text
-
-
 def test_planted_counts_how_often_bisect_is_right(toy):
     toy.at("start")
     commits = toy.git("rev-list", "--all", "--count")
@@ -121,18 +149,20 @@ def test_planted_says_in_one_line_what_it_cannot_do(option, value, message, caps
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("good", "bad", "message"),
     [
-        ((FIRST, "slower", "start"), "slower does not come before start: there is no commit to find"),
-        ((FIRST, "start", "start"), "start does not come before start: there is no commit to find"),
-        ((FIRST, "comment", "slower"), "comment does not come before slower: there is no commit to find"),
-        ((FIRST, "start", "elsewhere"), "unknown revision 'elsewhere'"),
-        (("toy.zeroth[full-numpy]", "start", "slower"), "unknown case 'toy.zeroth[full-numpy]'"),
-        ((FIRST, "start", "comment"), f"{FIRST} is not slower at comment: "),
+        ("change-7", "start", "change-7 does not come before start: there is no commit to find"),
+        ("start", "start", "start does not come before start: there is no commit to find"),
+        ("comment", "change-7", "comment does not come before change-7: there is no commit to find"),
+        ("start", "elsewhere", "unknown revision 'elsewhere'"),
+        ("", "change-7", "unknown revision ''"),
     ],
 )
-def test_bisect_says_in_one_line_why_there_is_nothing_to_find(toy, arguments, message):
-    toy.at("start")
-    ran = toy.run("perf_tests.gate", "bisect", *arguments, "--rule", "confirm=7,blocks=2")
-    assert ran.code == 2
-    assert ran.only_says(message), ran.text
+def test_a_search_needs_commits_one_after_the_other(toy, good, bad, message):
+    with pytest.raises(GateError, match=f"^{message}$"):
+        search.between(toy.root, good, bad)
+
+
+def test_bisect_refuses_an_unknown_case(capsys):
+    assert main(["bisect", "toy.zeroth[full-numpy]", "start", "slower"]) == 2
+    assert capsys.readouterr().err.startswith("unknown case 'toy.zeroth[full-numpy]'")

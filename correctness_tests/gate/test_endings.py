@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from .toy import CASES, FIRST, QUICK, SECOND, SOURCE, Toy, cases, ended, eventually, source
+from .toy import CASES, FIRST, QUICK, SECOND, SLOWED, SOURCE, Toy, cases, ended, eventually, source
 
 THIRD, FOURTH = "toy.third[full-numpy]", "toy.fourth[full-numpy]"
 # a case is prepared by 10 calls
@@ -45,9 +45,12 @@ def leave():
     os._exit(3)
 
 
+def refusing(fixed, example, *, knobs, lower):
+    raise KeyError("weights")
+
+
 fourth = second
 first = ending(lambda: os.kill(os.getpid(), signal.SIGKILL))
-second = ending(hang)
 third = ending(leave)
 """
 CLOSING = """
@@ -101,27 +104,55 @@ def started(toy):
         process.stdout.close()
 
 
-def test_workers_that_die_or_hang_end_their_cases_alone(toy, tmp_path):
-    toy.at("four", {SOURCE: source(more=ENDINGS)})
+WORDS = {FIRST: "head: killed by SIGKILL", THIRD: "head: ended with code 3; no room left"}
+
+
+@pytest.fixture(scope="module")
+def void(toy, tmp_path_factory):
+    """A run in which the workers of two cases die and another cannot be prepared."""
+    folder = tmp_path_factory.mktemp("void")
+    toy.at("four", {SOURCE: source(more=ENDINGS + "second = refusing\n")})
+    ran = toy.gate("HEAD", folder, "--junitxml", folder / "junit.xml", rule=QUICK)
+    assert toy.leftovers() == []
+    return ran
+
+
+def test_workers_that_die_end_their_cases_alone(void):
+    assert void.code == 2, void.text
+    wanted = WORDS | {SECOND: "head: KeyError: 'weights'"}
+    assert {name: void.findings[name] for name in wanted} == {name: ("error", words) for name, words in wanted.items()}
+    assert (void.findings[FOURTH], void.findings[SLOWED]) == (("ok",), ("slower",))
+    for name, words in wanted.items():
+        assert f"{name}: error, {words}" in void.text
+        assert void.rows[name] == ["error", "", "", "", words]
+    assert "void: nothing of it can be believed: 3 error, 1 ok, " in void.text
+    assert "Traceback" not in void.text
+
+
+def test_no_case_of_a_void_run_passes(void):
+    assert {name: verdict for name, (verdict, *_) in void.junit.items()} == {
+        FIRST: "error",
+        SECOND: "error",
+        THIRD: "error",
+        FOURTH: "ok",
+    }
+    for name, (_, words) in void.junit.items():
+        assert words.endswith(f"; void: {FIRST}: {WORDS[FIRST]}")
+        assert f"FAILED perf_tests/test_gate.py::test_gate[{name}]" in void.text
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_ends_its_case_alone(toy, tmp_path):
+    toy.at("four", {SOURCE: source(more=ENDINGS + "second = ending(hang)\n")})
     ran = toy.gate("HEAD", tmp_path, "--gate-limit", "5", rule=QUICK)
     assert ran.code == 2, ran.text
-    wanted = {
-        FIRST: "head: killed by SIGKILL",
-        SECOND: "head: no answer in 5 s",
-        THIRD: "head: ended with code 3; no room left",
-    }
+    wanted = WORDS | {SECOND: "head: no answer in 5 s"}
     assert {name: ran.findings[name] for name in wanted} == {name: ("error", words) for name, words in wanted.items()}
     assert ran.findings[FOURTH] == ("ok",)
-    for name, words in wanted.items():
-        assert f"FAILED perf_tests/test_gate.py::test_gate[{name}]" in ran.text
-        assert f"{name}: error, {words}" in ran.text
-        assert ran.rows[name] == ["error", "", "", "", words]
-    assert f"FAILED perf_tests/test_gate.py::test_gate[{FOURTH}]" not in ran.text
-    assert "void: nothing of it can be believed" in ran.text
-    assert "Traceback" not in ran.text
     assert toy.leftovers() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(3)", "time.sleep(600)"])
 def test_a_worker_that_fails_to_close_is_void_in_a_line(toy, tmp_path, end):
     toy.at("start", {SOURCE: source(more=CLOSING.format(end=end))})
@@ -132,16 +163,17 @@ def test_a_worker_that_fails_to_close_is_void_in_a_line(toy, tmp_path, end):
     assert toy.leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_start_is_void_in_a_line(toy, tmp_path):
     toy.at("slower", {"perf_tests/gate/timing.py": "raise RuntimeError('no room')\n"})
     ran = toy.gate("HEAD~1", tmp_path, rule=QUICK)
     assert ran.code == 2
-    assert "Exit: base: ended with code 1; RuntimeError: no room" in ran.text
+    assert "base: ended with code 1; RuntimeError: no room" in ran.text
     assert "Traceback" not in ran.text
     assert toy.leftovers() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_an_interrupted_run_is_void_and_leaves_nothing(toy, tmp_path, started, number):
     toy.at("slower")
     process = started(*toy.gate_command("HEAD~1", tmp_path, rule=LONG))
@@ -153,6 +185,7 @@ def test_an_interrupted_run_is_void_and_leaves_nothing(toy, tmp_path, started, n
     assert toy.leftovers() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_search_leaves_nothing(toy, started, number):
     toy.at("slower")
@@ -165,6 +198,7 @@ def test_an_interrupted_search_leaves_nothing(toy, started, number):
     assert toy.leftovers() == []
 
 
+@pytest.mark.slow
 def test_workers_of_a_killed_run_end_by_themselves_and_the_next_run_tidies_up(toy, tmp_path, started):
     toy.at("slower")
     process = started(*toy.gate_command("HEAD~1", tmp_path, rule=LONG))

@@ -46,7 +46,7 @@ def measured(value=lambda case, dose, pair: 0.0, pairs=40):
         for pair in range(pairs)
     ]
     mistakes = {"what": "mistakes", "log_ratios": {named(case, name): {name: 1.0} for case, name in MISTAKES}}
-    return Measured(lines, [], [MACHINE] * 2, [mistakes] * 20)
+    return Measured(lines, [], [MACHINE] * 2, [mistakes] * 40)
 
 
 def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
@@ -93,7 +93,8 @@ def test_a_dose_of_calls_is_a_whole_number_of_them(calls, least, dose):
     assert extra == pytest.approx(samples * calls * dose, rel=0.05)
 
 
-def test_suites_of_the_same_code_have_no_alarm_and_of_slower_code_always():
+def test_suites_of_the_same_code_have_no_alarm_and_of_slower_code_always(monkeypatch):
+    monkeypatch.setattr(power_table, "SUITES", 200)
     assert simulated_suites(measured(), Rule()) == 0
     assert simulated_suites(measured(lambda *_: SLOW), Rule()) == power_table.SUITES
 
@@ -110,10 +111,11 @@ def drawn(rng, values, rule):
 
 
 def test_simulated_suites_are_decided_as_the_gate_decides(monkeypatch):
-    monkeypatch.setattr(power_table, "SUITES", 150)
+    for name, value in {"SUITES": 150, "SUITE": 7, "CASES": CASES[:3]}.items():
+        monkeypatch.setattr(power_table, name, value)
     rng, rule = np.random.default_rng(1), Rule(screen=2, confirm=16)
-    values = rng.normal(rng.uniform(0, 0.017, (len(CASES), 1)), 0.01, (len(CASES), 40))
-    places = {case: k for k, case in enumerate(CASES)}
+    values = rng.normal(rng.uniform(0, 0.016, (3, 1)), 0.01, (3, 40))
+    places = {case: k % 3 for k, case in enumerate(CASES)}
     found = simulated_suites(measured(lambda case, dose, pair: values[places[case], pair]), rule)
     wanted = sum(
         any(finding.verdict == "slower" for finding in decide(drawn(rng, values, rule), rule).values())
@@ -130,6 +132,14 @@ def test_the_smallest_slowdown_found_grows_with_the_spread():
     assert wild == math.inf
 
 
+@pytest.fixture
+def few(monkeypatch):
+    """Fewer simulations, which take most of a table's time."""
+    monkeypatch.setattr(power_table, "SUITES", 200)
+    monkeypatch.setattr(power_table, "TRIES", 50)
+
+
+@pytest.mark.usefixtures("few")
 def test_the_table_counts_each_dose():
     found = table(measured(lambda case, dose, pair: math.log1p(dose)), Rule())
     rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in found.splitlines() if line.startswith("|")}
@@ -145,6 +155,7 @@ def test_readme_shows_what_was_measured():
     assert insert(README.read_text(), *MARKERS, table(read(POWER), Rule())) == README.read_text()
 
 
+@pytest.mark.usefixtures("few")
 def test_the_table_tells_kinds_apart_and_adjusts_for_suspects():
     found = table(measured(lambda case, dose, pair: math.log1p(dose) * (pair % 40 < 20)), Rule())
     rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in found.splitlines() if line.startswith("|")}
@@ -193,6 +204,7 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     monkeypatch.setattr(power, "measured_pair", pair)
     monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"case!copy": {"copy": 0.1}})
     monkeypatch.setattr(power, "one_round", lambda root, cases, chance: {"what": "round"} | {"cases": len(cases)})
+    monkeypatch.setattr(power, "CACHE", tmp_path)
     monkeypatch.setattr(power, "EVERY", 2)
     monkeypatch.setattr(power.time, "monotonic", lambda: float(next(seconds)))
     said = []
@@ -268,7 +280,7 @@ def test_a_dose_is_that_part_of_a_sample(case, kind):
 def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):
     side, prepared = counting
     assert side.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
-    assert (prepared.made, prepared.resets) == (31, 3)
+    assert (prepared.made, prepared.resets) == (31, 4)
 
 
 def test_a_sample_that_needs_no_warm_up_makes_its_calls_alone(counting):

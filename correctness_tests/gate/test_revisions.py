@@ -6,18 +6,19 @@ import base64
 import hashlib
 import io
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
 from contextlib import suppress
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from perf_tests.gate import revisions
-from perf_tests.gate.rule import GateError
+from perf_tests.gate.rule import GateError, Record, Rule
+from perf_tests.gate.run import opened
+from perf_tests.selection import Selection
 
 from .toy import CASES, FIRST, LOCK, SECOND, SOURCE, Toy, environment, source
 
@@ -55,7 +56,6 @@ def toy(tmp_path_factory):
     toy = Toy(tmp_path_factory.mktemp("toy"))
     toy.commit("bare", {"rl_impls": None}, after="start")
     toy.commit("broken", {"rl_impls/toy/__init__.py": "import nothing_like_this\n"}, after="start")
-    toy.commit("uninstallable", {LOCK: "./requirements/absent-1.0-py3-none-any.whl\n"}, after="start")
     locked = {LOCK: f"./{WHEEL}\n", WHEEL: wheel(), SOURCE: source(more=BY_LIBRARY)}
     toy.commit("locked", locked, after="start")
     toy.commit("upgraded", {LOCK: "# the library is gone\n", WHEEL: None})
@@ -69,50 +69,77 @@ def at_start(toy):
     return toy
 
 
+def records(toy, revision, cache, wide=False):
+    """Lay out the toy's working tree and a revision. -> what is known of its first case"""
+    case = SimpleNamespace(workload="toy", wide=wide)
+    selection = Selection(workloads=("pirl",), tier="gate")
+    variants = [SimpleNamespace(id=FIRST, backend="numpy", case=case)]
+    with opened(toy.root, revision, variants, selection, Rule(), cache=cache) as gate:
+        return gate.records
+
+
 @pytest.mark.parametrize(
     ("revision", "message"),
     [
         ("nothing-like-this", "unknown revision 'nothing-like-this'"),
         ("--all", "unknown revision '--all'"),
         ("start:README.md", "unknown revision 'start:README.md'"),
-        ("bare", " has no rl_impls: there is nothing to compare"),
+        ("bare", r"base \w{12} has no rl_impls: there is nothing to compare"),
         ("broken", "base: its import fails: ModuleNotFoundError: No module named 'nothing_like_this'"),
-        ("uninstallable", "base's environment cannot be made from its lock file: ERROR: "),
     ],
 )
-def test_a_base_that_cannot_be_compared_is_one_line_and_void(at_start, tmp_path, revision, message):
-    ran = at_start.run("pytest", "perf_tests", f"--gate-against={revision}", "-p", "no:cacheprovider")
-    assert ran.code == 2
-    assert ran.only_says(message), ran.text
+def test_a_base_that_cannot_be_compared_says_why_and_leaves_nothing(at_start, tmp_path, revision, message):
+    with pytest.raises(GateError, match=f"^{message}$"):
+        records(at_start, revision, tmp_path)
+    assert not list(tmp_path.glob("run-*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def", r"SyntaxError: invalid syntax \(_numpy.py, line 1\)"),
+        ("import nothing_like_this", "ModuleNotFoundError: No module named 'nothing_like_this'"),
+        ("import numpy\nnumpy.nothing_like_this", "AttributeError: .*"),
+    ],
+)
+def test_a_mistake_in_a_source_file_of_head_is_known_before_anything_is_timed(at_start, tmp_path, text, message):
+    at_start.write({SOURCE: text})
+    with pytest.raises(GateError, match=f"^head: its import fails: rl_impls.toy._numpy: {message}$"):
+        records(at_start, "start", tmp_path)
+
+
+def test_only_what_is_to_be_timed_is_imported(at_start, tmp_path):
+    at_start.commit("both-broken", {SOURCE: "def"})
+    assert records(at_start, "both-broken", tmp_path) == {FIRST: Record(state="unchanged")}
+    at_start.at("start", {SOURCE: source(more="# sorts"), "rl_impls/toy/_jax.py": "def"})
+    assert records(at_start, "start", tmp_path, wide=True) == {FIRST: Record(wide=True)}
 
 
 def test_a_shallow_clone_without_the_revision_says_so(at_start, tmp_path):
-    clone = Path(shutil.copytree(at_start.root, tmp_path / "toy", ignore=shutil.ignore_patterns(".git", ".cache")))
-    command = ["git", "clone", "--quiet", "--depth=1", "--bare", f"file://{at_start.root}", clone / ".git"]
+    command = ["git", "clone", "--quiet", "--depth=1", "--bare", f"file://{at_start.root}", tmp_path / ".git"]
     subprocess.run(command, check=True, env=environment(), capture_output=True)
-    ran = Toy(clone, new=False).run("pytest", "perf_tests", "--gate-against=HEAD~1", "-p", "no:cacheprovider")
-    assert ran.code == 2
-    assert ran.only_says("unknown revision 'HEAD~1'; this clone is shallow: git fetch --unshallow"), ran.text
+    with pytest.raises(GateError, match=r"^unknown revision 'HEAD~1'; this clone is shallow: git fetch --unshallow$"):
+        revisions.resolve(tmp_path, "HEAD~1")
 
 
-def test_a_folder_that_is_no_repository_says_so(at_start, tmp_path):
-    copy = Path(shutil.copytree(at_start.root, tmp_path / "toy", ignore=shutil.ignore_patterns(".git", ".cache")))
-    ran = Toy(copy, new=False).run("pytest", "perf_tests", "--gate-against=HEAD~1", "-p", "no:cacheprovider")
-    assert ran.code == 2
-    assert ran.only_says(f"{copy} is not a git repository: there is no revision to compare with"), ran.text
+def test_a_folder_that_is_no_repository_says_so(tmp_path):
+    words = f"^{tmp_path} is not a git repository: there is no revision to compare with$"
+    with pytest.raises(GateError, match=words):
+        revisions.resolve(tmp_path, "HEAD~1")
 
 
+@pytest.mark.slow
 def test_a_base_with_other_dependencies_gets_its_own_environment_once(toy, tmp_path):
     toy.at("upgraded")
     ran = toy.gate("HEAD~1", tmp_path)
     assert ran.code == 1, ran.text
     assert ran.findings[FIRST] == ("slower",)  # by what is installed alone
     assert ran.findings[SECOND] == ("ok",)
-    made = {path: path.stat().st_mtime_ns for path in toy.root.glob(".cache/gate/env-*/*")}
+    made = {path: path.stat().st_mtime_ns for path in toy.root.glob(".cache/gate/env-*/pyvenv.cfg")}
     assert len({path.parent for path in made}) == 1
     again = toy.run(*toy.gate_command("HEAD~1", tmp_path), "--collect-only")
     assert again.code == 0, again.text
-    assert {path: path.stat().st_mtime_ns for path in toy.root.glob(".cache/gate/env-*/*")} == made
+    assert {path: path.stat().st_mtime_ns for path in toy.root.glob(".cache/gate/env-*/pyvenv.cfg")} == made
 
 
 def test_names_of_commits_are_resolved(at_start):
@@ -177,17 +204,6 @@ def test_a_digest_is_that_of_one_workload(at_start, changed):
     before = revisions.digest(at_start.root, "toy")
     at_start.write({changed: "changed"})
     assert revisions.digest(at_start.root, "toy") == before
-
-
-def test_equal_lock_files_need_no_other_environment(tmp_path):
-    base, head = tmp_path / "base", tmp_path / "head"
-    for side in (base, head):
-        (side / LOCK).parent.mkdir(parents=True)
-        (side / LOCK).write_text("numpy\n")
-    here = Path(sys.executable)
-    assert revisions.python_for(base, head, tmp_path) == here
-    (base / LOCK).unlink()
-    assert revisions.python_for(base, head, tmp_path) == here
 
 
 def test_a_workspace_is_gone_after_it_and_so_are_those_of_the_dead(tmp_path):

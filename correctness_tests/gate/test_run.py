@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
+import math
 import os
+from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import report
-from perf_tests.gate.run import Artifact
+from perf_tests.gate import canary
+from perf_tests.gate import run as gate_run
+from perf_tests.gate.__main__ import main
+from perf_tests.gate.rule import SAME_WIDE, SLOWED_WIDE, Record, Rule
+from perf_tests.gate.run import Gate
 
-from .toy import CASES, FILES, FIND, FIRST, QUICK, SAME, SECOND, SLOWED, SOURCE, Toy, cases, source
+from .toy import CASES, FILES, FIND, FIRST, ROOT, SAME, SECOND, SLOWED, SOURCE, Toy, cases, source
 
+OPS = ("kept", "slow", "fast", "other", "copying", "passing", "dropped")
+BEFORE = f"{' = '.join(OPS)} = first\n"
+AFTER = """
+import gc
+import os
+import pathlib
+
+FOLDER = pathlib.Path({folder!r})
+
+
+def watched(call):
+    def seen(x):
+        cores = sorted(os.sched_getaffinity(0))
+        if os.getsid(0) == os.getpid():  # not in a fork, which times nothing
+            FOLDER.joinpath(f"seen-{{os.getpid()}}").write_text(f"{{cores}} {{gc.isenabled()}}")
+        return call(x)
+
+    return seen
+
+
+def op(units, factor=1):
+    return lambda fixed, example, *, knobs, lower: work(units, factor)
+
+
+def fast(fixed, example, *, knobs, lower):
+    return watched(work(90, 1))
+
+
+def copying(fixed, example, *, knobs, lower):
+    call = work(100, 1)
+    return lambda x: call(np.repeat(x, 1000)[::1000])
+
+
+def passing(fixed, example, *, knobs, lower):
+    FOLDER.joinpath(f"built-{{os.getpid()}}").touch()
+    return work(110 if len(list(FOLDER.glob("built-*"))) <= 1 else 100, 1)
+
+
+kept, slow, other, fresh = op(100), op(110), op(90, 2), op(100)
+"""
 JAX = """def first(fixed, example, *, knobs, lower):
     import jax.numpy as jnp
 
     ascending = lower(jnp.sort, example)
     return lambda x: {answer}
 """
-THIRD = "third = first"
+
+
+def named(op):
+    return f"toy.{op}[full-numpy]"
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +74,7 @@ def toy(tmp_path_factory):
     toy.commit("docs", {"README.md": "# A toy\n", "rl_impls/README.md": "# Its code\n"}, after="start")
     toy.commit("comment", {SOURCE: source(more="# sorts")}, after="start")
     toy.commit("slower", {SOURCE: source(first=110)}, after="start")
-    other = source(first=90, second=90, factor=2, more=THIRD)
-    toy.commit("faster", {SOURCE: other, CASES: cases("first", "second", "third")}, after="start")
-    toy.commit("gone", {CASES: cases("first")}, after="start")
+    toy.commit("before", {SOURCE: source(more=BEFORE), CASES: cases(*OPS)}, after="start")
     once = {CASES: cases("first", backend="jax"), "rl_impls/toy/_jax.py": JAX.format(answer="ascending(x)")}
     toy.commit("traced-once", once, after="start")
     toy.commit("traced-twice", {"rl_impls/toy/_jax.py": JAX.format(answer="(ascending(x), ascending(x[1:]))[0]")})
@@ -37,15 +83,126 @@ def toy(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def comment(toy, tmp_path_factory):
-    toy.at("comment")
-    return toy.gate("HEAD~1", tmp_path_factory.mktemp("comment"))
+def ran(toy, tmp_path_factory):
+    """The working tree, in which each case has another fate, compared with the commit it is based on."""
+    folder = tmp_path_factory.mktemp("ran")
+    after = {SOURCE: source(more=AFTER.format(folder=str(folder))), CASES: cases(*OPS[:-1], "fresh")}
+    toy.at("before", after)
+    return toy.gate("HEAD", folder, "--junitxml", folder / "junit.xml")
 
 
-@pytest.fixture(scope="module")
-def slower(toy, tmp_path_factory):
-    toy.at("slower")
-    return toy.gate("HEAD~1", tmp_path_factory.mktemp("slower"))
+def test_each_case_gets_its_verdict(ran):
+    assert ran.code == 1, ran.text
+    found = {name: tuple(w for w in words if "allocated" not in w) for name, words in ran.findings.items()}
+    assert found == {
+        named("kept"): ("ok",),
+        named("slow"): ("slower",),
+        named("fast"): ("faster",),
+        named("other"): ("ok", "answer changed"),  # would be faster
+        named("copying"): ("ok",),
+        named("passing"): ("ok",),
+        named("dropped"): ("gone",),
+        named("fresh"): ("new", "base: toy has no op 'fresh' on numpy"),
+        SAME: ("ok",),
+        SLOWED: ("slower",),
+    }
+
+
+def test_only_what_is_slower_or_gone_fails_its_test(ran):
+    failed = {name for name, (_, *failures) in ran.junit.items() if failures}
+    assert failed == {named("slow"), named("dropped")}
+    assert ran.junit.keys() == {named(op) for op in (*OPS, "fresh")}
+    for name in failed:
+        assert f"FAILED perf_tests/test_gate.py::test_gate[{name}]" in ran.text
+    assert "Traceback" not in ran.text
+
+
+def test_the_summary_says_what_was_found(ran):
+    verdict, change, pairs, p, _ = ran.rows[named("slow")]
+    assert (verdict, pairs) == ("slower", "3")
+    assert float(p) <= 0.3
+    assert 8 < float(change.split()[0]) < 12
+    assert f"{named('slow')}: slower, {change}, n = 3 pairs, p = {p}" in ran.text
+    assert f"{named('fresh')}: new, base: toy has no op 'fresh' on numpy" in ran.text
+    counts = "1 slower, 1 gone, 1 faster, 1 new, 4 ok; 1 answer changed"
+    assert f"failed: {counts}, " in ran.text
+    assert f"\n{counts}; " in ran.markdown
+    assert ran.markdown.splitlines()[0].endswith(": failed")
+    assert named("fresh") not in ran.rows
+    assert ran.rows[named("other")][-1] == "answer changed"
+
+
+def test_a_slowdown_that_is_not_seen_again_is_let_go(ran):
+    records = ran.artifact["records"]
+    assert [len(records[name]["screen"]) for name in (named("passing"), SLOWED)] == [1, 1]
+    assert [len(records[name]["confirm"]) for name in (named("passing"), SLOWED)] == [1, 3]
+    assert "gate: confirm 1 of 3, 5 cases" in ran.text
+    assert "gate: confirm 2 of 3, 4 cases" in ran.text
+    assert ran.rows[named("passing")][2:4] == ["1", "let go after 1 pairs"]
+
+
+def test_more_memory_is_named(ran):
+    _, note = ran.findings[named("copying")]
+    before, after = map(int, note.removeprefix("allocated_bytes ").split(" -> "))
+    assert 8 * 100_000 <= after - before < 8 * 101_000
+    assert ran.rows[named("copying")][-1] == note
+
+
+def test_a_case_is_timed_on_the_last_core_without_collection(ran):
+    seen = [file.read_text() for file in ran.folder.glob("seen-*")]
+    assert len(seen) == 1 + 3, "pairs of the screen and of the confirmation"
+    assert set(seen) == {f"{sorted(os.sched_getaffinity(0))[-1:]} False"}
+
+
+def test_the_artifact_has_all_that_was_measured(toy, ran):
+    artifact, commit = ran.artifact, toy.git("rev-parse", "before")
+    assert (artifact["base"], artifact["head"]) == (commit, f"{commit[:12]}+dirty")
+    assert f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 7 timed, 1 gone" in ran.text
+    assert ",".join(f"{name}={artifact['rule'][name]}" for name in ("screen", "confirm", "blocks", "level")) == FIND
+    record = artifact["records"][named("slow")]
+    assert record["state"] == "timed"
+    assert [len(pair) for pair in record["screen"]] == [2]
+    assert [len(pair) for pair in record["confirm"]] == [2] * 3
+    assert all(seconds > 0 for pair in record["confirm"] for block in pair for seconds in block)
+    base, head = record["counters"]
+    assert base == head
+    assert base["allocated_bytes"] > 0
+
+
+def replayed(capsys, *arguments):
+    """Replay in this process. -> exit code, what is printed, errors"""
+    code = main(["replay", *map(str, arguments)])
+    return code, *capsys.readouterr()
+
+
+def test_replay_gives_the_same_verdicts_and_code(ran, capsys):
+    assert replayed(capsys, ran.folder / "gate.json") == (ran.code, ran.markdown, "")
+
+
+@pytest.mark.parametrize(("rule", "verdict"), [("confirm=20", "inconclusive"), ("tolerated=0.5,promised=0.6", "ok")])
+def test_replay_decides_by_another_rule(ran, capsys, rule, verdict):
+    code, text, _ = replayed(capsys, ran.folder / "gate.json", "--rule", rule)
+    assert code == 2, text  # the slowed canary is not found either
+    assert f"| `{named('slow')}` | {verdict} |" in text
+    assert f"**{SLOWED} came out as {verdict}, wanted slower**" in text
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "absent.json"])
+def test_replay_refuses_what_is_no_artifact(capsys, name):
+    code, _, errors = replayed(capsys, name)
+    assert code == 2
+    assert errors.startswith(f"{name}: not what a run of the gate wrote: ")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"), [("pairs=3", "rule, pairs: "), ("screen=none", "rule, screen: "), ("promised=0.001", "rule, ")]
+)
+def test_replay_refuses_a_rule_that_makes_no_sense(ran, capsys, rule, message):
+    code, _, errors = replayed(capsys, ran.folder / "gate.json", "--rule", rule)
+    assert code == 2
+    assert errors.startswith(message)
+    assert errors.count("\n") == 1
 
 
 def test_documentation_alone_times_nothing(toy, tmp_path):
@@ -62,204 +219,144 @@ def test_documentation_alone_times_nothing(toy, tmp_path):
     assert ran.rows == {}
 
 
-def test_code_that_changes_no_speed_is_ok(comment):
-    assert comment.findings == {FIRST: ("ok",), SECOND: ("ok",), SAME: ("ok",), SLOWED: ("slower",)}
-    assert comment.code == 0, comment.text
-    assert comment.markdown.splitlines()[0].endswith(": passed")
+@pytest.mark.parametrize(
+    ("arguments", "files", "message"),
+    [
+        (["--gate-against=nothing-like-this"], {}, "unknown revision 'nothing-like-this'"),
+        (["--gate-against=HEAD"], {CASES: "CASES = ("}, "head: its import fails: SyntaxError: "),
+        (["--gate-against=HEAD"], {CASES: "import nothing"}, "head: its import fails: ModuleNotFoundError: No module "),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line_and_void(toy, arguments, files, message):
+    toy.at("start", files)
+    ran = toy.run("pytest", "perf_tests", *arguments, "-p", "no:cacheprovider")
+    assert ran.code == 2
+    assert ran.only_says(message), ran.text
 
 
-def test_a_reason_is_not_given_where_there_is_nothing_to_allow(comment):
-    artifact = Artifact.model_validate(comment.artifact | {"allowed": "some reason"})
-    assert "some reason" not in report.markdown(artifact, artifact.decide())
+@pytest.fixture
+def passed(tmp_path, monkeypatch):
+    """Run a gate whose pairs are given. -> its outcome, and what was measured where: wide or not, and what"""
+    slowed = {SLOWED: 0.06, SLOWED_WIDE: 0.06}
+
+    def run(wide, state="timed"):
+        measured = set()
+
+        class Measuring:
+            def __init__(self, *rest):
+                pass
+
+            def measure(self, records, names, place, phase):
+                measured.add((place.one is None, *names))
+                for name in names:
+                    getattr(records[name], phase).append([(1.0, math.exp(slowed.get(name, 0.0)))])
+
+        monkeypatch.setattr(gate_run, "Pairs", Measuring)
+        monkeypatch.setattr(gate_run.memory, "measure", lambda *rest: None)
+        variants = [
+            SimpleNamespace(id=name, case=SimpleNamespace(wide=many), precision="float32")
+            for name, many in wide.items()
+        ]
+        records = {name: Record(state=state, wide=many) for name, many in wide.items()}
+        gate = Gate("base", "head", (None, None), variants, records, tmp_path, Rule(), 0, 1.0, tell=lambda line: None)
+        return gate.run().decide(), measured
+
+    return run
 
 
-def test_ten_per_cent_more_work_is_slower(toy, slower):
-    assert slower.code == 1, slower.text
-    assert slower.findings[FIRST] == ("slower",)
-    assert slower.findings[SECOND] == ("ok",)
-    assert f"FAILED perf_tests/test_gate.py::test_gate[{FIRST}]" in slower.text
-    assert "failed: slower, or gone: " in slower.text
-    assert "Traceback" not in slower.text
-    assert slower.markdown.splitlines()[0].endswith(": failed: slower, or gone")
-    verdict, change, pairs, p, *_ = slower.rows[FIRST]
-    assert (verdict, pairs) == ("slower", "8")
-    assert float(p) <= 0.01
-    assert f"{FIRST}: slower, {change}, n = 8 pairs, p = {p}" in slower.text
-    assert 8 < float(change.split()[0]) < 12
+ONE, ALL = (False, "a", SAME, SLOWED), (True, "b", SAME_WIDE, SLOWED_WIDE)
+CONFIRMED = {ONE: (False, SLOWED), ALL: (True, SLOWED_WIDE)}
 
 
-PASSING = """import pathlib
+@pytest.mark.parametrize(
+    ("wide", "passes"), [({"a": False}, [ONE]), ({"b": True}, [ALL]), ({"a": False, "b": True}, [ONE, ALL])]
+)
+def test_each_pass_has_its_canaries_and_no_pass_is_made_without_a_case(passed, wide, passes):
+    outcome, measured = passed(wide)
+    assert measured == {*passes, *(CONFIRMED[one] for one in passes)}
+    assert outcome.findings.keys() == {name for _, *names in passes for name in names}
+    assert (outcome.wrong, outcome.code) == ([], 0)
 
 
-def first(fixed, example, *, knobs, lower):
-    folder = pathlib.Path({folder!r})
-    folder.joinpath(str(len(list(folder.iterdir())))).touch()
-    return work(110 if len(list(folder.iterdir())) <= 2 else 100, 1)
-"""
+def test_nothing_to_time_needs_no_canary(passed):
+    outcome, measured = passed({"a": False, "b": True}, state="unchanged")
+    assert (measured, outcome.findings.keys(), outcome.code) == (set(), {"a", "b"}, 0)
 
 
-def test_a_slowdown_that_is_not_seen_again_is_let_go(toy, tmp_path):
-    (tmp_path / "seen").mkdir()
-    toy.at("start", {SOURCE: source(more=PASSING.format(folder=str(tmp_path / "seen")))})
-    ran = toy.gate("HEAD", tmp_path)
-    assert ran.code == 0, ran.text
-    assert ran.findings[FIRST] == ("ok",)
-    records = ran.artifact["records"]
-    assert [len(records[name]["screen"]) for name in (FIRST, SLOWED)] == [2, 2]
-    assert [len(records[name]["confirm"]) for name in (FIRST, SLOWED)] == [2, 8]
-    assert "gate: confirm 2 of 8, 2 cases" in ran.text
-    assert "gate: confirm 3 of 8, 1 cases" in ran.text
-    assert ran.rows[FIRST][2] == "2"
+@pytest.mark.parametrize("cores", [1, 3])
+def test_the_cores_of_a_canary_share_its_work(monkeypatch, cores):
+    sort, done = canary.np.sort, []
+    monkeypatch.setattr(canary, "UNITS", 20)
+    monkeypatch.setattr(canary, "cores", lambda: cores)
+    monkeypatch.setattr(canary.np, "sort", lambda numbers: done.append(sort(numbers)) or done[-1])
+    counts = {}
+    for side in ("base", "head"):
+        monkeypatch.setenv(canary.SIDE, side)
+        for name, make in canary.CANARIES.items():
+            made = make()
+            assert (made.threads is None) == (cores == 1)
+            done.clear()
+            (answer,) = made.settle()
+            made.close()
+            counts[side, name] = len(done)
+            assert (answer == sort(made.numbers)).all()
+    units = cores * canary.UNITS
+    assert counts == {
+        (side, name): round(units * 1.05) if side == "head" and name in (SLOWED, SLOWED_WIDE) else units
+        for side in ("base", "head")
+        for name in (SAME, SLOWED, SAME_WIDE, SLOWED_WIDE)
+    }
 
 
 @pytest.mark.slow
+def test_code_that_changes_no_speed_is_ok(toy, tmp_path):
+    toy.at("comment")
+    ran = toy.gate("HEAD~1", tmp_path)
+    assert ran.findings == {FIRST: ("ok",), SECOND: ("ok",), SAME: ("ok",), SLOWED: ("slower",)}
+    assert ran.code == 0, ran.text
+    assert ran.markdown.splitlines()[0].endswith(": passed")
+
+
+@pytest.mark.slow
+@pytest.mark.alone
 def test_ten_per_cent_is_found_by_the_machine_s_clock(toy, tmp_path):
-    toy.at("slower", {CASES: cases("first", "second", clock="")})
+    canaries = "perf_tests/gate/canary.py"
+    toy.at("slower", {CASES: cases("first", "second", clock=""), canaries: (ROOT / canaries).read_text()})
     ran = toy.gate("HEAD~1", tmp_path, rule="screen=4,confirm=16,blocks=8")
     assert ran.code == 1, ran.text
     assert ran.findings[FIRST] == ("slower",)
     assert ran.findings[SECOND][0] != "slower"
 
 
-def test_the_artifact_has_all_that_was_measured(toy, slower):
-    artifact = slower.artifact
-    assert artifact["base"] == toy.git("rev-parse", "start")
-    assert artifact["head"] == toy.git("rev-parse", "--short=12", "slower")
-    assert ",".join(f"{name}={artifact['rule'][name]}" for name in ("screen", "confirm", "blocks")) == FIND
-    record = artifact["records"][FIRST]
-    assert record["state"] == "timed"
-    assert [len(pair) for pair in record["screen"]] == [4] * 2
-    assert [len(pair) for pair in record["confirm"]] == [4] * 8
-    assert all(seconds > 0 for pair in record["confirm"] for block in pair for seconds in block)
-    base, head = record["counters"]
-    assert base == head
-    assert base["allocated_bytes"] > 0
-
-
-def test_replay_gives_the_same_verdicts_and_code(toy, slower):
-    again = toy.run("perf_tests.gate", "replay", slower.folder / "gate.json")
-    assert again.code == slower.code
-    assert again.text == slower.markdown
-
-
-@pytest.mark.parametrize(("rule", "verdict"), [("confirm=20", "inconclusive"), ("tolerated=0.5,promised=0.6", "ok")])
-def test_replay_decides_by_another_rule(toy, slower, rule, verdict):
-    again = toy.run("perf_tests.gate", "replay", slower.folder / "gate.json", "--rule", rule)
-    assert again.code == 2, again.text  # the slowed canary is not found either
-    assert f"| `{FIRST}` | {verdict} |" in again.text
-    assert f"**{SLOWED} came out as {verdict}, wanted slower**" in again.text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("pyproject.toml",), "pyproject.toml: not what a run of the gate wrote: "),
-        (("absent.json",), "absent.json: not what a run of the gate wrote: "),
-    ],
-)
-def test_replay_refuses_what_is_no_artifact(toy, arguments, message):
-    ran = toy.run("perf_tests.gate", "replay", *arguments)
-    assert ran.code == 2
-    assert ran.only_says(message), ran.text
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"), [("pairs=3", "rule, pairs: "), ("screen=none", "rule, screen: "), ("promised=0.001", "rule, ")]
-)
-def test_replay_refuses_a_rule_that_makes_no_sense(toy, slower, rule, message):
-    ran = toy.run("perf_tests.gate", "replay", slower.folder / "gate.json", "--rule", rule)
-    assert ran.code == 2
-    assert ran.only_says(message), ran.text
-
-
-def test_the_working_tree_is_compared_and_a_slowdown_can_be_allowed(toy, tmp_path):
-    toy.at("start", {SOURCE: source(first=110)})
-    ran = toy.gate("HEAD", tmp_path, "--gate-allow", "one loop less to read")
-    assert ran.code == 0, ran.text
-    commit = toy.git("rev-parse", "--short=12", "start")
-    assert f"gate: {commit}+dirty (the working tree) against {commit}: 2 timed" in ran.text
-    assert ran.artifact["head"] == f"{commit}+dirty"
-    assert ran.findings[FIRST] == ("slower",)
-    assert f"{FIRST}: slower, " in ran.text
-    assert "FAILED" not in ran.text
-    assert "\nAllowed: one loop less to read\n" in ran.markdown
-    again = toy.run("perf_tests.gate", "replay", tmp_path / "gate.json")
-    assert (again.code, again.text) == (0, ran.markdown)
-
-
-def test_faster_and_new_pass_and_another_answer_is_no_speed_up(toy, tmp_path):
-    toy.at("faster")
-    ran = toy.gate("HEAD~1", tmp_path)
-    assert ran.code == 0, ran.text
-    new = "toy.third[full-numpy]"
-    assert ran.findings[FIRST] == ("faster",)
-    assert ran.findings[SECOND] == ("ok", "answer changed")
-    assert ran.findings[new] == ("new", "base: toy has no op 'third' on numpy")
-    assert ran.rows[SECOND][0] == "ok"
-    assert ran.rows[SECOND][-1].startswith("answer changed")
-    assert new not in ran.rows
-    for words in (f"{FIRST}: faster, -", "answer changed", f"{new}: new, base: toy has no op 'third' on numpy"):
-        assert words in ran.text
-    assert "1 faster, 1 new" in ran.markdown
-
-
-def test_a_case_that_is_gone_fails_unless_that_is_allowed(toy, tmp_path):
-    toy.at("gone")
-    ran = toy.gate("HEAD~1", tmp_path)
-    assert ran.code == 1, ran.text
-    assert ran.findings[FIRST] == ("ok",)
-    assert ran.findings[SECOND] == ("gone",)
-    assert f"FAILED perf_tests/test_gate.py::test_gate[{SECOND}]" in ran.text
-    assert ran.rows[SECOND][0] == "gone"
-    assert Artifact.model_validate(ran.artifact | {"allowed": "nobody used it"}).decide().code == 0
-
-
+@pytest.mark.slow
 def test_more_compiled_graphs_are_slower(toy, tmp_path):
     toy.at("traced-twice")
     ran = toy.gate("HEAD~1", tmp_path)
     assert ran.code == 1, ran.text
     assert ran.findings["toy.first[full-jax]"] == ("slower", "graphs 1 -> 2")
     assert "graphs 1 -> 2" in ran.text
-    assert ran.rows["toy.first[full-jax]"][-1].startswith("graphs 1 -> 2")
+    assert ran.rows["toy.first[full-jax]"][-1] == "graphs 1 -> 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("canary", "line", "wrong"),
-    [
-        (SLOWED, "SLOWDOWN = 40, 0.05", "SLOWDOWN = 40, 0.0"),
-        (SAME, "SAME: lambda: Canary(UNITS)", "SAME: slowed"),
-    ],
+    ("wrong", "line", "changed"),
+    [(SLOWED, "SLOWDOWN = 40, 0.05", "SLOWDOWN = 40, 0.0"), (SAME, "SAME: same", "SAME: slowed")],
 )
-def test_a_canary_that_comes_out_wrong_voids_the_run(toy, tmp_path, canary, line, wrong):
+def test_a_canary_that_comes_out_wrong_voids_the_run(toy, tmp_path, wrong, line, changed):
     toy.at("comment")
     file = toy.root / "perf_tests/gate/canary.py"
     assert file.read_text().count(line) == 1
-    file.write_text(file.read_text().replace(line, wrong))
+    file.write_text(file.read_text().replace(line, changed))
     ran = toy.gate("HEAD~1", tmp_path)
     assert ran.code == 2, ran.text
-    assert f"{canary} came out as " in ran.text
+    assert f"{wrong} came out as " in ran.text
     assert "void: nothing of it can be believed" in ran.text
     assert ran.markdown.splitlines()[0].endswith(": void: nothing of it can be believed")
-    assert f"**{canary} came out as " in ran.markdown
+    assert f"**{wrong} came out as " in ran.markdown
 
 
-COPYING = """def first(fixed, example, *, knobs, lower):
-    call = work(UNITS["first"], 1)
-    return lambda x: call(np.repeat(x, 1000)[::1000])
-"""
-
-
-def test_more_memory_is_named(toy, tmp_path):
-    toy.at("start", {SOURCE: source(more=COPYING)})
-    ran = toy.gate("HEAD", tmp_path)
-    assert ran.code == 0, ran.text
-    verdict, note = ran.findings[FIRST]
-    before, after = map(int, note.removeprefix("allocated_bytes ").split(" -> "))
-    assert verdict == "ok"
-    assert 8 * 100_000 <= after - before < 8 * 101_000
-    assert ran.rows[FIRST][-1].startswith(note)
-
-
+@pytest.mark.slow
 def test_a_workload_that_base_lacks_is_new(toy, tmp_path):
     files = {
         path.replace("toy", "other"): text.replace("toy", "other") for path, text in FILES.items() if "toy" in path
@@ -273,49 +370,31 @@ def test_a_workload_that_base_lacks_is_new(toy, tmp_path):
     assert "other" in ran.findings[new][1]
 
 
-WATCHED = """import gc
+WIDE = """
 import os
 import pathlib
 
 
-def watched(op, call):
+def second(fixed, example, *, knobs, lower):
+    call = work(UNITS["second"], 1)
+
     def seen(x):
         cores = sorted(os.sched_getaffinity(0))
-        pathlib.Path({folder!r}, f"{{op}}-{{os.getpid()}}").write_text(f"{{cores}} {{gc.isenabled()}}")
+        if os.getsid(0) == os.getpid():  # not in a fork, which times nothing
+            pathlib.Path({folder!r}, f"seen-{{os.getpid()}}").write_text(str(cores))
         return call(x)
 
     return seen
-
-
-def first(fixed, example, *, knobs, lower):
-    return watched("first", work(UNITS["first"], 1))
-
-
-def second(fixed, example, *, knobs, lower):
-    return watched("second", work(UNITS["second"], 1))
 """
 
 
-def test_each_case_is_timed_on_the_cores_of_its_pass_without_collection(toy, tmp_path):
+@pytest.mark.slow
+def test_a_case_whose_work_is_spread_is_timed_on_all_cores_with_canaries_of_that_pass(toy, tmp_path):
     given = cases("first", "second").replace('forms=("full",)', 'forms=("full",), all_cores=op == "second"')
-    watched = source(more=WATCHED.format(folder=str(tmp_path)))
-    toy.commit("watched", {SOURCE: watched, CASES: given}, after="start")
-    toy.at("watched", {SOURCE: watched + "# more"})
+    toy.commit("wide", {CASES: given}, after="start")
+    toy.at("wide", {SOURCE: source(more=WIDE.format(folder=str(tmp_path)))})
     ran = toy.gate("HEAD", tmp_path)
     assert ran.code == 0, ran.text
-    here = sorted(os.sched_getaffinity(0))
-    for op, cores in (("first", here[-1:]), ("second", here)):
-        last = [file.read_text() for file in tmp_path.glob(f"{op}-*")]
-        assert len(last) == 2 * 2, "two pairs of the screen"
-        assert set(last) == {f"{cores} False"}
-
-
-def test_junit_has_the_verdict_on_each_case(toy, tmp_path):
-    toy.at(
-        "start", {SOURCE: source(more="def second(fixed, example, *, knobs, lower):\n    raise KeyError('weights')")}
-    )
-    ran = toy.gate("HEAD", tmp_path, "--junitxml", tmp_path / "junit.xml", rule=QUICK)
-    assert ran.code == 2, ran.text
-    words = "head: KeyError: 'weights'"
-    assert ran.findings[SECOND] == ("error", words)
-    assert ran.junit == {FIRST: ran.findings[FIRST], SECOND: ("error", f"Failed: {SECOND}: error, {words}")}
+    seen = [file.read_text() for file in tmp_path.glob("seen-*")]
+    assert seen == [str(sorted(os.sched_getaffinity(0)))], "one pair of the screen"
+    assert (ran.findings[SAME_WIDE], ran.findings[SLOWED_WIDE]) == (("ok",), ("slower",))

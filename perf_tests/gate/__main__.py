@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate replay``, ``bisect``, ``power``, ``planted``; pytest runs the gate itself."""
+"""``python -m perf_tests.gate replay``, ``bisect``, ``power``, ``planted``, ``noise``; pytest runs the gate itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perf_tests.suite.case import Variant
 from perf_tests.suite.cases import variants
 from rl_impls.params import write_whole
 
-from . import report
+from . import noise, report
 from .bisect import bisect
 from .planted import CASES, found
 from .plugin import ROOT, rule_of
@@ -85,6 +85,14 @@ def planted(options: argparse.Namespace) -> int:
     return 0
 
 
+def measure_noise(options: argparse.Namespace) -> int:
+    """Count fresh memory on both sides of identical code, and print how far apart the counts are."""
+    if options.pairs < 1:
+        raise GateError(f"--pairs: got {options.pairs}, wanted at least 1")
+    noise.tell(noise.counted(ROOT, options.pairs), print)
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one of the commands; a mistake is one line and code 2."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
@@ -107,13 +115,16 @@ def main(arguments: list[str] | None = None) -> int:
     hidden.add_argument("--tries", type=int, default=5)
     hidden.add_argument("--slowdown", type=float, default=0.1, help="part of a call's own time")
     hidden.set_defaults(run=planted)
+    same = commands.add_parser("noise", help="measure how much counts of fresh memory differ on identical code")
+    same.add_argument("--pairs", type=int, default=40, help="pairs of processes (default: 40)")
+    same.set_defaults(run=measure_noise)
     for command in (again, half, rates, hidden):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders are removed
     try:
         code: int = options.run(options)
-    except GateError as error:
+    except (GateError, OSError) as error:  # OSError: a disk that is full or read-only
         print(error, file=sys.stderr)
         return VOID
     except KeyboardInterrupt:

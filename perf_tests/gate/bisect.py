@@ -16,10 +16,13 @@ from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
 
 from . import revisions
+from .environments import environments
 from .pairs import PairError, Pairs, cores
+from .report import spread
 from .revisions import git
 from .rule import GateError, Record, Rule, interval, signed_rank
 from .run import LIMIT, side_of
+from .turn import turn
 from .workers import Side
 
 
@@ -37,7 +40,7 @@ class Step:
     def __str__(self) -> str:
         """Return the commit and its slowdown in per cent."""
         middle, low, high = (100 * math.expm1(x) for x in (self.slowdown, self.low, self.high))
-        return f"{self.commit[:12]} {middle:+.1f} % [{low:+.1f}, {high:+.1f}], n = {self.pairs} pairs"
+        return f"{self.commit[:12]} {middle:+.1f} % {spread(low, high, self.pairs)}, n = {self.pairs} pairs"
 
 
 def between(root: Path, good: str, bad: str) -> list[str]:
@@ -60,14 +63,14 @@ def comparison(
 ) -> Iterator[Callable[[str, str, int], Step]]:
     """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks."""
     chance = random.Random(seed)
-    with revisions.workspace(cache) as folder:
+    with turn(cache), revisions.workspace(cache) as folder, environments(cache) as python_for:
         revisions.snapshot(root, folder / "benchmarks")
 
         @functools.cache
         def side(commit: str, name: str) -> Side:
             if not (folder / commit).exists():
                 revisions.export(root, commit, folder / commit)
-            python = revisions.python_for(folder / commit, folder / "benchmarks", cache)
+            python = python_for(commit[:12], folder / commit)
             return side_of(name, folder / name / commit, folder / commit, folder / "benchmarks", python)
 
         def compare(base: str, head: str, times: int) -> Step:

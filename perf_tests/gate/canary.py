@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from .rule import SAME, SLOWED
+from perf_tests.suite.process import cores
+
+from .rule import SAME, SAME_WIDE, SLOWED, SLOWED_WIDE
 
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head by the parent
 UNITS, SLOWDOWN = 40, 0.05
 
 
 class Canary:
-    """Sorts the same numbers a fixed number of times; offers what the gate uses of a prepared case."""
+    """Sorts the same numbers a fixed number of times for each of its cores, which share the work.
+
+    It offers what the gate uses of a prepared case.
+    """
 
     calls = 1  # for the gate: what it sorts in a sample is not cut
 
     def __init__(self, units: int) -> None:
-        self.units, self.numbers = units, np.random.default_rng(0).random(20_000)
+        self.numbers = np.random.default_rng(0).random(20_000)
+        self.work = [self.numbers] * (units * cores())
+        self.threads = ThreadPoolExecutor(cores()) if cores() > 1 else None
 
     def call(self) -> Any:
         """Sort once."""
@@ -28,9 +37,11 @@ class Canary:
 
     def run(self) -> Any:
         """Sort as often as this canary does."""
-        for _ in range(self.units):
-            out = self.call()
-        return out
+        sorting = (self.threads.map if self.threads else map)(np.sort, self.work)
+        return deque(sorting, maxlen=1).pop()
+
+    def reset(self) -> None:
+        """Nothing is changed."""
 
     def sample(self) -> float:
         """Return the seconds of one run."""
@@ -47,7 +58,14 @@ class Canary:
         return [self.run()]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """End its threads."""
+        if self.threads:
+            self.threads.shutdown()
+
+
+def same() -> Canary:
+    """Return the canary that does the same on both sides."""
+    return Canary(UNITS)
 
 
 def slowed() -> Canary:
@@ -55,4 +73,4 @@ def slowed() -> Canary:
     return Canary(UNITS + round(UNITS * SLOWDOWN) * (os.environ[SIDE] == "head"))
 
 
-CANARIES = {SAME: lambda: Canary(UNITS), SLOWED: slowed}
+CANARIES = {SAME: same, SLOWED: slowed, SAME_WIDE: same, SLOWED_WIDE: slowed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,6 +82,7 @@ class Pairs:
         tolerances: largest relative difference between the answers of each case.
         folder: where answers are put.
         chance: draws the order of cases and sides.
+        known: the cases that base has by its own listing: one of these that it cannot prepare is not new.
     """
 
     def __init__(
@@ -92,8 +93,9 @@ class Pairs:
         tolerances: dict[str, float],
         folder: Path,
         chance: random.Random,
+        known: Collection[str] = (),
     ) -> None:
-        self.sides, self.blocks, self.limit = sides, blocks, limit
+        self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
         self.tolerances, self.folder, self.chance = tolerances, folder, chance
         self.seen: set[str] = set()
         self.takes: dict[str, Take] = {}
@@ -164,7 +166,9 @@ class Pairs:
                 record.state, record.words = "error", f"{side.name}: {reply.get('absent', reply['failed'])}"
                 return False
         if "absent" in base:
-            record.state, record.words = "new", f"base: {base['absent']}"
+            lost = name in self.known
+            record.state = "error" if lost else "new"
+            record.words = f"base: {base['absent']}{', though base lists this case' if lost else ''}"
             return False
         if first:
             self.seen.add(name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ TEST = ROOT / "perf_tests" / "test_gate.py"
 SELECTED = pytest.StashKey[Any]()  # selection and variants, set when the options are read
 GATE = pytest.StashKey[Any]()  # the open gate
 DOSED = pytest.StashKey[float]()  # part of its own time by which every sample of a plain run is slowed
+ALLOWED = pytest.StashKey[Any]()  # patterns of what may be slower or gone, with the reasons
 DONE = pytest.StashKey[Any]()  # artifact and outcome
+OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
 
 
 def rule_of(text: str) -> dict[str, str]:
@@ -34,19 +37,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gate-against", metavar="REV", help="compare the working tree with this revision")
     group.addoption("--gate-json", type=Path, default=CACHE / "gate.json", help="all that was measured")
     group.addoption("--gate-markdown", type=Path, help="the verdicts as a table")
-    group.addoption("--gate-allow", default="", metavar="REASON", help="let slower and gone cases pass, and say why")
+    group.addoption(
+        "--gate-allow",
+        action="append",
+        default=[],
+        metavar="ID-PATTERN=REASON",
+        help="let cases that are slower or gone pass, and say why; * and ? are wildcards, brackets are not",
+    )
+    group.addoption("--gate-strict", action="store_true", help="fail inconclusive cases and changed answers too")
     group.addoption("--gate-rule", type=rule_of, default={}, help="as in screen=4,confirm=16,blocks=8,tolerated=0.01")
     group.addoption("--gate-limit", type=float, default=300.0, help="seconds for one request to a worker")
+
+
+def outputs_of(config: pytest.Config) -> dict[str, Path]:
+    """Return the files that a run writes, by option."""
+    given = {option: config.getoption(name, None) for option, name in OUTPUTS.items()}
+    return {option: Path(os.path.expandvars(path)).expanduser() for option, path in given.items() if path}
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """End the run with a line and code 2 where the gate says why it cannot go on, or the disk is full or read-only."""
+    from .rule import VOID, GateError
+
+    try:
+        yield
+    except (GateError, OSError) as error:
+        pytest.exit(str(error), returncode=VOID)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Lay out both sides; a mistake ends the run with code 2 before anything is collected."""
-    if not config.getoption("gate_against"):
+    revision = config.getoption("gate_against")
+    if revision is None:
         return
     from rl_impls import backends
 
-    from .rule import GateError, rule_with
+    from . import outputs
+    from .rule import GateError, allowances, check_allowed, rule_with
     from .run import opened
 
     selection, variants = config.stash[SELECTED]
@@ -55,20 +84,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(stack.close)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     stack.callback(signal.signal, signal.SIGTERM, before)
-    try:
-        rule = rule_with(config.getoption("gate_rule"))
+    with in_one_line():
+        if not revision.strip():
+            raise GateError(f"--gate-against: got {revision!r}, wanted a revision")
+        rule, allowed = rule_with(config.getoption("gate_rule")), allowances(config.getoption("gate_allow"))
+        for option, path in outputs_of(config).items():
+            outputs.check(option, path)
         seed, limit = config.getoption("seed"), config.getoption("gate_limit")
-        revision = config.getoption("gate_against")
         config.stash[GATE] = stack.enter_context(opened(ROOT, revision, able, selection, rule, seed, limit))
-    except GateError as error:
-        pytest.exit(str(error), returncode=2)
+        config.stash[ALLOWED] = allowed
+        check_allowed(allowed, names_of(config))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave the gate's test out of other runs, and all others out of the gate's."""
     if collection_path.suffix != ".py":
         return None
-    return True if (collection_path == TEST) != bool(config.getoption("gate_against")) else None
+    return True if (collection_path == TEST) != (config.getoption("gate_against") is not None) else None
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -81,11 +113,16 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"gate: {gate.head} (the working tree) against {gate.base[:12]}: {counts}"]
 
 
+def names_of(config: pytest.Config) -> list[str]:
+    """Return the selected cases, and those that are gone."""
+    _, variants = config.stash[SELECTED]
+    return list(dict.fromkeys([*(variant.id for variant in variants), *config.stash[GATE].records]))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per selected case, and per case that is gone."""
+    """One test per case."""
     if "gated" in metafunc.fixturenames:
-        gate, (_, variants) = metafunc.config.stash[GATE], metafunc.config.stash[SELECTED]
-        names = dict.fromkeys([*(variant.id for variant in variants), *gate.records])
+        names = names_of(metafunc.config)
         metafunc.parametrize("gated", names, ids=names)
 
 
@@ -103,38 +140,60 @@ def teller(config: pytest.Config) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def gate_outcome(pytestconfig: pytest.Config) -> Any:
-    """Run the gate; write what it measured."""
-    from rl_impls.params import write_whole
-
-    from . import report
+def gate_outcome(request: pytest.FixtureRequest) -> Any:
+    """Run the gate and write what it measured; where that fails, so does the test that asks for it, the only one."""
     from .rule import GateError
 
-    gate = pytestconfig.stash[GATE]
-    gate.tell = teller(pytestconfig)
+    gate, tell = request.config.stash[GATE], teller(request.config)
+    gate.tell = tell
     try:
         artifact = gate.run()
-    except GateError as error:
-        pytest.exit(str(error), returncode=2)
-    artifact.allowed = pytestconfig.getoption("gate_allow")
-    outcome = artifact.decide()
-    pytestconfig.stash[DONE] = artifact, outcome
-    files = {pytestconfig.getoption("gate_json"): artifact.model_dump_json()}
-    if pytestconfig.getoption("gate_markdown"):
-        files[pytestconfig.getoption("gate_markdown")] = report.markdown(artifact, outcome)
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
+        artifact.allowed = request.config.stash[ALLOWED]
+        artifact.strict = request.config.getoption("gate_strict")
+        outcome = artifact.decide()
+        write(artifact, outcome, outputs_of(request.config), tell)
+    except (GateError, OSError) as error:
+        request.session.shouldstop = str(error)
+        pytest.fail(str(error), pytrace=False)
+    request.config.stash[DONE] = artifact, outcome
     return outcome
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Exit with the gate's code: 0 passed, 1 slower or gone, 2 void."""
-    if DONE in session.config.stash and session.exitstatus in (0, 1):
-        session.exitstatus = session.config.stash[DONE][1].code
-    elif GATE in session.config.stash and not session.config.option.collectonly:
-        session.exitstatus = 2
+def write(artifact: Any, outcome: Any, files: Mapping[str, Path], tell: Callable[[str], None]) -> None:
+    """Write the artifact and the table; the verdicts are told where that cannot be.
+
+    Raises:
+        GateError: a file cannot be written.
+    """
+    from . import outputs, report
+    from .rule import GateError
+
+    try:
+        outputs.write("--gate-json", files["--gate-json"], artifact.model_dump_json())
+        if "--gate-markdown" in files:
+            outputs.write("--gate-markdown", files["--gate-markdown"], report.markdown(artifact, outcome))
+    except GateError:
+        tell("\n".join(report.summary(outcome)))
+        raise
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Exit with the gate's code: 0 passed, 1 where a case fails, 2 void, or where the JUnit file cannot be written."""
+    config = session.config
+    if GATE not in config.stash:
+        return (yield)
+    from . import outputs
+    from .rule import VOID
+
+    junit = outputs_of(config).get("--junitxml")
+    with in_one_line(), outputs.writing("--junitxml", junit) if junit else nullcontext():
+        result = yield
+    if DONE in config.stash and session.exitstatus in (0, 1):
+        session.exitstatus = config.stash[DONE][1].code
+    elif not config.option.collectonly:
+        session.exitstatus = VOID
+    return result
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -145,11 +204,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     artifact, outcome = config.stash[DONE]
     terminalreporter.section("gate")
-    for name, finding in report.cases(outcome.findings).items():
-        if finding.verdict not in ("ok", "unchanged") or finding.notes:
-            terminalreporter.write_line(report.line(name, finding))
-    if report.canaries(outcome.findings):
-        terminalreporter.write_line(report.canaries(outcome.findings))
+    for words in report.summary(outcome):
+        terminalreporter.write_line(words)
     for words in outcome.wrong:
         terminalreporter.write_line(words, red=True)
     terminalreporter.write_line(

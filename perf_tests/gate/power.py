@@ -31,6 +31,7 @@ from .dosed import DOSE
 from .pairs import CaseError, Cores, PairError, Pairs, Take, cores
 from .rule import GateError, Rule
 from .run import LIMIT, side_of
+from .turn import turn
 from .workers import PYTHON, Worker, both
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
@@ -210,7 +211,7 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
     known = Counter(json.loads(line)["what"] for line in file.read_text().splitlines()) if file.exists() else Counter()
     write({"what": "machine", "date": datetime.date.today().isoformat(), **machine.info(root)})
     alone, together = ([c for c in CASES if variants()[c].case.wide is many] for many in (False, True))
-    with revisions.workspace(CACHE / "gate") as folder:
+    with turn(CACHE / "gate"), revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")
         sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
         while time.monotonic() < end:

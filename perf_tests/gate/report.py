@@ -4,43 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .rule import FAILING, SAME, SLOWED, Finding
+from .rule import CHANGED, FEWEST, Finding, is_canary
 from .run import Artifact, Outcome
 
 ORDER = ("error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged")
-WORDS = {0: "passed", 1: "failed: slower, or gone", 2: "void: nothing of it can be believed"}
+WORDS = {0: "passed", 1: "failed", 2: "void: nothing of it can be believed"}
+
+
+def spread(low: float, high: float, count: int) -> str:
+    """Return a 95 % interval in per cent, as in ``[+4.7, +5.3]``, or what is said of fewer than six values."""
+    return f"[{low:+.1f}, {high:+.1f}]" if count >= FEWEST else f"(extremes {low:+.1f}, {high:+.1f})"
 
 
 def change(finding: Finding) -> str:
     """Return the change in per cent with its interval, as in ``+5.1 % [+4.7, +5.3]``."""
     if finding.ratio is None or finding.low is None or finding.high is None:
         return ""
-    middle, low, high = (f"{100 * (ratio - 1):+.1f}" for ratio in (finding.ratio, finding.low, finding.high))
-    return f"{middle} % [{low}, {high}]"
+    middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
+    return f"{middle:+.1f} % {spread(low, high, finding.pairs)}"
 
 
-def line(name: str, finding: Finding) -> str:
-    """Return the verdict on one case, with its change, the number of pairs and the notes."""
-    measured = f"{change(finding)}, n = {finding.pairs} pairs" if finding.pairs else ""
-    p = f"p = {finding.p:.2g}" if finding.p is not None else ""
-    return f"{name}: " + ", ".join(filter(None, [finding.verdict, measured, p, *finding.notes]))
+def significance(finding: Finding) -> str:
+    """Return the p of a confirmation, or after how many pairs it ended without one."""
+    if finding.let_go:
+        return f"let go after {finding.pairs} pairs"
+    return "" if finding.p is None else f"{finding.p:.2g}"
+
+
+def line(name: str, finding: Finding, reason: str = "") -> str:
+    """Return the verdict on one case, with its change, the number of pairs, the notes and why it is allowed."""
+    pairs = f"n = {finding.pairs} pairs" if finding.pairs and not finding.let_go else ""
+    p = ("" if finding.p is None else "p = ") + significance(finding)
+    allowed = f"allowed: {reason}" if reason else ""
+    return f"{name}: " + ", ".join(filter(None, [finding.verdict, change(finding), pairs, p, *finding.notes, allowed]))
 
 
 def cases(findings: Mapping[str, Finding]) -> dict[str, Finding]:
     """Return the findings without the canaries', worst first."""
-    real = [(name, finding) for name, finding in findings.items() if name not in (SAME, SLOWED)]
+    real = [(name, finding) for name, finding in findings.items() if not is_canary(name)]
     return dict(sorted(real, key=lambda item: (ORDER.index(item[1].verdict), item[0])))
 
 
 def canaries(findings: Mapping[str, Finding]) -> str:
     """Return what was measured of the canaries."""
-    return "; ".join(line(name, findings[name]) for name in (SAME, SLOWED) if name in findings)
+    return "; ".join(line(name, finding) for name, finding in findings.items() if is_canary(name))
 
 
 def counted(findings: Mapping[str, Finding]) -> str:
-    """Return how many cases got each verdict."""
-    verdicts = [finding.verdict for finding in cases(findings).values()]
-    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ORDER if verdict in verdicts)
+    """Return how many cases got each verdict, and how many of them another answer."""
+    found = cases(findings).values()
+    verdicts = [finding.verdict for finding in found]
+    changed = sum(CHANGED in finding.notes for finding in found)
+    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in ORDER if verdict in verdicts]
+    return ", ".join(counts) + (f"; {changed} {CHANGED}" if changed else "")
+
+
+def failure(name: str, outcome: Outcome) -> str:
+    """Return why a case does not pass, or nothing: in a void run none does."""
+    told = line(name, outcome.findings[name])
+    if outcome.wrong:
+        return f"{told}; void: {outcome.wrong[0]}"
+    return told if name in outcome.failed else ""
+
+
+def summary(outcome: Outcome) -> list[str]:
+    """Return a line on each case that is not plainly ok, and one on the canaries."""
+    told = [
+        line(name, finding, outcome.excused.get(name, ""))
+        for name, finding in cases(outcome.findings).items()
+        if finding.verdict not in ("ok", "unchanged") or finding.notes
+    ]
+    return [*told, *filter(None, [canaries(outcome.findings)])]
 
 
 def markdown(artifact: Artifact, outcome: Outcome) -> str:
@@ -53,13 +87,15 @@ def markdown(artifact: Artifact, outcome: Outcome) -> str:
         f"{counted(outcome.findings)}; {artifact.seconds / 60:.1f} min on {artifact.machine['cpu_model']}.",
     ]
     lines += [f"\n**{words}**" for words in outcome.wrong]
-    if artifact.allowed and any(finding.verdict in FAILING for finding in rows.values()):
-        lines.append(f"\nAllowed: {artifact.allowed}")
     if told:
-        lines += ["", "| case | verdict | time [95 % interval] | pairs | p | notes |", "|---|---|---|---|---|---|"]
+        time = f"time [95 % interval] (extremes of fewer than {FEWEST} pairs)"
+        lines += ["", f"| case | verdict | {time} | pairs | p | notes |", "|---|---|---|---|---|---|"]
     for name, finding in told.items():
-        p = "" if finding.p is None else f"{finding.p:.2g}"
-        notes = "; ".join(note.replace("|", "\\|") for note in finding.notes)
-        lines.append(f"| `{name}` | {finding.verdict} | {change(finding)} | {finding.pairs or ''} | {p} | {notes} |")
+        reason = [f"allowed: {outcome.excused[name]}"] if name in outcome.excused else []
+        notes = "; ".join(note.replace("|", "\\|") for note in [*finding.notes, *reason])
+        pairs = finding.pairs or ""
+        lines.append(
+            f"| `{name}` | {finding.verdict} | {change(finding)} | {pairs} | {significance(finding)} | {notes} |"
+        )
     lines += ["", canaries(outcome.findings)] if canaries(outcome.findings) else []
     return "\n".join(lines) + "\n"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -97,34 +95,6 @@ def lay_out(folder: Path, code: Path, benchmarks: Path) -> Path:
     (folder / "rl_impls").symlink_to(code / "rl_impls")
     (folder / "perf_tests").symlink_to(benchmarks / "perf_tests")
     return folder
-
-
-def python_for(base: Path, head: Path, cache: Path) -> Path:
-    """Return the interpreter for base: this one, or where the lock files differ that of an environment from base's.
-
-    Raises:
-        GateError: the environment cannot be made.
-    """
-    wanted = (base / LOCK).read_bytes() if (base / LOCK).exists() else None
-    if wanted is None or ((head / LOCK).exists() and (head / LOCK).read_bytes() == wanted):
-        return Path(sys.executable)
-    environment = cache / f"env-{hashlib.sha256(wanted).hexdigest()[:16]}"
-    python, ready = environment / "bin" / "python", environment / ".ready"
-    cache.mkdir(parents=True, exist_ok=True)
-    with environment.with_suffix(".lock").open("w") as alone:
-        fcntl.flock(alone, fcntl.LOCK_EX)  # another gate may be making it
-        if ready.exists():
-            return python
-        shutil.rmtree(environment, ignore_errors=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", LOCK]
-        for command in ([sys.executable, "-m", "venv", environment], install):
-            done = subprocess.run([str(part) for part in command], cwd=base, capture_output=True, text=True)
-            if done.returncode:
-                shutil.rmtree(environment, ignore_errors=True)
-                words = (done.stderr or done.stdout).strip().split("\n")[-1]
-                raise GateError(f"base's environment cannot be made from its lock file: {words}")
-        ready.touch()
-    return python
 
 
 @contextmanager

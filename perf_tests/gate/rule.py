@@ -7,7 +7,8 @@ and is the unit of all statistics: two processes of the same code differ by more
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,7 +26,17 @@ Pair = Annotated[list[Block], Field(min_length=1)]
 Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "inconclusive", "error"]
 FAILING, VOIDING = ("slower", "gone"), ("error",)
 PASSED, FAILED, VOID = 0, 1, 2  # exit codes
+CHANGED = "answer changed"
+# A rise of fresh memory is named where it is more than this, and more than this share of base's. On identical code no
+# pair was further apart than 2 page faults and 402,227 bytes: 10 pairs of 42 cases, python -m perf_tests.gate noise
+MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
 SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be found
+SAME_WIDE, SLOWED_WIDE = "canary[same-wide]", "canary[slowed-wide]"  # likewise, in the pass on all cores
+WANTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # right verdicts on the canaries of each pass
+    False: {SAME: ("ok", "inconclusive"), SLOWED: ("slower",)},
+    True: {SAME_WIDE: ("ok", "inconclusive"), SLOWED_WIDE: ("slower",)},
+}
+FEWEST = 6  # values whose median has a 95 % interval
 
 
 class GateError(Exception):
@@ -78,24 +89,59 @@ def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
         raise GateError(f"rule, {where}") from error
 
 
+def allowances(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the pattern of ids and the reason of each ``ID-PATTERN=REASON``.
+
+    Raises:
+        GateError: one of them is missing.
+    """
+    found = []
+    for text in texts:
+        pattern, _, reason = text.partition("=")
+        if not pattern.strip() or not reason.strip():
+            raise GateError(f"--gate-allow: got {text!r}, wanted ID-PATTERN=REASON")
+        found.append((pattern.strip(), " ".join(reason.split())))
+    return found
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Tell whether a pattern names a case: ``*`` and ``?`` stand for others, brackets for themselves."""
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
+def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> None:
+    """Refuse patterns that name no case.
+
+    Raises:
+        GateError: there is one.
+    """
+    for pattern, _ in allowed:
+        if not any(matches(name, pattern) for name in names):
+            raise GateError(f"--gate-allow: {pattern!r} matches none of the {len(names)} cases")
+
+
 class Record(BaseModel):
     """What was found out about one case; the JSON artifact holds nothing else, so a verdict can be given again.
 
     Attributes:
         state: ``timed``, or why not.
+        wide: it belongs to the pass on all cores.
         screen: blocks of each pair of the screen.
         confirm: blocks of each pair of the confirmation.
         answer_changed: on the same inputs base and head return something else.
         counters: exact counts of base and of head.
+        memory: counts of their fresh memory, which differ a little on identical code.
         words: last words of a worker that failed.
     """
 
     model_config = ConfigDict(extra="forbid")
     state: Literal["timed", "unchanged", "new", "gone", "error"] = "timed"
+    wide: bool = False
     screen: list[Pair] = []
     confirm: list[Pair] = []
     answer_changed: bool = False
     counters: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    memory: tuple[dict[str, int], dict[str, int]] = ({}, {})
     words: str = ""
 
 
@@ -106,7 +152,8 @@ class Finding(BaseModel):
         ratio: seconds of head over seconds of base, median over pairs.
         low, high: 95 % interval of that median, distribution-free; the extremes where there are fewer than six pairs.
         pairs: how many pairs these are of.
-        p: Holm-adjusted, of a suspect; of one whose confirmation ended early the least that it could still have become.
+        p: Holm-adjusted, of a suspect whose confirmation is whole.
+        let_go: the confirmation of a suspect ended early, as it could no longer become significant.
         notes: what else there is to say.
     """
 
@@ -116,6 +163,7 @@ class Finding(BaseModel):
     high: float | None = None
     pairs: int = 0
     p: float | None = None
+    let_go: bool = False
     notes: list[str] = []
 
 
@@ -189,7 +237,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % interval of the median, distribution-free; of fewer than six values the extremes."""
     from scipy.stats import quantile_test
 
-    if len(values) < 6:
+    if len(values) < FEWEST:
         return min(values), max(values)
     found = quantile_test(values, q=median(values), p=0.5).confidence_interval(0.95)
     return float(found.low), float(found.high)
@@ -220,6 +268,11 @@ def confirmation(record: Record, side: int) -> list[float]:
     return [side * log_ratio(pair) for pair in record.confirm]
 
 
+def is_canary(name: str) -> bool:
+    """Tell whether this is a canary, of either pass."""
+    return any(name in wanted for wanted in WANTED.values())
+
+
 def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
     """Return the verdict on every case, canaries included."""
     directions = suspects(records, rule)
@@ -228,29 +281,33 @@ def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
     for family in (1, -1):
         names = [name for name, side in directions.items() if side == family and name in settled]
         raw = {name: confirmed([confirmation(records[name], family)], rule)[0] for name in names}
-        cases = [name for name in names if name not in (SAME, SLOWED)]
+        cases = [name for name in names if not is_canary(name)]
         p |= raw | dict(zip(cases, holm([raw[name] for name in cases]), strict=True))
     return {name: find(record, directions.get(name, 0), p.get(name), rule) for name, record in records.items()}
 
 
 def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
-    """Return the verdict on one case, given where the screen points and the adjusted p of its confirmation."""
+    """Return the verdict on one case, given where the screen points and the least adjusted p of its confirmation."""
     if record.state != "timed":
         return Finding(verdict=record.state, notes=[record.words] if record.words else [])
     pairs = [log_ratio(pair) for pair in (direction and record.confirm) or record.screen]
     if not pairs:
         return Finding(verdict="error", notes=["no pair was measured"])
     low, high = interval(pairs)
-    notes = ["answer changed"] if record.answer_changed else []
+    over = bool(direction and let_go([confirmation(record, direction)], rule)[0])
+    early = p is not None and (over or len(record.confirm) < rule.confirm)
+    notes = [CHANGED] if record.answer_changed else []
     risen = rises(*record.counters)
-    notes += [f"{name} {before} -> {after}" for name, (before, after) in risen.items()]
+    counted = risen | {name: found for name, found in rises(*record.memory).items() if beyond(name, *found)}
+    notes += [f"{name} {before} -> {after}" for name, (before, after) in counted.items()]
+    notes += [record.words] if record.words else []
 
     verdict: Verdict = "ok"
     if direction and p is None:
         verdict = "inconclusive"
     elif p is not None and p <= rule.level:
         verdict = "slower" if direction > 0 else "faster"
-    elif direction and high >= math.log1p(rule.promised) and not let_go([confirmation(record, direction)], rule)[0]:
+    elif direction and high >= math.log1p(rule.promised) and not over:
         verdict = "inconclusive"
     if "graphs" in risen:
         verdict = "slower"
@@ -262,7 +319,8 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
         low=math.exp(low),
         high=math.exp(high),
         pairs=len(pairs),
-        p=p,
+        p=None if early else p,
+        let_go=early,
         notes=notes,
     )
 
@@ -272,23 +330,49 @@ def rises(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[i
     return {name: (base[name], head[name]) for name in base if name in head and head[name] > base[name]}
 
 
+def beyond(name: str, base: int, head: int) -> bool:
+    """Tell whether a count of fresh memory has risen by more than it does on identical code."""
+    return head - base > max(MARGIN[name], SHARE * base)
+
+
 def complaints(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
-    """Return why nothing of this run can be believed: a canary on the wrong side, or a case without a measurement."""
+    """Return why nothing of this run can be believed: a case without a measurement, a canary on the wrong side.
+
+    Each pass in which something was to be timed has canaries of its own.
+    """
     timed = [name for name, record in records.items() if record.state in ("timed", "error")]
-    if not timed:
-        return []
     wrong = [f"{name}: {' '.join(findings[name].notes)}" for name in timed if findings[name].verdict in VOIDING]
-    for name, wanted in ((SAME, ("ok", "inconclusive")), (SLOWED, ("slower",))):
-        if name not in findings:
-            wrong.append(f"{name} was not measured")
-        elif findings[name].verdict not in wanted:
-            wrong.append(f"{name} came out as {findings[name].verdict}, wanted {' or '.join(wanted)}")
+    for wide in sorted({records[name].wide for name in timed}):
+        for name, wanted in WANTED[wide].items():
+            if name not in findings:
+                wrong.append(f"{name} was not measured")
+            elif findings[name].verdict not in wanted:
+                wrong.append(f"{name} came out as {findings[name].verdict}, wanted {' or '.join(wanted)}")
     return wrong
 
 
-def exit_code(findings: Mapping[str, Finding], wrong: Sequence[str], allowed: bool) -> int:
-    """Return 2 where the run is void, 1 where a case is slower or gone and that is not allowed, else 0."""
+def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return why each case that is slower or gone may be so, of those that a pattern lets pass."""
+    failing = [name for name, found in findings.items() if found.verdict in FAILING and not is_canary(name)]
+    given = {name: [reason for pattern, reason in allowed if matches(name, pattern)] for name in failing}
+    return {name: "; ".join(found) for name, found in given.items() if found}
+
+
+def failures(findings: Mapping[str, Finding], excused: Mapping[str, str], strict: bool) -> list[str]:
+    """Return the cases that fail: slower or gone without a reason; undecided or with another answer in a strict run."""
+    return [
+        name
+        for name, found in findings.items()
+        if not is_canary(name)
+        and (
+            (found.verdict in FAILING and name not in excused)
+            or (strict and (found.verdict == "inconclusive" or CHANGED in found.notes))
+        )
+    ]
+
+
+def exit_code(wrong: Sequence[str], failed: Sequence[str]) -> int:
+    """Return 2 where there are complaints, so that the run is void, 1 where a case fails, else 0."""
     if wrong:
         return VOID
-    failing = [name for name, found in findings.items() if found.verdict in FAILING and name != SLOWED]
-    return FAILED if failing and not allowed else PASSED
+    return FAILED if failed else PASSED

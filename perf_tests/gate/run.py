@@ -6,7 +6,7 @@ import json
 import random
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,18 +14,38 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from perf_tests.selection import Selection
+from perf_tests.progress import about
+from perf_tests.selection import Selection, select
 from perf_tests.suite import machine
 from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
+from rl_impls import backends
 
-from . import revisions
+from . import memory, revisions
+from .answers import tolerance
+from .environments import environments
 from .pairs import Cores, PairError, Pairs, cores
-from .rule import SAME, SLOWED, Finding, GateError, Record, Rule, complaints, decide, exit_code, unsettled
-from .workers import PYTHON, Side
+from .rule import (
+    WANTED,
+    Finding,
+    GateError,
+    Record,
+    Rule,
+    complaints,
+    decide,
+    exit_code,
+    failures,
+    reasons,
+    unsettled,
+)
+from .turn import turn
+from .workers import Side
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
-# what base itself would time, asked of base's own code; empty where it has no cases yet
+# Roughly: seconds of a pair of processes, of a case in it on one core and on all, and of its fork that counts memory;
+# then the part of the cases that are suspects. With these the gate tier's 42 cases come out at about ten minutes.
+START, EACH, FORKED, SUSPECTS = 6.0, {False: 1.5, True: 5.0}, 1.3, 0.15
+# what base itself has, of all tiers, asked of base's own code; empty where it has no cases yet
 LISTING = """
 import importlib, json, pathlib
 for folder in pathlib.Path("rl_impls").glob("*/__init__.py"):
@@ -34,14 +54,21 @@ found = []
 if pathlib.Path("perf_tests/suite/cases").is_dir():
     from perf_tests.suite.cases import variants
     for identity, v in variants().items():
-        if v.tier == "gate":
-            found.append([identity, v.case.workload, v.case.op, v.form, v.backend, dict(v.axes)])
+        found.append([identity, v.tier, v.case.workload, v.case.op, v.form, v.backend, dict(v.axes)])
 print(json.dumps(found))
+"""
+IMPORTS = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        sys.exit(f"{name}: {type(error).__name__}: {error}")
 """
 
 
 class Artifact(BaseModel):
-    """All that a run measured: enough to decide again."""
+    """All that a run measured, and what of it was to pass or to fail: enough to decide again."""
 
     model_config = ConfigDict(extra="forbid")
     base: str
@@ -51,13 +78,16 @@ class Artifact(BaseModel):
     machine: dict[str, Any]
     rule: Rule
     records: dict[str, Record]
-    allowed: str = ""
+    allowed: list[tuple[str, str]] = []
+    strict: bool = False
 
     def decide(self) -> Outcome:
         """Return the verdicts."""
         findings = decide(self.records, self.rule)
         wrong = complaints(self.records, findings)
-        return Outcome(findings, wrong, exit_code(findings, wrong, bool(self.allowed)))
+        excused = reasons(findings, self.allowed)
+        failed = failures(findings, excused, self.strict)
+        return Outcome(findings, wrong, excused, failed, exit_code(wrong, failed))
 
 
 @dataclass(frozen=True)
@@ -67,17 +97,21 @@ class Outcome:
     Attributes:
         findings: the verdict on each case, canaries included.
         wrong: why nothing of it can be believed, where that is so.
-        code: 0 passed, 1 slower or gone, 2 void.
+        excused: why cases that are slower or gone may be so.
+        failed: the cases that fail.
+        code: 0 passed, 1 where a case fails, 2 void.
     """
 
     findings: Mapping[str, Finding]
     wrong: Sequence[str]
+    excused: Mapping[str, str]
+    failed: Sequence[str]
     code: int
 
 
 @dataclass
 class Gate:
-    """Base and head, laid out and ready to be compared."""
+    """Base and head, laid out and ready to be compared; ``known`` are the cases that base has by its own listing."""
 
     base: str
     head: str
@@ -88,26 +122,34 @@ class Gate:
     rule: Rule
     seed: int
     limit: float
+    known: Collection[str] = ()
     tell: Callable[[str], None] = field(default=print)
 
     def run(self) -> Artifact:
-        """Screen all cases, confirm the suspects, each multicore case in a pass of its own kind.
+        """Screen all cases and confirm the suspects, in a pass on one core and one on all, each with its canaries.
+
+        Then fresh memory is counted.
 
         Raises:
             GateError: a side's workers do not even start.
         """
         start = time.monotonic()
-        tolerances = {v.id: v.case.tolerance for v in self.variants} | {SAME: 0.0, SLOWED: 0.0}
+        tolerances = {v.id: tolerance(v) for v in self.variants}
+        tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
         chance = random.Random(self.seed)
-        pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, self.folder, chance)
+        pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, self.folder, chance, self.known)
         timed = [v for v in self.variants if self.records[v.id].state == "timed"]
         if timed:
-            self.records |= {SAME: Record(), SLOWED: Record()}
             alone, together = ([v.id for v in timed if v.case.wide is many] for many in (False, True))
+            passes = {wide: [*names, *WANTED[wide]] for wide, names in ((False, alone), (True, together)) if names}
+            self.records |= {canary: Record(wide=wide) for wide in passes for canary in WANTED[wide]}
+            self.tell(f"gate: {len(timed)} cases, {about(expected(len(alone), len(together), self.rule))} expected")
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.confirm)):
-                    self.phase(pairs, phase, times, [*alone, SAME, SLOWED], cores(False))
-                    self.phase(pairs, phase, times, together, cores(True))
+                    for wide, names in passes.items():
+                        self.phase(pairs, phase, times, names, cores(wide))
+                self.tell("gate: fresh memory, with default malloc")
+                memory.measure(self.sides, self.limit, self.folder, self.records, timed)
             except PairError as error:
                 raise GateError(str(error)) from error
         return Artifact(
@@ -150,17 +192,17 @@ def opened(
     """Lay out base and head in a folder that is gone afterwards, and say which cases are to be timed.
 
     Raises:
-        GateError: an unknown revision, a base without ``rl_impls`` or whose import fails.
+        GateError: an unknown revision, a base without ``rl_impls``, a side whose import fails.
+        OSError: a disk that is full or read-only.
     """
     commit = revisions.resolve(root, revision)
-    with revisions.workspace(cache) as folder:
+    with turn(cache), revisions.workspace(cache) as folder, environments(cache) as python_for:
         base, head = folder / "base", folder / "head"
         revisions.export(root, commit, base)
         revisions.snapshot(root, head)
-        python = revisions.python_for(base, head, cache)
-        side = side_of("base", folder, base, head, python)
+        side = side_of("base", folder, base, head, python_for("base", base))
         known = listed(base, side)
-        records = {variant.id: Record() for variant in variants}
+        records = {variant.id: Record(wide=variant.case.wide) for variant in variants}
         same = {
             name: revisions.digest(base, name) == revisions.digest(head, name)
             for name in {variant.case.workload for variant in variants}
@@ -168,20 +210,31 @@ def opened(
         for variant in variants:
             if same[variant.case.workload]:
                 records[variant.id].state = "unchanged"
-        for identity, *parts in known:
-            if identity not in records and selection.keeps(*parts):
+        selected = {variant.id for variant in select(selection)}
+        for identity, tier, *parts in known:
+            if identity not in selected and selection.has(tier) and selection.keeps(*parts):
                 records[identity] = Record(state="gone")
+        changed = side_of("head", folder, head, head, python_for("head", head))
+        check_imports(changed, [variant for variant in variants if records[variant.id].state == "timed"])
         yield Gate(
             base=commit,
             head=machine.git_state(root),
-            sides=(side, side_of("head", folder, head, head, PYTHON)),
+            sides=(side, changed),
             variants=variants,
             records=records,
             folder=folder,
             rule=rule,
             seed=seed,
             limit=limit,
+            known={identity for identity, *_ in known},
         )
+
+
+def expected(alone: int, together: int, rule: Rule) -> float:
+    """Return about how many seconds a run takes, given its cases on one core and those on all cores."""
+    screen = sum(START + count * EACH[many] for many, count in ((False, alone), (True, together)) if count)
+    suspects = sum(SUSPECTS * count * EACH[many] for many, count in ((False, alone), (True, together)))
+    return rule.screen * screen + rule.confirm * (START + suspects) + (alone + together) * FORKED
 
 
 def side_of(name: str, folder: Path, code: Path, benchmarks: Path, python: Path) -> Side:
@@ -190,17 +243,39 @@ def side_of(name: str, folder: Path, code: Path, benchmarks: Path, python: Path)
 
 
 def listed(base: Path, side: Side) -> list[Any]:
-    """Return the parts of every id that base's own gate tier has.
+    """Return every id that base itself has, with its tier and parts.
 
     Raises:
         GateError: base's import fails.
     """
-    environment = {**side.environment(), "PYTHONPATH": str(base)}
-    done = subprocess.run(
-        [str(side.python), "-c", LISTING], cwd=base, env=environment, capture_output=True, text=True, timeout=LIMIT
-    )
+    found: list[Any] = json.loads(told(side, base, LISTING).splitlines()[-1])
+    return found
+
+
+def check_imports(head: Side, variants: Sequence[Variant]) -> None:
+    """Import the source files of these cases, so that a mistake in one is known before anything is timed.
+
+    Raises:
+        GateError: an import fails.
+    """
+    sources = {f"rl_impls.{v.case.workload}._{backends.get(v.backend).source}" for v in variants}
+    if sources:
+        told(head, head.root, IMPORTS, *sorted(sources))
+
+
+def told(side: Side, folder: Path, code: str, *arguments: str) -> str:
+    """Run some lines on a side, with the packages of a folder; return what they print.
+
+    Raises:
+        GateError: an import fails, or takes too long.
+    """
+    environment = {**side.environment(), "PYTHONPATH": str(folder)}
+    command = [str(side.python), "-c", code, *arguments]
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired as error:
+        raise GateError(f"{side.name}: its import takes more than {LIMIT:g} s") from error
     if done.returncode:
         words = (done.stderr.strip() or "no message").split("\n")[-1]
-        raise GateError(f"base: its import fails: {words}")
-    found: list[Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        raise GateError(f"{side.name}: its import fails: {words}")
+    return done.stdout

@@ -16,6 +16,7 @@ from perf_tests.suite.case import absence
 from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
 
+from . import fresh
 from .answers import save
 from .canary import CANARIES, SIDE
 from .faults import FAULTS
@@ -132,6 +133,23 @@ class Timing:
         seconds = time.perf_counter() - start
         return {"seconds": seconds / prepared.calls, "calls": prepared.calls, **disturbance.read().since(before)}
 
+    def memory(self, identity: str, seed: int = SEED) -> dict[str, Any]:
+        """Return the counts of a case's fresh memory, or ``{"failed": why}``; the case is prepared in a fork."""
+
+        def counted() -> dict[str, Any]:
+            try:
+                with variants()[identity].prepare(seed) as prepared:
+                    prepared.settle()
+                    return fresh.count(prepared)
+            except Exception as error:
+                return failure(error)
+
+        try:
+            fresh.bring(variants()[identity])
+        except Exception as error:
+            return failure(error)
+        return fresh.forked(counted)
+
     def place(self, core: int | None) -> dict[str, Any]:
         """Move all threads to one core, if one is named."""
         if core is not None:
@@ -150,14 +168,15 @@ class Timing:
     ) -> dict[str, Any]:
         """Time samples, each from a reset, and of so many calls where it is said.
 
-        One call to ``warm`` up, from wherever the last sample ended, does not count: the other side just ran, took the
-        caches, and on all cores its threads may still spin.
+        One call to ``warm`` up, from a reset as well, does not count: the other side just ran, took the caches, and on
+        all cores its threads may still spin.
 
         To be slower on purpose, it makes ``extra`` calls or spins for a time.
         """
         prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls
         if warm:
+            prepared.reset()
             prepared.call()
         spent = sum(prepared.sample() for _ in range(samples))
         start = time.perf_counter()

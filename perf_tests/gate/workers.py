@@ -21,6 +21,7 @@ from typing import Any
 from . import interrupts
 from .canary import SIDE
 
+GRACE = 1.0  # seconds in which what is told to end may tidy up
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "JAX_COMPILATION_CACHE_DIR": "jax"}
 
 
@@ -131,11 +132,24 @@ class Worker(AbstractContextManager["Worker"]):
                 if error is None:
                     self.process.wait(5)
         finally:
-            with suppress(ProcessLookupError):  # the whole group, as a case may have started processes
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            self.end_group()
             self.process.stdout.close()
             self.errors.close()
+
+    def end_group(self) -> None:
+        """End the process and all that it started: they are told, and ended by force where that does not help.
+
+        Compilers then remove what they have half written, and shared memory is given back.
+        """
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+            end = time.monotonic() + GRACE
+            while time.monotonic() < end:
+                self.process.poll()  # or it stays in its group
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.005)
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
 
 def both(workers: Sequence[Worker], do: str, **arguments: Any) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tracemalloc
 from typing import Any
 
@@ -11,8 +12,9 @@ from .case import Prepared, graphs_compiled
 def count(prepared: Prepared) -> dict[str, int]:
     """Count one call of a settled variant.
 
-    ``graphs``: compiled for it. ``aten_ops``: operations torch dispatches in a call. ``hlo_flops``, ``hlo_bytes``: of
-    the functions JAX compiles, before optimisation. ``allocated_bytes``: of new arrays in a call (NumPy: the peak).
+    ``graphs``: compiled for it, in JAX also those that one more call compiles. ``aten_ops``: operations torch
+    dispatches in a call. ``hlo_flops``, ``hlo_bytes``: of the functions JAX compiles, before optimisation.
+    ``allocated_bytes``: of new arrays in a call (NumPy: the peak).
     """
     kind = prepared.backend.lowering
     counts = COUNTERS[kind](prepared)
@@ -63,13 +65,38 @@ def _count_graphs(prepared: Prepared) -> dict[str, int]:
     return {"graphs": graphs_compiled() - prepared.graphs_before}
 
 
+@functools.cache
+def _compiled_by_jax() -> list[str]:
+    """Return a list that grows by one with each program that JAX compiles in this process from now on."""
+    from jax import monitoring
+
+    compiled: list[str] = []
+
+    def note(event: str, seconds: float, **about: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(event)
+
+    monitoring.register_event_duration_secs_listener(note)
+    return compiled
+
+
 def _count_hlo(prepared: Prepared) -> dict[str, int]:
     import jax
+    import numpy as np
 
-    counts = {"graphs": 0, "hlo_flops": 0, "hlo_bytes": 0}
+    if not prepared.lower.lowered:
+        return {}
+
+    def shape_of(leaf: Any) -> Any:
+        """Return what an array is lowered by, which may have been donated; what is static stays as it is."""
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array | np.ndarray) else leaf
+
+    compiled = _compiled_by_jax()
+    before = len(compiled)
+    prepared.call()
+    counts = {"graphs": len(compiled) - before, "hlo_flops": 0, "hlo_bytes": 0}
     for function, example in prepared.lower.lowered:
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), example)
-        cost = function.lower(*shapes).cost_analysis() or {}  # type: ignore[attr-defined]
+        cost = function.lower(*jax.tree.map(shape_of, example)).cost_analysis() or {}  # type: ignore[attr-defined]
         counts["graphs"] += function._cache_size()  # type: ignore[attr-defined]
         counts["hlo_flops"] += int(cost.get("flops", 0))
         counts["hlo_bytes"] += int(cost.get("bytes accessed", 0))

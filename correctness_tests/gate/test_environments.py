@@ -1,0 +1,169 @@
+"""Environments of lock files: when one is needed, how it is made, and which are removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from contextlib import ExitStack, suppress
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from perf_tests import progress
+from perf_tests.gate import environments
+from perf_tests.gate.environments import lacks
+from perf_tests.gate.revisions import LOCK
+from perf_tests.gate.rule import GateError
+
+INSTALLED = {"library": "2.13.0+cpu", "other-library": "1.0rc1"}
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch):
+    """Let no more be installed than two libraries."""
+
+    def version(name):
+        if name not in INSTALLED:
+            raise metadata.PackageNotFoundError(name)
+        return INSTALLED[name]
+
+    monkeypatch.setattr(environments.metadata, "version", version)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", None),
+        ("# library==1\n--extra-index-url https://localhost/cpu\n\n", None),
+        ("library==2.13.0\nother-library==1.0rc1\n", None),
+        ("library==2.13.0 ; python_version >= '3' # as it is\n", None),
+        ("library==2.13.0 \\\n    --hash=sha256:00 \\\n    --hash=sha256:01\n", None),
+        ("library==2.13.0+cpu\n", None),
+        ("absent==1 ; python_version < '3'\n", None),
+        ("library==2.13.0\nother-library==1.0\n", "other-library==1.0 (here it is 1.0rc1)"),
+        ("library==2.13.1\n", "library==2.13.1 (here it is 2.13.0+cpu)"),
+        ("library==2.13.0+cu130\n", "library==2.13.0+cu130 (here it is 2.13.0+cpu)"),
+        ("absent==1\n", "absent==1 (not installed here)"),
+        ("./requirements/library-2.13.0-py3-none-any.whl\n", "(a file, which may have changed)"),
+        ("library @ https://localhost/a.whl\n", "library @ https://localhost/a.whl (here it is 2.13.0+cpu)"),
+    ],
+)
+def test_a_lock_file_is_compared_with_what_is_installed(text, wanted):
+    found = lacks(text)
+    assert found == wanted or (wanted and wanted.startswith("(") and found.endswith(wanted))
+
+
+@pytest.fixture
+def side(tmp_path):
+    """Return the folder of a side with this lock file."""
+
+    def made(name, lock):
+        folder = tmp_path / name
+        (folder / LOCK).parent.mkdir(parents=True)
+        (folder / LOCK).write_text(lock)
+        return folder
+
+    return made
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    """Have environments made by a line of shell, in which ``$0`` is where; return how often that was asked for."""
+    asked = []
+
+    def by(line):
+        monkeypatch.setattr(environments, "commands", lambda where: asked.append(where) or [["sh", "-c", line, where]])
+        return asked
+
+    return by
+
+
+@pytest.fixture
+def python_for(tmp_path):
+    with environments.environments(tmp_path / "cache") as found:
+        yield found
+
+
+MADE = "mkdir $0 && echo Collecting library && echo Processing other && echo Installing collected packages"
+
+
+def test_each_side_runs_in_an_environment_of_its_own_lock_file_unless_this_is_one(side, shell, python_for, capsys):
+    asked, head = shell(MADE), side("head", "library==3\n./other.whl\n")
+    assert python_for("base", side("base", "library==2.13.0\n")) == Path(sys.executable)
+    assert python_for("base", side("lockless", "").parent) == Path(sys.executable)
+    assert capsys.readouterr().err == ""
+    first = python_for("head", head)
+    assert first.parents[1] == asked[0]
+    said = "head's lock file wants library==3 (here it is 2.13.0+cpu): "
+    assert f"{said}making its environment" in capsys.readouterr().err
+    assert python_for("head", head) == first
+    assert f"{said}it runs in" in capsys.readouterr().err
+    assert python_for("other", side("other", "library==4\n")) != first
+    assert len(asked) == 2
+
+
+def test_progress_is_shown(side, shell, python_for, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "QUIET", 0)
+    shell(MADE)
+    python_for("head", side("head", "library==3\n./other.whl\n"))
+    told = capsys.readouterr().err.splitlines()[1:]
+    assert told[0].startswith("[1/2, about ")
+    assert told[1:] == ["[2/2] packages", "all are there, installing them"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("echo ERROR: no such library; echo ERROR: none at all; echo a hint; exit 1",
+         "ERROR: no such library; ERROR: none at all"),
+        ("echo first; echo no room left >&2; exit 1", "no room left"),
+        ("exit 3", ""),
+    ],
+)  # fmt: skip
+def test_an_environment_that_cannot_be_made_is_one_line_and_leaves_nothing(side, shell, python_for, line, words):
+    asked = shell(f"mkdir $0; {line}")
+    with pytest.raises(GateError) as error:
+        python_for("head", side("head", "library==3\n"))
+    assert str(error.value) == f"head's environment cannot be made from its lock file: {words}"
+    assert not asked[0].exists()
+
+
+def test_an_interrupt_ends_what_makes_an_environment(side, shell, python_for, tmp_path, monkeypatch):
+    def interrupted(self, line=""):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(progress.Progress, "step", interrupted)
+    asked = shell(f"mkdir $0; echo $$ > {tmp_path}/pid; echo Collecting library; exec sleep 60")
+    with suppress(KeyboardInterrupt):
+        python_for("head", side("head", "library==3\n"))
+    assert not asked[0].exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def used(cache, name, at):
+    """Make an environment that was last used at a time."""
+    ready = cache / f"env-{name}" / ".ready"
+    ready.parent.mkdir(parents=True)
+    ready.touch()
+    os.utime(ready, (at, at))
+
+
+def test_environments_are_removed_but_for_the_two_used_last_and_those_in_use(side, shell, tmp_path):
+    cache = tmp_path / "cache"
+    for name, at in (("oldest", 1), ("older", 2), ("old", 3), ("used", 0)):
+        used(cache, name, at)
+    (cache / "env-half").mkdir()
+    shell(MADE)
+    with ExitStack() as held:
+        fcntl.flock(held.enter_context((cache / "env-used.lock").open("w")), fcntl.LOCK_SH)
+        made = environments.python_for("head", side("head", "library==3\n"), cache, held).parents[1]
+        assert {path for path in cache.glob("env-*") if path.is_dir()} == {made, cache / "env-old", cache / "env-used"}
+        os.utime(made / ".ready", (0, 0))
+        used(cache, "new", 4)
+        environments.remove_old(cache)
+        assert made.exists()  # it is in use until the end
+    environments.remove_old(cache)
+    assert {path.name for path in cache.glob("env-*") if path.is_dir()} == {"env-old", "env-new"}

@@ -1,0 +1,223 @@
+"""The gate as a pytest run, of measurements that are given: what it exits with, says and writes."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import shutil
+import subprocess
+import tarfile
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from perf_tests.gate import planted, plugin
+from perf_tests.gate import run as gate_run
+from perf_tests.gate.__main__ import main
+from perf_tests.gate.rule import GateError, Record, Rule, is_canary
+from perf_tests.gate.run import Artifact, opened
+from perf_tests.selection import Selection
+
+from .test_rule import GOOD, SLOW, timed
+from .toy import ROOT, Gated, Ran, environment
+
+ALONE = ("-c", os.devnull, "--rootdir", ROOT, "--confcutdir", ROOT / "perf_tests", "-o", "junit_family=xunit1")
+WITHOUT = [part for name in ("cacheprovider", "faulthandler", "unraisableexception") for part in ("-p", f"no:{name}")]
+SLOWER = timed(SLOW[:4], SLOW)
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/file")
+
+
+class Suite:
+    """What the suite's own conftest gives the gate."""
+
+    def __init__(self, names):
+        self.variants = [SimpleNamespace(id=name, backend="numpy") for name in names]
+
+    def pytest_addoption(self, parser):
+        parser.addoption("--seed", type=int, default=0)
+
+    def pytest_configure(self, config):
+        config.stash[plugin.SELECTED] = Selection(tier="gate"), self.variants
+
+    @pytest.fixture(scope="session")
+    def unavailable(self):
+        return pytest.skip
+
+
+@pytest.fixture
+def ended(monkeypatch, capfd):
+    """Run pytest with the gate, in this process. -> how it ends"""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(names, *options):
+        arguments = [str(option) for option in (plugin.TEST, *ALONE, *WITHOUT, *options)]
+        code = pytest.main(arguments, plugins=[plugin, Suite(names)])
+        return Ran(int(code), "".join(capfd.readouterr()))
+
+    return run
+
+
+@pytest.fixture
+def judged(ended, monkeypatch, tmp_path):
+    """Run it on records, after something was done meanwhile. -> how it ends, and what it has written"""
+
+    def run(records, *options, meanwhile=lambda: None):
+        records = GOOD | records
+        cases = {name: record for name, record in records.items() if not is_canary(name)}
+
+        def measured():
+            meanwhile()
+            told = {"cpu_model": "abacus"}
+            about = {"base": "b" * 40, "head": "h" * 12, "seed": 0, "seconds": 90.0, "machine": told, "rule": Rule()}
+            return Artifact(**about, records=records)
+
+        @contextmanager
+        def given(*rest):
+            yield SimpleNamespace(base="b" * 40, head="h" * 12, records=cases, run=measured)
+
+        monkeypatch.setattr(gate_run, "opened", given)
+        files = ("--gate-json", tmp_path / "gate.json", "--gate-markdown", tmp_path / "gate.md")
+        ran = ended(cases, "--gate-against=main", *files, "--junitxml", tmp_path / "junit.xml", *options)
+        return Gated(ran.code, ran.text, tmp_path)
+
+    return run
+
+
+UNDECIDED, CHANGED = timed(SLOW[:4], SLOW[:9]), timed([0.0] * 4, answer_changed=True)
+VOID = {"dead": Record(state="error", words="Killed"), "slow": SLOWER, "old": Record(state="unchanged")}
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "code", "failed", "words"),
+    [
+        ({}, [], 0, [], "passed: 1 ok, "),
+        ({"slow": SLOWER, "x": SLOWER}, [], 1, ["slow", "x"], "failed: 2 slower, 1 ok, "),
+        ({"slow": SLOWER, "x": SLOWER}, ["--gate-allow=s*=why"], 1, ["x"], ", allowed: why"),
+        ({"slow": SLOWER, "x": SLOWER}, ["--gate-allow=s*=why", "--gate-allow=x=why"], 0, [], "passed: 2 slower"),
+        ({"short": UNDECIDED, "y": CHANGED}, [], 0, [], "passed: 1 inconclusive, 2 ok; 1 answer changed, "),
+        ({"short": UNDECIDED, "y": CHANGED}, ["--gate-strict"], 1, ["short", "y"], "failed: 1 inconclusive, 2 ok; "),
+        (VOID, ["--gate-allow=*=why"], 2, ["case", *VOID], "void: nothing of it can be believed: 1 error, "),
+    ],
+)
+def test_the_code_the_tests_the_files_and_a_replay_agree(judged, capfd, records, options, code, failed, words):
+    ran = judged(records, *options)
+    assert ran.code == code, ran.text
+    assert words in ran.text
+    assert sorted(name for name, (_, *failures) in ran.junit.items() if failures) == sorted(failed)
+    assert ran.junit.keys() == {"case", *records}
+    again = main(["replay", str(ran.folder / "gate.json")])
+    assert (again, capfd.readouterr().out) == (code, ran.markdown)
+
+
+def test_the_tests_of_a_void_run_say_so(judged):
+    assert all(words.endswith("; void: dead: Killed") for _, words in judged(VOID).junit.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gate-against="], "--gate-against: got '', wanted a revision"),
+        (["--gate-against= \t"], "--gate-against: got ' \\t', wanted a revision"),
+        (["--gate-allow=known"], "--gate-allow: got 'known', wanted ID-PATTERN=REASON"),
+        (["--gate-allow=case=why", "--gate-allow=case="], "--gate-allow: got 'case=', wanted ID-PATTERN=REASON"),
+        (["--gate-allow=case=why", "--gate-allow=ca=why"], "--gate-allow: 'ca' matches none of the 1 cases"),
+        (["--gate-json={folder}"], "--gate-json {folder} cannot be written: it is there and is no file"),
+        (["--gate-json="], "--gate-json . cannot be written: it is there and is no file"),
+        (["--gate-markdown={file}/a.md"], "--gate-markdown {file}/a.md cannot be written: [Errno 17] File exists: "),
+        (["--junitxml={file}/b/a.xml"], "--junitxml {file}/b/a.xml cannot be written: [Errno 20] Not a directory: "),
+        (["--gate-rule=pairs=3"], "rule, pairs: "),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_timed(judged, tmp_path, options, message):
+    (tmp_path / "file").write_text("as it was")
+    names = {"folder": tmp_path, "file": tmp_path / "file"}
+    ran = judged({}, *(option.format(**names) for option in options), meanwhile=lambda: pytest.fail("it was timed"))
+    assert ran.code == 2
+    assert ran.only_says(message.format(**names)), ran.text
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "as it was")]
+
+
+def test_a_file_keeps_what_it_holds_until_it_is_written_whole(judged, tmp_path):
+    for name in ("gate.json", "gate.md"):
+        (tmp_path / name).write_text("as it was")
+        (tmp_path / f"a reader of {name}").hardlink_to(tmp_path / name)
+    ran = judged({}, f"--junitxml={tmp_path}/a/b.xml", meanwhile=lambda: 1 // (tmp_path / "gate.json").stat().st_size)
+    assert ran.code == 0, ran.text
+    assert ran.artifact["base"] == "b" * 40
+    assert [path.read_text() for path in tmp_path.glob("a reader of *")] == ["as it was"] * 2
+    assert (tmp_path / "a/b.xml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--gate-json", "gate.json"), ("--gate-markdown", "gate.md"), ("--junitxml", "junit.xml")]
+)
+def test_a_file_that_cannot_be_written_in_the_end_is_a_line_and_code_2(judged, tmp_path, option, name):
+    ran = judged({"slow": SLOWER}, meanwhile=(tmp_path / name).mkdir)
+    assert ran.code == 2
+    assert f"{option} {tmp_path / name} cannot be written: [Errno 21] Is a directory" in ran.text
+    assert "passed" not in ran.text
+    assert "Traceback" not in ran.text
+    assert (name == "junit.xml") or "slow: slower, +7.0 %" in ran.text  # nothing that was measured is lost
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert name == "gate.json" or ran.artifact["records"]["slow"]
+
+
+def refuse(error):
+    raise error
+
+
+@pytest.mark.parametrize("error", [GateError("head: no answer in 5 s"), FULL])
+def test_a_run_that_cannot_go_on_is_a_line_and_code_2(judged, tmp_path, error):
+    ran = judged({"more": timed([0.0] * 4)}, meanwhile=lambda: refuse(error))
+    assert ran.code == 2
+    assert "Traceback" not in ran.text
+    assert "passed" not in ran.text
+    assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
+    assert ran.junit == {"case": (None, f"Failed: {error}")}
+
+
+@pytest.fixture
+def laid_out(ended, monkeypatch, tmp_path):
+    """Compare a small repository with its commit, sides and all in a cache. -> how it ends"""
+    root = tmp_path / "repository"
+    (root / "rl_impls").mkdir(parents=True)
+    (root / "rl_impls/__init__.py").touch()
+    author = ("-c", "user.name=A", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")
+    for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message=all"]):
+        subprocess.run(["git", *command], cwd=root, env=environment(), check=True)
+    monkeypatch.setattr(plugin, "ROOT", root)
+
+    def run(cache):
+        monkeypatch.setattr(gate_run, "opened", functools.partial(opened, cache=cache))
+        return ended([], "--gate-against=HEAD", "--gate-json", tmp_path / "gate.json", "--collect-only")
+
+    return run
+
+
+@pytest.mark.parametrize(("module", "name"), [(shutil, "copyfile"), (tarfile.TarFile, "extractall")])
+def test_sides_that_do_not_fit_on_the_disk_leave_one_line_alone(laid_out, tmp_path, monkeypatch, module, name):
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, lambda *args, **kwargs: refuse(FULL))
+        ran = laid_out(tmp_path / "cache")
+    assert ran.code == 2
+    assert ran.only_says("[Errno 28] No space left on device: 'some/file'"), ran.text
+    assert not list((tmp_path / "cache").glob("run-*"))
+    assert laid_out(tmp_path / "cache").code in (0, 5)  # the next run gets its turn; no case is selected
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(laid_out, tmp_path):
+    (tmp_path / "cache").touch()
+    ran = laid_out(tmp_path / "cache")
+    assert ran.code == 2
+    assert ran.only_says(f"{tmp_path / 'cache'}"), ran.text
+
+
+@pytest.mark.parametrize("command", [["bisect", planted.CASES[0], "a", "b"], ["power", "--minutes=1"]])
+def test_a_full_disk_is_one_line_elsewhere_too(monkeypatch, capsys, command):
+    for name in ("bisect", "measure"):
+        monkeypatch.setattr(f"perf_tests.gate.__main__.{name}", lambda *args, **kwargs: refuse(FULL))
+    assert main(command) == 2
+    assert capsys.readouterr().err == f"{FULL}\n"

@@ -1,0 +1,154 @@
+"""The interpreter of each side: this one where it has what the side's lock file wants, else one that is made to."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from perf_tests.progress import Progress
+
+from .revisions import LOCK
+from .rule import GateError
+
+KEPT = 2  # environments, of 2.3 GB each: those used last
+
+
+@contextmanager
+def environments(cache: Path) -> Iterator[Callable[[str, Path], Path]]:
+    """Return ``python_for(name, folder)``; no other gate removes what it returns until this ends."""
+    with ExitStack() as held:
+        yield lambda name, folder: python_for(name, folder, cache, held)
+
+
+def python_for(name: str, folder: Path, cache: Path, held: ExitStack) -> Path:
+    """Return the interpreter of a side, whose lock file is in this folder, and say where that is not this one.
+
+    Raises:
+        GateError: its environment cannot be made.
+    """
+    lock = folder / LOCK
+    lacking = lacks(lock.read_text()) if lock.exists() else None
+    if lacking is None:
+        return Path(sys.executable)
+    environment = cache / f"env-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
+    ready = environment / ".ready"
+    cache.mkdir(parents=True, exist_ok=True)
+    used = held.enter_context(environment.with_suffix(".lock").open("w"))
+    fcntl.flock(used, fcntl.LOCK_SH)
+    if not ready.exists():
+        fcntl.flock(used, fcntl.LOCK_EX)  # another gate may be making it
+        if not ready.exists():
+            say(f"{name}'s lock file wants {lacking}: making its environment, {environment}")
+            make(environment, folder, name)
+        fcntl.flock(used, fcntl.LOCK_SH)
+    else:
+        say(f"{name}'s lock file wants {lacking}: it runs in {environment}")
+    ready.touch()
+    remove_old(cache)
+    return environment / "bin" / "python"
+
+
+def say(words: str) -> None:
+    """Print a line."""
+    print(f"gate: {words}", file=sys.stderr, flush=True)
+
+
+def lines(text: str) -> Iterator[str]:
+    """Return the lines of a lock file that name a package."""
+    for line in text.splitlines():
+        wanted = line.partition(" #")[0].rstrip(" \\").strip()
+        if wanted and not wanted.startswith(("#", "--")):
+            yield wanted
+
+
+def lacks(text: str) -> str | None:
+    """Return the first line of a lock file that is not what is installed here, and what is; None if there is none."""
+    for wanted in lines(text):
+        try:
+            requirement = Requirement(wanted)
+        except InvalidRequirement:
+            return f"{wanted} (a file, which may have changed)"
+        if requirement.marker and not requirement.marker.evaluate():
+            continue
+        try:
+            here = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            return f"{wanted} (not installed here)"
+        if requirement.url or not requirement.specifier.contains(here, prereleases=True):
+            return f"{wanted} (here it is {here})"
+    return None
+
+
+def commands(environment: Path) -> list[list[str]]:
+    """Return what makes an environment: an empty one, then all that the lock file names."""
+    install = ["install", "--disable-pip-version-check", "--progress-bar=off", "--no-deps", "-r", str(LOCK)]
+    return [
+        [sys.executable, "-m", "venv", str(environment)],
+        [str(environment / "bin" / "python"), "-m", "pip", *install],
+    ]
+
+
+def make(environment: Path, folder: Path, name: str) -> None:
+    """Make an environment of the lock file in this folder, and show how far that is; what fails leaves nothing.
+
+    Raises:
+        GateError: it cannot be made, with what pip says.
+    """
+    shutil.rmtree(environment, ignore_errors=True)
+    total = sum(1 for _ in lines((folder / LOCK).read_text()))
+    try:
+        with Progress(total, "packages") as progress:
+            for command in commands(environment):
+                follow(command, folder, progress)
+        (environment / ".ready").touch()
+    except BaseException as error:
+        shutil.rmtree(environment, ignore_errors=True)
+        if isinstance(error, subprocess.CalledProcessError):
+            raise GateError(f"{name}'s environment cannot be made from its lock file: {error.output}") from error
+        raise
+
+
+def follow(command: list[str], folder: Path, progress: Progress) -> None:
+    """Run a command to its end, a step of progress for each package that pip collects.
+
+    Raises:
+        CalledProcessError: it failed; its output is what it says of errors, or else its last line.
+    """
+    said = []
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        assert running.stdout
+        try:
+            for line in map(str.strip, running.stdout):
+                said.append(line)
+                if line.startswith(("Collecting ", "Processing ")):
+                    progress.step()
+                elif line.startswith("Installing "):
+                    progress.say("all are there, installing them")
+        except BaseException:
+            running.kill()
+            raise
+    if running.returncode:
+        words = [line for line in said if "ERROR" in line] or said[-1:]
+        raise subprocess.CalledProcessError(running.returncode, command, "; ".join(words))
+
+
+def remove_old(cache: Path) -> None:
+    """Remove all environments but those used last, and those that a gate uses now."""
+    ready = {path.parent: path.stat().st_mtime_ns for path in cache.glob("env-*/.ready")}
+    found = [path for path in cache.glob("env-*") if path.is_dir()]
+    for old in sorted(found, key=lambda path: ready.get(path, 0), reverse=True)[KEPT:]:
+        with old.with_suffix(".lock").open("w") as used:
+            try:
+                fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,56 @@
+"""How much counts of fresh memory differ on identical code: the margin beyond which a rise is named comes from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from perf_tests.progress import Progress
+from perf_tests.suite.cases import variants
+from perf_tests.suite.process import CACHE
+from rl_impls import backends
+
+from . import memory, revisions
+from .rule import MARGIN, Record, beyond
+from .run import LIMIT, side_of
+from .workers import PYTHON
+
+Counts = tuple[dict[str, int], dict[str, int]]  # of base, of head
+
+
+def counted(root: Path, times: int) -> dict[str, list[Counts]]:
+    """Return what both sides count of each case of the gate tier, in so many pairs of processes of the working tree.
+
+    Raises:
+        PairError: a worker did not start.
+    """
+    chosen = [v for v in variants().values() if v.tier == "gate" and not backends.get(v.backend).missing()]
+    found: dict[str, list[Counts]] = {}
+    with revisions.workspace(CACHE / "gate") as folder, Progress(times, "pairs of processes") as progress:
+        revisions.snapshot(root, folder / "code")
+        sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
+        for _ in range(times):
+            records = {variant.id: Record() for variant in chosen}
+            memory.measure(sides, LIMIT, folder, records, chosen)
+            for name, record in records.items():
+                if record.words:
+                    progress.say(f"{name}: {record.words}")
+                elif record.memory[0]:
+                    found.setdefault(name, []).append(record.memory)
+            progress.step()
+    return found
+
+
+def tell(found: dict[str, list[Counts]], say: Callable[[str], None]) -> None:
+    """Say of each count how far apart both sides of a pair were, where they were, and how often beyond the margin."""
+    for what, margin in MARGIN.items():
+        named = pairs = 0
+        for name, counts in found.items():
+            both = [(base[what], head[what]) for base, head in counts]
+            values = [value for pair in both for value in pair]
+            far = max(abs(base - head) for base, head in both)
+            beyond_it = sum(beyond(what, min(pair), max(pair)) for pair in both)
+            pairs, named = pairs + len(both), named + beyond_it
+            if far:
+                say(f"{name}: {what} {min(values)} to {max(values)}, in a pair up to {far} apart, {beyond_it} beyond")
+        say(f"{what}: {named} of {pairs} pairs of counts are further apart than the margin, {margin}")
