@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..common.jax_learner import Learner, Net, as_it_is, put
 from ..params import layers
-from .physics import DYNAMICS
+from .physics import dynamics_of
 
 
 def linear(params, k, h, product=jnp.matmul):
@@ -148,7 +148,7 @@ PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 def make_loss(fixed, knobs):
     """Return ``loss(params, target, *batch)``, the equations of the reference."""
-    dynamics, drift = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift]
+    dynamics, drift = dynamics_of(fixed), DRIFTS[knobs.drift]
     evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives, knobs.gradient])
 
     def loss(params, target, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
@@ -184,7 +184,7 @@ def act(fixed, example, *, knobs, lower):
 
 def pde_loss(fixed, example, *, knobs, lower):
     """Mean squared PDE residual.  f32[P, S] -> f32"""
-    dynamics, drift = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift]
+    dynamics, drift = dynamics_of(fixed), DRIFTS[knobs.drift]
     evaluate = EVALUATE[knobs.derivatives, "autograd"]  # nothing is differentiated by the weights
     params = put(dict(fixed["params"]), lower)
 

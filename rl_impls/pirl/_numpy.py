@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..params import layers
-from .physics import DYNAMICS
+from .physics import dynamics_of
 
 
 def q_values(params, states):
@@ -110,7 +110,7 @@ def act(fixed, example, *, knobs, lower):
 
 def pde_loss(fixed, example, *, knobs, lower):
     """Mean squared PDE residual.  f[P, S] -> f"""
-    dynamics = DYNAMICS[fixed["dynamics"]]
+    dynamics = dynamics_of(fixed)
 
     def call(interior):
         return np.mean(pde_residual(fixed["params"], interior, dynamics, knobs.order) ** 2)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..common.torch_learner import GUARDS, Learner, Mlp, place
-from .physics import DYNAMICS
+from .physics import dynamics_of
 from .torch_gradient import make_gradient
 
 
@@ -107,7 +107,7 @@ PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 def make_loss(net, target, fixed, knobs):
     """Return ``loss(*batch)``, the equations of the reference."""
-    dynamics, drift = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift]
+    dynamics, drift = dynamics_of(fixed), DRIFTS[knobs.drift]
     evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
 
     def loss(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
@@ -145,7 +145,7 @@ def act(fixed, example, *, knobs, lower):
 
 def pde_loss(fixed, example, *, knobs, lower):
     """Mean squared PDE residual.  f32[P, S] -> f32"""
-    dynamics, drift, evaluate = DYNAMICS[fixed["dynamics"]], DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
+    dynamics, drift, evaluate = dynamics_of(fixed), DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
     net = make_net(fixed["params"], lower)
 
     def loss(interior):

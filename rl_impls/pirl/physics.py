@@ -7,8 +7,8 @@ State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -26,8 +26,6 @@ BR, CR, DR = 7.579, 1.2, 16000.0  # rear tyre
 CM1, CR0, CR2 = 550 * 3.45 * 0.919 / 0.34, 50.0, 0.5  # motor N, rolling N, drag N s^2/m^2
 DEG = math.pi / 180
 
-THROTTLES = np.array([0.6, 0.7, 0.8, 0.9, 1.0])
-STEERINGS = np.array([-0.8, -0.4, 0.0, 0.4, 0.8]) * 70  # deg
 DISTANCES = np.arange(2.0, 21.0, 2.0)  # m ahead, where the road is seen
 FARTHEST = 20.0  # m; a Python number, so that float32 states stay float32
 
@@ -84,3 +82,9 @@ DYNAMICS = {
     "vehicle": Dynamics(vehicle_drift, noisy=5, sigma=0.01),
     "brownian": Dynamics(brownian_drift, noisy=1, sigma=1.0),
 }
+
+
+def dynamics_of(fixed: Mapping[str, Any]) -> Dynamics:
+    """Return the dynamics that a builder is given; ``sigma`` there takes the place of the usual noise."""
+    named = DYNAMICS[fixed["dynamics"]]
+    return replace(named, sigma=fixed.get("sigma", named.sigma))

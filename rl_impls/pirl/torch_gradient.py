@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from .physics import DYNAMICS
+from .physics import dynamics_of
 
 
 def make_gradient(net, target, fixed, knobs, drift):
@@ -16,7 +16,7 @@ def make_gradient(net, target, fixed, knobs, drift):
     Forward: values h of all rows, then of the interior points the streams x = (d, g_1, ..., g_n) of
     ``evaluate_generator``. Backward: the same steps in reverse; ``d_z`` stands for dloss/dz.
     """
-    dynamics = DYNAMICS[fixed["dynamics"]]
+    dynamics = dynamics_of(fixed)
     noisy = dynamics.noisy if knobs.order == 2 else 0
     *hidden, last = net.linears
     logits = torch.nn.Sequential(*list(target)[:-1])  # the sigmoid keeps the order, so it is left to the largest one

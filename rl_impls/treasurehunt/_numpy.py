@@ -59,7 +59,7 @@ def quantiles(params, states, taus, noise=None):
     """Return of each action at each quantile; heads are dueling.  f[..., B, S], f[..., B, Q] -> f[..., B, Q, A]"""
     layers = noisy(params, noise)
     embedded = relu(linear(states, params["w_state"], params["b_state"]))
-    cosines = np.cos(np.pi * np.arange(1, COSINES + 1) * taus[..., None]).astype(taus.dtype)
+    cosines = np.cos(taus[..., None] * (np.pi * np.arange(1, COSINES + 1)).astype(taus.dtype))
     rows = *taus.shape[:-2], taus.shape[-2] * taus.shape[-1]
     phi = relu(linear(cosines.reshape(*rows, COSINES), params["w_cos"], params["b_cos"]))
     h = phi.reshape(*taus.shape, -1) * embedded[..., :, None, :]

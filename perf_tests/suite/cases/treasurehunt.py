@@ -170,8 +170,14 @@ def loop_start(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, 
 
 
 def turn_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
-    """Ten turns."""
-    return Inputs(loop_start(rng, agents, worlds), played(rng, TURNS, agents, worlds))
+    """Ten turns of agents whose best action depends on what they see: on who has moved before them, too."""
+    start = loop_start(rng, agents, worlds)
+    params = start["params"]
+    params["w_state"] *= 3
+    params["w_hidden"] *= 3
+    params["w_heads"] -= params["w_heads"].mean(axis=1, keepdims=True)
+    params["b_heads"][:] = 0
+    return Inputs(start, played(rng, TURNS, agents, worlds))
 
 
 def epoch_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
@@ -296,14 +302,14 @@ CASES = (
         axes={"batch": (64,)}, items=lambda batch: 1, bench=[{}],
     ),
     Case(
-        "treasurehunt", "forward", forward_inputs, ("numpy", *LEARNING), "states", version=2,
+        "treasurehunt", "forward", forward_inputs, ("numpy", *LEARNING), "states", version=3,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "batch": (64,)},
         items=lambda agents, batch: agents * batch,
         flops=forward_flops, bytes=forward_bytes,
         exclude=[*ONE_BY_ONE, REFERENCE], bench=[*SHOWN, dict(agents=1, backend="numpy")],
     ),
     Case(
-        "treasurehunt", "act", act_inputs, ("numpy", *LEARNING), "actions", version=2,
+        "treasurehunt", "act", act_inputs, ("numpy", *LEARNING), "actions", version=3,
         forms=("naive", "one_by_one", "full"), axes={"agents": AGENTS, "worlds": WORLDS},
         items=lambda agents, worlds: agents * worlds,
         flops=act_flops,
@@ -330,7 +336,7 @@ CASES = (
         "treasurehunt", "turn", turn_inputs, LEARNING, "turns", forms=LOOPS, io="own", reference=None,
         most_calls=EPISODE // TURNS,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: TURNS * worlds,
-        flops=turn_flops, version=2,
+        flops=turn_flops, version=3,
         gate=[
             dict(form="full", backend="torch", agents=5, worlds=1),
             dict(form="compiled", backend="jax", agents=5, worlds=1),
