@@ -9,7 +9,7 @@ from perf_tests.suite.exporter import parse_once
 
 from .neuron_standin import INSTALL, install_xla
 
-settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.register_profile("fixed", max_examples=50, derandomize=True, database=None, deadline=None)
 settings.register_profile("free", deadline=None, print_blob=True)
 
 

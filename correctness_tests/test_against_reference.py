@@ -17,10 +17,14 @@ def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, see
         unavailable(error)
     with prepared:
         out, params = prepared.settle()
-    wanted_out, wanted_params = reference_answer(variant, variant.inputs(seed))
+    inputs = variant.inputs(seed)
+    wanted_out, wanted_params = reference_answer(variant, inputs)
+    given = {np.asarray(leaf).dtype for leaf in leaves(inputs.varying)}
     for got, wanted in zip(leaves(out), leaves(wanted_out), strict=True):
         assert largest_difference(got, wanted) <= variant.case.tolerance
+        assert np.dtype(np.float64) in given or got.dtype == in_float32(np.asarray(wanted)).dtype
     assert params.keys() == wanted_params.keys()
+    assert {value.dtype for value in params.values()} <= {np.dtype(np.float32)}
     if not params:
         return
     # Adam turns a gradient of rounding noise into a whole step: nearly all weights agree closely, the rest within steps
@@ -34,6 +38,10 @@ def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, see
     assert np.quantile(difference, 0.99) <= 0.001 * rate * steps
     assert np.mean(difference > 0.5 * rate * steps) <= 1e-4
     assert difference.max() <= 2 * rate * steps
+
+
+def in_float32(array):
+    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def leaves(tree):

@@ -1,67 +1,91 @@
-"""The commands as a user types them, each in a process of its own."""
+"""The commands as a user types them, in processes of their own."""
 
 from __future__ import annotations
 
-import os
-import resource
+import json
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from rl_impls.backends import BACKENDS, BackendUnavailable
+
+from .commands import ROOT, environment, hiding, pytest_runs, python
+
+PLAIN = ("--benchmark-only", "perf_tests/test_perf.py")
+ONE = (*PLAIN, "--workload", "pirl", "--op", "act", "--rounds", "2")
+HEAVY = ("torch", "jax", "optax", "onnx", "onnxruntime")
+MISTAKES = {
+    "unknown backend 'tensorflow'; known: numpy": ("--backend", "tensorflow"),
+    "--axis: got 'batch', wanted name=value": ("--axis", "batch"),
+    "threads: got 0, wanted 1 to": ("--threads", "0"),
+    "--rounds: got 0, wanted 1 or more": ("--rounds", "0"),
+    "--seed: got -1, wanted 0 or more": ("--seed", "-1"),
+    "matches none": ("--tier", "gate", "--workload", "pirl", "--op", "act"),
+    "README.md/out.json: cannot be written: File exists": ("--benchmark-json", f"{ROOT}/README.md/out.json"),
+}
 
 
-def run(*arguments, cwd=ROOT, **environment):
-    """Run a command of this Python; return its exit code and output."""
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-    )
-    return done.returncode, done.stdout
-
-
-ONE = ("pytest", "--benchmark-only", "--op", "act", "--rounds", "2", "-p", "no:cacheprovider")
-
-
-def test_collecting_imports_neither_torch_nor_jax_and_is_quick():
-    code = "import pytest, sys; end = pytest.main(['--collect-only', '-q', '-p', 'no:cacheprovider']); "
+def test_collecting_imports_neither_torch_nor_jax():
+    code = "import pytest, sys; end = pytest.main(['--collect-only', '-qq', '-p', 'no:cacheprovider']); "
     code += "print('heavy:', sorted({'torch', 'jax', 'gym', 'procgen'} & sys.modules.keys())); sys.exit(end)"
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    took, loops = [], []
-    for _ in range(3):
-        start = time.process_time()
-        sum(i * i for i in range(1_000_000))
-        loops.append(time.process_time() - start)
-        start = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
-        end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        took.append(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
-        assert done.returncode == 0, done.stdout[-2000:]
-        assert "heavy: []" in done.stdout
-    assert min(took) < 70 * min(loops)  # 3 s of CPU where a million squares take 0.04 s
+    done = python("-c", code, PYTHONDONTWRITEBYTECODE="")  # to rewrite all assertions takes longest
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert done.stdout.endswith("heavy: []\n")
 
 
-def test_a_benchmark_reports_its_figures(tmp_path):
-    import json
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """Run pytest several times where nothing heavy is installed; return what each ends with, errors and the JSON."""
+    folder = tmp_path_factory.mktemp("said")
+    runs = {
+        **{message: (*PLAIN, *arguments) for message, arguments in MISTAKES.items()},
+        "auto": (*PLAIN, "--collect-only", "-q", "--op", "act", "--backend", "auto"),
+        "measured": (*ONE, "--backend", "numpy,neuron", "-rs", "--benchmark-json", str(folder / "out.json")),
+        "missing": (*ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
+    }
+    found, errors = pytest_runs(runs, PYTHONPATH=hiding(folder, *HEAVY))
+    assert not (folder / "none.json").exists()
+    return found, errors, json.loads((folder / "out.json").read_text())
 
-    code, text = run(*ONE, "--backend", "numpy", "--benchmark-json", str(tmp_path / "out.json"))
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistaken_option_ends_the_run_with_a_clear_error(said, message):
+    found, errors, _ = said
+    assert found[message] == (4, "")
+    (line,) = [line for line in errors.splitlines() if message in line]
+    assert line.startswith("ERROR: ")
+    assert "Traceback" not in errors
+
+
+def test_the_best_backend_here_can_be_asked_for_and_is_no_part_of_an_id(said):
+    code, text = said[0]["auto"]
+    assert code == 0, text
+    assert "test_perf[pirl.act[full-torch" in text
+    assert "auto" not in text.replace("auto-", "").split("test_perf")[1]
+
+
+def test_a_benchmark_reports_its_figures_and_a_missing_backend_its_reason(said):
+    code, text = said[0]["measured"]
     assert code == 0, text
     assert "OpenMP waits by" in text
-    assert "pirl.act" in text
-    result = json.loads((tmp_path / "out.json").read_text())
-    machine = result["machine_info"]["rlgauge"]
-    assert {"cpu_model", "cores", "threads", "blas", "versions", "git", "seed"} <= machine.keys()
+    assert "1 passed, 1 skipped" in text
+    assert "neuron: torch_neuronx is not installed (install AWS's own torch-neuronx on" in text
+    machine = said[2]["machine_info"]["rlgauge"]
+    assert {"cpu_model", "cores", "threads", "blas", "versions", "git", "seed", "loudness"} <= machine.keys()
     assert {"numpy", "torch", "jax"} <= machine["versions"].keys()
-    info = result["benchmarks"][0]["extra_info"]
+    limits = machine["limits"]
+    assert limits.keys() == {"threads", "float32_flops", "bfloat16_flops", "copy_bytes"}
+    assert limits["threads"] == machine["threads"]
+    assert (limits["float32_flops"] > 0, limits["bfloat16_flops"], limits["copy_bytes"] > 0) == (True, 0, True)
+    (benchmark,) = said[2]["benchmarks"]
+    info = benchmark["extra_info"]
     wanted = {
         "id", "workload", "op", "form", "backend", "axes", "device", "threads", "calls", "seconds_per_call",
         "items_per_second", "unit", "limit_share", "counters",
@@ -69,58 +93,36 @@ def test_a_benchmark_reports_its_figures(tmp_path):
     assert wanted <= info.keys()
     assert info["id"] == "pirl.act[full-numpy]"
     assert info["seconds_per_call"] * info["items_per_second"] == pytest.approx(1)
+    assert benchmark["stats"]["median"] == pytest.approx(info["seconds_per_call"])
+    assert len(info["taken"]) >= 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--backend", "tensorflow"), "unknown backend 'tensorflow'; known: numpy"),
-        (("--axis", "batch"), "--axis: got 'batch', wanted name=value"),
-        (("--threads", "0"), "threads: got 0, wanted 1 to"),
-        (("--rounds", "0"), "--rounds: got 0, wanted 1 or more"),
-        (("--tier", "gate", "--workload", "pirl", "--op", "act"), "matches none"),
-    ],
-)
-def test_a_mistaken_option_ends_the_run_with_a_clear_error(arguments, message):
-    code, text = run("pytest", "--benchmark-only", *arguments)
-    assert code == 4
-    assert message in text
-    assert "Traceback" not in text
-
-
-def test_the_best_backend_here_can_be_asked_for_and_is_no_part_of_an_id():
-    code, text = run("pytest", "--benchmark-only", "--collect-only", "-q", "--op", "act", "--backend", "auto")
-    assert code == 0, text
-    assert "test_perf[pirl.act[full-torch" in text
-    assert "auto" not in text.replace("auto-", "").split("test_perf")[1]
-
-
-def test_a_missing_backend_is_skipped_with_its_reason_and_the_run_is_not_green():
-    code, text = run(*ONE, "--backend", "neuron", "-rs")
-    assert "SKIPPED" in text
-    assert "neuron: " in text
+def test_a_run_that_measures_nothing_is_not_green(said):
+    code, text = said[0]["missing"]
     assert code == 1
+    assert "1 skipped" in text
     assert "1 benchmarks were selected and 0 were measured" in text
 
 
-def test_a_required_backend_that_is_missing_fails():
-    code, text = run(*ONE, "--backend", "numpy,neuron", RL_PERF_REQUIRE="numpy,neuron")
-    assert code == 1
-    assert "RL_PERF_REQUIRE=numpy,neuron, but neuron: " in text
-    code, text = run(*ONE, "--backend", "numpy,neuron", RL_PERF_REQUIRE="numpy")
-    assert code == 0, text
+def test_what_is_required_and_missing_fails(unavailable, monkeypatch):
+    error = BackendUnavailable("onnx", "onnxruntime is not installed", "install it")
+    monkeypatch.setattr(sys.modules[unavailable.__module__], "find_spec", lambda name: name != "onnxruntime" or None)
+    for required, end in (("numpy,onnx", "fail"), ("onnxruntime", "fail"), ("numpy,jax,torch", "skip"), ("", "skip")):
+        monkeypatch.setenv("RL_PERF_REQUIRE", required)
+        said = f"RL_PERF_REQUIRE={required}, but {error}" if end == "fail" else str(error)
+        with pytest.raises(getattr(pytest, end).Exception, match=re.escape(said)):
+            unavailable(error)
 
 
 def test_the_backend_table_names_every_backend_and_the_install_line(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as u\nfind = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name in ('onnxruntime',) else find(name, *a)\n"
-    )
-    code, text = run("rl_impls", PYTHONPATH=f"{tmp_path}:{ROOT}")
-    assert code == 0
-    assert "onnxruntime is not installed (pip install 'rlgauge[onnx]')" in text
-    assert any(line.startswith("numpy ") and " yes" in line for line in text.splitlines())
-    assert any(line.startswith("neuron ") and "torch_neuronx" in line for line in text.splitlines())
+    done = python("-m", "rl_impls", PYTHONPATH=hiding(tmp_path, *HEAVY))
+    assert done.returncode == 0
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert lines.keys() >= BACKENDS.keys()
+    assert " yes" in lines["numpy"]
+    for name, line in lines.items():
+        assert "torch is not installed (pip install 'rlgauge[torch]')" in line or name not in ("torch", "torch-trace")
+    assert "jax is not installed (pip install 'rlgauge[jax]')" in lines["jax"]
 
 
 TOY = {
@@ -131,68 +133,152 @@ class Knobs:
     pass
 FORMS = {"naive": Knobs(), "full": Knobs()}
 """,
-    "rl_impls/toy/_numpy.py": """def double(fixed, example, *, knobs, lower):
+    "rl_impls/toy/_numpy.py": """import os, subprocess, time
+from multiprocessing import shared_memory
+
+def double(fixed, example, *, knobs, lower):
     return lambda x: x * fixed["factor"]
+
+def hang(fixed, example, *, knobs, lower):
+    memory, child = shared_memory.SharedMemory(create=True, size=8), subprocess.Popen(["sleep", "600"])
+    def call(x):
+        with open(os.environ["HELD"], "w") as file:
+            file.write(f"{os.getpid()} {child.pid} {memory.name}\\n")
+        time.sleep(600)
+    return call
 """,
     "perf_tests/suite/cases/toy.py": """import numpy as np
 from ..case import Case, Inputs
 def inputs(rng, batch):
     return Inputs({"factor": 2}, (rng.random(batch),))
-CASES = (Case("toy", "double", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
-              items=lambda batch: batch, gate=[{}]),)
+CASES = (
+    Case("toy", "double", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
+         items=lambda batch: batch, gate=[{}]),
+    Case("toy", "hang", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
+         items=lambda batch: batch, reference=None, multicore=True, bench=[{}]),
+)
 """,
 }
 
 
-@pytest.fixture
-def toy(tmp_path):
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
     """A copy of the repository with one more workload, which touches only its own files."""
+    folder = tmp_path_factory.mktemp("toy")
     for name in ("rl_impls", "perf_tests", "correctness_tests"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    (ROOT / ".cache").mkdir(exist_ok=True)
-    (tmp_path / ".cache").symlink_to(ROOT / ".cache")
+        shutil.copy(ROOT / name, folder)
+    for name in (".cache", ".benchmarks"):  # which any run makes
+        (folder / name).mkdir()
     for name, text in TOY.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
-def test_a_workload_is_added_by_its_own_files_alone(toy):
-    code, text = run("pytest", "--benchmark-only", "--workload", "toy", cwd=toy, PYTHONPATH=str(toy))
-    assert code == 0, text
-    assert "toy.double batch 1000" in text
-    assert "1 passed" in text
+@pytest.fixture
+def variables(toy, tmp_path):
+    """Variables with which a process works in the toy and has nothing heavy."""
+    return {"PYTHONPATH": hiding(tmp_path, *HEAVY, root=toy), "PYTHONDONTWRITEBYTECODE": ""}
+
+
+def files_of(folder):
+    """Return what is in a folder, but for bytecode."""
+    return sorted(path for path in folder.rglob("*") if "__pycache__" not in path.parts)
+
+
+RUN = ("-m", "pytest", "-p", "no:cacheprovider", *PLAIN, "--workload", "toy")
+
+
+def test_a_workload_is_added_by_its_own_files_alone(toy, variables):
+    done = python(*RUN, "--op", "double", "--rounds", "1", cwd=toy, **variables)
+    assert done.returncode == 0, done.stdout
+    assert "toy.double batch 1000" in done.stdout
+    assert "1 passed" in done.stdout
     file = "correctness_tests/test_against_reference.py"
-    code, text = run("pytest", file, "--workload", "toy", cwd=toy, PYTHONPATH=str(toy))
-    assert code == 0, text
-    assert "1 passed" in text
-    code, text = run("rl_impls", cwd=toy, PYTHONPATH=str(toy))
-    assert "toy" in text.splitlines()[0]
+    done = python("-m", "pytest", "-p", "no:cacheprovider", file, "--workload", "toy", cwd=toy, **variables)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+    done = python("-m", "rl_impls", cwd=toy, **variables)
+    assert "toy" in done.stdout.splitlines()[0]
 
 
-def test_asv_discovers_and_times_a_new_workload(toy):
-    listing = toy / "found.json"
-    code = (
-        "import sys, json; sys.path.insert(0, 'perf_tests')\n"
-        "from asv_runner.discovery import disc_benchmarks, get_benchmark_from_name\n"
-        "names = [b.name for b in disc_benchmarks('perf_tests/suite')]\n"
-        "b = get_benchmark_from_name('perf_tests/suite', 'toy.double.time_sample')\n"
-        "b.set_param_idx(0); b.do_setup(); out = b.do_run(); b.do_teardown()\n"
-        f"json.dump([names, out['samples']], open({str(listing)!r}, 'w'))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
+def alive(pid):
+    """Tell whether a process is there and has not ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def eventually(tells, what):
+    """Wait until something is so; fail with what was waited for."""
+    end = time.monotonic() + 60
+    while not tells():
+        assert time.monotonic() < end, f"waited 60 s for {what}"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_run_that_is_interrupted_leaves_nothing(toy, variables, tmp_path, number):
+    result, held = tmp_path / "result.json", tmp_path / "held"
+    result.write_text("kept")
+    before = files_of(toy)
+    process = subprocess.Popen(
+        [sys.executable, *RUN, "--op", "hang", "--benchmark-json", str(result)],
         cwd=toy,
-        env={**os.environ, "PYTHONPATH": str(toy)},
-        capture_output=True,
+        env=environment(**variables, HELD=str(held)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    import json
+    try:
+        eventually(lambda: held.exists() and held.read_text().endswith("\n"), "a call of the benchmark")
+        process.send_signal(number)
+        text, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    *pids, memory = held.read_text().split()
+    eventually(lambda: not any(map(alive, pids)), "the end of the worker and of what it started")
+    assert not Path("/dev/shm", memory).exists()
+    assert process.returncode == 2, text
+    assert "KeyboardInterrupt" in text
+    assert files_of(toy) == before
+    assert result.read_text() == "kept"
+    assert files_of(tmp_path) == [tmp_path / name for name in ("held", "result.json", "sitecustomize.py")]
 
-    names, samples = json.loads(listing.read_text())
+
+@pytest.mark.slow
+def test_a_result_that_cannot_be_written_in_the_end_fails_the_run_which_shows_its_tables(toy, variables, tmp_path):
+    (tmp_path / "result.json").write_text("kept")
+    with open(tmp_path / "sitecustomize.py", "a") as file:
+        file.write("import os\ndef replace(*args): raise OSError(28, os.strerror(28))\nos.replace = replace\n")
+    arguments = "--op", "double", "--rounds", "1", "--benchmark-json", tmp_path / "result.json"
+    done = python(*RUN, *arguments, cwd=toy, **variables)
+    assert done.returncode == 1
+    assert "1 passed" in done.stdout
+    assert "numbers/s" in done.stdout
+    assert f"ERROR: {tmp_path}/result.json: cannot be written: No space left on device" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert (tmp_path / "result.json").read_text() == "kept"
+
+
+def test_asv_discovers_and_times_a_new_workload(toy, variables):
+    code = """
+import json, sys
+sys.path.insert(0, "perf_tests")
+from asv_runner.discovery import disc_benchmarks, get_benchmark_from_name
+names = [b.name for b in disc_benchmarks("perf_tests/suite")]
+b = get_benchmark_from_name("perf_tests/suite", "toy.double.time_sample")
+b.set_param_idx(0)
+b.do_setup()
+samples = b.do_run()["samples"]
+b.do_teardown()
+print(json.dumps([names, samples]))
+"""
+    done = python("-c", code, cwd=toy, **variables)
+    assert done.returncode == 0, done.stderr[-2000:]
+    names, samples = json.loads(done.stdout.splitlines()[-1])
     assert "toy.double.time_sample" in names
     assert "pirl.forward.time_sample" in names
     assert len(names) == len(set(names))
@@ -201,7 +287,7 @@ def test_asv_discovers_and_times_a_new_workload(toy):
 
 
 def test_make_lists_its_targets_by_default():
-    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(["make"], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     for target in ("setup", "bench", "bench-quick", "test", "test-slow", "lint", "asv", "clean"):
         assert f"make {target} " in done.stdout

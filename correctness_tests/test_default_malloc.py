@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from perf_tests import default_malloc
 from perf_tests.default_malloc import SIDES, chosen, main
-from perf_tests.gate.pairs import cores
+from perf_tests.gate.pairs import Take, cores
 from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import MEMORY
@@ -72,41 +74,85 @@ def test_names_and_tiers_narrow_it():
         chosen(["pirl"], None)
 
 
-def test_each_result_has_both_times_their_ratio_and_n(tmp_path, capfd):
-    main([FORWARD, "--blocks", "6", "--json", str(tmp_path / "out" / "found.json")])
+def test_each_result_has_both_times_their_ratio_and_n_and_no_worker_is_left(tmp_path, capfd):
+    main([ALONE, "--blocks", "6", "--json", str(tmp_path / "out" / "found.json")])
     (found,) = json.loads((tmp_path / "out" / "found.json").read_text())
-    assert found["id"] == FORWARD
-    assert found["version"] == variants()[FORWARD].case.version
+    assert found["id"] == ALONE
+    assert found["version"] == variants()[ALONE].case.version
     assert found["n"] == 6
     assert found["low"] <= found["ratio"] <= found["high"]
     assert found["kept"] > 0
     assert found["default"] > 0
     said = capfd.readouterr()
-    assert said.err.startswith(f"[1/1] {FORWARD}: ")
+    assert said.err.startswith(f"[1/1] {ALONE}: ")
     assert "of 1 benchmarks differ by more than 10 % with default malloc" in said.out
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    assert not [pid for pid in children if b"gate.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def test_the_ratio_is_of_default_to_kept(tmp_path, monkeypatch):
-    blocks = iter([(2.0, 3.0), (4.0, 6.0), (2.0, 3.0)])
-    monkeypatch.setattr(default_malloc.Pairs, "block", lambda self, workers, name, take: next(blocks))
+@pytest.fixture
+def scripted(monkeypatch):
+    """Have blocks of two samples of three calls a turn take these seconds, without workers."""
+
+    def script(*blocks, broken=()):
+        def prepare(self, workers, name, record):
+            record.words = "kept: it broke"
+            return name not in broken
+
+        taken = iter(blocks)
+        monkeypatch.setattr(default_malloc.Pairs, "workers", lambda self, place: nullcontext([None, None]))
+        monkeypatch.setattr(default_malloc.Pairs, "prepare", prepare)
+        monkeypatch.setattr(default_malloc.Pairs, "take", lambda *args: Take(calls=3, samples=2, warm=True))
+        monkeypatch.setattr(default_malloc.Pairs, "block", lambda *args: next(taken)())
+        monkeypatch.setattr(default_malloc, "both", lambda *args, **kwargs: None)
+
+    return script
+
+
+def spent(kept, default):
+    """Return a block of so many seconds on each side."""
+    return lambda: (kept, default)
+
+
+def test_the_ratio_is_of_default_to_kept_and_times_are_of_a_call(tmp_path, scripted):
+    scripted(spent(24.0, 36.0), spent(48.0, 72.0), spent(24.0, 36.0))
     main([ALONE, "--blocks", "3", "--json", str(tmp_path / "found.json")])
     (found,) = json.loads((tmp_path / "found.json").read_text())
-    assert found["ratio"] == pytest.approx(1.5)
-    assert found["default"] == pytest.approx(1.5 * found["kept"])
+    assert (found["ratio"], found["kept"], found["default"]) == pytest.approx((1.5, 2.0, 3.0))
 
 
-def test_a_benchmark_that_fails_does_not_end_the_others_but_the_run_fails(tmp_path, monkeypatch, capfd):
-    prepare = default_malloc.Pairs.prepare
-
-    def broken(self, workers, name, record):
-        record.words = "kept: it broke"
-        return name != ALONE and prepare(self, workers, name, record)
-
-    monkeypatch.setattr(default_malloc.Pairs, "prepare", broken)
+def test_a_benchmark_that_fails_does_not_end_the_others_but_the_run_fails(tmp_path, scripted, capfd):
+    scripted(spent(1.0, 1.0), broken=[ALONE])
     with pytest.raises(SystemExit, match="1 of 2 benchmarks failed"):
         main([ALONE, FORWARD, "--blocks", "1", "--json", str(tmp_path / "found.json")])
     assert f"{ALONE}: FAILED: kept: it broke" in capfd.readouterr().err
     assert [found["id"] for found in json.loads((tmp_path / "found.json").read_text())] == [FORWARD]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_the_results_as_they_were(tmp_path, scripted, number, monkeypatch):
+    scripted(lambda: os.kill(os.getpid(), number))
+    (tmp_path / "found.json").write_text("kept")
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            main([ALONE, "--json", str(tmp_path / "found.json")])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("found.json", "kept")]
+
+
+@pytest.mark.parametrize("what", ["json", "cache"])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_timed(tmp_path, scripted, monkeypatch, capsys, what):
+    scripted()
+    file = tmp_path / "file"
+    file.touch()
+    if what == "cache":
+        monkeypatch.setattr(default_malloc, "CACHE", file)
+    with pytest.raises(SystemExit, match="2"):
+        main([ALONE, *(["--json", str(file / "found.json")] if what == "json" else [])])
+    named = file / "found.json" if what == "json" else file
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f": error: {named}: cannot be written: File exists")
 
 
 @pytest.mark.parametrize(
@@ -121,9 +167,3 @@ def test_bad_input_gets_one_clear_error(arguments, message, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert message in capsys.readouterr().err
-
-
-def test_no_worker_is_left(tmp_path):
-    main([ALONE, "--blocks", "1", "--json", str(tmp_path / "found.json")])
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    assert not [pid for pid in children if b"gate.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]

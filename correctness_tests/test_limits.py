@@ -6,54 +6,99 @@ import itertools
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from perf_tests.passes import Timed
 from perf_tests.rows import row
 from perf_tests.suite import limits
 from perf_tests.suite.cases import variants
-from perf_tests.suite.process import cores
 
 LIMITS = {"threads": 1.0, "float32_flops": 1e9, "bfloat16_flops": 2e9, "copy_bytes": 1e8}
 
 
-def test_measured_limits_are_plausible():
-    found = limits.here(cores())
-    assert found.keys() == LIMITS.keys()
-    assert found["threads"] == cores()
-    assert 1e9 < found["float32_flops"] < 1e14
-    assert 1e9 < found["bfloat16_flops"] < 1e15
-    assert 1e8 < found["copy_bytes"] < 1e13
+def test_limits_are_measured_anew_each_time_in_a_process_with_so_many_threads(monkeypatch):
+    asked, measured = [], itertools.count()
+
+    def run(command, *, cwd, env, check, stdout, text):
+        asked.append((command[1:], env["JAX_PLATFORMS"]))
+        return SimpleNamespace(stdout=json.dumps({"copy_bytes": next(measured)}))
+
+    monkeypatch.setattr(limits.subprocess, "run", run)
+    assert [limits.here(threads)["copy_bytes"] for threads in (1, 3)] == [0, 1]
+    assert asked == [(["-m", "perf_tests.suite.limits", threads], "cpu") for threads in ("1", "3")]
 
 
-def test_limits_are_measured_anew_each_time(monkeypatch):
-    measured = itertools.count()
-    monkeypatch.setattr(
-        limits.subprocess, "run", lambda *a, **k: SimpleNamespace(stdout=json.dumps({"copy_bytes": next(measured)}))
-    )
-    assert [limits.here(1)["copy_bytes"] for _ in range(3)] == [0, 1, 2]
+def test_the_work_of_a_product_is_that_of_its_matrices():
+    found = list(limits.products(8))
+    assert [figure for figure, *_ in found] == ["float32_flops", "float32_flops", "bfloat16_flops", "float32_flops"]
+    wanted = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    wanted = wanted @ wanted
+    for figure, flops, call in found:
+        out = call()
+        assert str(out.dtype).endswith(figure.removesuffix("_flops"))
+        np.testing.assert_allclose(np.asarray(out.tolist()), wanted, atol=0.1 if figure == "bfloat16_flops" else 1e-5)
+        assert flops == 8 * 8 * (8 + 8)  # each of so many sums has 8 products and 8 additions
+
+
+def test_the_work_of_a_copy_is_what_it_reads_and_writes_and_pieces_take_turns(monkeypatch):
+    import torch
+
+    copied = []
+    monkeypatch.setattr(limits, "PIECE", 64)
+    for library, name in ((np, "copyto"), (torch.Tensor, "copy_")):
+        monkeypatch.setattr(library, name, lambda *arrays: copied.append(arrays))
+    for _, moved, call in limits.copies():
+        copied.clear()
+        for _ in range(limits.PIECES):
+            call()
+        assert {sum(array.nbytes for array in arrays) for arrays in copied} == {moved}
+        pieces = [np.asarray(array).ctypes.data for arrays in copied for array in arrays]
+        assert len(set(pieces)) == len(pieces) == 2 * limits.PIECES
+
+
+def test_the_time_of_a_burst_is_that_of_its_fastest_call(monkeypatch):
+    now, lengths = [0.0], iter([7.0, 3.0, 5.0, 1024 * limits.BURST])
+    monkeypatch.setattr(limits.time, "perf_counter", lambda: now[0])
+
+    def call():
+        now[0] += next(lengths) / 1024
+
+    assert limits.least_time(call) == 3 / 1024
 
 
 def few_calls(monkeypatch, times):
-    """Have one product and one copy measured, whose bursts take these times; return what is called, in order."""
+    """Have two products and a copy measured, whose bursts take these times; return what is called, in order."""
     called, times = [], iter(times)
     monkeypatch.setattr(limits, "set_up", lambda threads: called.append(f"{threads} threads"))
     monkeypatch.setattr(limits, "SIZES", (10,))
-    monkeypatch.setattr(limits, "products", lambda size: [("float32_flops", 2.0 * size**3, lambda: called.append("x"))])
+    figures = ("float32_flops", "bfloat16_flops")
+    monkeypatch.setattr(
+        limits, "products", lambda size: [(name, 2.0 * size**3, lambda: called.append("x")) for name in figures]
+    )
     monkeypatch.setattr(limits, "copies", lambda: [("copy_bytes", 600.0, lambda: called.append("c"))])
     monkeypatch.setattr(limits, "least_time", lambda call: call() or next(times))
     return called
 
 
 def test_a_busy_stretch_does_not_lower_a_limit(monkeypatch):
-    few_calls(monkeypatch, [20.0, 30.0] * (limits.BURSTS - 1) + [2.0, 3.0])
-    assert limits.measure(4) == {"threads": 4.0, "float32_flops": 1000.0, "bfloat16_flops": 0.0, "copy_bytes": 200.0}
+    busy = [20.0, 10.0, 30.0]
+    few_calls(monkeypatch, busy + [2.0, 1.0, 3.0] + busy * (limits.BURSTS - 2))
+    assert limits.measure(4) == {
+        "threads": 4.0, "float32_flops": 1000.0, "bfloat16_flops": 2000.0, "copy_bytes": 200.0,
+    }  # fmt: skip
+
+
+def test_what_no_library_can_tell_is_zero(monkeypatch):
+    few_calls(monkeypatch, itertools.repeat(1.0))
+    monkeypatch.setattr(limits, "products", lambda size: [])
+    assert limits.measure(1) == {"threads": 1.0, "float32_flops": 0.0, "bfloat16_flops": 0.0, "copy_bytes": 600.0}
 
 
 def test_bursts_take_turns_in_a_process_that_was_set_up(monkeypatch):
     called = few_calls(monkeypatch, itertools.repeat(1.0))
     limits.measure(3)
-    assert called == ["3 threads", *["x", "c"] * (1 + limits.BURSTS)]
+    assert called == ["3 threads", *["x", "x", "c"] * (1 + limits.BURSTS)]
 
 
 @pytest.mark.parametrize(
@@ -76,15 +121,33 @@ def test_a_limit_that_was_not_measured_gives_no_share():
     assert limits.share(4e8, 0.0, "bfloat16", 2.0, unknown) == (None, None)
 
 
-def test_a_row_is_held_against_the_limit_of_its_precision_and_device():
-    def found(form, backend):
-        samples = {0: {"seconds": 1.0, "calls": 1, "waited": 0.0, "stolen": 0.0, "others": 0.0}}
-        variant = variants()[f"treasurehunt.train_step[{form}-{backend}-agents5]"]
-        return row(Timed(variant, 1, samples, {"stats": {}, "phases": {}}), LIMITS, threads=1)
+def row_of(identity, seconds=1.0, calls=1, **said):
+    """Return the row of a benchmark of one sample."""
+    samples = {0: {"seconds": seconds, "calls": calls, "waited": 0.0, "stolen": 0.0, "others": 0.0}}
+    return row(Timed(variants()[identity], calls, samples, {"stats": {}, "phases": {}} | said), LIMITS, threads=1)
 
-    full, half, cuda = found("full", "torch"), found("bfloat16", "torch"), found("full", "torch-cuda")
+
+def test_a_row_is_held_against_the_limit_of_its_precision_and_device():
+    full, half, cuda = (
+        row_of(f"treasurehunt.train_step[{form}-{backend}-agents5]")
+        for form, backend in (("full", "torch"), ("bfloat16", "torch"), ("full", "torch-cuda"))
+    )
     assert half["limit_share"] == full["limit_share"] / 2
     assert (cuda["limit_share"], cuda["bound"]) == (None, None)
+
+
+def test_the_rates_and_shares_of_a_row_are_of_one_call():
+    found = row_of("pirl.forward[full-numpy-batch32-iohost-hidden32]", seconds=1e-3, calls=10)
+    assert (found["calls"], found["items"], found["unit"]) == (10, 32, "samples")
+    assert found["items_per_second"] == pytest.approx(32_000)
+    assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 2 * 3360 / 1e-3 / 1e9), "flops")
+    found = row_of("snake.sample[full-numpy-batch32]", seconds=1e-3)
+    assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 4 * 400 / 1e-3 / 1e8), "bytes")
+
+
+def test_phases_of_a_row_are_of_one_call_and_other_figures_as_the_op_says():
+    found = row_of("pirl.act[full-numpy]", calls=4, phases={"waiting": 2.0}, stats={"latency_p99_s": 3.0})
+    assert (found["phases"], found["latency_p99_s"]) == ({"waiting": 0.5}, 3.0)
 
 
 @pytest.mark.parametrize(

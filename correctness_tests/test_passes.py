@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from dataclasses import replace
 
 import pytest
 
 from perf_tests import passes
+from perf_tests.gate import workers
 from perf_tests.gate.timing import one_thread
-from perf_tests.gate.workers import WorkerError
+from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.passes import AGAIN, SCATTER, Bench, Run, Timed
 from perf_tests.suite.cases import variants
 
@@ -334,9 +336,45 @@ def test_a_real_run_times_reports_and_leaves_no_process(started):
     for one in (small, loop):
         read = {"seconds", "calls", "cpu", "waited", "switches", "stolen", "pace", "others"}
         assert all(taken.keys() >= read for taken in one.samples.values())
-        assert len(one.samples) == 2
+        assert 0 in one.samples
     assert len(started) == 2
     assert all(worker.process.poll() is not None for worker in started)
+
+
+@pytest.fixture
+def group(monkeypatch):
+    """Start a shell as a worker, which says that it is ready; return the worker."""
+    processes = []
+
+    def start(script):
+        worker = object.__new__(Worker)
+        worker.process = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+        processes.append(worker.process)
+        assert worker.process.stdout.readline() == b"ready\n"
+        return worker
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.stdout.close()
+
+
+WAIT = "echo ready; while true; do sleep 0.01; done"
+
+
+def test_what_a_worker_started_is_told_to_end_and_may_tidy_up(group, tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "GRACE", 60)
+    worker = group(f"(trap 'sleep 0.1; touch {tmp_path}/tidied; exit' TERM; {WAIT}) & wait")
+    worker.end_group()
+    assert os.listdir(tmp_path) == ["tidied"]
+    assert worker.process.returncode == -signal.SIGTERM
+
+
+def test_what_does_not_end_when_it_is_told_to_is_ended_by_force(group, monkeypatch):
+    monkeypatch.setattr(workers, "GRACE", 0.05)
+    worker = group(f"trap '' TERM; {WAIT}")
+    worker.end_group()
+    assert worker.process.returncode == -signal.SIGKILL
 
 
 def test_an_interrupt_leaves_no_process(monkeypatch, started):

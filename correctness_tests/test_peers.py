@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
+import signal
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from perf_tests import interleaved
 from perf_tests.peers import _common as common
 from perf_tests.peers import snake_plain, snake_scanned
 from perf_tests.suite.cases import variants
 
-ROOT = Path(__file__).parents[1]
+from .commands import python
+
 SB3, PLAIN, SCANNED = SCRIPTS = [f"perf_tests.peers.snake_{name}" for name in ("sb3", "plain", "scanned")]
 
 
@@ -23,14 +25,13 @@ def run(script, *arguments, without=()):
     """Run a script with some packages as if they were not installed; return exit code, output and errors."""
     code = f"import runpy, sys; sys.modules.update(dict.fromkeys({without!r})); sys.argv[1:] = {arguments!r}; "
     code += f"runpy.run_module({script!r}, run_name='__main__', alter_sys=True)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = python("-c", code, limit=300)
     return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
     ("script", "without", "message"),
     [
-        (SB3, ("stable_baselines3",), "stable_baselines3 is not installed (pip install 'rlgauge[peers]')\n"),
         (
             SB3,
             ("stable_baselines3", "torch", "jax"),
@@ -44,7 +45,6 @@ def test_without_the_library_one_line_says_what_to_install(script, without, mess
     assert run(script, without=without) == (1, "", message)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -57,19 +57,31 @@ def test_without_the_library_one_line_says_what_to_install(script, without, mess
         (("--json", "nowhere/out.json"), "got --json nowhere/out.json, wanted a file in a folder that exists"),
     ],
 )
-def test_a_mistaken_option_ends_with_a_clear_line(script, arguments, message):
-    code, out, errors = run(script, *arguments)
-    assert code == 2
-    assert out == ""
-    assert f"error: {message}" in errors.splitlines()[-1]
-    assert "Traceback" not in errors
+def test_a_mistaken_option_ends_with_a_clear_line(arguments, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["peer", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        common.main("peer", "Compare.", snake_plain.COMPARISONS, needed=())
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"error: {message}" in said.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_takes_options(script):
+    code, out, errors = run(script, "--only", "all")
+    assert (code, out) == (2, "")
+    assert errors.splitlines()[-1].startswith(f"python -m {script}: error: argument --only: invalid choice: 'all'")
 
 
 @pytest.mark.parametrize(
     ("script", "name"),
     [
-        *((PLAIN, name) for name in snake_plain.COMPARISONS | snake_plain.CHECKS),
-        *((SCANNED, name) for name in snake_scanned.COMPARISONS),
+        pytest.param(script, name, marks=() if name == "fused" else pytest.mark.slow)
+        for script, names in (
+            (PLAIN, snake_plain.COMPARISONS | snake_plain.CHECKS),
+            (SCANNED, snake_scanned.COMPARISONS),
+        )
+        for name in names
     ],
 )
 def test_peers_play_and_learn_as_ours_do_by_the_same_numbers(script, name, monkeypatch):
@@ -101,6 +113,28 @@ def test_what_is_kept_of_a_comparison_names_the_case_and_the_ratio(monkeypatch, 
     assert kept.keys() == {
         "peer", "version", "case", "ratio", "low", "high", "n", "threads", "steps_per_second", "left_out",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_the_results_as_they_were(monkeypatch, tmp_path, number):
+    monkeypatch.setattr(interleaved.subprocess, "run", lambda *args, **how: os.kill(os.getpid(), number))
+    (tmp_path / "out.json").write_text("kept")
+    monkeypatch.setattr(sys, "argv", ["peer", "--only", "fused", "--json", str(tmp_path / "out.json")])
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            common.main("peer", "Compare.", snake_plain.COMPARISONS, needed=())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "kept")]
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_timed(monkeypatch, tmp_path):
+    (tmp_path / "out.json").mkdir()
+    monkeypatch.setattr(common, "fresh_processes", lambda *_: pytest.fail("it was timed"))
+    monkeypatch.setattr(sys, "argv", ["peer", "--json", str(tmp_path / "out.json")])
+    with pytest.raises(SystemExit, match=rf"^{tmp_path}/out\.json: cannot be written: it is no file$"):
+        common.main("peer", "Compare.", snake_plain.COMPARISONS, needed=())
 
 
 def test_a_peer_that_is_too_slow_fails_its_check(monkeypatch):

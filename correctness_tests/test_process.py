@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from perf_tests.suite import process
+
+from .commands import python
 
 FAULTS = """
 import resource, sys, threading
@@ -31,8 +30,7 @@ print(max(found[1:4] + found[5:]))
 
 
 def page_faults(kept):
-    command = [sys.executable, "-c", FAULTS, "kept" if kept else "as it is"]
-    return int(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=60).stdout)
+    return int(python("-c", FAULTS, "kept" if kept else "as it is").stdout)
 
 
 def test_large_arrays_are_not_given_back_to_the_kernel():

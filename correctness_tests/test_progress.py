@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
 
@@ -11,6 +12,8 @@ import pytest
 
 from perf_tests import progress
 from perf_tests.progress import Progress, left, tracked
+
+from .commands import environment, python
 
 
 @pytest.fixture
@@ -73,19 +76,22 @@ with Progress(2, "rows") as shown:
 
 
 def test_without_a_terminal_lines_go_to_standard_error():
-    done = subprocess.run([sys.executable, "-c", SHOWN], capture_output=True, text=True, check=True, timeout=60)
+    done = python("-c", SHOWN)
     assert done.stderr == "[before]\n[1/2, about 0 s left] [first]\n"
 
 
 def test_a_terminal_gets_a_bar_with_the_lines_above_it_and_no_thread_draws_it():
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", SHOWN]
-    process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm"})
+    process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment(TERM="xterm"))
     os.close(theirs)
     seen = b""
-    while part := read(ours):
-        seen += part
-    out, _ = process.communicate(timeout=60)
+    try:
+        while part := read(ours):
+            seen += part
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
     text = seen.decode()
     assert out == b"1\n"
     assert "[before]" in text
@@ -93,7 +99,8 @@ def test_a_terminal_gets_a_bar_with_the_lines_above_it_and_no_thread_draws_it():
 
 
 def read(terminal):
-    """Return what comes next, nothing once the other end is closed."""
+    """Return what comes next within a minute, nothing once the other end is closed."""
+    assert select.select([terminal], [], [], 60)[0], "waited 60 s for a line on the terminal"
     try:
         return os.read(terminal, 1 << 16)
     except OSError:

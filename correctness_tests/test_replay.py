@@ -58,6 +58,15 @@ def test_every_item_is_sampled_equally_often():
     assert np.abs(counts[5:] - 0.4 * draws).max() < 5 * np.sqrt(draws * 0.4 * 0.6)
 
 
+def test_a_sample_of_all_is_each_item_once():
+    replay, rng = small_replay(10), np.random.default_rng(0)
+    for k in range(15):
+        replay.push(**item(k))
+    samples = [replay.sample(rng, 10)["action"].tolist() for _ in range(20)]
+    assert all(sorted(sample) == list(range(5, 15)) for sample in samples)
+    assert len(set(map(tuple, samples))) == 20
+
+
 def test_samples_are_copies():
     replay = small_replay(3)
     replay.push(**item(1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 
 import pytest
@@ -291,15 +293,16 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(readme, "PEERS", tmp_path / "peers.json")
     readme.README.write_text(f"# A\n{START}\n{END}\n")
     real = "pirl.forward[full-torch-batch8-iohost-hidden32]"
-    readme.write(readme.RESULTS, results(row(seconds=123e-6, version=readme.present_versions()[real], id=real)))
-    readme.write(readme.PEERS, [])
+    one = row(seconds=123e-6, version=readme.present_versions()[real], id=real)
+    readme.RESULTS.write_text(readme.as_json(results(one)))
+    readme.PEERS.write_text("[]")
     return tmp_path
 
 
 def test_a_new_comparison_renews_the_readme_and_keeps_the_rest(kept):
     (one,) = json.loads(readme.RESULTS.read_text())["rows"]
-    readme.write(kept / "malloc.json", [{"id": one["id"], "version": one["version"]} | malloc(2.0)])
-    readme.write(kept / "peer.json", PEER)
+    (kept / "malloc.json").write_text(json.dumps([{"id": one["id"], "version": one["version"]} | malloc(2.0)]))
+    (kept / "peer.json").write_text(json.dumps(PEER))
     readme.main(["--default-malloc", str(kept / "malloc.json"), "--peers", str(kept / "peer.json")])
     text = readme.README.read_text()
     assert "123 us (246 us)" in text
@@ -308,13 +311,64 @@ def test_a_new_comparison_renews_the_readme_and_keeps_the_rest(kept):
     assert readme.README.read_text() == text
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}"])
-def test_a_file_that_is_no_result_is_refused_and_nothing_is_written(kept, content):
-    (kept / "bad.json").write_text(content)
-    before = readme.RESULTS.read_text()
-    with pytest.raises(SystemExit, match=r"bad\.json: wanted the JSON of a pytest-benchmark run"):
-        readme.main([str(kept / "bad.json")])
-    assert readme.RESULTS.read_text() == before
+RUN = {"datetime": "2020-01-02T00:00:00", "machine_info": {"rlgauge": MACHINE}, "benchmarks": [{"extra_info": row()}]}
+
+
+def test_a_run_takes_the_place_of_the_kept_results_but_for_default_malloc(kept):
+    old = json.loads(readme.RESULTS.read_text()) | {"default_malloc": []}
+    readme.RESULTS.write_text(json.dumps(old))
+    (kept / "run.json").write_text(json.dumps(RUN))
+    readme.main([str(kept / "run.json")])
+    assert json.loads(readme.RESULTS.read_text()) == reduce(RUN) | {"default_malloc": []}
+
+
+@pytest.fixture
+def unchanged(kept):
+    """What is kept may not change."""
+    before = {path: path.read_text() for path in kept.iterdir()}
+    yield kept
+    for path, text in before.items():
+        assert path.read_text() == text
+    assert {path for path in kept.iterdir() if path.name != "bad.json"} == before.keys()
+
+
+WANTED = {
+    "": "the JSON of a pytest-benchmark run of this suite",
+    "--default-malloc": "what perf_tests.default_malloc writes",
+    "--peers": "what a peer's --json writes",
+}
+
+
+@pytest.mark.parametrize("option", WANTED)
+@pytest.mark.parametrize(
+    "content", ["", "7", '[{"id": "x"}]', "{}", json.dumps(RUN)[:-20], json.dumps(RUN | {"benchmarks": []})]
+)
+def test_a_file_that_is_no_result_is_refused_and_nothing_is_written(unchanged, option, content):
+    (unchanged / "bad.json").write_text(content)
+    with pytest.raises(SystemExit, match=rf"bad\.json: wanted {WANTED[option]}: "):
+        readme.main([*filter(None, [option]), str(unchanged / "bad.json")])
+
+
+@pytest.mark.parametrize("name", ["RESULTS", "PEERS", "README"])
+def test_what_is_kept_and_cut_short_is_said(kept, name):
+    path = getattr(readme, name)
+    path.write_text(path.read_text()[:-3])
+    with pytest.raises(SystemExit, match=path.name):
+        readme.main([])
+
+
+def test_on_a_full_disk_nothing_is_written(unchanged, monkeypatch):
+    asked = []
+
+    def allocate(handle, start, room):
+        asked.append(room)
+        if len(asked) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    with pytest.raises(SystemExit, match=rf"^{readme.README}: cannot be written: No space left on device$"):
+        readme.main([])
+    assert asked[0] == readme.RESULTS.stat().st_size
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from .commands import ROOT, pytest_runs
+
 TEST = """
 import os
 import pytest
@@ -23,34 +20,43 @@ def test_toy(benchmark):
 """
 
 
-@pytest.fixture
-def saved(tmp_path):
-    """Run and save; return what ran."""
-    (tmp_path / "test_toy.py").write_text(TEST)
+AGAIN = {"more calls": (8, 0.002, 0), "slower": (512, 0.0021, 1), "faster": (1, 0.0019, 0)}  # calls, seconds, code
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A run of 64 calls of 2 ms a sample, and others that are compared with it.
+
+    Returns what each ends with, and the benchmarks of the first.
+    """
+    folder = tmp_path_factory.mktemp("saved")
+    (folder / "test_toy.py").write_text(TEST)
 
     def run(name, calls, call, *options):
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-storage", tmp_path]
-        return subprocess.run(
-            [*map(str, command), "--rootdir", str(tmp_path), f"--benchmark-save={name}", *options, "test_toy.py"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "CALLS": str(calls), "CALL": str(call)},
-            capture_output=True,
-            text=True,
+        where = (
+            "--rootdir",
+            str(folder),
+            "--benchmark-storage",
+            str(folder),
+            f"--benchmark-save={name.replace(' ', '_')}",
         )
+        return f"CALLS={calls}", f"CALL={call}", *where, *options, "test_toy.py"
 
-    return run
-
-
-def test_a_saved_run_holds_seconds_per_call(saved, tmp_path):
-    assert saved("one", 512, 0.002).returncode == 0
-    (path,) = tmp_path.glob("*/0001_one.json")
-    (found,) = json.loads(path.read_text())["benchmarks"]
-    assert found["stats"]["median"] == pytest.approx(0.002)
-    assert (found["stats"]["rounds"], found["stats"]["iterations"]) == (3, 512)
+    compared = "--benchmark-compare=0001", "--benchmark-compare-fail=median:3%"
+    runs = {name: run(name, calls, call, *compared) for name, (calls, call, _) in AGAIN.items()}
+    found, _ = pytest_runs({"first": run("first", 64, 0.002), **runs}, cwd=folder, PYTHONPATH=str(ROOT))
+    (path,) = folder.glob("*/0001_first.json")
+    return found, json.loads(path.read_text())["benchmarks"]
 
 
-@pytest.mark.parametrize(("calls", "call", "code"), [(8, 0.002, 0), (512, 0.0021, 1), (1, 0.0019, 0)])
-def test_two_runs_compare_by_the_call_whatever_their_samples(saved, calls, call, code):
-    assert saved("first", 64, 0.002).returncode == 0
-    second = saved("second", calls, call, "--benchmark-compare", "--benchmark-compare-fail=median:3%")
-    assert second.returncode == code, second.stdout + second.stderr
+def test_a_saved_run_holds_seconds_per_call(saved):
+    found, (first,) = saved
+    assert found["first"][0] == 0
+    assert first["stats"]["median"] == pytest.approx(0.002)
+    assert (first["stats"]["rounds"], first["stats"]["iterations"]) == (3, 64)
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_two_runs_compare_by_the_call_whatever_their_samples(saved, name):
+    code, text = saved[0][name]
+    assert code == AGAIN[name][-1], text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import pytest
+
 from rl_impls import backends
 from rl_impls.params import init_mlp
 
@@ -24,6 +26,11 @@ def fixed(params, target=None, **changed):
 def small_net(rng, outputs=25, inputs=16):
     """Weights of a small net of the same depth."""
     return init_mlp(rng, (inputs, 8, 8, 8, outputs))
+
+
+def slow(*values):
+    """Values of a parametrised test that the slow set alone has."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def build(op, backend, fixed, example, form="full", **knobs):

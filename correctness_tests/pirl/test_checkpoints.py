@@ -15,10 +15,10 @@ from rl_impls.params import CheckpointError
 from .agents import STATES, everything, live, load, make
 
 
-@pytest.mark.parametrize("form", ["naive", "full"])
+@pytest.mark.parametrize(("form", "order"), [("naive", 1), ("full", 2)])
 @pytest.mark.parametrize("updates", [0, 4])
-def test_a_loaded_agent_goes_on_bit_for_bit(tmp_path, learner, form, updates):
-    agent = make(learner, form)
+def test_a_loaded_agent_goes_on_bit_for_bit(tmp_path, learner, form, order, updates):
+    agent = make(learner, form, order=order)
     live(agent, 27)
     for _ in range(updates):
         agent.train()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from correctness_tests import strategies
-from correctness_tests.pirl.problem import build, fixed, small_net
+from correctness_tests.pirl.problem import build, fixed, slow, small_net
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
 
@@ -20,9 +20,9 @@ def drawn(strategy):
     return found[-1]
 
 
-@pytest.mark.parametrize("backend", ["torch", "jax"])
-@pytest.mark.parametrize("serve", ["numpy", "torch-trace", "onnx", "jax"])
-@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("backend", ["torch", slow("jax")])
+@pytest.mark.parametrize("serve", ["numpy", "torch-trace", slow("onnx"), "jax"])
+@pytest.mark.parametrize("every", [slow(1), 5])
 def test_hybrid_acts_on_the_weights_of_the_last_refresh(backend, serve, every):
     rng = np.random.default_rng(3)
     params = small_net(rng)
@@ -53,7 +53,7 @@ def test_sustained_answers_every_batch(backend):
     assert np.allclose(call(batches), [_numpy.q_values(params, batch) for batch in batches], atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch", "onnx", "jax"])
+@pytest.mark.parametrize("backend", ["numpy", "torch", slow("onnx"), "jax"])
 @pytest.mark.parametrize("form", ["naive", "full"])
 def test_padding_to_the_grid_never_changes_an_answer(backend, form):
     rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correctness_tests import strategies
-from correctness_tests.pirl.problem import CONSTANTS, build, fixed, small_net
+from correctness_tests.pirl.problem import CONSTANTS, build, fixed, slow, small_net
 from correctness_tests.reference import in_float64, largest_difference
 from correctness_tests.strategies import SEEDS
 from rl_impls.backends import get
@@ -63,19 +64,15 @@ def test_gradient_by_hand_equals_autograd_under_strong_noise(order):
 
     from rl_impls import backends
     from rl_impls.pirl import _torch
-    from rl_impls.pirl.physics import DYNAMICS as known
 
     rng = np.random.default_rng(order)
     params, target, batch = in_float64(small_net(rng)), in_float64(small_net(rng)), batch64(rng)
-    constants = {**CONSTANTS, "pde_weight": 1.0, "dynamics": "rough"}
+    constants = {**CONSTANTS, "pde_weight": 1.0, "sigma": rough().sigma}
     knobs = replace(backends.forms("pirl")["full"], order=order)
     net, target_net = torch_net(params), torch_net(target)
     inputs = tuple(map(torch.as_tensor, batch))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(known, "rough", rough())
-        make = _torch.make_gradient(net, target_net, constants, knobs, _torch.drift_vectorised)
-        loss, found = make(*inputs)
-        plain = _torch.make_loss(net, target_net, constants, replace(knobs, gradient="autograd"))(*inputs)
+    loss, found = _torch.make_gradient(net, target_net, constants, knobs, _torch.drift_vectorised)(*inputs)
+    plain = _torch.make_loss(net, target_net, constants, replace(knobs, gradient="autograd"))(*inputs)
     plain.backward()
     assert abs(loss - plain.item()) < 1e-12 * plain.item()
     for parameter, gradient in zip(net.parameters(), found, strict=True):
@@ -108,22 +105,30 @@ def test_torch_residual_matches_reference(derivatives, order, seed):
 @settings(max_examples=4)
 def test_jax_residual_matches_reference(derivatives, gradient, order, seed):
     import jax
-    import jax.numpy as jnp
-
-    from rl_impls.pirl import _jax
 
     rng = np.random.default_rng(seed)
     params, states = in_float64(small_net(rng)), gentle_states(rng, 7)
     wanted = _numpy.pde_residual(params, states, rough(), order)
     with jax.enable_x64(True):
-        x = jnp.asarray(states)
-        logits, got = _jax.EVALUATE[derivatives, gradient](
-            {k: jnp.asarray(v) for k, v in params.items()}, x[:3], x, rough(), order, _jax.drift_by_row
-        )
-        assert got.dtype == jnp.float64
-        rows = jax.nn.sigmoid(logits)
+        rows, got = jitted_residual(derivatives, gradient, order)(params, states)
+        assert got.dtype == np.float64
     assert largest_difference(got, wanted) < 1e-9
     assert largest_difference(rows, _numpy.q_values(params, states[:3])) < 1e-12
+
+
+@functools.cache
+def jitted_residual(derivatives, gradient, order):
+    """Q-values of three rows and the residual of all, compiled once for all draws."""
+    import jax
+
+    from rl_impls.pirl import _jax
+
+    def evaluate(params, x):
+        args = params, x[:3], x, rough(), order, _jax.drift_by_row
+        logits, residual = _jax.EVALUATE[derivatives, gradient](*args)
+        return jax.nn.sigmoid(logits), residual
+
+    return jax.jit(evaluate)
 
 
 @given(seed=SEEDS)
@@ -182,7 +187,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, change
     rng = np.random.default_rng(order)
     params, target, batch = in_float64(small_net(rng)), in_float64(small_net(rng)), batch64(rng)
     knobs = replace(backends.forms("pirl")[form], order=order)
-    constants = {**CONSTANTS, "pde_weight": 1.0}
+    constants = {**CONSTANTS, "pde_weight": 1.0, "sigma": rough().sigma}
     knobs = replace(knobs, **changed)
     net, target_net = torch_net(params), torch_net(target)
     inputs = tuple(map(torch.as_tensor, batch))
@@ -198,7 +203,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, change
     def reference(name, index, step):
         moved = {k: v.copy() for k, v in params.items()}
         moved[name][index] += step
-        return _numpy.loss(moved, target, batch, dynamics=VEHICLE, order=order, pde_weight=1.0, boundary_weight=1.0)
+        return _numpy.loss(moved, target, batch, dynamics=rough(), order=order, pde_weight=1.0, boundary_weight=1.0)
 
     assert abs(loss.item() - reference("w0", (0, 0), 0.0)) < 1e-10 * loss.item()
     scale = max(linear.weight.grad.abs().max().item() for linear in net.linears)
@@ -210,7 +215,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, change
                 assert abs(gradient[index].item() - slope) < 1e-6 * scale
 
 
-@pytest.mark.parametrize("backend", ["torch", "jax", "torch-compile"])
+@pytest.mark.parametrize("backend", ["torch", "jax", slow("torch-compile")])
 @given(data=st.data())
 @settings(max_examples=5)
 def test_weights_after_training_match_float64_torch(backend, unavailable, data):
@@ -249,8 +254,8 @@ def restart(step, params, target):
     step.load_state(state | {f"{part}.{name}": net[name] for part, net in given.items() for name in net})
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax"])
-@pytest.mark.parametrize("batch", [1, 3, 32])
+@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", slow("torch-compile"), "onnx", "jax"])
+@pytest.mark.parametrize("batch", [slow(1), 3, slow(32)])
 @given(data=st.data())
 @settings(max_examples=10)
 def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, data):

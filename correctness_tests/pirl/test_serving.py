@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from correctness_tests.waiting import SECONDS, limit, until
 from rl_impls.common.batching import BatchGrid
 from rl_impls.pirl.serving import SERVERS, Batched, Load
+
+limited = limit("answers of a server")
 
 
 def doubled(size):
@@ -45,19 +48,18 @@ def test_waiting_requests_are_answered_by_one_call():
         def forward(batch):
             calls.append(size)
             entered.set()
-            gate.wait()
+            gate.wait(SECONDS)
             return batch
 
         return forward
 
     server = Batched(build, BatchGrid((1, 8)))
-    threads = [threading.Thread(target=server, args=(np.zeros(3),)) for _ in range(6)]
+    threads = [threading.Thread(target=server, args=(np.zeros(3),), daemon=True) for _ in range(6)]
     threads[0].start()
     entered.wait()
     for thread in threads[1:]:
         thread.start()
-    while len(server.waiting) < 5:
-        pass
+    until(lambda: len(server.waiting) == 5, "five requests that wait")
     gate.set()
     for thread in threads:
         thread.join()
@@ -92,20 +94,21 @@ def test_requests_that_wait_at_close_are_still_answered():
     def build(size):
         def forward(batch):
             entered.set()
-            gate.wait()
+            gate.wait(SECONDS)
             return batch
 
         return forward
 
     server = Batched(build, BatchGrid((1,)))
-    threads = [threading.Thread(target=lambda: answers.append(server(np.ones(3)))) for _ in range(5)]
+    threads = [threading.Thread(target=lambda: answers.append(server(np.ones(3))), daemon=True) for _ in range(5)]
     for thread in threads:
         thread.start()
     entered.wait()
-    while len(server.waiting) < 4:
-        pass
-    threading.Timer(0.05, gate.set).start()
-    server.close()
+    until(lambda: len(server.waiting) == 4, "four requests that wait")
+    threads.append(threading.Thread(target=server.close, daemon=True))
+    threads[-1].start()
+    until(lambda: server.closed, "the close to begin")
+    gate.set()
     for thread in threads:
         thread.join()
     assert len(answers) == 5
@@ -128,3 +131,10 @@ def test_no_thread_is_left_after_close():
     load(np.zeros((5, 3)))
     load.close()
     assert threading.active_count() == before
+
+
+def test_latencies_are_the_median_and_the_99th_of_a_hundred():
+    load = Load(Batched(doubled), clients=1)
+    load.latencies = np.random.default_rng(0).permutation(np.arange(101.0))
+    assert load.stats() == {"latency_p50_s": 50.0, "latency_p99_s": 99.0}
+    load.close()

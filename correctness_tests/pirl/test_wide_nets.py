@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from correctness_tests.pirl.problem import build, fixed
+from correctness_tests.pirl.problem import build, fixed, slow
 from correctness_tests.reference import in_float64, largest_difference
 from correctness_tests.snake.problem import assert_trained_alike
-from perf_tests.suite.cases.pirl import net, states, training_batch
+from perf_tests.suite.cases.pirl import learning, net, states, training_batch
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
 
-WIDTHS = (128, 512)
 RATE, UPDATES = 5e-4, 2
 
 
@@ -24,8 +23,8 @@ def assert_acts_greedily(act, params, seen):
     assert act(seen[:1], 0.05, 7) == 7
 
 
-@pytest.mark.parametrize("hidden", WIDTHS)
-@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax"])
+@pytest.mark.parametrize("hidden", [128, slow(512)])
+@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", slow("torch-compile"), "onnx", "jax"])
 def test_wide_nets_act_by_their_values(backend, hidden):
     rng = np.random.default_rng(hidden)
     params, seen, made = net(rng, hidden), states(rng, 8), get(backend)
@@ -38,13 +37,12 @@ def test_wide_nets_act_by_their_values_on_neuron(stand_in, monkeypatch):
     test_wide_nets_act_by_their_values("neuron", 128)
 
 
-LEARNERS = [(backend, hidden, order) for backend in ("torch", "jax") for hidden in WIDTHS for order in (1, 2)]
-
-
-@pytest.mark.parametrize(("backend", "hidden", "order"), [*LEARNERS, ("torch-compile", 128, 2)])
+@pytest.mark.parametrize("order", [slow(1), 2])
+@pytest.mark.parametrize("hidden", [128, slow(512)])
+@pytest.mark.parametrize("backend", ["torch", slow("torch-compile"), "jax"])
 def test_wide_nets_learn_as_in_float64(backend, hidden, order):
     rng = np.random.default_rng(hidden)
-    constants, batch, made = fixed(net(rng, hidden), net(rng, hidden)), training_batch(rng, 64), get(backend)
+    constants, batch, made = learning(rng, hidden), training_batch(rng, 64), get(backend)
     exact = build("train_step", "torch", in_float64(constants), in_float64(batch), "naive", order=order)
     step = build("train_step", backend, constants, batch, order=order)
     for _ in range(UPDATES):

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, problem, trainer
+from correctness_tests.waiting import SECONDS, alive, at_most, children, limit, started, until
 
 ROOT = Path(__file__).parents[2]
 UPDATES = 5
 
-
-def alive(pid):
-    """Whether a process runs still; one that waits only to be collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def children():
-    """The second process, of which there is at most one."""
-    return [child.pid for child in multiprocessing.active_children()]
+limited = limit("the second process")
 
 
 def left(folder):
@@ -58,9 +45,11 @@ def temporary(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(given, temporary):
     everything, batches = given
-    step, update = trainer("torch", everything, batches[0], "ddp")
+    with at_most(SECONDS, "the second process to start"):
+        step, update = trainer("torch", everything, batches[0], "ddp")
     yield step, update
-    step.close()
+    with at_most(SECONDS, "the second process to end"):
+        step.close()
 
 
 @pytest.fixture
@@ -183,9 +172,27 @@ def test_close_ends_the_second_process_and_may_come_twice(given, made, temporary
         update(given[1][0])
 
 
-def test_failure_of_the_second_process_is_told_and_ends_both(given, made, temporary):
+@pytest.fixture(scope="module")
+def without_target(given, made):
+    """The step in two processes where the online net gives the TD target."""
     made[0].close()
-    step, update = trainer("torch", given[0], given[1][0], "ddp")
+    with at_most(SECONDS, "the second process to start"):
+        step, update = trainer("torch", given[0] | {"target_every": 0}, given[1][0], "ddp")
+    yield step, update
+    with at_most(SECONDS, "the second process to end"):
+        step.close()
+
+
+def test_without_a_target_net_both_learn_from_the_online_one(given, without_target):
+    everything, batches = given
+    one, update = trainer("torch", everything | {"target_every": 0}, batches[0], "full")
+    for batch in batches:
+        assert without_target[1](batch) == pytest.approx(update(batch), rel=1e-5)
+    assert_trained_alike(without_target[0].params, one.params, everything["learning_rate"], UPDATES)
+
+
+def test_failure_of_the_second_process_is_told_and_ends_both(given, without_target, temporary):
+    step, update = without_target
     [pid] = children()
     step.tell("nonsense")
     with pytest.raises(RuntimeError, match="two processes failed: TypeError: 'NoneType' object is not callable"):
@@ -219,12 +226,9 @@ time.sleep(600)
 @pytest.mark.slow
 def test_second_process_ends_when_the_first_is_killed(tmp_path):
     command, environment = [sys.executable, "-c", KILLED], os.environ | {"TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as first:
+    with started(command, cwd=ROOT, env=environment) as first:
         pid = int(first.stdout.readline())
         assert alive(pid)
         first.kill()
-    deadline = time.monotonic() + 5
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(pid)
+    until(lambda: not alive(pid), "the second process to end")
     assert list(tmp_path.iterdir()) == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correctness_tests import strategies
+from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64, largest_difference
 from correctness_tests.snake.problem import (
     assert_state_equal,
@@ -131,7 +134,8 @@ def restart(step, everything):
 
 
 @pytest.mark.parametrize(
-    ("backend", "form", "updates"), [*((*pair, 5) for pair in LEARNERS), ("torch-compile", "full", 2)]
+    ("backend", "form", "updates"),
+    [*((*pair, 5) for pair in LEARNERS), pytest.param("torch-compile", "full", 2, marks=pytest.mark.slow)],
 )
 @given(seed=SEEDS)
 @settings(max_examples=3)
@@ -152,7 +156,7 @@ def norm(state, part):
     return np.sqrt(sum((value.astype(np.float64) ** 2).sum() for value in net_of(state, part).values()))
 
 
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+@pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))
 def test_the_norm_of_the_gradient_is_clipped(backend, form):
     everything, batches = problem(1, batches=3)
     for k in (0, 2):  # the Huber loss bounds what a reward can do, not what a board can
@@ -194,7 +198,7 @@ def test_the_target_net_stands_still_until_it_is_synced(backend, form):
         np.testing.assert_array_equal(step.state()[f"target.{name}"], value)
 
 
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
+@pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))
 def test_the_td_target_is_the_target_nets_but_where_an_episode_ended(backend, form):
     everything, [batch] = problem(3)
     other = {name: 2 * value for name, value in everything["target"].items()}
@@ -214,14 +218,21 @@ def test_the_td_target_is_the_target_nets_but_where_an_episode_ended(backend, fo
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        (("torch", "full"), ("jax", "full")),
-        (("jax", "full"), ("torch", "full")),
-        (("torch", "naive"), ("jax", "naive")),
-        (("jax", "full"), ("jax", "naive")),
-        (("torch", "full"), ("torch", "naive")),
-        (("jax", "naive"), ("torch", "full")),
-    ],
+    quick(
+        [
+            (("torch", "full"), ("jax", "full")),
+            (("jax", "full"), ("torch", "full")),
+            (("torch", "full"), ("torch", "naive")),
+        ],
+        [
+            (("torch", "full"), ("jax", "full")),
+            (("jax", "full"), ("torch", "full")),
+            (("torch", "naive"), ("jax", "naive")),
+            (("jax", "full"), ("jax", "naive")),
+            (("torch", "full"), ("torch", "naive")),
+            (("jax", "naive"), ("torch", "full")),
+        ],
+    ),
 )
 def test_training_goes_on_from_a_state(before, after):
     everything, batches = problem(4, batches=5)
@@ -254,8 +265,13 @@ def test_training_goes_on_from_a_state(before, after):
     assert_state_equal(net_of(second.state(), "online"), changed["params"])
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax"])
-@pytest.mark.parametrize("envs", [1, 64])
+@pytest.mark.parametrize(
+    ("backend", "envs"),
+    quick(
+        [("numpy", 1), ("torch", 64), ("torch-trace", 64), ("torch-compile", 64), ("onnx", 64), ("jax", 64)],
+        list(itertools.product(("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax"), (1, 64))),
+    ),
+)
 @given(data=st.data())
 @settings(max_examples=10)
 def test_q_values_match_float64_on_drawn_weights_and_boards(backend, envs, data):

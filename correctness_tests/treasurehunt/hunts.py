@@ -17,6 +17,7 @@ from rl_impls.treasurehunt.world import CellWorlds
 
 SMALL = {"agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
 BATCH = 10
+GREEDY = 1e-4  # how much less than the best an action may be worth that rounding chose; others lack 100 times as much
 
 
 def build(op, backend, fixed, example, form="full", **knobs):

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from correctness_tests.quick import quick
 from rl_impls.treasurehunt.experiment import Config, Experiment
 from rl_impls.treasurehunt.settings import Settings
 
@@ -36,7 +37,7 @@ def listen(experiment):
 
 
 @pytest.mark.parametrize("worlds", [1, 4])
-@pytest.mark.parametrize(("form", "backend"), KINDS)
+@pytest.mark.parametrize(("form", "backend"), quick(KINDS[:1], KINDS))
 def test_the_same_seed_plays_and_learns_the_same_and_another_does_not(form, backend, worlds):
     one, two, other = (make(seed, form=form, backend=backend, worlds=worlds) for seed in (3, 3, 4))
     whole, halves = one.run(5), np.concatenate([two.run(2), two.run(3)])
@@ -82,7 +83,7 @@ def test_epsilon_falls_from_epoch_to_epoch_but_not_below_zero():
     assert np.abs(shares - [1, 0.6, 0.2, 0, 0]).max() < 0.2
     assert shares[0] == 1
     assert (shares[3:] == 0).all()
-    assert (make(epsilon=0.0).draw_turns(0.25, 1000)[2].mean() - 0.25) < 0.02
+    assert make(epsilon=0.0).draw_turns(0.25, 1000)[2].mean() == pytest.approx(0.25, abs=0.02)
 
 
 @pytest.mark.parametrize("worlds", [1, 4])

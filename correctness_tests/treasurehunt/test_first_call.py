@@ -62,6 +62,7 @@ def test_the_cache_of_these_tests_is_used_where_nothing_forbids_it(events):
     assert events.count(HIT) >= 1
 
 
+@pytest.mark.slow
 def test_every_call_compiles_though_the_cache_holds_it(events):
     fixed, arrays = problem()
     arrays = on_device("jax", arrays)

@@ -1,0 +1,172 @@
+"""The loops that are timed, small, and a plain one in float64 that is told which actions were played.
+
+A loop acts on what it learns, so rounding may flip a move: the plain loop plays the recorded actions, and says of each
+whether it was a greedy one.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from correctness_tests.snake.problem import assert_trained_alike, build, exact_trainer, net_of
+from perf_tests.suite.case import Inputs
+from perf_tests.suite.cases import variants
+from perf_tests.suite.cases.snake import loop_inputs
+from rl_impls import backends
+from rl_impls.snake import _numpy
+from rl_impls.snake.env import Geometry
+from rl_impls.snake.environments import PlainEnvs
+from rl_impls.snake.loop import CHUNK
+from rl_impls.snake.memory import DTYPES, FIELDS
+
+OP = "snake.collect_and_learn"
+# Largest relative difference of a loss, and of 99 % of the weights, in learning rates an update. optax computes
+# 1 - 0.999^t in float32: its first steps are 5e-5 off, and hundreds of updates multiply that.
+TOLERANCE = {"torch": (1e-4, 0.001), "jax": (2e-2, 0.1)}
+LOOPS = [  # form, backend, envs
+    ("naive", "torch", 1),
+    ("plain", "torch", 1),
+    ("full", "torch", 1),
+    ("vectorised", "torch", 64),
+    ("threaded", "torch", 64),
+    ("full", "jax", 1),
+    ("compiled", "jax", 1),
+    ("compiled", "jax", 64),
+]
+
+
+@dataclass
+class Outcome:
+    """What the reference makes of the actions that were played."""
+
+    rewards: np.ndarray
+    ended: np.ndarray
+    greedy: np.ndarray  # how much less than the best move each action is worth, relative to the largest value
+    losses: np.ndarray
+    params: dict
+    state: dict
+    truncated: int
+
+
+def follow(inputs, actions, every, threaded):
+    """Play the recorded actions and learn, one step after the other, in float64.
+
+    A thread plays chunk k by the weights after chunk k - 2 was learned from.
+    """
+    (_, _, draws, rows), fixed = inputs.varying, inputs.fixed
+    steps, envs = actions.shape
+    chunk, lag = (max(1, CHUNK // envs), 1) if threaded else (1, 0)
+    games = PlainEnvs(envs, Geometry())
+    games.set_state(fixed["env_state"])
+    stored, step, due = list(zip(*fixed["stored"])), fixed["step"], iter(rows)
+    train, update = exact_trainer(fixed, batch_of(stored, rows[0] % 2))
+    acting, rewards, ended, lacking, losses, late = [], [], [], [], [], 0
+    for t in range(steps):
+        if t % chunk == 0:
+            acting.append(train.params)
+        obs = games.observe()
+        q = _numpy.q_values(acting[max(0, t // chunk - lag)], obs.astype(np.float64))
+        lacking.append((q.max(axis=1) - q[np.arange(envs), actions[t]]) / np.abs(q).max())
+        _, reward, terminated, truncated, final_obs = games.advance(actions[t], draws[t])
+        rewards.append(reward)
+        ended.append(terminated | truncated)
+        late += truncated.sum()
+        stored = [*stored, *zip(obs, actions[t], reward, final_obs, terminated)][-fixed["capacity"] :]
+        updates = [k for k in range(step + 1, step + envs + 1) if k % every == 0]
+        losses += [update(batch_of(stored, next(due))) for _ in updates]
+        due_to_sync = passes_a_multiple(step, step + envs, fixed["target_every"])
+        step += envs
+        if due_to_sync:
+            assert updates
+            train.sync_target()
+    assert next(due, None) is None
+    memory = dict(zip((f"memory.{name}" for name in FIELDS), batch_of(stored, range(len(stored)))))
+    state = {f"env.{name}": value for name, value in games.get_state().items()} | memory | {"loop.step": step}
+    state |= {f"train.{name}": value for name, value in train.state().items()}
+    return Outcome(*map(np.array, (rewards, ended, lacking, losses)), train.params, state, late)
+
+
+def passes_a_multiple(before, after, of):
+    """Whether a multiple is among the steps after ``before``, up to ``after``; 0 has none."""
+    return of > 0 and any(k % of == 0 for k in range(before + 1, after + 1))
+
+
+def batch_of(stored, rows):
+    return [np.array([stored[row][k] for row in rows], dtype) for k, dtype in enumerate(DTYPES)]
+
+
+def check(loop, inputs, knobs, backend):
+    """Run the loop once from its start and compare all it says and leaves behind; return what it says."""
+    explore, random_actions, _, rows = inputs.varying
+    out = actions, rewards, ended, losses = backends.get(backend).to_host(loop(*inputs.varying))
+    wanted = follow(inputs, actions, knobs.every, knobs.collection == "thread")
+    np.testing.assert_array_equal(rewards, wanted.rewards)
+    np.testing.assert_array_equal(ended, wanted.ended)
+    np.testing.assert_array_equal(actions[explore], random_actions[explore])
+    assert wanted.greedy[~explore].max() < 1e-3
+    assert losses.shape == (len(rows),)
+    rate = inputs.fixed["learning_rate"]
+    later, most = TOLERANCE[backends.get(backend).source]
+    np.testing.assert_allclose(losses[:8], wanted.losses[:8], rtol=1e-4)
+    np.testing.assert_allclose(losses, wanted.losses, rtol=later)
+    assert_trained_alike(loop.params, wanted.params, rate, len(rows), most)
+    state = loop.state()
+    assert state.keys() == wanted.state.keys()
+    for name, value in wanted.state.items():
+        if name.partition(".")[0] in ("env", "memory", "loop"):
+            np.testing.assert_array_equal(state[name], value, err_msg=name)
+    targets = (net_of(s, "train.target") for s in (state, wanted.state))
+    assert_trained_alike(*targets, rate, len(rows), most)
+    assert state["train.step"] == len(rows)
+    return out, wanted
+
+
+def inputs_of(variant, seed):
+    """What is timed; of a compiled loop as few steps as of the others: rounding turns moves round in a thousand."""
+    if variant.form == "compiled":
+        return loop_inputs(np.random.default_rng(seed), **variant.axes)
+    return variant.inputs(seed)
+
+
+def timed(form, backend, envs, every=4):
+    """The inputs of a loop that is timed."""
+    return inputs_of(variants()[f"{OP}[{form}-{backend}-envs{envs}-every{every}-batch32]"], 0)
+
+
+def full_ring(inputs):
+    """Games about to be truncated, a memory about to be full, and batches of what was stored last."""
+    rng, (explore, random_actions, draws, rows) = np.random.default_rng(9), inputs.varying
+    capacity = len(inputs.fixed["stored"][0]) + 3
+    steps = 500 - rng.integers(1, 8, explore.shape[1])
+    games = inputs.fixed["env_state"] | {"steps": steps}
+    newest = np.arange(capacity - 3 - 60, capacity - 3)
+    rows = np.array([rng.choice(newest, len(row), replace=False) for row in rows])
+    changed = {"capacity": capacity, "env_state": games}
+    return Inputs(inputs.fixed | changed, (explore, random_actions, draws, rows))
+
+
+@functools.cache
+def made(form, backend, envs):
+    """A loop that tests share, and its inputs."""
+    inputs = full_ring(timed(form, backend, envs))
+    return build("collect_and_learn", backend, inputs.fixed, inputs.varying, form, every=4), inputs
+
+
+def fresh(form, backend, envs):
+    """The same, put back to its start."""
+    loop, inputs = made(form, backend, envs)
+    loop.reset()
+    return loop, inputs
+
+
+def knobs(form, every):
+    """A form's knobs with that many steps from one update to the next."""
+    return replace(backends.forms("snake")[form], every=every)
+
+
+def close(loop):
+    """End its threads, if it has any."""
+    getattr(loop, "close", int)()

@@ -1,0 +1,107 @@
+"""The numbers of each workload as its sources have them, against those in the code and in what is timed."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from perf_tests.suite.cases import pirl as pirl_cases
+from perf_tests.suite.cases import snake as snake_cases
+from perf_tests.suite.cases import treasurehunt as hunt_cases
+from rl_impls.pirl import agent as pirl
+from rl_impls.pirl import env as road
+from rl_impls.pirl import physics
+from rl_impls.snake import agent as snake
+from rl_impls.snake import env as board
+from rl_impls.snake.vector_env import SnakeVectorEnv
+from rl_impls.treasurehunt import _numpy as iqn
+from rl_impls.treasurehunt import experiment as hunt
+from rl_impls.treasurehunt import memory, settings, team
+
+
+def defaults(made):
+    """The defaults of a function's arguments, or of a dataclass's fields."""
+    return {name: argument.default for name, argument in inspect.signature(made).parameters.items()}
+
+
+def constants(module):
+    return {name: value for name, value in vars(module).items() if name.isupper()}
+
+
+RNG = np.random.default_rng(0)
+GAME = {"starting_blocks": 3, "dim": 10, "dist_to_border": 3, "max_steps": 500}
+DQN = {"learning_rate": 1e-3, "gamma": 0.99, "gradient_norm": 10.0}
+IQN = {"learning_rate": 2.5e-4, "gamma": 0.99, "gradient_norm": 1.0, "soft_update": 0.001, "capacity": 1024}
+
+TABLE = {  # the numbers in the code, and what they should be
+    "pirl: training": (
+        defaults(pirl.Config),
+        {"hidden": (32, 32, 32), "learning_rate": 5e-4, "batch": 256, "points": 32, "pde_weight": 1e-4,
+         "boundary_weight": 1.0},
+    ),
+    "pirl: what is timed": (
+        pirl_cases.fixed(RNG), {"learning_rate": 5e-4, "pde_weight": 1e-4, "boundary_weight": 1.0},
+    ),
+    "pirl: a loss that is timed": (
+        pirl_cases.learning(RNG), {"learning_rate": 5e-4, "boundary_weight": 1.0},
+    ),
+    "pirl: points that are timed": (constants(pirl_cases), {"POINTS": 32}),
+    "pirl: noise": (vars(physics.DYNAMICS["vehicle"]), {"sigma": 0.01, "noisy": 5}),
+    "pirl: Brownian motion": (vars(physics.DYNAMICS["brownian"]), {"sigma": 1.0, "noisy": 1}),
+    "pirl: noise of the environment": (defaults(road.PirlEnv), {"sigma": 0.01}),
+    "pirl: steps": (
+        constants(road), {"STEP": 0.05, "SUBSTEPS": 10, "EDGE": 1.0, "HORIZON": 5.0, "CURVATURE": 0.02},
+    ),
+    "pirl: points of the road that are seen": (
+        dict(enumerate(physics.DISTANCES.tolist())), dict(enumerate(range(2, 21, 2))),
+    ),
+    "pirl: lowest speed": ({"vx": road.LOW[physics.VX]}, {"vx": 3.0}),
+    "pirl: vehicle": (
+        constants(physics),
+        {"STATES": 16, "ACTIONS": 25, "MASS": 1265, "INERTIA": 2093, "LF": 1.34, "LR": 1.3, "BF": 5.579, "CF": 1.2,
+         "DF": 16000, "BR": 7.579, "CR": 1.2, "DR": 16000, "CM1": 550 * 3.45 * 0.919 / 0.34, "CR0": 50, "CR2": 0.5},
+    ),
+    "snake: game": (defaults(board.Geometry), GAME),
+    "snake: environment": (defaults(board.SnakeEnv), GAME),
+    "snake: vector environment": (defaults(SnakeVectorEnv), GAME),
+    "snake: rewards": (constants(board), {"FOOD_REWARD": 1.0, "DEATH_REWARD": -1.0, "STEP_REWARD": -0.01}),
+    "snake: training": (
+        defaults(snake.Config),
+        DQN | {"hidden": 256, "batch": 32, "capacity": 10_000, "target_every": 1000, "max_steps": 500},
+    ),
+    "snake: exploration": (constants(snake), {"EPSILON_START": 1.0, "EPSILON_END": 0.05, "EXPLORED": 20_000}),
+    "snake: what is timed": (snake_cases.fixed(RNG), DQN),
+    "snake: sizes that are timed": (constants(snake_cases), {"SIZES": (100, 256, 256, 4), "CAPACITY": 10_000}),
+    "snake: a loop that is timed": (
+        snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).fixed, DQN | {"capacity": 10_000, "target_every": 1000},
+    ),
+    "treasurehunt: world": (
+        defaults(settings.Settings),
+        {"agents": 5, "height": 21, "width": 21, "radius": 2, "spawn": 0.005, "turns": 50},
+    ),
+    "treasurehunt: values of empty, wall, gem, food, bone, agent": (
+        dict(enumerate(settings.VALUES.tolist())), dict(enumerate([0, -1, 10, 5, -10, 0])),
+    ),
+    "treasurehunt: training": (
+        {field.name: field.default for field in fields(hunt.Config)},
+        IQN | {"hidden": 250, "batch": 64, "epsilon": 0.6, "epsilon_step": 0.0005},
+    ),
+    "treasurehunt: net": (constants(iqn), {"COSINES": 64, "KAPPA": 1.0}),
+    "treasurehunt: quantiles": (constants(team), {"QUANTILES": 12}),
+    "treasurehunt: frames and rewards": (constants(memory), {"FRAMES": 5, "HORIZON": 3, "CAPACITY": 1024}),
+    "treasurehunt: discount of a memory": (defaults(memory.Memory), {"gamma": 0.99}),
+    "treasurehunt: what is timed": (hunt_cases.fixed(RNG, 1), IQN),
+    "treasurehunt: sizes that are timed": (
+        constants(hunt_cases),
+        {"SIDE": 21, "RADIUS": 2, "FRAMES": 5, "HIDDEN": 250, "COSINES": 64, "QUANTILES": 12, "BATCH": 64,
+         "CAPACITY": 1024, "EPISODE": 50},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "wanted"), TABLE.values(), ids=TABLE)
+def test_numbers_are_those_of_the_source(found, wanted):
+    assert {name: found[name] for name in wanted} == wanted

@@ -1,0 +1,35 @@
+"""What each knob of each workload switches, seen from outside: one that is ignored leaves most answers as they are."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from rl_impls import backends
+
+CHOICES = {name: importlib.import_module(f"rl_impls.{name}.knobs").CHOICES for name in backends.workloads()}
+SETTINGS = [
+    (workload, knob, value) for workload, knobs in CHOICES.items() for knob, values in knobs.items() for value in values
+]
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def seen(workload):
+    """Each knob's function that looks, and what it should see of each value: the same wherever the knob is read."""
+    return importlib.import_module(f"correctness_tests.{workload}.seen").SEEN
+
+
+@pytest.mark.parametrize(("workload", "knob", "value"), SETTINGS)
+def test_what_a_knob_says_is_done_wherever_it_is_read(workload, knob, value, monkeypatch):
+    look, wanted = seen(workload)[knob]
+    assert set(look(value, monkeypatch)) == {wanted[value]}
+
+
+@pytest.mark.parametrize("workload", CHOICES)
+def test_every_knob_shows(workload):
+    fields = vars(backends.forms(workload)["naive"])
+    assert seen(workload).keys() == CHOICES[workload].keys() == fields.keys()
+    for _, wanted in seen(workload).values():
+        assert len(set(wanted.values())) == len(wanted) > 1

@@ -1,0 +1,50 @@
+"""What a lowering leaves in place: the guard around a net, the threads that it computes with."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from correctness_tests.observed import RECORDING, spied
+from correctness_tests.pirl.problem import build, fixed, small_net
+from rl_impls import lowering
+
+LOWERINGS = {
+    "eager": lowering.eager,
+    "trace": lowering.trace,
+    "compile": functools.partial(lowering.compile_, backend="eager"),
+}
+
+
+@pytest.mark.parametrize("lower", LOWERINGS.values(), ids=LOWERINGS)
+def test_a_net_computes_under_its_guard_with_new_weights_too(lower):
+    import torch
+
+    from rl_impls.common.torch_learner import GUARDS
+    from rl_impls.pirl._torch import Net
+
+    params, states = small_net(np.random.default_rng(0)), torch.zeros(2, 16)
+    for name, (_, inference) in RECORDING.items():
+        net = lower(Net(params), (states,), guard=GUARDS[name])
+        assert net(states).is_inference() == inference
+        net.load(params)
+        assert net(states).is_inference() == inference
+
+
+def test_onnxruntime_has_the_threads_that_torch_has(monkeypatch):
+    import onnxruntime
+    import torch
+
+    seen, before = [], torch.get_num_threads()
+    spied(monkeypatch, onnxruntime, "InferenceSession", lambda _, options, **rest: seen.append(options))
+    params = small_net(np.random.default_rng(0))
+    net = build("forward", "onnx", fixed(params), (np.zeros((2, 16), np.float32),))
+    try:
+        for threads in (2, 1):
+            torch.set_num_threads(threads)
+            net.load(params)
+    finally:
+        torch.set_num_threads(before)
+    assert [options.intra_op_num_threads for options in seen] == [before, 2, 1]

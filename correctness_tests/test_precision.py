@@ -1,0 +1,63 @@
+"""NumPy computes in float32 from end to end: float64 on the way costs up to twice the time and shows in no answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perf_tests.suite.cases import variants
+from rl_impls.backends import get, tree_map
+
+COPYING = "snake.env_step", "snake.remember", "treasurehunt.observe"  # what they are given, so it cannot be watched
+SEEN = set()
+
+
+class Watched(np.ndarray):
+    """An array that notes in ``SEEN`` the types of all that is computed from it, and from that in turn."""
+
+    def __array_ufunc__(self, function, method, *args, **kwargs):
+        return watched(getattr(function, method)(*plain(args), **plain(kwargs)))
+
+    def __array_function__(self, function, types, args, kwargs):
+        return watched(function(*plain(args), **plain(kwargs)))
+
+
+def watched(tree):
+    def one(x):
+        SEEN.add(getattr(x, "dtype", None))
+        return x.view(Watched) if isinstance(x, np.ndarray) else x
+
+    return tree_map(one, tree)
+
+
+def plain(tree):
+    return tree_map(lambda x: x.view(np.ndarray) if isinstance(x, Watched) else x, tree)
+
+
+def first_of_each_form():
+    found = {}
+    for variant in variants().values():
+        if variant.backend == "numpy" and variant.case.name not in COPYING:
+            found.setdefault((variant.case.name, variant.form), variant)
+    return found.values()
+
+
+@pytest.mark.parametrize("watched_variant", first_of_each_form(), ids=lambda variant: variant.id)
+def test_numpy_computes_in_float32_from_end_to_end(watched_variant, seed):
+    case, inputs = watched_variant.case, watched_variant.inputs(seed)
+    fixed, varying = watched(dict(inputs.fixed)), watched(inputs.varying)
+    SEEN.clear()
+    op = get("numpy").build(case.workload, case.op, fixed, varying, watched_variant.knobs())
+    try:
+        op(*varying)
+    finally:
+        getattr(op, "close", int)()
+    assert SEEN
+    assert np.dtype(np.float64) not in SEEN
+
+
+def test_a_float64_in_between_is_seen():
+    SEEN.clear()
+    ones = watched(np.ones(3, np.float32))
+    assert ((ones * np.arange(3.0)).sum() * ones).astype(np.float32).dtype == np.float32
+    assert np.dtype(np.float64) in SEEN
