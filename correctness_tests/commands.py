@@ -39,8 +39,9 @@ for name, arguments in json.loads(sys.argv[1]).items():
 
 
 def environment(**changed):
-    """Return this process's variables without those of pytest, with some changed."""
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}, **changed}
+    """Return this process's variables without those of pytest and without what is required of it, with some changed."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "RL_PERF_"))}
+    return {**kept, **changed}
 
 
 def python(*arguments, cwd=ROOT, limit=120, **changed):
