@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from rl_impls.backends import BACKENDS, BackendUnavailable
 
 from .commands import ROOT, environment, hiding, pytest_runs, python
+from .waiting import until
 
 PLAIN = ("--benchmark-only", "perf_tests/test_perf.py")
 ONE = (*PLAIN, "--workload", "pirl", "--op", "act", "--rounds", "2")
@@ -211,14 +211,6 @@ def alive(pid):
     return False
 
 
-def eventually(tells, what):
-    """Wait until something is so; fail with what was waited for."""
-    end = time.monotonic() + 60
-    while not tells():
-        assert time.monotonic() < end, f"waited 60 s for {what}"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_run_that_is_interrupted_leaves_nothing(toy, variables, tmp_path, number):
     result, held = tmp_path / "result.json", tmp_path / "held"
@@ -233,13 +225,13 @@ def test_a_run_that_is_interrupted_leaves_nothing(toy, variables, tmp_path, numb
         text=True,
     )
     try:
-        eventually(lambda: held.exists() and held.read_text().endswith("\n"), "a call of the benchmark")
+        until(lambda: held.exists() and held.read_text().endswith("\n"), "a call of the benchmark")
         process.send_signal(number)
         text, _ = process.communicate(timeout=60)
     finally:
         process.kill()
     *pids, memory = held.read_text().split()
-    eventually(lambda: not any(map(alive, pids)), "the end of the worker and of what it started")
+    until(lambda: not any(map(alive, pids)), "the end of the worker and of what it started")
     assert not Path("/dev/shm", memory).exists()
     assert process.returncode == 2, text
     assert "KeyboardInterrupt" in text

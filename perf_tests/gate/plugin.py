@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -82,8 +81,6 @@ def pytest_configure(config: pytest.Config) -> None:
     able = [variant for variant in variants if not backends.get(variant.backend).missing()]
     stack = ExitStack()
     config.add_cleanup(stack.close)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    stack.callback(signal.signal, signal.SIGTERM, before)
     with in_one_line():
         if not revision.strip():
             raise GateError(f"--gate-against: got {revision!r}, wanted a revision")
