@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -9,14 +11,16 @@ from perf_tests.suite.exporter import parse_once
 
 from .neuron_standin import INSTALL, install_xla
 
-settings.register_profile("fixed", max_examples=50, derandomize=True, database=None, deadline=None)
+settings.register_profile("fixed", max_examples=30, derandomize=True, database=None, deadline=None)
 settings.register_profile("free", deadline=None, print_blob=True)
 
 
 def pytest_configure(config):
-    """The same examples in every run, unless another profile is asked for."""
+    """The same examples in every run, unless another profile is asked for; Ctrl-C reaches what tests start."""
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile("fixed")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's job in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,19 +18,19 @@ class Unwritable(RuntimeError):
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Name this path where the system refuses something."""
+def naming(path: Path, option: str = "") -> Iterator[None]:
+    """Name this path, and the option that gave it, where the system refuses something."""
     try:
         yield
     except OSError as error:
-        raise Unwritable(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise Unwritable(f"{option} {path}: cannot be written: {error.strerror or error}".lstrip()) from error
 
 
 @contextmanager
-def reserved(path: Path | None, room: int) -> Iterator[Callable[[bytes], None]]:
+def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callable[[bytes], None]]:
     """Take so many bytes of room for a file, if one is named; return what writes it, whole or not at all.
 
-    Until then, and where it is never called, what the file held stays.
+    Until then, and where it is never called, what the file held stays. The option that named it is said in errors.
 
     Raises:
         Unwritable: the file is a folder or a device, its folder cannot be written, or there is no room.
@@ -39,17 +39,17 @@ def reserved(path: Path | None, room: int) -> Iterator[Callable[[bytes], None]]:
         yield lambda data: None
         return
     target = path.resolve()
-    with naming(path):
+    with naming(path, option):
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not target.is_file():
             raise OSError("it is no file")
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with naming(path):
+        with naming(path, option):
             os.posix_fallocate(handle, 0, room)
 
         def write(data: bytes) -> None:
-            with naming(path), open(handle, "wb", closefd=False) as file:
+            with naming(path, option), open(handle, "wb", closefd=False) as file:
                 file.write(data)
                 file.truncate()
                 os.fsync(handle)

@@ -53,8 +53,9 @@ def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterat
 
 
 def in_words(ratios: Sequence[float]) -> str:
-    """Return the median of ratios from fresh processes with its distribution-free 95 % interval and n."""
-    from .gate.rule import interval
+    """Return the median of ratios from fresh processes with its 95 % interval, or the extremes of fewer than six."""
+    from .gate.rule import FEWEST, interval
 
     low, high = interval(ratios)
-    return f"{median(ratios):.3g}x, 95 % interval {low:.3g} to {high:.3g}, n = {len(ratios)} processes"
+    name = "95 % interval" if len(ratios) >= FEWEST else "extremes"
+    return f"{median(ratios):.3g}x, {name} {low:.3g} to {high:.3g}, n = {len(ratios)} processes"

@@ -186,14 +186,12 @@ def feature_of(settings, age, kind, down=0, right=0):
 @pytest.mark.parametrize(("form", "backend"), LOOPS)
 def test_an_epoch_starts_with_nothing_seen(form, backend):
     fixed, epochs = hunt(1, explore=0.0)
-    settings = settings_of(fixed)
-    for age in (1, 4):  # an agent always sees itself
-        eyes = switches(fixed, feature_of(settings, age, AGENT))
-        loop = build("epoch", backend, fixed | eyes, epochs[0], form)
-        for epoch in epochs:
-            actions, _, _ = loop(*epoch)
-            assert (actions[:age] == UP).all()
-            assert (actions[age:] == RIGHT).all()
+    eyes = switches(fixed, feature_of(settings_of(fixed), FRAMES, AGENT))  # an agent always sees itself
+    loop = build("epoch", backend, fixed | eyes, epochs[0], form)
+    for epoch in epochs:
+        actions, _, _ = loop(*epoch)
+        assert (actions[:FRAMES] == UP).all()
+        assert (actions[FRAMES:] == RIGHT).all()
 
 
 @pytest.mark.parametrize(("form", "backend"), LOOPS)

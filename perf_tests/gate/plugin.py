@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perf_tests.files import Unwritable, naming, reserved
 from perf_tests.suite.process import CACHE
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +19,9 @@ SELECTED = pytest.StashKey[Any]()  # selection and variants, set when the option
 GATE = pytest.StashKey[Any]()  # the open gate
 DOSED = pytest.StashKey[float]()  # part of its own time by which every sample of a plain run is slowed
 ALLOWED = pytest.StashKey[Any]()  # patterns of what may be slower or gone, with the reasons
+WRITE = pytest.StashKey[Mapping[str, Callable[[bytes], None]]]()  # by option, what writes its file
 DONE = pytest.StashKey[Any]()  # artifact and outcome
+ROOM = 1 << 20  # bytes taken for a file before anything is timed
 OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
 
 
@@ -61,7 +64,7 @@ def in_one_line() -> Iterator[None]:
 
     try:
         yield
-    except (GateError, OSError) as error:
+    except (GateError, Unwritable, OSError) as error:
         pytest.exit(str(error), returncode=VOID)
 
 
@@ -73,7 +76,6 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from rl_impls import backends
 
-    from . import outputs
     from .rule import GateError, allowances, check_allowed, rule_with
     from .run import opened
 
@@ -85,11 +87,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if not revision.strip():
             raise GateError(f"--gate-against: got {revision!r}, wanted a revision")
         rule, allowed = rule_with(config.getoption("gate_rule")), allowances(config.getoption("gate_allow"))
-        for option, path in outputs_of(config).items():
-            outputs.check(option, path)
+        write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}
         seed, limit = config.getoption("seed"), config.getoption("gate_limit")
         config.stash[GATE] = stack.enter_context(opened(ROOT, revision, able, selection, rule, seed, limit))
-        config.stash[ALLOWED] = allowed
+        config.stash[ALLOWED], config.stash[WRITE] = allowed, write
         check_allowed(allowed, names_of(config))
 
 
@@ -148,28 +149,29 @@ def gate_outcome(request: pytest.FixtureRequest) -> Any:
         artifact.allowed = request.config.stash[ALLOWED]
         artifact.strict = request.config.getoption("gate_strict")
         outcome = artifact.decide()
-        write(artifact, outcome, outputs_of(request.config), tell)
-    except (GateError, OSError) as error:
+        write(artifact, outcome, request.config.stash[WRITE], tell)
+    except (GateError, Unwritable, OSError) as error:
         request.session.shouldstop = str(error)
         pytest.fail(str(error), pytrace=False)
     request.config.stash[DONE] = artifact, outcome
     return outcome
 
 
-def write(artifact: Any, outcome: Any, files: Mapping[str, Path], tell: Callable[[str], None]) -> None:
+def write(
+    artifact: Any, outcome: Any, files: Mapping[str, Callable[[bytes], None]], tell: Callable[[str], None]
+) -> None:
     """Write the artifact and the table; the verdicts are told where that cannot be.
 
     Raises:
-        GateError: a file cannot be written.
+        Unwritable: a file cannot be written.
     """
-    from . import outputs, report
-    from .rule import GateError
+    from . import report
 
     try:
-        outputs.write("--gate-json", files["--gate-json"], artifact.model_dump_json())
+        files["--gate-json"](artifact.model_dump_json().encode())
         if "--gate-markdown" in files:
-            outputs.write("--gate-markdown", files["--gate-markdown"], report.markdown(artifact, outcome))
-    except GateError:
+            files["--gate-markdown"](report.markdown(artifact, outcome).encode())
+    except Unwritable:
         tell("\n".join(report.summary(outcome)))
         raise
 
@@ -180,11 +182,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     config = session.config
     if GATE not in config.stash:
         return (yield)
-    from . import outputs
     from .rule import VOID
 
     junit = outputs_of(config).get("--junitxml")
-    with in_one_line(), outputs.writing("--junitxml", junit) if junit else nullcontext():
+    with in_one_line(), naming(junit, "--junitxml") if junit else nullcontext():
         result = yield
     if DONE in config.stash and session.exitstatus in (0, 1):
         session.exitstatus = config.stash[DONE][1].code

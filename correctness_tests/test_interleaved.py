@@ -1,0 +1,39 @@
+"""Two things timed in turns, and what is said of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from perf_tests.interleaved import block, in_words, log_ratio
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_block_is_four_turns_that_cancel_a_drift(first):
+    turns = []
+
+    def sample(side, changed):
+        turns.append((side, changed))
+        return 10.0 * (1 + side) + len(turns)  # everything gets slower by one from turn to turn
+
+    spent = block(first, sample)
+    other = 1 - first
+    assert turns == [(first, True), (other, True), (other, False), (first, True)]
+    assert (spent[0] - 2 * 10, spent[1] - 2 * 20) == (5, 5)
+
+
+def test_the_ratio_of_blocks_is_the_median_of_second_over_first():
+    assert log_ratio([(1.0, 2.0), (1.0, 3.0), (1.0, 50.0)]) == pytest.approx(math.log(3))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ([1.0, 1.5, 2.0], "1.5x, extremes 1 to 2, n = 3 processes"),
+        ([1.0, 1.0, 1.0, 1.5, 1.5, 2.0], "1.25x, 95 % interval 1 to 2, n = 6 processes"),
+        ([0.5, *[1.0] * 20, 9.0], "1x, 95 % interval 1 to 1, n = 22 processes"),
+    ],
+)
+def test_only_of_six_and_more_processes_an_interval_is_named(ratios, said):
+    assert in_words(ratios) == said
