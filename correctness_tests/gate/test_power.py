@@ -1,19 +1,17 @@
-"""The gate's own error rates: how verdicts are counted, doses given, mistakes built in."""
+"""The gate's own error rates: how verdicts are counted, and doses given."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from perf_tests.gate import power, power_table, timing
+from perf_tests.gate import power, power_table
 from perf_tests.gate.__main__ import MARKERS, POWER
-from perf_tests.gate.faults import FAULTS
-from perf_tests.gate.pairs import CaseError, Cores, Take
+from perf_tests.gate.pairs import CaseError, Cores
 from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.power_table import (
     Measured,
@@ -221,41 +219,6 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     assert said[0].endswith("about 9 s left")
 
 
-class Counting:
-    """A prepared case whose call takes a second of a clock that only it moves."""
-
-    def __init__(self):
-        self.made = self.resets = 0
-        self.now, self.calls = 0.0, 10
-
-    def call(self):
-        self.made += 1
-        self.now += 1.0
-
-    def run(self):
-        for _ in range(self.calls):
-            self.call()
-
-    def sample(self):
-        self.resets += 1
-        self.now += 100.0  # the reset, which is not timed
-        start = self.now
-        self.run()
-        return self.now - start
-
-    def reset(self):
-        self.resets += 1
-
-
-@pytest.fixture
-def counting(monkeypatch):
-    prepared, ticks = Counting(), itertools.count(0, 1e-6)
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: prepared.now + next(ticks))
-    side = timing.Timing()
-    side.prepared["case"] = prepared
-    return side, prepared
-
-
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
 
@@ -275,133 +238,3 @@ def test_a_dose_is_that_part_of_a_sample(case, kind):
             elif dose:
                 assert slot.dose == {"extra": pytest.approx(dose * slot.take.samples * slot.take.calls, rel=0.05)}
     assert [slot.treatment for slot in power.doses_of(case, 0.05, 1, kind, ALL, 8)] == ["0", "0.05"]
-
-
-def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):
-    side, prepared = counting
-    assert side.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
-    assert (prepared.made, prepared.resets) == (31, 4)
-
-
-def test_a_sample_that_needs_no_warm_up_makes_its_calls_alone(counting):
-    side, prepared = counting
-    assert side.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
-    assert prepared.made == 20
-
-
-def test_a_sample_of_fewer_calls_is_told_so(counting):
-    side, prepared = counting
-    assert side.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
-    assert prepared.made == 6
-
-
-@pytest.mark.parametrize(
-    ("place", "call", "calls", "take"),
-    [(ONE, 0.001, 1, Take(1, 5, True)), (ONE, 0.001, 9, Take(9, 1, True)), (ONE, 0.001, 30, Take(10, 1, True)),
-     (ONE, 0.004, 3, Take(2, 1, True)), (ONE, 0.012, 7, Take(1, 1, True)), (ONE, 0.051, 2, Take(1, 1, False)),
-     (ALL, 0.0125, 2, Take(2, 2, True)), (ALL, 0.05, 2, Take(1, 1, True)), (ALL, 0.016, 9, Take(5, 1, True))],
-)  # fmt: skip
-def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, take):
-    assert place.take(call, calls) == take
-
-
-@pytest.fixture
-def visited(counting, monkeypatch):
-    """Visit a case whose call takes so long; return the sample, and the calls made in all."""
-    side, prepared = counting
-    prepared.stats = prepared.phases = dict
-    monkeypatch.setattr(timing.disturbance, "read", lambda: SimpleNamespace(since=lambda before: {"waited": 0.0}))
-    monkeypatch.setattr(timing.disturbance, "pace", lambda: 1e-4)
-
-    def visit(seconds, calls=10, dose=0.0):
-        def call():
-            prepared.made += 1
-            prepared.now += seconds
-
-        prepared.call = call
-        return side.visit("case", calls=calls, dose=dose)["sample"], prepared.made
-
-    return visit
-
-
-@pytest.mark.parametrize(
-    ("seconds", "calls", "made"), [(0.001, 10, 3 + 10), (0.02, 1, 2), (0.06, 1, 1), (0.06, 4, 1 + 4)]
-)
-def test_a_quarter_of_its_calls_come_before_a_sample_unless_one_is_long(visited, seconds, calls, made):
-    sample, all_made = visited(seconds, calls)
-    assert sample == {"seconds": pytest.approx(seconds, rel=0.01), "calls": calls, "waited": 0.0, "pace": 1e-4}
-    assert all_made == made
-
-
-def test_a_dose_is_a_part_of_a_sample(visited):
-    assert visited(0.001, dose=0.05)[0]["seconds"] == pytest.approx(0.00105, rel=0.01)
-
-
-def test_further_calls_are_timed(counting):
-    side, prepared = counting
-    assert side.sample("case", samples=2, extra=1)["seconds"] == pytest.approx(21, abs=0.01)
-    assert prepared.made == 22
-
-
-def test_a_spin_lasts_as_long_as_it_is_told(counting):
-    side, _ = counting
-    assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)
-
-
-def forward(backend, fault=None):
-    """Prepare a forward pass of 32 rows, with a mistake built in."""
-    prepared = variants()[f"pirl.forward[full-{backend}-batch32-iohost-hidden32]"].prepare(0)
-    if fault:
-        FAULTS[fault](prepared)
-    return prepared
-
-
-@pytest.mark.parametrize(
-    ("backend", "fault"), [("torch", "copy"), ("jax", "trace"), ("numpy", "float64"), ("torch", "rows")]
-)
-def test_a_mistake_answers_the_same(backend, fault):
-    np.testing.assert_allclose(forward(backend, fault).call(), forward(backend).call(), rtol=1e-5)
-
-
-def seen(prepared):
-    """Record the arguments that reach an op."""
-    found, op = [], prepared.op
-
-    def recording(*args):
-        found.append(args)
-        return op(*args)
-
-    prepared.op = recording
-    return found
-
-
-def test_the_copy_is_one():
-    prepared = forward("numpy")
-    found = seen(prepared)
-    FAULTS["copy"](prepared)
-    prepared.call()
-    assert found[0][0] is not prepared.varying[0]
-    assert np.array_equal(found[0][0], prepared.varying[0])
-
-
-def test_the_batch_comes_row_by_row():
-    prepared = forward("numpy")
-    found = seen(prepared)
-    FAULTS["rows"](prepared)
-    prepared.call()
-    assert [args[0].shape for args in found] == [(1, 16)] * 32
-
-
-def test_float64_creeps_in():
-    assert forward("numpy").settle()[0].dtype == np.float32
-    assert forward("numpy", "float64").settle()[0].dtype == np.float64
-
-
-def test_every_call_traces_again(monkeypatch):
-    import jax
-
-    prepared, compiled, jit = forward("jax", "trace"), [], jax.jit
-    monkeypatch.setattr(jax, "jit", lambda function: compiled.append(function) or jit(function))
-    prepared.call()
-    prepared.call()
-    assert len(compiled) == len(set(compiled)) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,6 +132,22 @@ def test_no_thread_is_left_after_close():
     load(np.zeros((5, 3)))
     load.close()
     assert threading.active_count() == before
+
+
+def test_a_latency_is_that_of_one_request(monkeypatch):
+    now = [0.0]
+
+    def answer(state):
+        now[0] += state[0]
+        return state
+
+    monkeypatch.setattr("rl_impls.pirl.serving.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    answer.close = lambda: None
+    load = Load(answer, clients=1)
+    for seconds in ([1.0, 2.0, 3.0], [5.0, 4.0]):
+        load(np.array(seconds)[:, None])
+        assert load.latencies.tolist() == seconds
+    load.close()
 
 
 def test_latencies_are_the_median_and_the_99th_of_a_hundred():

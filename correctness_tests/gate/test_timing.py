@@ -1,0 +1,125 @@
+"""A side's samples: what is timed of them, and how much comes before."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+from perf_tests.gate import timing
+from perf_tests.gate.pairs import Cores, Take
+
+ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
+
+
+class Counting:
+    """A prepared case whose call takes a second of a clock that only it moves."""
+
+    def __init__(self):
+        self.made = self.resets = 0
+        self.now, self.calls = 0.0, 10
+
+    def call(self):
+        self.made += 1
+        self.now += 1.0
+
+    def run(self):
+        for _ in range(self.calls):
+            self.call()
+
+    def sample(self):
+        self.resets += 1
+        self.now += 100.0  # the reset, which is not timed
+        start = self.now
+        self.run()
+        return self.now - start
+
+    def reset(self):
+        self.resets += 1
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    prepared, ticks = Counting(), itertools.count(0, 1e-6)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: prepared.now + next(ticks))
+    side = timing.Timing()
+    side.prepared["case"] = prepared
+    return side, prepared
+
+
+def test_a_call_is_its_part_of_a_sample(counting):
+    side, prepared = counting
+    prepared.measure_calls = lambda: prepared.calls
+    assert side.measure("case") == {"calls": 10, "call": pytest.approx(1.0)}
+
+
+def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
+    assert (prepared.made, prepared.resets) == (31, 4)
+
+
+def test_a_sample_that_needs_no_warm_up_makes_its_calls_alone(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
+    assert prepared.made == 20
+
+
+def test_a_sample_of_fewer_calls_is_told_so(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
+    assert prepared.made == 6
+
+
+@pytest.mark.parametrize(
+    ("place", "call", "calls", "take"),
+    [(ONE, 0.001, 1, Take(1, 5, True)), (ONE, 0.001, 9, Take(9, 1, True)), (ONE, 0.001, 30, Take(10, 1, True)),
+     (ONE, 0.004, 3, Take(2, 1, True)), (ONE, 0.012, 7, Take(1, 1, True)), (ONE, 0.051, 2, Take(1, 1, False)),
+     (ALL, 0.0125, 2, Take(2, 2, True)), (ALL, 0.05, 2, Take(1, 1, True)), (ALL, 0.016, 9, Take(5, 1, True))],
+)  # fmt: skip
+def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, take):
+    assert place.take(call, calls) == take
+
+
+@pytest.fixture
+def visited(counting, monkeypatch):
+    """Visit a case whose call takes so long; return the sample, and the calls made in all."""
+    side, prepared = counting
+    prepared.stats = prepared.phases = dict
+    monkeypatch.setattr(timing.disturbance, "read", lambda: SimpleNamespace(since=lambda before: {"waited": 0.0}))
+    monkeypatch.setattr(timing.disturbance, "pace", lambda: 1e-4)
+
+    def visit(seconds, calls=10, dose=0.0):
+        def call():
+            prepared.made += 1
+            prepared.now += seconds
+
+        prepared.call = call
+        return side.visit("case", calls=calls, dose=dose)["sample"], prepared.made
+
+    return visit
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls", "made"), [(0.001, 10, 3 + 10), (0.02, 1, 2), (0.06, 1, 1), (0.06, 4, 1 + 4)]
+)
+def test_a_quarter_of_its_calls_come_before_a_sample_unless_one_is_long(visited, seconds, calls, made):
+    sample, all_made = visited(seconds, calls)
+    assert sample == {"seconds": pytest.approx(seconds, rel=0.01), "calls": calls, "waited": 0.0, "pace": 1e-4}
+    assert all_made == made
+
+
+def test_a_dose_is_a_part_of_a_sample(visited):
+    assert visited(0.001, dose=0.05)[0]["seconds"] == pytest.approx(0.00105, rel=0.01)
+
+
+def test_further_calls_are_timed(counting):
+    side, prepared = counting
+    assert side.sample("case", samples=2, extra=1)["seconds"] == pytest.approx(21, abs=0.01)
+    assert prepared.made == 22
+
+
+def test_a_spin_lasts_as_long_as_it_is_told(counting):
+    side, _ = counting
+    assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)
