@@ -66,7 +66,7 @@ lint: setup  ## style, types, spelling, workflows
 asv: setup  ## benchmark HEAD and HEAD~1 with ASV and publish to .asv/html
 	$(BIN)/python -m perf_tests.asv
 
-results:  ## time everything, beside default malloc and other libraries, and put the tables into the README
+results:  ## time everything, beside default malloc and other libraries, and put the tables into results/ and the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=
 	$(BIN)/python -m perf_tests.default_malloc --json .cache/default_malloc.json
 	rm -rf .cache/peers && mkdir -p .cache/peers

@@ -12,8 +12,10 @@ import pytest
 from correctness_tests.result_rows import cells, hunt, loop, malloc, row
 from perf_tests.report import readme
 from perf_tests.report.fronts import FRONTS, HALF, SINGLE, agents_table, column, forward_table, knob_table
+from perf_tests.report.headlines import headlines, picture
 from perf_tests.report.order import Span
-from perf_tests.report.readme import END, PEERS, README, RESULTS, START, insert, judged, op_table, reduce, section
+from perf_tests.report.page import judged, name_of, op_table, page, present_versions
+from perf_tests.report.readme import END, PAGES, PEERS, README, RESULTS, START, insert, reduce
 from perf_tests.report.table import (
     call_words,
     duration,
@@ -31,11 +33,13 @@ MACHINE = {
 }  # fmt: skip
 
 
-def test_readme_shows_the_kept_results():
-    text = README.read_text()
-    kept = section(json.loads(RESULTS.read_text()), json.loads(PEERS.read_text()))
-    assert insert(text, START, END, kept) == text
+def test_pages_show_the_kept_results():
+    text, results, peers = README.read_text(), json.loads(RESULTS.read_text()), json.loads(PEERS.read_text())
+    name, rows = name_of(results["machine"]), judged(results, present_versions())
+    assert insert(text, START, END, headlines(results, rows, f"results/{name}")) == text
     assert text.count(START) == text.count(END) == 1
+    assert (PAGES / f"{name}.md").read_text() == page(results, peers)
+    assert (PAGES / f"{name}.svg").read_text() == picture(results, rows)
 
 
 def test_kept_results_are_of_benchmarks_that_exist():
@@ -165,7 +169,7 @@ def test_a_row_of_another_version_is_stale_and_its_figure_is_not_shown(version):
     old = row("onnx", 123e-6, version=version)
     if version is None:
         del old["version"]
-    text = section(results(old, row("torch", 456e-6, version=2)), versions=OfOps({"pirl.forward": 2}))
+    text = page(results(old, row("torch", 456e-6, version=2)), versions=OfOps({"pirl.forward": 2}))
     assert "| 8 | stale | **456 us** | torch |" in text
     assert "|  |  | full | onnx | stale |  |  |  |  |" in text
     assert "123" not in text
@@ -192,10 +196,10 @@ def test_no_stale_row_goes_into_a_ratio():
 
 def test_the_present_code_decides_what_is_stale(monkeypatch):
     real = "pirl.forward[full-torch-batch8-iohost-hidden32]"
-    kept = results(row(seconds=123e-6, version=readme.present_versions()[real], id=real))
-    assert "**123 us**" in section(kept)
-    monkeypatch.setattr(readme, "present_versions", lambda: {real: 10_000})
-    assert "123" not in section(kept)
+    kept = results(row(seconds=123e-6, version=present_versions()[real], id=real))
+    assert "**123 us**" in page(kept)
+    monkeypatch.setattr("perf_tests.report.page.present_versions", lambda: {real: 10_000})
+    assert "123" not in page(kept)
 
 
 def test_default_malloc_of_another_version_does_not_count():
@@ -204,29 +208,29 @@ def test_default_malloc_of_another_version_does_not_count():
     kept = results(one, default_malloc=[found])
     assert judged(kept, PRESENT)[0]["default_malloc"] == found
     assert judged(results(one, default_malloc=[found | {"version": 2}]), PRESENT)[0]["default_malloc"] is None
-    assert "10 us (20 us)" in section(kept, versions=PRESENT)
+    assert "10 us (20 us)" in page(kept, versions=PRESENT)
 
 
 def test_a_dirty_tree_a_loud_machine_and_an_impossible_row_are_said_first():
     loud = MACHINE | {"git": "abc+dirty", "loudness": {"text": "3 % of the samples were disturbed."}}
     fast = row(limit_share=1.4)
-    lines = section(results(fast, machine=loud), versions=PRESENT).splitlines()
+    lines = page(results(fast, machine=loud), versions=PRESENT).splitlines()[4:]
     assert lines[2] == "**The working tree had changes that are in no commit: abc+dirty.**"
     assert lines[4] == "**3 % of the samples were disturbed.**"
     assert lines[6].startswith(f"**{fast['id']}: 140 % of the limit: its cost is too high, or the peak")
     assert text_tables([fast], loud).startswith("The working tree had changes that are in no commit: abc+dirty.\n")
-    assert "no commit" not in section(results(row()), versions=PRESENT)
+    assert "no commit" not in page(results(row()), versions=PRESENT)
 
 
 def test_the_head_names_the_limits_that_shares_are_of():
-    assert "Limits: float32 463GFLOP/s, bfloat16 800GFLOP/s, copy 20GB/s." in section(results(row()), versions=PRESENT)
+    assert "Limits: float32 463GFLOP/s, bfloat16 800GFLOP/s, copy 20GB/s." in page(results(row()), versions=PRESENT)
 
 
 def test_forms_name_their_sources_where_the_workload_says_so(monkeypatch):
     import rl_impls.snake.knobs as knobs
 
     monkeypatch.setattr(knobs, "SOURCES", {"naive": "It stands for a source."}, raising=False)
-    assert "\n- `naive`: It stands for a source.\n" in section(results(loop("naive", 1.0)), versions=PRESENT)
+    assert "\n- `naive`: It stands for a source.\n" in page(results(loop("naive", 1.0)), versions=PRESENT)
 
 
 PEER = {
@@ -238,10 +242,10 @@ PEER = {
 
 def test_a_peer_gets_a_line_with_what_its_comparison_leaves_out():
     (kept,) = readme.renewed([], [PEER], PRESENT)
-    text = section(results(loop("full", 1.0)), [kept], PRESENT)
+    text = page(results(loop("full", 1.0)), [kept], PRESENT)
     assert "beside Some DQN 2.9: 1.55x as fast (95 % interval 1.50 to 1.60, n = 7 processes, 2 threads" in text
     assert "ours 3.1k, theirs 2k). Left out: draws outside the clock." in text
-    assert "beside Some DQN 2.9: stale" in section(
+    assert "beside Some DQN 2.9: stale" in page(
         results(loop("full", 1.0)), [kept], OfOps({"snake.collect_and_learn": 2})
     )
 
@@ -291,9 +295,11 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(readme, "README", tmp_path / "README.md")
     monkeypatch.setattr(readme, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(readme, "PEERS", tmp_path / "peers.json")
+    monkeypatch.setattr(readme, "PAGES", tmp_path / "results")
+    readme.PAGES.mkdir()
     readme.README.write_text(f"# A\n{START}\n{END}\n")
     real = "pirl.forward[full-torch-batch8-iohost-hidden32]"
-    one = row(seconds=123e-6, version=readme.present_versions()[real], id=real)
+    one = row(seconds=123e-6, version=present_versions()[real], id=real)
     readme.RESULTS.write_text(readme.as_json(results(one)))
     readme.PEERS.write_text("[]")
     return tmp_path
@@ -304,11 +310,13 @@ def test_a_new_comparison_renews_the_readme_and_keeps_the_rest(kept):
     (kept / "malloc.json").write_text(json.dumps([{"id": one["id"], "version": one["version"]} | malloc(2.0)]))
     (kept / "peer.json").write_text(json.dumps(PEER))
     readme.main(["--default-malloc", str(kept / "malloc.json"), "--peers", str(kept / "peer.json")])
-    text = readme.README.read_text()
+    text = (kept / "results/a-cpu-2-cores.md").read_text()
     assert "123 us (246 us)" in text
     assert "beside Some DQN 2.9: 1.55x" in text
+    assert "All 1 benchmarks: [results/a-cpu-2-cores.md](results/a-cpu-2-cores.md)." in readme.README.read_text()
+    before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
     readme.main([])
-    assert readme.README.read_text() == text
+    assert before == {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
 
 
 RUN = {"datetime": "2020-01-02T00:00:00", "machine_info": {"rlgauge": MACHINE}, "benchmarks": [{"extra_info": row()}]}
@@ -325,11 +333,10 @@ def test_a_run_takes_the_place_of_the_kept_results_but_for_default_malloc(kept):
 @pytest.fixture
 def unchanged(kept):
     """What is kept may not change."""
-    before = {path: path.read_text() for path in kept.iterdir()}
+    before = {path: path.is_file() and path.read_text() for path in kept.rglob("*")}
     yield kept
-    for path, text in before.items():
-        assert path.read_text() == text
-    assert {path for path in kept.iterdir() if path.name != "bad.json"} == before.keys()
+    (kept / "bad.json").unlink(missing_ok=True)
+    assert {path: path.is_file() and path.read_text() for path in kept.rglob("*")} == before
 
 
 WANTED = {
@@ -362,7 +369,7 @@ def test_on_a_full_disk_nothing_is_written(unchanged, monkeypatch):
 
     def allocate(handle, start, room):
         asked.append(room)
-        if len(asked) == 3:
+        if len(asked) == 5:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", allocate)

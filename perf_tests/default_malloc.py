@@ -3,7 +3,7 @@
 A timing process keeps the memory that is freed, a user's gives it back to the kernel, which clears every page before it
 is used again. Each benchmark is prepared alone in two fresh processes of the same code, one that keeps memory and one
 with glibc's defaults; their samples are interleaved, on all cores. Without names it takes the gate tier, and what the
-first tables of the README show.
+first tables of the results show.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Failure(Exception):
 
 
 def in_front(variant: Variant) -> bool:
-    """Tell whether the first table of its workload in the README shows a benchmark."""
+    """Tell whether the first table of its workload in the results shows a benchmark."""
     front = FRONTS.get(variant.case.workload)
     row = {"op": variant.case.op, "form": variant.form, "backend": variant.backend, "axes": variant.axes}
     return variant.tier != "full" and front is not None and front.holds(row)
 
 
 def chosen(names: Sequence[str], tier: str | None) -> list[Variant]:
-    """Return the benchmarks of these names, of a tier, or else of the gate tier and the README's first tables.
+    """Return the benchmarks of these names, of a tier, or else of the gate tier and the results' first tables.
 
     Raises:
         ValueError: an unknown name.
@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Time benchmarks with kept memory and with default malloc; exit code 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.default_malloc", description=__doc__.splitlines()[0])
     parser.add_argument("id", nargs="*", help="as in 'pirl.forward[full-numpy-batch2048-iohost-hidden32]'")
-    parser.add_argument("--tier", choices=TIERS, help="all of a tier, instead of the gate's and the README's")
+    parser.add_argument("--tier", choices=TIERS, help="all of a tier, instead of the gate's and the first tables'")
     parser.add_argument("--pairs", type=int, default=1, help="pairs of fresh processes for each benchmark")
     parser.add_argument("--blocks", type=int, default=6, help="blocks of four turns in each (default: 6)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")

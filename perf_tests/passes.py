@@ -333,7 +333,7 @@ class Run:
         pace = min(paces) / median(paces) if paces else 1.0
         text = (
             f"{100 * share:.1f} % of {self.first} samples disturbed by others, {self.again} more taken, "
-            f"{left} of {len(self.timed)} benchmarks stayed disturbed; the median sample found a core at "
+            f"{left} of {len(timed)} benchmarks stayed disturbed; the median sample found a core at "
             f"{100 * pace:.0f} % of its best pace"
         )
         return {"share": share, "retaken": self.again, "left": left, "pace": pace, "text": text}

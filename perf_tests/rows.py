@@ -1,4 +1,4 @@
-"""What is reported of a benchmark, by pytest-benchmark's JSON, the tables and the README alike."""
+"""What is reported of a benchmark, by pytest-benchmark's JSON, the tables and the pages alike."""
 
 from __future__ import annotations
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from perf_tests.gate import power, power_table
-from perf_tests.gate.__main__ import MARKERS, POWER
+from perf_tests.gate.__main__ import DOCUMENT, MARKERS, POWER
 from perf_tests.gate.pairs import CaseError, Cores
 from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.power_table import (
     Measured,
     Rate,
+    example,
     pytest_benchmark,
     read,
     simulated_suites,
@@ -149,8 +150,19 @@ def test_the_table_counts_each_dose():
     assert [line.split("|")[4].strip()[:3] for line in found.splitlines() if line.startswith("| copy")] == ["2/2"]
 
 
-def test_readme_shows_what_was_measured():
-    assert insert(README.read_text(), *MARKERS, table(read(POWER), Rule())) == README.read_text()
+def test_the_documents_show_what_was_measured():
+    measured = read(POWER)
+    for page, text in ((DOCUMENT, table(measured, Rule())), (README, example(measured, Rule()))):
+        assert insert(page.read_text(), *MARKERS, text) == page.read_text()
+
+
+def test_an_example_is_a_verdict_on_the_first_case_that_is_found():
+    case = CASES[1]
+    told = example(measured(lambda name, dose, pair: (name == case) * (dose + pair / 1000)), Rule())
+    assert told.startswith(f"```\n{case}: slower, +")
+    assert "n = 16 pairs, p = 1.5e-05" in told
+    with pytest.raises(GateError, match=r"^nothing was found that is 5 % slower$"):
+        example(measured(), Rule())
 
 
 @pytest.mark.usefixtures("few")

@@ -18,13 +18,14 @@ from .bisect import bisect
 from .planted import CASES, found
 from .plugin import ROOT, rule_of
 from .power import measure
-from .power_table import Rate, read, table
+from .power_table import Rate, example, read, table
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT, Artifact
 
 POWER = Path(__file__).with_name("power.jsonl")
 INTERRUPTED = 130
-MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"
+DOCUMENT = ROOT / "docs" / "gate.md"
+MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in both pages
 
 
 def replay(options: argparse.Namespace) -> int:
@@ -62,10 +63,12 @@ def power(options: argparse.Namespace) -> int:
     """Measure the gate's own error rates for some minutes, going on with the file, and print them."""
     if options.minutes > 0:
         measure(ROOT, options.file, options.minutes)
-    rates = table(read(options.file), rule_with(options.rule))
+    measured, rule = read(options.file), rule_with(options.rule)
+    rates = table(measured, rule)
     print(rates)
-    if options.readme:
-        write_whole(README, insert(README.read_text(), *MARKERS, rates).encode())
+    if options.docs:
+        for page, text in ((DOCUMENT, rates), (README, example(measured, rule))):
+            write_whole(page, insert(page.read_text(), *MARKERS, text).encode())
     return 0
 
 
@@ -108,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
     rates = commands.add_parser("power", help="measure the gate's own error rates")
     rates.add_argument("--minutes", type=float, default=0.0, help="how long to measure; 0 prints what is known")
     rates.add_argument("--file", type=Path, default=POWER, help="where the pairs are kept")
-    rates.add_argument("--readme", action="store_true", help="put the table into the README")
+    rates.add_argument("--docs", action="store_true", help="put the table into docs/gate.md, a verdict into the README")
     rates.set_defaults(run=power)
     hidden = commands.add_parser("planted", help="measure how often bisect names the right commit")
     hidden.add_argument("--case", action="append", help="what is slowed; several for a different one at each try")

@@ -15,7 +15,8 @@ import numpy as np
 from perf_tests.suite.cases import variants
 
 from .power import CASES, DOSES, FEWER, FULLY, KINDS, LONG, MISTAKES, named
-from .rule import GateError, Rule, confirmed, suspected
+from .report import line
+from .rule import GateError, Record, Rule, confirmed, decide, suspected
 
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
 SUITE = sum(variant.tier == "gate" for variant in variants().values())  # cases in a simulated suite
@@ -166,6 +167,22 @@ def achieved(measured: Measured, case: str, dose: str, kind: str) -> str:
     if not slowed:
         return "not measured"
     return f"{100 * math.expm1(median(a - b for a, b in zip(slowed, plain, strict=True))):+.1f} %"
+
+
+def example(measured: Measured, rule: Rule, dose: str = "0.05") -> str:
+    """Return what a gate says of a case that is slower by a known part: the first recorded one that it finds.
+
+    Raises:
+        GateError: it finds none.
+    """
+    for case in measured.cases:
+        values = measured.values(case, dose)[: rule.screen + rule.confirm]
+        pairs = [[(1.0, math.exp(value))] for value in values]
+        record = Record(state="timed", screen=pairs[: rule.screen], confirm=pairs[rule.screen :])
+        found = decide({case: record}, rule)[case]
+        if found.verdict == "slower":
+            return f"```\n{line(case, found)}\n```"
+    raise GateError(f"nothing was found that is {100 * float(dose):g} % slower")
 
 
 def described(machine: Mapping[str, Any]) -> str:

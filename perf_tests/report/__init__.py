@@ -1,1 +1,1 @@
-"""What is made of results: tables for the terminal and the README."""
+"""What is made of results: tables for the terminal and the pages."""

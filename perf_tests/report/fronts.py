@@ -1,4 +1,4 @@
-"""The first table of each workload in the README, each of like with like; what they conclude is what a user gets.
+"""The first table of each workload on the page, each of like with like; what they conclude is what a user gets.
 
 A user's process gives memory back that a timing one keeps: bold figures, ``use``, gains and ratios go by the time with
 default malloc where that was measured.

@@ -1,0 +1,87 @@
+"""The documents: every link leads somewhere, every command is one, and those that are marked run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from .commands import ROOT, environment
+
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md")])
+LINES = 150  # of the first page, at most
+RUNNABLE = "<!-- runnable -->\n"
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def blocks(page, mark=""):
+    """Return the commands of the blocks of a page, of those only that have a mark above them."""
+    found = re.findall(rf"{mark}^ *```\n(.*?)^ *```$", page.read_text(), re.M | re.S)
+    return [line.partition(" #")[0].strip() for block in found for line in block.splitlines()]
+
+
+def anchors(page):
+    """Return the anchors that a page's headings get."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}
+
+
+def is_command(words):
+    """Tell whether these words are a command of this repository."""
+    if words[0] == "make":
+        return words[1] in TARGETS
+    if words[:2] == ["python", "-m"]:
+        return find_spec(words[2]) is not None
+    return words[0] == "pytest"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        name, _, anchor = target.partition("#")
+        assert not name.startswith(("http", "/")), target
+        file = (page.parent / name).resolve() if name else page
+        assert file.is_file(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def test_every_page_can_be_reached_from_the_first():
+    reached, left = set(), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        reached.add(page)
+        names = re.findall(r"\]\(([^)#]+\.md)", page.read_text())
+        left += [file for name in names if (file := (page.parent / name).resolve()) not in reached]
+    assert reached == set(PAGES)
+
+
+def test_the_first_page_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= LINES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_is_one(page):
+    for command in blocks(page):
+        words = shlex.split(command)
+        if words and words[0] in ("make", "python", "pytest"):
+            assert is_command(words), command
+
+
+MARKED = [command for page in PAGES for command in blocks(page, RUNNABLE)]
+
+
+@pytest.mark.parametrize("command", MARKED)
+def test_what_is_marked_runs(command):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        shlex.split(command), cwd=ROOT, env=environment(PATH=path), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
