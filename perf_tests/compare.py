@@ -43,6 +43,7 @@ def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
         sides = b, a
         for prepared in sides:
             prepared.settle()
+            prepared.measure_calls()
 
         def turn(side: int, changed: bool) -> float:
             if changed:

@@ -1,0 +1,105 @@
+"""Two benchmarks compared in fresh processes: what is timed, which way round, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from perf_tests import compare
+from perf_tests.suite.cases import variants
+
+NAIVE, FULL = "snake.act[naive-torch-envs1]", "snake.act[full-numpy-envs1]"
+MANY, LONG = "snake.env_step[vectorised-numpy-envs64]", "pirl.forward[full-jax-batch1-iohost-hidden32]"
+
+
+class Counted:
+    """A prepared benchmark whose call takes so many seconds of a clock that only it moves."""
+
+    now = 0.0
+
+    def __init__(self, variant, seconds, calls):
+        self.variant, self.seconds, self.calls, self.fresh = variant, seconds, 1, False
+        self.measured = calls
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def settle(self):
+        self.settled = True
+
+    def measure_calls(self):
+        self.calls = self.measured
+
+    def reset(self):
+        self.fresh = True
+        Counted.now += 1000.0
+
+    def run(self):
+        assert self.fresh
+        assert self.settled
+        assert self.calls == self.measured
+        self.fresh = False
+        Counted.now += self.seconds * self.calls
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Give each benchmark the seconds of a call and the calls of a sample that it has here."""
+    given = {}
+
+    def prepare(variant, seed):
+        return Counted(variant, *given[variant.id])
+
+    monkeypatch.setattr("perf_tests.suite.case.Variant.prepare", prepare)
+    monkeypatch.setattr(compare.time, "perf_counter", lambda: Counted.now)
+    return given
+
+
+def test_a_ratio_is_first_over_second_whatever_the_calls_of_a_sample(timed):
+    timed |= {NAIVE: (0.003, 5), FULL: (0.001, 11)}
+    assert compare.one_pair(NAIVE, FULL, blocks=3, seed=0) == pytest.approx(math.log(3))
+    assert compare.one_pair(FULL, NAIVE, blocks=3, seed=0) == pytest.approx(-math.log(3))
+
+
+def test_a_ratio_is_of_the_times_of_an_item(timed):
+    few, many = "snake.act[full-numpy-envs1]", "snake.act[full-numpy-envs64]"
+    items = [variants()[name].case.items(**variants()[name].axes) for name in (few, many)]
+    timed |= {few: (1.0, 1), many: (16.0, 1)}
+    assert items[1] == 64 * items[0]
+    assert compare.one_pair(few, many, blocks=2, seed=1) == pytest.approx(math.log(4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([NAIVE, "snake.act"], "unknown id 'snake.act'; pytest --collect-only"),
+        ([NAIVE, LONG], "the benchmarks count different things: moves and samples"),
+        ([NAIVE, FULL, "--pairs", "5"], "got --pairs 5 --blocks 8, wanted 6 or more pairs, 1 or more blocks"),
+        ([NAIVE, FULL, "--blocks", "0"], "got --pairs 7 --blocks 0, wanted 6 or more pairs, 1 or more blocks"),
+        ([NAIVE, FULL, "--threads", "0"], "got --threads 0, wanted 1 to "),
+    ],
+)
+def test_a_mistake_is_one_line(monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr(compare.process, "set_up", lambda threads: None)
+    with pytest.raises(SystemExit, match="2"):
+        compare.main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_printed_is_how_many_times_as_fast_the_second_is(monkeypatch, capsys):
+    asked = []
+
+    def processes(module, arguments, count):
+        asked.append((module, arguments, count))
+        return [math.log(ratio) for ratio in (2.0, 4.0, 3.0, 3.0, 3.0, 3.0)]
+
+    monkeypatch.setattr(compare.process, "set_up", lambda threads: None)
+    monkeypatch.setattr(compare, "fresh_processes", processes)
+    compare.main([NAIVE, FULL, "--pairs", "6", "--threads", "1"])
+    assert asked == [("perf_tests.compare", [NAIVE, FULL, "--blocks", "8", "--threads", "1"], 6)]
+    said = f"{FULL} is this many times as fast as {NAIVE}: 3x, 95 % interval 2 to 4, n = 6 processes of 8 blocks"
+    assert said in capsys.readouterr().out
