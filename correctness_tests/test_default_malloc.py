@@ -20,6 +20,7 @@ from perf_tests.suite.process import MEMORY
 
 FORWARD = "pirl.forward[full-numpy-batch2048-iohost-hidden32]"
 ALONE = "pirl.act[full-numpy]"
+WIDE = "treasurehunt.epoch[compiled-jax-agents5-worlds1]"
 CALLS = 50
 
 
@@ -57,7 +58,7 @@ def test_a_side_that_deals_with_memory_in_an_unknown_way_is_refused():
             worker.reply()
 
 
-def test_without_names_it_takes_the_gate_tier_and_the_first_tables_of_the_readme():
+def test_without_names_it_takes_the_gate_tier_and_the_first_tables():
     found = {variant.id for variant in chosen([], None)}
     assert {variant.id for variant in variants().values() if variant.tier == "gate"} <= found
     assert FORWARD in found
@@ -99,13 +100,18 @@ def scripted(monkeypatch):
             record.words = "kept: it broke"
             return name not in broken
 
+        def workers(self, place):
+            script.places.append(place)
+            return nullcontext([None, None])
+
         taken = iter(blocks)
-        monkeypatch.setattr(default_malloc.Pairs, "workers", lambda self, place: nullcontext([None, None]))
+        monkeypatch.setattr(default_malloc.Pairs, "workers", workers)
         monkeypatch.setattr(default_malloc.Pairs, "prepare", prepare)
         monkeypatch.setattr(default_malloc.Pairs, "take", lambda *args: Take(calls=3, samples=2, warm=True))
         monkeypatch.setattr(default_malloc.Pairs, "block", lambda *args: next(taken)())
         monkeypatch.setattr(default_malloc, "both", lambda *args, **kwargs: None)
 
+    script.places = []
     return script
 
 
@@ -119,6 +125,14 @@ def test_the_ratio_is_of_default_to_kept_and_times_are_of_a_call(tmp_path, scrip
     main([ALONE, "--blocks", "3", "--json", str(tmp_path / "found.json")])
     (found,) = json.loads((tmp_path / "found.json").read_text())
     assert (found["ratio"], found["kept"], found["default"]) == pytest.approx((1.5, 2.0, 3.0))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_every_benchmark_has_all_cores_as_in_a_run(scripted, wide):
+    scripted(spent(1.0, 1.0))
+    assert variants()[WIDE if wide else ALONE].case.wide == wide
+    main([WIDE if wide else ALONE, "--blocks", "1"])
+    assert scripted.places == [cores(True)]
 
 
 def test_a_benchmark_that_fails_does_not_end_the_others_but_the_run_fails(tmp_path, scripted, capfd):
