@@ -123,7 +123,7 @@ def test_a_list_says_why_something_cannot_run_here(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("list", "--workload", "tetris"), "unknown workload 'tetris'; known: pirl, snake, treasurehunt"),
+        (("list", "--workload", "tetris"), "unknown workload 'tetris'; known: "),
         (("list", "--tier", "huge"), "unknown tier 'huge'; known: gate, bench, full"),
         (("ids", "tetris"), "invalid choice: 'tetris'"),
         ((), "the following arguments are required"),

@@ -18,7 +18,7 @@ from rl_impls.pirl.knobs import FORMS, Knobs
         (Selection(backends=("tensorflow",)), r"unknown backend 'tensorflow'; known: numpy, torch"),
         (Selection(tier="all"), r"unknown tier 'all'; known: gate, bench, full"),
         (Selection(axes={"size": ("1",)}), r"unknown axis 'size'; known: .*batch"),
-        (Selection(axes={"batch": ("3",)}), r"unknown value of axis batch '3'; known: 1, 8"),
+        (Selection(axes={"batch": ("3",)}), r"unknown value of axis batch '3'; known: .*\b8\b"),
         (Selection(backends=("neuron",), ops=("train_step",)), r"matches none"),
     ],
 )

@@ -186,12 +186,13 @@ def feature_of(settings, age, kind, down=0, right=0):
 @pytest.mark.parametrize(("form", "backend"), LOOPS)
 def test_an_epoch_starts_with_nothing_seen(form, backend):
     fixed, epochs = hunt(1, explore=0.0)
-    eyes = switches(fixed, feature_of(settings_of(fixed), FRAMES, AGENT))  # an agent always sees itself
+    oldest = FRAMES - 1
+    eyes = switches(fixed, feature_of(settings_of(fixed), oldest, AGENT))  # an agent always sees itself
     loop = build("epoch", backend, fixed | eyes, epochs[0], form)
     for epoch in epochs:
         actions, _, _ = loop(*epoch)
-        assert (actions[:FRAMES] == UP).all()
-        assert (actions[FRAMES:] == RIGHT).all()
+        assert (actions[:oldest] == UP).all()
+        assert (actions[oldest:] == RIGHT).all()
 
 
 @pytest.mark.parametrize(("form", "backend"), LOOPS)

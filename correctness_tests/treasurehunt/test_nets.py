@@ -197,3 +197,17 @@ def test_cosines_are_those_of_each_multiple(taus):
     for function, most in ((_jax.cosines_direct, 2.5e-5), (_jax.cosines_by_doubling, 2e-5)):
         np.testing.assert_allclose(np.asarray(jitted(function)(taus)).T, wanted, rtol=0, atol=most)
     np.testing.assert_allclose(_torch.cosines(tensors(taus)), wanted, rtol=0, atol=2.5e-5)
+
+
+def test_looking_up_a_state_takes_a_sixth_of_the_product():
+    import jax
+    import numpy as np
+
+    from perf_tests.suite.cases.treasurehunt import FORWARD, HIDDEN, LOOKED_UP, STATE
+    from rl_impls.treasurehunt._jax import looked_up
+
+    state, weights = np.zeros((1, STATE), np.float32), np.zeros((STATE, HIDDEN), np.float32)
+    counted = jax.jit(looked_up).lower(state, weights).cost_analysis()["flops"]
+    stated = 2 * STATE * HIDDEN * LOOKED_UP["state"]
+    assert FORWARD["state"] == 1
+    assert stated <= counted <= 1.1 * stated
