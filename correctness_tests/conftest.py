@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from perf_tests.suite.exporter import parse_once
+from rl_impls import backends
 
 from .neuron_standin import INSTALL, install_xla
+
+FOLDER = Path(__file__).parent
 
 settings.register_profile("fixed", max_examples=30, derandomize=True, database=None, deadline=None)
 settings.register_profile("free", deadline=None, print_blob=True)
@@ -21,6 +25,26 @@ def pytest_configure(config):
         settings.load_profile("fixed")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's job in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def workloads_of(item):
+    """The workloads that a test is of: by its folder, or by the variant, case or name that it is given."""
+    folder = item.path.relative_to(FOLDER).parts[0]
+    if folder in backends.workloads():
+        return {folder}
+    given = item.callspec.params.values() if hasattr(item, "callspec") and folder != "gate" else ()
+    cases = {getattr(getattr(value, "case", value), "workload", None) for value in given}
+    names = {value.partition(".")[0] for value in given if isinstance(value, str)}
+    return (cases | names) & set(backends.workloads())
+
+
+def pytest_collection_modifyitems(config, items):
+    """With ``--workload``, keep that workload's tests: those in its folder, and the general ones that are given it."""
+    wanted = set(config.getoption("workload"))
+    if wanted:
+        kept = [item for item in items if FOLDER not in item.path.parents or workloads_of(item) & wanted]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -58,12 +58,14 @@ def test_what_disturbed_a_sample_is_the_difference_of_two_readings():
 def test_threads_that_come_and_go_are_followed():
     found, stop = disturbance.Threads(), threading.Event()
     before = found.waited()
-    others = [threading.Thread(target=stop.wait) for _ in range(5)]
+    others = [threading.Thread(target=stop.wait, daemon=True) for _ in range(5)]
     for other in others:
         other.start()
-    assert found.waited() >= before
-    assert len(found.files) >= 6
-    stop.set()
+    try:
+        assert found.waited() >= before
+        assert len(found.files) >= 6
+    finally:
+        stop.set()
     for other in others:
         other.join(10)
     assert found.waited() >= 0

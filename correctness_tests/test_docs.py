@@ -17,14 +17,20 @@ from .commands import ROOT, environment
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md")])
 LINES = 150  # of the first page, at most
-RUNNABLE = "<!-- runnable -->\n"
+RUNNABLE = "<!-- runnable -->"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 
 def blocks(page, mark=""):
-    """Return the commands of the blocks of a page, of those only that have a mark above them."""
-    found = re.findall(rf"{mark}^ *```\n(.*?)^ *```$", page.read_text(), re.M | re.S)
-    return [line.partition(" #")[0].strip() for block in found for line in block.splitlines()]
+    """Return the commands of a page's blocks of no language, of those only that have a mark above them."""
+    found, fence, last = [], None, ""
+    for line in page.read_text().splitlines():
+        if line.strip().startswith("```"):
+            fence = None if fence is not None else (line.strip() == "```" and last.startswith(mark))
+        elif fence:
+            found.append(line.partition(" #")[0].strip())
+        last = line.strip()
+    return found
 
 
 def anchors(page):

@@ -38,6 +38,17 @@ def test_a_line_says_done_of_total_and_the_time_left_by_the_mean_of_the_steps(cl
     ]
 
 
+def test_what_is_skipped_is_neither_done_nor_left(clock):
+    said = []
+    with Progress(6, "rows", said.append) as shown:
+        for number in range(4):
+            clock[0] += 60
+            shown.step(f"row {number}")
+            if number == 1:
+                shown.skip(2)
+    assert said[1:] == ["[2/6, about 4 min left] row 1", "[3/4, about 1 min left] row 2", "[4/4] row 3"]
+
+
 def test_steps_without_a_line_are_told_every_few_seconds_only(clock):
     said = []
     with Progress(100, "pairs", said.append) as shown:

@@ -73,7 +73,7 @@ class Progress(AbstractContextManager["Progress"]):
         if self.bar:
             if line:
                 self.say(line)
-            self.bar.update(self.task, completed=self.done, refresh=True)
+            self.bar.update(self.task, completed=self.done, total=self.total, refresh=True)
         elif line or now - self.told >= QUIET:
             self.told = now
             self.tell(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")

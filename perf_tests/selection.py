@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rl_impls import backends
 from rl_impls.backends import BACKENDS, choose
 
 from .suite.case import TIERS, Variant
@@ -49,6 +50,15 @@ def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
     return {name: list(found) for name, found in values.items()}
 
 
+def check_names(everything: Iterable[Variant]) -> None:
+    """Raise a ValueError for a case whose workload, form or backend there is not; an older commit may lack some."""
+    for case in {id(variant.case): variant.case for variant in everything}.values():
+        forms = backends.forms(backends.choose(f"workload of case {case.name}", case.workload, backends.workloads()))
+        for kind, names, known in (("form", case.forms, forms), ("backend", case.backends, backends.BACKENDS)):
+            for name in names:
+                choose(f"{kind} of case {case.name}", name, known)
+
+
 def select(selection: Selection) -> list[Variant]:
     """Return the selected variants.
 
@@ -56,6 +66,7 @@ def select(selection: Selection) -> list[Variant]:
         ValueError: an unknown name, with the known ones, or a selection that matches nothing.
     """
     everything = list(variants().values())
+    check_names(everything)
     axes = selection.axes or {}
     known = known_axes(everything)
     for kind, wanted, names in (

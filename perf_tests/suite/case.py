@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Axes = Mapping[str, int | str]
 Pattern = Mapping[str, Any]  # values that form, backend or an axis may have, one or a tuple; what it leaves out is free
 TIERS = ("gate", "bench", "full")
+IO = ("device", "host", "own")
 LEAST = 0.01  # seconds of a sample
 
 
@@ -98,6 +99,30 @@ class Case:
     all_cores: bool = False
     version: int = 1
 
+    def __post_init__(self) -> None:
+        """Raise a ValueError that names the case and what is wrong with it."""
+        modes = self.axes.get("io", (self.io,))
+        wrong = {
+            "backends": (
+                self.backends,
+                "one or more names, as a tuple",
+                bool(self.backends) and is_names(self.backends),
+            ),
+            "forms": (self.forms, "one or more names, as a tuple", bool(self.forms) and is_names(self.forms)),
+            "io": (modes, f"some of {', '.join(IO)}", set(modes) <= set(IO)),
+            "axes": (
+                dict(self.axes),
+                "one or more values of each, as a tuple",
+                all(map(is_values, self.axes.values())),
+            ),
+            "tolerance": (self.tolerance, "more than 0", self.tolerance > 0),
+            "most_calls": (self.most_calls, "None, or 1 or more", self.most_calls is None or self.most_calls >= 1),
+            "version": (self.version, "1 or more", self.version >= 1),
+        }
+        for name, (got, wanted, right) in wrong.items():
+            if not right:
+                raise ValueError(f"{self.name}: {name}: got {got!r}, wanted {wanted}")
+
     @property
     def answered_calls(self) -> int:
         """The calls after which answers are compared: a second one sees what the first has changed."""
@@ -152,6 +177,16 @@ class Case:
         for kind, pattern in patterns:
             if not any(matches(pattern, found) for found in (everything if kind == "exclude" else existing)):
                 raise ValueError(f"{self.name}: {kind} {dict(pattern)}: matches nothing")
+
+
+def is_names(values: Any) -> bool:
+    """Tell whether it is a tuple of names."""
+    return isinstance(values, tuple) and all(isinstance(value, str) for value in values)
+
+
+def is_values(values: Any) -> bool:
+    """Tell whether it is a tuple of one or more values."""
+    return isinstance(values, tuple) and bool(values)
 
 
 def alternatives(values: Any) -> tuple[Any, ...]:

@@ -1,0 +1,66 @@
+"""The workload of the documents, copied as it stands there: it is found, right, timed, and its tests pass."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .commands import ROOT, environment, python
+
+PAGE = ROOT / "docs" / "adding-a-workload.md"
+FILES = dict(re.findall(r"^`([\w/]+\.py)` .*?```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S))
+GENERAL = ("against_reference", "axes", "cases", "costs", "knobs_seen", "precision")
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A copy of the repository with the files of the page, and the ids that a command makes."""
+    folder = tmp_path_factory.mktemp("copied")
+    for name in ("rl_impls", "perf_tests", "correctness_tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "correctness_tests/cloning/__init__.py").touch()
+    done = python("-m", "perf_tests", "ids", "cloning", cwd=folder, PYTHONPATH=str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def run(folder, *arguments):
+    """Run pytest on the copied workload; return its last line."""
+    wanted = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--threads", "1", "--workload", "cloning", *arguments)
+    done = python(*wanted, cwd=folder, limit=300, PYTHONPATH=str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_its_own_tests_pass_and_it_is_timed(copied):
+    tests = "correctness_tests/cloning/test_cloning.py", "correctness_tests/test_against_reference.py"
+    assert "5 passed" in run(
+        copied, *tests, "-k", "tenth[numpy] or forward[full-numpy or step[full-torch-b or step[naive-torch-b"
+    )
+    timed = "--benchmark-only", "--rounds", "1", "--op", "train_step", "--backend", "numpy,jax"
+    assert "2 passed" in run(copied, "perf_tests/test_perf.py", *timed)
+
+
+@pytest.mark.slow
+def test_all_its_own_tests_and_the_general_ones_pass(copied):
+    general = [f"correctness_tests/test_{name}.py" for name in GENERAL]
+    last = run(copied, "correctness_tests/cloning", *general)
+    assert int(re.search(r"(\d+) passed", last)[1]) > 30
+
+
+@pytest.mark.slow
+def test_it_is_styled_and_typed_as_the_rest(copied):
+    for words in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=copied, env=environment(), capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout
