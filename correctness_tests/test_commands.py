@@ -20,6 +20,7 @@ from .waiting import until
 
 PLAIN = ("--benchmark-only", "perf_tests/test_perf.py")
 ONE = (*PLAIN, "--workload", "pirl", "--op", "act", "--rounds", "2")
+EIGHT_AND_SIXTEEN = ("--axis", "batch=8", "--axis", "batch=16")
 HEAVY = ("torch", "jax", "optax", "onnx", "onnxruntime")
 MISTAKES = {
     "unknown backend 'tensorflow'; known: numpy": ("--backend", "tensorflow"),
@@ -46,6 +47,7 @@ def said(tmp_path_factory):
     folder = tmp_path_factory.mktemp("said")
     runs = {
         **{message: (*PLAIN, *arguments) for message, arguments in MISTAKES.items()},
+        "twice": (*PLAIN, "--collect-only", "-q", "--op", "forward", *EIGHT_AND_SIXTEEN, "--backend", "numpy"),
         "auto": (*PLAIN, "--collect-only", "-q", "--op", "act", "--backend", "auto"),
         "measured": (*ONE, "--backend", "numpy,neuron", "-rs", "--benchmark-json", str(folder / "out.json")),
         "missing": (*ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
@@ -62,6 +64,12 @@ def test_a_mistaken_option_ends_the_run_with_a_clear_error(said, message):
     (line,) = [line for line in errors.splitlines() if message in line]
     assert line.startswith("ERROR: ")
     assert "Traceback" not in errors
+
+
+def test_an_axis_that_is_given_twice_has_the_values_of_both(said):
+    code, text = said[0]["twice"]
+    assert code == 0, text
+    assert sorted(re.findall(r"pirl\.forward\[full-numpy-batch(\d+)-iohost-hidden32\]", text)) == ["16", "8"]
 
 
 def test_the_best_backend_here_can_be_asked_for_and_is_no_part_of_an_id(said):

@@ -260,6 +260,17 @@ def test_asv_shows_not_available_for_an_op_that_a_commit_lacks(monkeypatch):
         variants()["pirl.sync_target[full-numpy-hidden32]"].prepare(0)
 
 
+def test_asv_fails_where_an_op_fails(monkeypatch):
+    from rl_impls.pirl import _numpy
+
+    def fails(*args, **how):
+        raise ValueError("rate: got 0")
+
+    monkeypatch.setattr(_numpy, "sync_target", fails)
+    with pytest.raises(ValueError, match="rate: got 0"):
+        asv_cases.ready("pirl.sync_target[full-numpy-hidden512]")
+
+
 def test_the_peak_of_what_numpy_allocates_is_counted():
     numbers = np.ones(100_000)
     assert count(planted(lambda: numbers * 2))["allocated_bytes"] == pytest.approx(800_000, rel=0.01)

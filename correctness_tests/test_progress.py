@@ -46,7 +46,7 @@ def test_what_is_skipped_is_neither_done_nor_left(clock):
             shown.step(f"row {number}")
             if number == 1:
                 shown.skip(2)
-    assert said[1:] == ["[2/6, about 4 min left] row 1", "[3/4, about 1 min left] row 2", "[4/4] row 3"]
+    assert said[1:] == ["[2/6, about 4 min left] row 1", "[3/4, about 60 s left] row 2", "[4/4] row 3"]
 
 
 def test_steps_without_a_line_are_told_every_few_seconds_only(clock):
