@@ -122,6 +122,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[VARIANTS] = select(selection)
         config.stash[gate.SELECTED] = selection, config.stash[VARIANTS]
         make_ready(config, stack)
+    except ImportError as error:
+        if config.getoption("gate_against") is None:
+            raise pytest.UsageError(str(error)) from error
+        pytest.exit(f"head: {error}", returncode=2)
     except (ValueError, RuntimeError) as error:
         raise pytest.UsageError(str(error)) from error
     except Exception as error:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perf_tests.__main__ import main
+from perf_tests.selection import check_names
 from perf_tests.suite import cases
 from perf_tests.suite.case import Case, Inputs
 from perf_tests.suite.cases import ids_file, ids_text, load, variants
@@ -140,3 +143,54 @@ def test_ids_are_written_whole_beside_the_cases(monkeypatch, tmp_path, capsys):
     main(["ids", "pirl"])
     assert (tmp_path / "pirl.ids").read_text() == ids_file("pirl").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["pirl.ids"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "CASES: got (), wanted a tuple of one or more cases"),
+        ("CASES = [1]", "CASES: got [1], wanted a tuple of one or more cases"),
+        ("import nothing_like_this", ", line 1: ModuleNotFoundError: No module named 'nothing_like_this'"),
+        ("CASES = (", "SyntaxError: '(' was never closed"),
+        ("\nfrom perf_tests.suite.case import Case\nCase(gates=[])", ", line 3: TypeError: "),
+        ("from perf_tests.suite.cases.pirl import CASES", ": got the case pirl.forward, wanted cases of toy alone"),
+    ],
+)
+def test_a_module_of_cases_that_cannot_be_used_is_named(monkeypatch, tmp_path, text, said):
+    (tmp_path / "perf_tests/suite/cases").mkdir(parents=True)
+    (tmp_path / "perf_tests/suite/cases/toy.py").write_text(text)
+    monkeypatch.setattr(cases, "__path__", [*cases.__path__, str(tmp_path / "perf_tests/suite/cases")])
+    with pytest.raises(cases.CasesError, match=rf"^perf_tests/suite/cases/toy\.py.*{re.escape(said)}"):
+        cases.cases_of("toy")
+    sys.modules.pop(f"{cases.__name__}.toy", None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (dict(backends=("numpy")), "backends: got 'numpy', wanted one or more names, as a tuple"),
+        (dict(forms=()), "forms: got (), wanted one or more names, as a tuple"),
+        (dict(axes={}, io="disk"), "io: got ('disk',), wanted some of device, host, own"),
+        (dict(axes={"batch": 3}), "axes: got {'batch': 3}, wanted one or more values of each, as a tuple"),
+        (dict(tolerance=0), "tolerance: got 0, wanted more than 0"),
+        (dict(most_calls=0), "most_calls: got 0, wanted None, or 1 or more"),
+        (dict(version=0), "version: got 0, wanted 1 or more"),
+    ],
+)
+def test_a_mistaken_field_is_an_error_of_the_case(changed, said):
+    with pytest.raises(ValueError, match=f"^toy.double: {re.escape(said)}"):
+        replace(CASE, **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (dict(workload="tetris"), "unknown workload of case tetris.forward 'tetris'; known: pirl"),
+        (dict(backends=("numpy", "jaxx")), "unknown backend of case pirl.forward 'jaxx'; known: numpy"),
+        (dict(forms=("fast",)), "unknown form of case pirl.forward 'fast'; known: naive, full"),
+    ],
+)
+def test_a_name_that_is_not_registered_is_an_error_of_the_case(changed, said):
+    wrong = replace(variants()["pirl.forward[full-numpy-batch8-iohost-hidden32]"].case, exclude=(), gate=(), bench=())
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        check_names(replace(wrong, **changed).variants())

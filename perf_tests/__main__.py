@@ -10,7 +10,7 @@ from rl_impls.params import write_whole
 
 from .selection import Selection, select
 from .suite.case import TIERS
-from .suite.cases import ids_file, ids_text
+from .suite.cases import CasesError, ids_file, ids_text
 
 
 def listed(options: argparse.Namespace) -> None:
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         options.run(options)
-    except ValueError as error:
+    except (ValueError, CasesError) as error:
         parser.error(str(error))
 
 

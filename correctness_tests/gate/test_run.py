@@ -223,8 +223,12 @@ def test_documentation_alone_times_nothing(toy, tmp_path):
     ("arguments", "files", "message"),
     [
         (["--gate-against=nothing-like-this"], {}, "unknown revision 'nothing-like-this'"),
-        (["--gate-against=HEAD"], {CASES: "CASES = ("}, "head: its import fails: SyntaxError: "),
-        (["--gate-against=HEAD"], {CASES: "import nothing"}, "head: its import fails: ModuleNotFoundError: No module "),
+        (["--gate-against=HEAD"], {CASES: "CASES = ("}, "head: perf_tests/suite/cases/toy.py: SyntaxError: "),
+        (
+            ["--gate-against=HEAD"],
+            {CASES: "import nothing"},
+            "head: perf_tests/suite/cases/toy.py, line 1: ModuleNotFoundError: No module ",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_one_line_and_void(toy, arguments, files, message):

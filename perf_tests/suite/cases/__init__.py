@@ -11,11 +11,15 @@ from pathlib import Path
 from ..case import Case, Variant
 
 
+class CasesError(ImportError):
+    """A module of cases cannot be used; the message names it and says why."""
+
+
 def load() -> tuple[Case, ...]:
     """Return the cases of all workloads, by workload's name.
 
     Raises:
-        ValueError: a module that has no ``CASES``, or cannot be imported.
+        CasesError: a module that has no ``CASES``, or cannot be imported.
     """
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return tuple(case for name in names for case in cases_of(name))
@@ -25,7 +29,7 @@ def cases_of(name: str) -> tuple[Case, ...]:
     """Return the cases of one workload.
 
     Raises:
-        ValueError: the line that says what is wrong with its module.
+        CasesError: its module has none, or cannot be imported.
     """
     file = f"perf_tests/suite/cases/{name}.py"
     try:
@@ -33,12 +37,12 @@ def cases_of(name: str) -> tuple[Case, ...]:
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(file)]
         where = f", line {lines[-1]}" if lines else ""
-        raise ValueError(f"{file}{where}: {type(error).__name__}: {error}") from error
+        raise CasesError(f"{file}{where}: {type(error).__name__}: {error}") from error
     found = getattr(module, "CASES", ())
     if not isinstance(found, tuple) or not found or not all(isinstance(case, Case) for case in found):
-        raise ValueError(f"{file}: CASES: got {found!r}, wanted a tuple of one or more cases")
+        raise CasesError(f"{file}: CASES: got {found!r}, wanted a tuple of one or more cases")
     if strange := [case.name for case in found if case.workload != name]:
-        raise ValueError(f"{file}: got the case {strange[0]}, wanted cases of {name} alone")
+        raise CasesError(f"{file}: got the case {strange[0]}, wanted cases of {name} alone")
     return found
 
 
