@@ -51,7 +51,7 @@ def searched(toy, monkeypatch):
             yield compare
 
         monkeypatch.setattr(search, "comparison", comparison)
-        found = search.bisect(toy.root, "start", commits[-1], VARIANT, Rule(), tell=lambda line: None)
+        found = search.bisect(toy.root, "start", commits[-1], VARIANT, Rule(), log=lambda line: None)
         return commits.index(found.commit) - 1, compared
 
     return run

@@ -92,7 +92,7 @@ def measure_noise(options: argparse.Namespace) -> int:
     """Count fresh memory on both sides of identical code, and print how far apart the counts are."""
     if options.pairs < 1:
         raise GateError(f"--pairs: got {options.pairs}, wanted at least 1")
-    noise.tell(noise.counted(ROOT, options.pairs), print)
+    noise.show(noise.counted(ROOT, options.pairs), print)
     return 0
 
 

@@ -41,7 +41,7 @@ def counted(root: Path, times: int) -> dict[str, list[Counts]]:
     return found
 
 
-def tell(found: dict[str, list[Counts]], say: Callable[[str], None]) -> None:
+def show(found: dict[str, list[Counts]], say: Callable[[str], None]) -> None:
     """Say of each count how far apart both sides of a pair were, where they were, and how often beyond the margin."""
     for what, margin in MARGIN.items():
         named = pairs = 0
