@@ -9,11 +9,12 @@ import math
 import numpy as np
 import pytest
 
-from perf_tests.gate import power, power_table
 from perf_tests.gate.__main__ import DOCUMENT, MARKERS, POWER
 from perf_tests.gate.pairs import CaseError, Cores
-from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
-from perf_tests.gate.power_table import (
+from perf_tests.gate.rule import GateError, Record, Rule, decide
+from perf_tests.gate.selfcheck import power, power_table
+from perf_tests.gate.selfcheck.power import CASES, DOSES, MISTAKES, named, samples_for
+from perf_tests.gate.selfcheck.power_table import (
     Measured,
     Rate,
     example,
@@ -24,7 +25,6 @@ from perf_tests.gate.power_table import (
     table,
     verdicts,
 )
-from perf_tests.gate.rule import GateError, Record, Rule, decide
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
 

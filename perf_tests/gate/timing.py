@@ -19,7 +19,7 @@ from perf_tests.suite.counters import count
 from . import fresh
 from .answers import save
 from .canary import CANARIES, SIDE
-from .faults import FAULTS
+from .selfcheck.faults import FAULTS
 
 SEED = 0
 SAMPLES = 3  # of which the least says what a call takes

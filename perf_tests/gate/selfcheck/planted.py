@@ -10,9 +10,9 @@ from pathlib import Path
 
 from perf_tests.suite.case import Variant
 
-from .bisect import bisect
-from .revisions import git
-from .rule import GateError, Rule
+from ..bisect import bisect
+from ..revisions import git
+from ..rule import GateError, Rule
 
 COMMITS = 8
 CASES = (  # a different one for each try; of calls so long that reading a clock is nothing

@@ -26,13 +26,13 @@ from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
 
-from . import revisions
-from .dosed import DOSE
-from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
-from .rule import GateError, Rule
-from .run import LIMIT, side_of
-from .turn import turn
-from .workers import PYTHON, Worker, both
+from .. import revisions
+from ..pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
+from ..rule import GateError, Rule
+from ..run import LIMIT, side_of
+from ..turn import turn
+from ..workers import PYTHON, Worker, both
+from . import dosed
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
 FEWER = (0.0, 0.05)  # of cases on all cores, whose samples are ten times as long, and of those not in FULLY
@@ -176,9 +176,17 @@ def one_round(root: Path, cases: Sequence[str], rng: random.Random) -> dict[str,
     for dose in rng.sample(doses, len(doses)):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "times.json"
-            command = [sys.executable, "-m", "pytest", "--benchmark-only", "-q", "-p", "perf_tests.gate.dosed"]
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "--benchmark-only",
+                "-q",
+                "-p",
+                "perf_tests.gate.selfcheck.dosed",
+            ]
             command += ["-p", "no:cacheprovider", "--threads", "1", "--tier", "gate"]
-            environment = {**os.environ, DOSE: "0" if dose == "plain" else dose}
+            environment = {**os.environ, dosed.DOSE: "0" if dose == "plain" else dose}
             done = subprocess.run(
                 [*command, f"--benchmark-json={file}", *tests],
                 cwd=root,

@@ -10,10 +10,10 @@ from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
 from rl_impls import backends
 
-from . import memory, revisions
-from .rule import MARGIN, Record, beyond
-from .run import LIMIT, side_of
-from .workers import PYTHON
+from .. import memory, revisions
+from ..rule import MARGIN, Record, beyond
+from ..run import LIMIT, side_of
+from ..workers import PYTHON
 
 Counts = tuple[dict[str, int], dict[str, int]]  # of base, of head
 
