@@ -47,13 +47,12 @@ gate: setup  ## is the working tree slower than a revision? make gate BASE=main
 	$(BIN)/python -m pytest perf_tests --gate-against '$(BASE)' --gate-markdown .cache/gate.md --junitxml .cache/gate.xml \
 	  $(SELECTION)
 
-test: setup  ## run the correctness tests, those that need all cores after the others
-	$(TESTS) -m 'not slow and not alone' $(BESIDE)
-	$(TESTS) -m 'alone and not slow' || [ $$? = 5 ]  # pytest's word for: none selected
+test: setup  ## run the correctness tests, but for the slow ones
+	$(TESTS) -m 'not slow' $(BESIDE)
 
-test-slow: setup  ## run the slow tests: learning, every id, whole runs
+test-slow: setup  ## run the slow tests: learning, every id, whole runs; those that need all cores after the others
 	$(TESTS) -m 'slow and not alone' $(BESIDE)
-	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]
+	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]  # pytest's word for: none selected
 
 lint: setup  ## style, types, spelling, workflows
 	$(BIN)/ruff check .

@@ -219,7 +219,7 @@ def run(request: pytest.FixtureRequest, limits: Mapping[str, float], threads: in
     chosen = [cast(Any, item).callspec.params["variant"] for item in request.session.items if is_benchmark(item)]
     rounds = 1 if config.getoption("benchmark_disable") else config.getoption("rounds")
     dose = config.stash.get(gate.DOSED, 0.0)
-    timed = config.stash[RUN] = Run(chosen, threads, seed, rounds, gate.teller(config), dose)
+    timed = config.stash[RUN] = Run(chosen, threads, seed, rounds, gate.logger(config), dose)
     timed.measure(lambda one: row_line(row(one, limits, threads)))
     return timed
 

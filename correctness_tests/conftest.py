@@ -38,8 +38,15 @@ def workloads_of(item):
     return (cases | names) & set(backends.workloads())
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """With ``--workload``, keep that workload's tests: those in its folder, and the general ones that are given it."""
+    """With ``--workload``, keep that workload's tests: those in its folder, and the general ones that are given it.
+
+    What runs alone is slow.
+    """
+    for item in items:
+        if item.get_closest_marker("alone"):
+            item.add_marker(pytest.mark.slow)
     wanted = set(config.getoption("workload"))
     if wanted:
         kept = [item for item in items if FOLDER not in item.path.parents or workloads_of(item) & wanted]

@@ -41,11 +41,15 @@ def run(folder, *arguments):
     return done.stdout.splitlines()[-1]
 
 
-def test_its_own_tests_pass_and_it_is_timed(copied):
+def test_it_answers_as_its_reference(copied):
     tests = "correctness_tests/cloning/test_cloning.py", "correctness_tests/test_against_reference.py"
     assert "5 passed" in run(
         copied, *tests, "-k", "tenth[numpy] or forward[full-numpy or step[full-torch-b or step[naive-torch-b"
     )
+
+
+@pytest.mark.slow
+def test_it_is_timed(copied):
     timed = "--benchmark-only", "--rounds", "1", "--op", "train_step", "--backend", "numpy,jax"
     assert "2 passed" in run(copied, "perf_tests/test_perf.py", *timed)
 

@@ -13,7 +13,7 @@ import pytest
 
 from perf_tests import default_malloc
 from perf_tests.default_malloc import SIDES, chosen, main
-from perf_tests.gate.pairs import Take, cores
+from perf_tests.gate.pairs import SamplePlan, cores
 from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import MEMORY
@@ -107,7 +107,7 @@ def scripted(monkeypatch):
         taken = iter(blocks)
         monkeypatch.setattr(default_malloc.Pairs, "workers", workers)
         monkeypatch.setattr(default_malloc.Pairs, "prepare", prepare)
-        monkeypatch.setattr(default_malloc.Pairs, "take", lambda *args: Take(calls=3, samples=2, warm=True))
+        monkeypatch.setattr(default_malloc.Pairs, "plan", lambda *args: SamplePlan(calls=3, samples=2, warm=True))
         monkeypatch.setattr(default_malloc.Pairs, "block", lambda *args: next(taken)())
         monkeypatch.setattr(default_malloc, "both", lambda *args, **kwargs: None)
 

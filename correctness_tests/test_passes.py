@@ -159,7 +159,7 @@ def scripted_run(monkeypatch, script, names, rounds=ROUNDS):
 
     monkeypatch.setattr(Bench, "start", start)
     shown = []
-    run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=rounds, tell=shown.append)
+    run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=rounds, log=shown.append)
     run.measure(lambda one: f"{one.variant.id}: first")
     return run, workers, shown
 
@@ -302,7 +302,7 @@ def test_rows_that_are_compared_are_visited_together():
     names = [
         f"pirl.forward[full-{b}-batch{n}-iohost-hidden32]" for n in (1, 32, 2048) for b in ("numpy", "torch", "jax")
     ]
-    run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=1, tell=print)
+    run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=1, log=print)
     orders = set()
     for _ in range(20):
         batches = [one.variant.axes["batch"] for one in run.shuffled(run.timed.values())]
@@ -326,7 +326,7 @@ def started(monkeypatch):
 
 def test_a_real_run_times_reports_and_leaves_no_process(started):
     names = [NUMPY.format(1), "snake.collect_and_learn[full-torch-envs1-every4-batch32]"]
-    run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=2, tell=lambda line: None)
+    run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=2, log=lambda line: None)
     run.measure(lambda one: one.variant.id)
     small, loop = (run.timed[name] for name in names)
     assert small.calls > 50
@@ -382,7 +382,7 @@ def test_an_interrupt_leaves_no_process(monkeypatch, started):
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(Run, "take", interrupted)
-    run = Run([ONE], threads=1, seed=0, rounds=1, tell=lambda line: None)
+    run = Run([ONE], threads=1, seed=0, rounds=1, log=lambda line: None)
     with pytest.raises(KeyboardInterrupt):
         run.measure(lambda one: "")
     assert len(started) == 1

@@ -66,7 +66,7 @@ def chosen(names: Sequence[str], tier: str | None) -> list[Variant]:
     return [variant for variant in variants().values() if variant.tier == "gate" or in_front(variant)]
 
 
-def compared(variant: Variant, pairs: int, blocks: int, chance: random.Random) -> dict[str, Any]:
+def compared(variant: Variant, pairs: int, blocks: int, rng: random.Random) -> dict[str, Any]:
     """Return the seconds of a call on each side, and how many times as long it takes with default malloc.
 
     The interval is of the median over all blocks, at 95 % where there are six or more.
@@ -75,7 +75,7 @@ def compared(variant: Variant, pairs: int, blocks: int, chance: random.Random) -
         Failure: it cannot be prepared.
         CaseError, PairError: a worker died or hung.
     """
-    measured = Pairs(SIDES, blocks, LIMIT, {}, CACHE, chance)
+    measured = Pairs(SIDES, blocks, LIMIT, {}, CACHE, rng)
     measured.seen.add(variant.id)  # one code on both sides: answers and counts are not compared
     place, record = cores(True), Record()
     found: list[tuple[float, float]] = []
@@ -83,10 +83,10 @@ def compared(variant: Variant, pairs: int, blocks: int, chance: random.Random) -
         with measured.workers(place) as workers:
             if not measured.prepare(workers, variant.id, record):
                 raise Failure(record.words)
-            take = measured.take(workers[0], variant.id, place)
+            plan = measured.plan(workers[0], variant.id, place)
             for _ in range(blocks):
-                kept, default = measured.block(workers, variant.id, take)
-                calls = 2 * take.samples * take.calls
+                kept, default = measured.block(workers, variant.id, plan)
+                calls = 2 * plan.samples * plan.calls
                 found.append((kept / calls, default / calls))
             both(workers, "close", identity=variant.id)
     ratios = [default / kept for kept, default in found]
@@ -111,10 +111,10 @@ def told(found: dict[str, Any]) -> str:
 
 def measure(chosen: Iterable[Variant], pairs: int, blocks: int, progress: Progress) -> list[dict[str, Any]]:
     """Return the result of each benchmark that can run here; say why of those that failed."""
-    found, chance = [], random.Random(0)
+    found, rng = [], random.Random(0)
     for variant in chosen:
         try:
-            found.append(compared(variant, pairs, blocks, chance))
+            found.append(compared(variant, pairs, blocks, rng))
             progress.step(told(found[-1]))
         except (Failure, CaseError, PairError) as error:
             progress.step(f"{variant.id}: FAILED: {error}")

@@ -213,7 +213,7 @@ class Run:
         threads: of each process.
         seed: of all inputs, and of the order of visits.
         rounds: samples of each benchmark, a pass each; of long ones half as many.
-        tell: prints a line.
+        log: prints a line.
         dose: part of its own time by which each sample is slowed, to measure who would notice.
     """
 
@@ -223,12 +223,12 @@ class Run:
         threads: int,
         seed: int,
         rounds: int,
-        tell: Callable[[str], None],
+        log: Callable[[str], None],
         dose: float = 0.0,
     ) -> None:
         self.timed = {variant.id: Timed(variant) for variant in variants}
-        self.threads, self.seed, self.rounds, self.tell, self.dose = threads, seed, rounds, tell, dose
-        self.chance = random.Random(seed)
+        self.threads, self.seed, self.rounds, self.log, self.dose = threads, seed, rounds, log, dose
+        self.rng = random.Random(seed)
         self.disturbed = self.again = self.first = 0  # samples
 
     def measure(self, show: Callable[[Timed], str]) -> None:
@@ -265,7 +265,7 @@ class Run:
                         full.set()
             return done
 
-        with Progress(len(left), "prepared", tell=self.tell) as progress, ThreadPoolExecutor(self.threads) as pool:
+        with Progress(len(left), "prepared", log=self.log) as progress, ThreadPoolExecutor(self.threads) as pool:
             try:
                 alone = [timed for name in benches if name in compiled for timed in build(name)]
                 others = pool.map(build, [name for name in benches if name not in compiled])
@@ -291,7 +291,7 @@ class Run:
                     others.note(timed, number)
                 yield timed
 
-        with Progress(self.rounds * len(ready), "samples", tell=self.tell) as progress:
+        with Progress(self.rounds * len(ready), "samples", log=self.log) as progress:
             for number in range(self.rounds):
                 chosen = due(number, ready)
                 progress.skip(len(ready) - len(chosen))
@@ -304,7 +304,7 @@ class Run:
             if not again:
                 break
             self.again += len(again)
-            with Progress(len(again), "samples again, as some were disturbed", tell=self.tell) as progress:
+            with Progress(len(again), "samples again, as some were disturbed", log=self.log) as progress:
                 for _ in visit(self.rounds + turn, again):
                     progress.step()
 
@@ -316,9 +316,7 @@ class Run:
     def shuffled(self, chosen: Iterable[Timed]) -> list[Timed]:
         """Return benchmarks in a drawn order in which those that are compared with each other stay together."""
         found = groups(chosen)
-        return [
-            timed for group in self.chance.sample(found, len(found)) for timed in self.chance.sample(group, len(group))
-        ]
+        return [timed for group in self.rng.sample(found, len(found)) for timed in self.rng.sample(group, len(group))]
 
     def loudness(self) -> dict[str, Any]:
         """Return how much of the run was disturbed by others, at first, and after that was taken again.

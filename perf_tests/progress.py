@@ -27,24 +27,24 @@ class Progress(AbstractContextManager["Progress"]):
     """Shows done of total and the time left, on standard error.
 
     On a terminal it is a bar, with the lines above it; it is drawn at each step only, as a thread that draws would take
-    time from what is measured. Elsewhere, and where ``tell`` is given, it is plain lines as in
+    time from what is measured. Elsewhere, and where ``log`` is given, it is plain lines as in
     ``[12/368, about 3 min left] line``.
 
     Args:
         total: how many things are to be done.
         what: what they are, as in ``pairs of processes``.
-        tell: where lines go instead, as pytest's ``terminalreporter.write_line``.
+        log: where lines go instead, as pytest's ``terminalreporter.write_line``.
 
     Raises:
         ValueError: nothing is to be done.
     """
 
-    def __init__(self, total: int, what: str, tell: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, total: int, what: str, log: Callable[[str], Any] | None = None) -> None:
         if total < 1:
             raise ValueError(f"total: got {total} {what}, wanted 1 or more")
         self.total, self.what, self.done = total, what, 0
-        self.bar = bar() if tell is None and sys.stderr.isatty() else None
-        self.tell = tell or (lambda line: print(line, file=sys.stderr, flush=True))
+        self.bar = bar() if log is None and sys.stderr.isatty() else None
+        self.log = log or (lambda line: print(line, file=sys.stderr, flush=True))
 
     def __enter__(self) -> Progress:
         self.start = self.told = time.monotonic()
@@ -64,7 +64,7 @@ class Progress(AbstractContextManager["Progress"]):
         if self.bar:
             self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            self.tell(line)
+            self.log(line)
 
     def step(self, line: str = "") -> None:
         """Count one thing as done; print its line, or, every few seconds, how far it is."""
@@ -76,7 +76,7 @@ class Progress(AbstractContextManager["Progress"]):
             self.bar.update(self.task, completed=self.done, total=self.total, refresh=True)
         elif line or now - self.told >= QUIET:
             self.told = now
-            self.tell(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
+            self.log(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
 
     def skip(self, count: int) -> None:
         """Take so many things off those to be done."""
@@ -99,11 +99,9 @@ def bar() -> Any:
     return Bar(*columns, console=console, auto_refresh=False, redirect_stdout=False, speed_estimate_period=1e9)
 
 
-def tracked(
-    things: Iterable[Thing], total: int, what: str, tell: Callable[[str], Any] | None = None
-) -> Iterator[Thing]:
+def tracked(things: Iterable[Thing], total: int, what: str, log: Callable[[str], Any] | None = None) -> Iterator[Thing]:
     """Return the things one by one, showing how many there were so far."""
-    with Progress(total, what, tell) as progress:
+    with Progress(total, what, log) as progress:
         for thing in things:
             progress.step()
             yield thing

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from perf_tests.gate import bisect as search
-from perf_tests.gate import planted, revisions
+from perf_tests.gate import revisions
 from perf_tests.gate.__main__ import main
 from perf_tests.gate.bisect import Step
 from perf_tests.gate.rule import GateError, Rule
+from perf_tests.gate.selfcheck import planted
 
 from .toy import FIRST, SOURCE, Toy, source
 
@@ -51,7 +52,7 @@ def searched(toy, monkeypatch):
             yield compare
 
         monkeypatch.setattr(search, "comparison", comparison)
-        found = search.bisect(toy.root, "start", commits[-1], VARIANT, Rule(), tell=lambda line: None)
+        found = search.bisect(toy.root, "start", commits[-1], VARIANT, Rule(), log=lambda line: None)
         return commits.index(found.commit) - 1, compared
 
     return run

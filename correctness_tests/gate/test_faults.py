@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perf_tests.gate.faults import FAULTS
+from perf_tests.gate.selfcheck.faults import FAULTS
 from perf_tests.suite.cases import variants
 
 

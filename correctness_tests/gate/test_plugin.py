@@ -13,11 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import planted, plugin
+from perf_tests.gate import plugin
 from perf_tests.gate import run as gate_run
 from perf_tests.gate.__main__ import main
 from perf_tests.gate.rule import GateError, Record, Rule, is_canary
 from perf_tests.gate.run import Artifact, opened
+from perf_tests.gate.selfcheck import planted
 from perf_tests.selection import Selection
 
 from .test_rule import GOOD, SLOW, timed

@@ -9,11 +9,12 @@ import math
 import numpy as np
 import pytest
 
-from perf_tests.gate import power, power_table
 from perf_tests.gate.__main__ import DOCUMENT, MARKERS, POWER
 from perf_tests.gate.pairs import CaseError, Cores
-from perf_tests.gate.power import CASES, DOSES, MISTAKES, named, samples_for
-from perf_tests.gate.power_table import (
+from perf_tests.gate.rule import GateError, Record, Rule, decide
+from perf_tests.gate.selfcheck import power, power_table
+from perf_tests.gate.selfcheck.power import CASES, DOSES, MISTAKES, named, samples_for
+from perf_tests.gate.selfcheck.power_table import (
     Measured,
     Rate,
     example,
@@ -24,7 +25,6 @@ from perf_tests.gate.power_table import (
     table,
     verdicts,
 )
-from perf_tests.gate.rule import GateError, Record, Rule, decide
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
 
@@ -213,7 +213,7 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
 
     monkeypatch.setattr(power, "measured_pair", pair)
     monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"case!copy": {"copy": 0.1}})
-    monkeypatch.setattr(power, "one_round", lambda root, cases, chance: {"what": "round"} | {"cases": len(cases)})
+    monkeypatch.setattr(power, "one_round", lambda root, cases, rng: {"what": "round"} | {"cases": len(cases)})
     monkeypatch.setattr(power, "CACHE", tmp_path)
     monkeypatch.setattr(power, "EVERY", 2)
     monkeypatch.setattr(power.time, "monotonic", lambda: float(next(seconds)))
@@ -243,10 +243,10 @@ def test_a_dose_is_that_part_of_a_sample(case, kind):
         assert [slot.treatment for slot in slots] == [f"{dose:g}" for dose in given]
         assert slots[0].dose == {}
         for dose, slot in zip(given, slots, strict=True):
-            seconds = slot.take.samples * slot.take.calls * call
+            seconds = slot.plan.samples * slot.plan.calls * call
             assert seconds >= ONE.least * (1 - 1e-9)
             if dose and (kind == "spin" or call > power.LONG):
                 assert slot.dose == {"spin": pytest.approx(dose * seconds)}
             elif dose:
-                assert slot.dose == {"extra": pytest.approx(dose * slot.take.samples * slot.take.calls, rel=0.05)}
+                assert slot.dose == {"extra": pytest.approx(dose * slot.plan.samples * slot.plan.calls, rel=0.05)}
     assert [slot.treatment for slot in power.doses_of(case, 0.05, 1, kind, ALL, 8)] == ["0", "0.05"]

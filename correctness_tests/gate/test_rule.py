@@ -114,11 +114,11 @@ def test_holm_on_examples_worked_by_hand(raw, wanted):
 
 
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.2]), max_size=12), st.randoms())
-def test_holm_is_its_definition_in_any_order(raw, chance):
+def test_holm_is_its_definition_in_any_order(raw, rng):
     adjusted = rule.holm(raw)
     for p, found in zip(raw, adjusted):
         assert p <= found == min(1, max(sum(r >= q for r in raw) * q for q in raw if q <= p))
-    order = chance.sample(range(len(raw)), len(raw))
+    order = rng.sample(range(len(raw)), len(raw))
     assert rule.holm([raw[i] for i in order]) == [adjusted[i] for i in order]
 
 
@@ -197,7 +197,11 @@ def test_each_direction_is_a_family_of_its_settled_suspects():
     assert found["a"].p == pytest.approx(3 * 2**-16)
     assert found["fast"].p == pytest.approx(2**-16)
     assert found["not"].p == pytest.approx(2 * rule.signed_rank(UNDECIDED, RULE.tolerated))
-    assert (found["over"].p, found["over"].let_go, found["not"].let_go) == (None, True, False)
+    assert (found["over"].p, found["over"].stopped_for_futility, found["not"].stopped_for_futility) == (
+        None,
+        True,
+        False,
+    )
     assert [finding.verdict for finding in found.values()] == ["slower", "faster", "ok", "inconclusive", "ok", "ok"]
 
 
@@ -208,20 +212,20 @@ def test_each_direction_is_a_family_of_its_settled_suspects():
      ([0.011] * 5 + [0.0] * 7, True), ([0.011] * 12 + [-1.0] * 4, False), (SLOW, False)],
 )  # fmt: skip
 def test_a_suspect_is_let_go_where_the_median_is_not_beyond_the_tolerated_after_4_8_or_12_pairs(confirm, over):
-    assert rule.let_go([confirm], RULE)[0] == over
-    assert not rule.let_go([confirm], Rule(screen=20))[0]
+    assert rule.stopped_for_futility([confirm], RULE)[0] == over
+    assert not rule.stopped_for_futility([confirm], Rule(screen=20))[0]
     records = {side: timed(SLOW[:4] if side > 0 else FAST[:4], [side * x for x in confirm]) for side in (1, -1)}
     assert rule.unsettled(records, RULE) == ([] if over or len(confirm) == 16 else [1, -1])
     if over:
-        verdicts = [(found.verdict, found.p, found.let_go) for found in decide(records, RULE).values()]
+        verdicts = [(found.verdict, found.p, found.stopped_for_futility) for found in decide(records, RULE).values()]
         assert verdicts == [("ok", None, True)] * 2
 
 
 @given(grid(16, 12), st.lists(st.floats(0, 0.02), min_size=16, max_size=16), st.integers(0, 16))
 def test_a_suspect_once_let_go_stays_so_and_a_longer_head_is_let_go_later(confirm, longer, n):
-    first, whole = rule.let_go([confirm[:n]], RULE)[0], rule.let_go([confirm], RULE)[0]
+    first, whole = rule.stopped_for_futility([confirm[:n]], RULE)[0], rule.stopped_for_futility([confirm], RULE)[0]
     assert whole or not first
-    assert whole or not rule.let_go([[a + b for a, b in zip(confirm, longer)]], RULE)[0]
+    assert whole or not rule.stopped_for_futility([[a + b for a, b in zip(confirm, longer)]], RULE)[0]
 
 
 @given(grid(16, 30), st.integers(0, 15))
@@ -230,8 +234,8 @@ def test_a_suspect_is_settled_early_only_where_no_outcome_could_make_it_signific
     best = timed(SLOW[:4], confirm[:n] + [1.0 + k for k in range(16 - n)])
     assert rule.confirmed([confirm[:n]], RULE) <= rule.confirmed([confirm], RULE)
     settled, end = rule.unsettled({"case": record}, RULE) == [], verdict_on(best)
-    assert end.let_go or settled == (end.verdict != "slower")
-    assert (verdict_on(record).let_go, verdict_on(record).p) == (settled, None)
+    assert end.stopped_for_futility or settled == (end.verdict != "slower")
+    assert (verdict_on(record).stopped_for_futility, verdict_on(record).p) == (settled, None)
 
 
 @pytest.mark.parametrize(("against", "settled"), [(6, False), (7, True)])
@@ -243,7 +247,7 @@ def test_seven_values_that_speak_against_it_settle_a_suspect_however_small(again
 @given(st.lists(grid(16, 15), min_size=1, max_size=5))
 def test_letting_go_takes_from_what_is_found_and_adds_nothing(rows):
     for values, p, plain in zip(rows, rule.confirmed(rows, RULE), rule.signed_ranks(rows, RULE.tolerated)):
-        assert p == (1 if rule.let_go([values], RULE)[0] else plain)
+        assert p == (1 if rule.stopped_for_futility([values], RULE)[0] else plain)
 
 
 def test_pairs_after_a_suspect_was_let_go_change_no_verdict():
@@ -304,7 +308,7 @@ def outcome(allowed=(), strict=False, /, **changed):
     """Return the complaints about a run, and its exit code for what is not a canary."""
     records = {name: record for name, record in (GOOD | changed).items() if record}
     findings = decide(records, RULE)
-    wrong = rule.complaints(records, findings)
+    wrong = rule.void_reasons(records, findings)
     return wrong, rule.exit_code(wrong, rule.failures(findings, rule.reasons(findings, allowed), strict))
 
 

@@ -138,7 +138,7 @@ def test_a_slowdown_that_is_not_seen_again_is_let_go(ran):
     assert [len(records[name]["confirm"]) for name in (named("passing"), SLOWED)] == [1, 3]
     assert "gate: confirm 1 of 3, 5 cases" in ran.text
     assert "gate: confirm 2 of 3, 4 cases" in ran.text
-    assert ran.rows[named("passing")][2:4] == ["1", "let go after 1 pairs"]
+    assert ran.rows[named("passing")][2:4] == ["1", "stopped for futility after 1 pairs"]
 
 
 def test_more_memory_is_named(ran):
@@ -262,7 +262,7 @@ def passed(tmp_path, monkeypatch):
             for name, many in wide.items()
         ]
         records = {name: Record(state=state, wide=many) for name, many in wide.items()}
-        gate = Gate("base", "head", (None, None), variants, records, tmp_path, Rule(), 0, 1.0, tell=lambda line: None)
+        gate = Gate("base", "head", (None, None), variants, records, tmp_path, Rule(), 0, 1.0, log=lambda line: None)
         return gate.run().decide(), measured
 
     return run

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from perf_tests.gate import timing
-from perf_tests.gate.pairs import Cores, Take
+from perf_tests.gate.pairs import Cores, SamplePlan
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
@@ -73,13 +73,13 @@ def test_a_sample_of_fewer_calls_is_told_so(counting):
 
 
 @pytest.mark.parametrize(
-    ("place", "call", "calls", "take"),
-    [(ONE, 0.001, 1, Take(1, 5, True)), (ONE, 0.001, 9, Take(9, 1, True)), (ONE, 0.001, 30, Take(10, 1, True)),
-     (ONE, 0.004, 3, Take(2, 1, True)), (ONE, 0.012, 7, Take(1, 1, True)), (ONE, 0.051, 2, Take(1, 1, False)),
-     (ALL, 0.0125, 2, Take(2, 2, True)), (ALL, 0.05, 2, Take(1, 1, True)), (ALL, 0.016, 9, Take(5, 1, True))],
+    ("place", "call", "calls", "plan"),
+    [(ONE, 0.001, 1, (1, 5, True)), (ONE, 0.001, 9, (9, 1, True)), (ONE, 0.001, 30, (10, 1, True)),
+     (ONE, 0.004, 3, (2, 1, True)), (ONE, 0.012, 7, (1, 1, True)), (ONE, 0.051, 2, (1, 1, False)),
+     (ALL, 0.0125, 2, (2, 2, True)), (ALL, 0.05, 2, (1, 1, True)), (ALL, 0.016, 9, (5, 1, True))],
 )  # fmt: skip
-def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, take):
-    assert place.take(call, calls) == take
+def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, plan):
+    assert place.plan(call, calls) == SamplePlan(*plan)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import bisect, power
+from perf_tests.gate import bisect
 from perf_tests.gate.rule import Rule
 from perf_tests.gate.run import opened
+from perf_tests.gate.selfcheck import power
 from perf_tests.gate.turn import turn
 from perf_tests.selection import Selection
 

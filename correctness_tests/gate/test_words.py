@@ -37,10 +37,10 @@ def test_the_extremes_of_few_pairs_are_not_called_an_interval():
 def test_a_confirmation_that_ended_early_shows_no_p():
     artifact, outcome = decided({"over": timed(SLOW[:4], EVEN[:4]), "whole": timed(SLOW[:4], SLOW)})
     assert report.line("over", outcome.findings["over"]) == (
-        "over: ok, -0.6 % (extremes -0.7, -0.4), let go after 4 pairs"
+        "over: ok, -0.6 % (extremes -0.7, -0.4), stopped for futility after 4 pairs"
     )
     shown = rows(report.markdown(artifact, outcome))
-    assert shown["over"][2:] == ["4", "let go after 4 pairs", ""]
+    assert shown["over"][2:] == ["4", "stopped for futility after 4 pairs", ""]
     assert shown["whole"][2:4] == ["16", "3.1e-05"]
     assert "n = 16 pairs, p = 3.1e-05" in report.line("whole", outcome.findings["whole"])
 

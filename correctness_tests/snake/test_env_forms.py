@@ -175,7 +175,7 @@ class ThreeForms(RuleBasedStateMachine):
 
 def test_all_forms_agree_on_every_number():
     ThreeForms.seen = Counter()
-    options = {"max_examples": 30, "stateful_step_count": 12}
+    options = {"max_examples": 20, "stateful_step_count": 12}
     run_state_machine_as_test(ThreeForms, settings=settings(phases=[Phase.generate], **options))
     for kind in ("ate", "died", "full", "late"):
         assert ThreeForms.seen[kind] > 20

@@ -99,7 +99,7 @@ def test_weights_looked_up_are_the_product_with_onehot_frames(cells, seen, count
     got = np.asarray(mapped_lookup()(states, weights))
     assert got.shape == (AGENTS, count, 7)
     assert largest_difference(got, states.astype(np.float64) @ weights) < 1e-5
-    assert largest_difference(np.asarray(_jax.looked_up(states[0], weights[0])), states[0] @ weights[0]) < 1e-5
+    assert largest_difference(np.asarray(_jax.onehot_matmul(states[0], weights[0])), states[0] @ weights[0]) < 1e-5
 
 
 @functools.cache
@@ -108,7 +108,7 @@ def mapped_lookup():
 
     from rl_impls.treasurehunt import _jax
 
-    return jax.jit(jax.vmap(_jax.looked_up))
+    return jax.jit(jax.vmap(_jax.onehot_matmul))
 
 
 @pytest.mark.parametrize(("backend", "form"), [("numpy", "full"), *LEARNERS])
@@ -204,10 +204,10 @@ def test_looking_up_a_state_takes_a_sixth_of_the_product():
     import numpy as np
 
     from perf_tests.suite.cases.treasurehunt import FORWARD, HIDDEN, LOOKED_UP, STATE
-    from rl_impls.treasurehunt._jax import looked_up
+    from rl_impls.treasurehunt._jax import onehot_matmul
 
     state, weights = np.zeros((1, STATE), np.float32), np.zeros((STATE, HIDDEN), np.float32)
-    counted = jax.jit(looked_up).lower(state, weights).cost_analysis()["flops"]
+    counted = jax.jit(onehot_matmul).lower(state, weights).cost_analysis()["flops"]
     stated = 2 * STATE * HIDDEN * LOOKED_UP["state"]
     assert FORWARD["state"] == 1
     assert stated <= counted <= 1.1 * stated

@@ -80,6 +80,7 @@ def test_epochs_on_jax_equal_those_of_one_process(given):
         loop.close()
 
 
+@pytest.mark.slow
 def test_a_killed_agent_is_named_and_the_others_end(given, loop):
     pids = children()
     os.kill(max(pids), signal.SIGKILL)  # the one started last
@@ -100,6 +101,7 @@ def test_an_agents_error_reaches_the_caller_in_its_words(given, loop):
     assert not any(map(alive, pids))
 
 
+@pytest.mark.slow
 def test_an_agent_that_cannot_be_built_ends_all(given):
     fixed, _ = given
     stored = fixed["stored"] | {"actions": fixed["stored"]["actions"].astype(np.int64)}

@@ -148,7 +148,7 @@ class Forms(RuleBasedStateMachine):
 
 def test_all_forms_agree_on_every_number():
     Forms.seen = Counter()
-    options = {"max_examples": 60, "stateful_step_count": 10}
+    options = {"max_examples": 40, "stateful_step_count": 10}
     run_state_machine_as_test(Forms, settings=settings(phases=[Phase.generate], **options))
     assert min(Forms.seen[kind] for kind in ("gem", "food", "bone", "wall", "blocked", "late")) > 20, Forms.seen
 

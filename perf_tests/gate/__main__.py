@@ -13,16 +13,17 @@ from perf_tests.suite.case import Variant
 from perf_tests.suite.cases import variants
 from rl_impls.params import write_whole
 
-from . import noise, report
+from . import report
 from .bisect import bisect
-from .planted import CASES, found
 from .plugin import ROOT, rule_of
-from .power import measure
-from .power_table import Rate, example, read, table
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT, Artifact
+from .selfcheck import noise
+from .selfcheck.planted import CASES, found
+from .selfcheck.power import measure
+from .selfcheck.power_table import Rate, example, read, table
 
-POWER = Path(__file__).with_name("power.jsonl")
+POWER = Path(__file__).with_name("selfcheck") / "power.jsonl"
 INTERRUPTED = 130
 DOCUMENT = ROOT / "docs" / "gate.md"
 MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in both pages
@@ -92,7 +93,7 @@ def measure_noise(options: argparse.Namespace) -> int:
     """Count fresh memory on both sides of identical code, and print how far apart the counts are."""
     if options.pairs < 1:
         raise GateError(f"--pairs: got {options.pairs}, wanted at least 1")
-    noise.tell(noise.counted(ROOT, options.pairs), print)
+    noise.show(noise.counted(ROOT, options.pairs), print)
     return 0
 
 

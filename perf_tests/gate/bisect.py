@@ -62,7 +62,7 @@ def comparison(
     root: Path, variant: Variant, rule: Rule, seed: int, limit: float, cache: Path
 ) -> Iterator[Callable[[str, str, int], Step]]:
     """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     with turn(cache), revisions.workspace(cache) as folder, environments(cache) as python_for:
         revisions.snapshot(root, folder / "benchmarks")
 
@@ -75,7 +75,7 @@ def comparison(
 
         def compare(base: str, head: str, times: int) -> Step:
             sides = side(base, "base"), side(head, "head")
-            pairs = Pairs(sides, rule.blocks, limit, {variant.id: variant.case.tolerance}, folder, chance)
+            pairs = Pairs(sides, rule.blocks, limit, {variant.id: variant.case.tolerance}, folder, rng)
             records = {variant.id: Record()}
             try:
                 for _ in range(times):
@@ -100,7 +100,7 @@ def bisect(
     seed: int = 0,
     limit: float = LIMIT,
     cache: Path = CACHE / "gate",
-    tell: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> Step:
     """Return the first commit that has more than half of the whole slowdown, compared with the one before it.
 
@@ -116,13 +116,13 @@ def bisect(
         whole = compare(commits[0], commits[-1], rule.confirm)
         if whole.p > rule.level:
             raise GateError(f"{variant.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
-        tell(f"{whole}: the whole slowdown, {len(commits) - 1} commits")
+        log(f"{whole}: the whole slowdown, {len(commits) - 1} commits")
         low, high = 1, len(commits) - 1
         while low < high:
             middle = (low + high) // 2
             step = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
             after = step.slowdown > whole.slowdown / 2
-            tell(f"{step}: {'after' if after else 'before'} it")
+            log(f"{step}: {'after' if after else 'before'} it")
             low, high = (low, middle) if after else (middle + 1, high)
         found = compare(commits[low - 1], commits[low], rule.confirm)
     if found.p > rule.level:

@@ -28,7 +28,7 @@ class PairError(Exception):
 
 
 @dataclass(frozen=True)
-class Take:
+class SamplePlan:
     """What a side does at its turn: samples of so many calls, after one that does not count where it has to warm up."""
 
     calls: int
@@ -48,13 +48,13 @@ class Cores:
         """Seconds of a side at its turn, at least: threads that wait for each other scatter more."""
         return 0.005 if self.one is not None else 0.04
 
-    def take(self, call: float, calls: int) -> Take:
+    def plan(self, call: float, calls: int) -> SamplePlan:
         """Return how to time a case, given the seconds of a call and the calls of its sample: the same for both sides.
 
         On a slow machine a sample has fewer calls, so that it takes no longer than twice the least.
         """
         calls = min(calls, max(1, math.floor(2 * self.least / call)))
-        return Take(calls, math.ceil(self.least / (calls * call)), warm=self.one is None or call < LEAST_COLD)
+        return SamplePlan(calls, math.ceil(self.least / (calls * call)), warm=self.one is None or call < LEAST_COLD)
 
     @property
     def threads(self) -> int:
@@ -92,19 +92,19 @@ class Pairs:
         limit: float,
         tolerances: dict[str, float],
         folder: Path,
-        chance: random.Random,
+        rng: random.Random,
         known: Collection[str] = (),
     ) -> None:
         self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
-        self.tolerances, self.folder, self.chance = tolerances, folder, chance
+        self.tolerances, self.folder, self.rng = tolerances, folder, rng
         self.seen: set[str] = set()
-        self.takes: dict[str, Take] = {}
+        self.plans: dict[str, SamplePlan] = {}
 
     def measure(self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str) -> None:
         """Add a pair of every case that is still timed; one that ends a worker becomes an error, the others go on."""
         while remaining := [name for name in names if records[name].state == "timed"]:
             try:
-                found = self.one(records, remaining, place)
+                found = self.measure_pair(records, remaining, place)
             except CaseError as error:
                 records[error.name].state, records[error.name].words = "error", str(error)
                 continue
@@ -112,7 +112,7 @@ class Pairs:
                 getattr(records[name], phase).append(blocks)
             return
 
-    def one(self, records: dict[str, Record], names: Sequence[str], place: Cores) -> dict[str, list[Block]]:
+    def measure_pair(self, records: dict[str, Record], names: Sequence[str], place: Cores) -> dict[str, list[Block]]:
         """Measure one pair of fresh processes.
 
         Raises:
@@ -122,12 +122,12 @@ class Pairs:
         with self.workers(place) as workers:
             ready = [name for name in names if self.prepare(workers, name, records[name])]
             both(workers, "place", core=place.one)
-            takes = {name: self.take(workers[0], name, place) for name in ready}
-            blocks: dict[str, list[Block]] = {name: [] for name in takes}
+            plans = {name: self.plan(workers[0], name, place) for name in ready}
+            blocks: dict[str, list[Block]] = {name: [] for name in plans}
             for _ in range(self.blocks):
-                for name in self.chance.sample(sorted(takes), len(takes)):
-                    blocks[name].append(self.block(workers, name, takes[name]))
-            for name in takes:
+                for name in self.rng.sample(sorted(plans), len(plans)):
+                    blocks[name].append(self.block(workers, name, plans[name]))
+            for name in plans:
                 with blamed(name):
                     both(workers, "close", identity=name)
         return blocks
@@ -139,7 +139,7 @@ class Pairs:
         Raises:
             PairError: one failed, and not over a case.
         """
-        order = self.chance.sample([0, 1], 2)  # which side starts first, and on which core, is left to chance
+        order = self.rng.sample([0, 1], 2)  # which side starts first, and on which core, is left to chance
         with ExitStack() as stack:
             stack.enter_context(interrupts.held())
             started = {
@@ -176,25 +176,25 @@ class Pairs:
             record.counters = base["counters"], head["counters"]
         return True
 
-    def take(self, base: Worker, name: str, place: Cores) -> Take:
+    def plan(self, base: Worker, name: str, place: Cores) -> SamplePlan:
         """Return how to time a case, on both sides by what base takes: measured in the first pair, the same in all."""
-        if name not in self.takes:
+        if name not in self.plans:
             with blamed(name):
                 base.ask("measure", identity=name)
                 found = base.reply()
-            self.takes[name] = place.take(max(float(found["call"]), 1e-9), found["calls"])
-        return self.takes[name]
+            self.plans[name] = place.plan(max(float(found["call"]), 1e-9), found["calls"])
+        return self.plans[name]
 
-    def block(self, workers: Sequence[Worker], name: str, take: Take, dose: Mapping[str, float] = NONE) -> Block:
+    def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
         """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose."""
 
         def sample(side: int, changed: bool) -> float:
-            asked = {**asdict(take), "warm": take.warm and changed}
+            asked = {**asdict(plan), "warm": plan.warm and changed}
             workers[side].ask("sample", identity=name, **asked, **(dose if side else NONE))
             return float(workers[side].reply()["seconds"])
 
         with blamed(name):
-            return interleaved.block(int(self.chance.random() < 0.5), sample)
+            return interleaved.block(int(self.rng.random() < 0.5), sample)
 
 
 class CaseError(Exception):

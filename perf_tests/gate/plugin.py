@@ -124,17 +124,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("gated", names, ids=names)
 
 
-def teller(config: pytest.Config) -> Callable[[str], None]:
+def logger(config: pytest.Config) -> Callable[[str], None]:
     """Return what prints a line while tests run."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     capture = config.pluginmanager.getplugin("capturemanager")
 
-    def tell(text: str) -> None:
+    def log(text: str) -> None:
         with capture.global_and_fixture_disabled():
             reporter.ensure_newline()
             reporter.write_line(text)
 
-    return tell
+    return log
 
 
 @pytest.fixture(scope="session")
@@ -142,14 +142,14 @@ def gate_outcome(request: pytest.FixtureRequest) -> Any:
     """Run the gate and write what it measured; where that fails, so does the test that asks for it, the only one."""
     from .rule import GateError
 
-    gate, tell = request.config.stash[GATE], teller(request.config)
-    gate.tell = tell
+    gate, log = request.config.stash[GATE], logger(request.config)
+    gate.log = log
     try:
         artifact = gate.run()
         artifact.allowed = request.config.stash[ALLOWED]
         artifact.strict = request.config.getoption("gate_strict")
         outcome = artifact.decide()
-        write(artifact, outcome, request.config.stash[WRITE], tell)
+        write(artifact, outcome, request.config.stash[WRITE], log)
     except (GateError, Unwritable, OSError) as error:
         request.session.shouldstop = str(error)
         pytest.fail(str(error), pytrace=False)
@@ -158,7 +158,7 @@ def gate_outcome(request: pytest.FixtureRequest) -> Any:
 
 
 def write(
-    artifact: Any, outcome: Any, files: Mapping[str, Callable[[bytes], None]], tell: Callable[[str], None]
+    artifact: Any, outcome: Any, files: Mapping[str, Callable[[bytes], None]], log: Callable[[str], None]
 ) -> None:
     """Write the artifact and the table; the verdicts are told where that cannot be.
 
@@ -172,7 +172,7 @@ def write(
         if "--gate-markdown" in files:
             files["--gate-markdown"](report.markdown(artifact, outcome).encode())
     except Unwritable:
-        tell("\n".join(report.summary(outcome)))
+        log("\n".join(report.summary(outcome)))
         raise
 
 

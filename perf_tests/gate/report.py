@@ -26,14 +26,14 @@ def change(finding: Finding) -> str:
 
 def significance(finding: Finding) -> str:
     """Return the p of a confirmation, or after how many pairs it ended without one."""
-    if finding.let_go:
-        return f"let go after {finding.pairs} pairs"
+    if finding.stopped_for_futility:
+        return f"stopped for futility after {finding.pairs} pairs"
     return "" if finding.p is None else f"{finding.p:.2g}"
 
 
 def line(name: str, finding: Finding, reason: str = "") -> str:
     """Return the verdict on one case, with its change, the number of pairs, the notes and why it is allowed."""
-    pairs = f"n = {finding.pairs} pairs" if finding.pairs and not finding.let_go else ""
+    pairs = f"n = {finding.pairs} pairs" if finding.pairs and not finding.stopped_for_futility else ""
     p = ("" if finding.p is None else "p = ") + significance(finding)
     allowed = f"allowed: {reason}" if reason else ""
     return f"{name}: " + ", ".join(filter(None, [finding.verdict, change(finding), pairs, p, *finding.notes, allowed]))

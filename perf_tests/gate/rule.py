@@ -153,7 +153,7 @@ class Finding(BaseModel):
         low, high: 95 % interval of that median, distribution-free; the extremes where there are fewer than six pairs.
         pairs: how many pairs these are of.
         p: Holm-adjusted, of a suspect whose confirmation is whole.
-        let_go: the confirmation of a suspect ended early, as it could no longer become significant.
+        stopped_for_futility: the confirmation of a suspect ended early, as it could no longer become significant.
         notes: what else there is to say.
     """
 
@@ -163,7 +163,7 @@ class Finding(BaseModel):
     high: float | None = None
     pairs: int = 0
     p: float | None = None
-    let_go: bool = False
+    stopped_for_futility: bool = False
     notes: list[str] = []
 
 
@@ -194,7 +194,9 @@ def signed_ranks(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], tole
     return list(map(float, found))
 
 
-def let_go(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> npt.NDArray[np.bool_]:
+def stopped_for_futility(
+    rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
+) -> npt.NDArray[np.bool_]:
     """Tell of confirmations, as far as they have come, whether they are over: what the screen saw is not seen again.
 
     That is looked at after every so many pairs as a screen has. It can only end in `ok`, so it makes no false alarm.
@@ -209,7 +211,7 @@ def let_go(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
 
 
 def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> list[float]:
-    """Return the least p that confirmations can have once they are whole, or 1 where they are let go.
+    """Return the least p that confirmations can have once they are whole, or 1 where they are stopped for futility.
 
     It is least where all pairs to come are slower than any so far, so of a whole one it is the p.  f[R, n] -> R values
     """
@@ -220,7 +222,8 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
     slower = 1 + np.abs(values).max(initial=rule.tolerated) + np.arange(missing)
     whole = np.hstack([values, np.tile(slower, (len(values), 1))])
     return [
-        1.0 if over else p for over, p in zip(let_go(values, rule), signed_ranks(whole, rule.tolerated), strict=True)
+        1.0 if over else p
+        for over, p in zip(stopped_for_futility(values, rule), signed_ranks(whole, rule.tolerated), strict=True)
     ]
 
 
@@ -294,7 +297,7 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     if not pairs:
         return Finding(verdict="error", notes=["no pair was measured"])
     low, high = interval(pairs)
-    over = bool(direction and let_go([confirmation(record, direction)], rule)[0])
+    over = bool(direction and stopped_for_futility([confirmation(record, direction)], rule)[0])
     early = p is not None and (over or len(record.confirm) < rule.confirm)
     notes = [CHANGED] if record.answer_changed else []
     risen = rises(*record.counters)
@@ -320,7 +323,7 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
         high=math.exp(high),
         pairs=len(pairs),
         p=None if early else p,
-        let_go=early,
+        stopped_for_futility=early,
         notes=notes,
     )
 
@@ -335,7 +338,7 @@ def beyond(name: str, base: int, head: int) -> bool:
     return head - base > max(MARGIN[name], SHARE * base)
 
 
-def complaints(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
+def void_reasons(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
     """Return why nothing of this run can be believed: a case without a measurement, a canary on the wrong side.
 
     Each pass in which something was to be timed has canaries of its own.

@@ -31,12 +31,12 @@ from .rule import (
     GateError,
     Record,
     Rule,
-    complaints,
     decide,
     exit_code,
     failures,
     reasons,
     unsettled,
+    void_reasons,
 )
 from .turn import turn
 from .workers import Side
@@ -84,7 +84,7 @@ class Artifact(BaseModel):
     def decide(self) -> Outcome:
         """Return the verdicts."""
         findings = decide(self.records, self.rule)
-        wrong = complaints(self.records, findings)
+        wrong = void_reasons(self.records, findings)
         excused = reasons(findings, self.allowed)
         failed = failures(findings, excused, self.strict)
         return Outcome(findings, wrong, excused, failed, exit_code(wrong, failed))
@@ -123,7 +123,7 @@ class Gate:
     seed: int
     limit: float
     known: Collection[str] = ()
-    tell: Callable[[str], None] = field(default=print)
+    log: Callable[[str], None] = field(default=print)
 
     def run(self) -> Artifact:
         """Screen all cases and confirm the suspects, in a pass on one core and one on all, each with its canaries.
@@ -136,19 +136,19 @@ class Gate:
         start = time.monotonic()
         tolerances = {v.id: tolerance(v) for v in self.variants}
         tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
-        chance = random.Random(self.seed)
-        pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, self.folder, chance, self.known)
+        rng = random.Random(self.seed)
+        pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, self.folder, rng, self.known)
         timed = [v for v in self.variants if self.records[v.id].state == "timed"]
         if timed:
             alone, together = ([v.id for v in timed if v.case.wide is many] for many in (False, True))
             passes = {wide: [*names, *WANTED[wide]] for wide, names in ((False, alone), (True, together)) if names}
             self.records |= {canary: Record(wide=wide) for wide in passes for canary in WANTED[wide]}
-            self.tell(f"gate: {len(timed)} cases, {about(expected(len(alone), len(together), self.rule))} expected")
+            self.log(f"gate: {len(timed)} cases, {about(expected(len(alone), len(together), self.rule))} expected")
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.confirm)):
                     for wide, names in passes.items():
                         self.phase(pairs, phase, times, names, cores(wide))
-                self.tell("gate: fresh memory, with default malloc")
+                self.log("gate: fresh memory, with default malloc")
                 memory.measure(self.sides, self.limit, self.folder, self.records, timed)
             except PairError as error:
                 raise GateError(str(error)) from error
@@ -172,7 +172,7 @@ class Gate:
             if not chosen:
                 return
             left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""
-            self.tell(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
+            self.log(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
             start = time.monotonic()
             pairs.measure(self.records, chosen, place, phase)
             spent.append(time.monotonic() - start)

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from perf_tests import disturbance
-from perf_tests.suite.case import absence
+from perf_tests.suite.case import unsupported_reason
 from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
 
 from . import fresh
 from .answers import save
 from .canary import CANARIES, SIDE
-from .faults import FAULTS
+from .selfcheck.faults import FAULTS
 
 SEED = 0
 SAMPLES = 3  # of which the least says what a call takes
@@ -29,7 +29,7 @@ LONG = 0.05  # seconds of a call that needs none before it
 def failure(error: Exception) -> dict[str, Any]:
     """Return why a case could not be prepared, and of what kind that is."""
     found: dict[str, Any] = {"failed": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
-    if lacking := absence(error):
+    if lacking := unsupported_reason(error):
         found["absent"] = lacking
     if type(error).__name__ == "BackendUnavailable":
         found["unavailable"] = [getattr(error, name) for name in ("backend", "reason", "install")]

@@ -49,13 +49,13 @@ class Side:
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a fresh worker: another hash seed and another stack each time."""
-        chance = random.SystemRandom()
+        rng = random.SystemRandom()
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(("COV_", "PYTEST_"))},
             "PYTHONPATH": str(self.root),
-            "PYTHONHASHSEED": str(chance.randrange(1 << 32)),
+            "PYTHONHASHSEED": str(rng.randrange(1 << 32)),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "RLGAUGE_PADDING": "x" * chance.randrange(1 << 12),
+            "RLGAUGE_PADDING": "x" * rng.randrange(1 << 12),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             SIDE: self.name,
             **{variable: str(self.cache / name) for variable, name in CACHES.items()},

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import process
-from .case import Prepared, Variant, absence, flat, prepared
+from .case import Prepared, Variant, flat, prepared, unsupported_reason
 from .cases import variants
 
 SEED = 0
@@ -54,7 +54,7 @@ def ready(identity: str) -> Prepared:
     try:
         return prepared(identity, SEED)
     except (ModuleNotFoundError, ValueError) as error:
-        if lacking := absence(error):
+        if lacking := unsupported_reason(error):
             raise NotImplementedError(f"this commit: {lacking}") from error
         raise
 

@@ -405,7 +405,7 @@ def leaves(tree: Any) -> list[Any]:
     return [np.asarray(leaf) for leaf in flat(tree)]
 
 
-def absence(error: Exception) -> str | None:
+def unsupported_reason(error: Exception) -> str | None:
     """Return what of a case this revision does not have, where that is why it could not be prepared."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("rl_impls"):
         return f"no {error.name}"

@@ -43,7 +43,7 @@ class Net:
         return self.call(self.weights, *args)
 
 
-def as_it_is(tree):
+def identity(tree):
     """Return a tree and what takes it back to itself; ``ravel_pytree`` makes one vector of it."""
     return tree, lambda same: same
 
@@ -54,7 +54,7 @@ class Learner:
     Weights and moments are kept as ``flatten`` makes them: a tree, or one flat vector.
     """
 
-    def __init__(self, fixed, optimizer, lower, flatten=as_it_is):
+    def __init__(self, fixed, optimizer, lower, flatten=identity):
         self.lower, self.flatten = lower, flatten
         weights, self.unflatten = flatten(put(dict(fixed["params"]), lower))
         self.start = jax.tree.map(np.array, (weights, jax.jit(optimizer.init)(weights), dict(fixed["target"])))

@@ -47,7 +47,7 @@ class Mlp(nn.Sequential):
             views[f"w{k}"], views[f"b{k}"] = linear.weight.detach().T, linear.bias.detach()
         return views
 
-    turned = staticmethod(np.transpose)
+    to_params_layout = staticmethod(np.transpose)
 
 
 def as_one_vector(parameters):
@@ -65,8 +65,8 @@ class Learner:
 
     Adam sees ``updated``: the parameters one by one or, where ``flat``, one vector of which they are views.
 
-    A net has ``load(params)``, ``views()`` by name in the order of ``parameters()``, and ``turned``, which takes an
-    array that lies as a parameter does to one that lies as its view does, and back.
+    A net has ``load(params)``, ``views()`` by name in the order of ``parameters()``, and ``to_params_layout``, which
+    takes an array that lies as a parameter does to one that lies as its view does, and back.
     """
 
     def __init__(self, fixed, optimizer, make, flat=False):
@@ -106,7 +106,7 @@ class Learner:
             found = [of[key] if of else torch.zeros_like(tensor) for of, tensor in zip(adam, self.updated)]
             split = nn.utils.parameters_to_vector(found).split(sizes)
             for name, moment, parameter in zip(self.net.views(), split, self.parameters):
-                state[f"{part}.{name}"] = self.net.turned(moment.view_as(parameter).cpu().numpy()).copy()
+                state[f"{part}.{name}"] = self.net.to_params_layout(moment.view_as(parameter).cpu().numpy()).copy()
         for part, net in (("online", self.net), ("target", self.target)):
             state |= {f"{part}.{name}": value for name, value in numpy(net).items()}
         return state
@@ -119,7 +119,7 @@ class Learner:
         adam = self.optimizer.state_dict()
         # fused Adam walks through memory: moments have to lie there as the weights do
         moments = {
-            key: [torch.tensor(self.net.turned(state[f"{part}.{name}"]).copy()) for name in names]
+            key: [torch.tensor(self.net.to_params_layout(state[f"{part}.{name}"]).copy()) for name in names]
             for part, key in MOMENTS.items()
         }
         if self.updated is not self.parameters:

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from ..common.jax_learner import Learner, Net, as_it_is, put
+from ..common.jax_learner import Learner, Net, identity, put
 from ..params import layers
 from .physics import dynamics_of
 
@@ -199,7 +199,7 @@ class TrainStep(Learner):
     """One update of the online net; weights and moments are donated from step to step."""
 
     def __init__(self, fixed, example, knobs, lower):
-        flatten = {"loop": as_it_is, "fused": ravel_pytree}[knobs.optimizer]
+        flatten = {"loop": identity, "fused": ravel_pytree}[knobs.optimizer]
         loss, optimizer = make_loss(fixed, knobs), optax.adam(fixed["learning_rate"])
         super().__init__(fixed, optimizer, lower, flatten)
         unflatten = self.unflatten

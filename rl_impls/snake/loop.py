@@ -76,10 +76,10 @@ class Loop:
         """Put everything back to the start."""
         self.train.reset()
         self.memory.rewind(self.mark)
-        self.go_on(self.start, self.first_step)
+        self.resume(self.start, self.first_step)
         self.clock.reset()
 
-    def go_on(self, env_state, step):
+    def resume(self, env_state, step):
         """Go on from these games, after ``step`` environment steps."""
         self.environment.set_state(env_state)
         self.obs, self.step = self.environment.observe(), step
@@ -94,7 +94,7 @@ class Loop:
         parts = parts_of(state)
         self.train.load_state(parts["train"])
         self.memory.restore(*(parts["memory"][name] for name in FIELDS))
-        self.go_on(parts["env"], int(parts["loop"]["step"]))
+        self.resume(parts["env"], int(parts["loop"]["step"]))
 
     def close(self):
         """End the processes of the update, if it has any."""

@@ -55,7 +55,7 @@ def cosines_by_doubling(taus):
 COSINES_OF = {"direct": cosines_direct, "doubling": cosines_by_doubling}
 
 
-def looked_up(states, w):
+def onehot_matmul(states, w):
     """``states @ w`` of one-hot frames, or zeros: the sum of the one row of w for each cell that its kind names.
 
     One state needs a sixth of w; many share all of it, and are multiplied.  f[B, FRAMES KINDS C], f[..., H] -> f[B, H]

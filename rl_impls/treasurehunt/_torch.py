@@ -87,7 +87,7 @@ class Iqn(nn.Module):
         """Return the weights by name, sharing their memory."""
         return {name: weight.detach() for name, weight in self.weights.items()}
 
-    turned = staticmethod(np.asarray)
+    to_params_layout = staticmethod(np.asarray)
 
     def forward(self, *args):
         """Quantiles of each action."""

@@ -63,7 +63,7 @@ class ProcessTeam(team.TeamsOfOne):
         self.close = weakref.finalize(self, end, self.pipes, processes)
         for n in range(agents):
             ours, theirs = context.Pipe()
-            args = theirs, threads, team.share_of(fixed, n), worlds, batch, knobs, backend.name
+            args = theirs, threads, team.agent_slice(fixed, n), worlds, batch, knobs, backend.name
             process = context.Process(target=serve, args=args, daemon=True)
             process.start()
             self.pipes.append(ours)

@@ -11,7 +11,7 @@ import numpy as np
 from ..common.jax_learner import put
 from ..common.phases import Phases
 from . import jax_world
-from ._jax import TrainStep, choose_actions, looked_up, make_update, net_of
+from ._jax import TrainStep, choose_actions, make_update, net_of, onehot_matmul
 from .loop import check_nets
 from .memory import FRAMES, MIDWAY, TRUNCATED, Fields, Memory, gather, push_recent, stack
 from .settings import settings_of
@@ -39,7 +39,7 @@ def store(fields, pushed, frames, actions, rewards, time, last):
 def make_play(settings, knobs):
     """Return ``play(weights, played, *drawn) -> played, (actions, rewards)``: T turns."""
     onehot = knobs.states == "lookup" and settings.observation == "onehot"
-    choose = jax.vmap(functools.partial(choose_actions, net_of(knobs, looked_up if onehot else jnp.matmul)))
+    choose = jax.vmap(functools.partial(choose_actions, net_of(knobs, onehot_matmul if onehot else jnp.matmul)))
 
     def play(weights, played, *drawn):
         def turn(played, drawn):

@@ -80,7 +80,7 @@ class Team:
 OF_AGENT = ("frames", "actions", "rewards")  # what a memory keeps for each
 
 
-def share_of(fixed, n):
+def agent_slice(fixed, n):
     """Return what agent ``n`` is built from, as a team of one."""
     own = {part: {name: value[n : n + 1] for name, value in fixed[part].items()} for part in ("params", "target")}
     stored = {name: value[n : n + 1] if name in OF_AGENT else value for name, value in fixed["stored"].items()}
@@ -91,7 +91,7 @@ class TeamsOfOne:
     """N agents that are told one after the other what to do; does what :class:`Team` does."""
 
     def __init__(self, fixed, *args):
-        self.agents = [Team(share_of(fixed, n), *args) for n in range(len(fixed["params"]["w_state"]))]
+        self.agents = [Team(agent_slice(fixed, n), *args) for n in range(len(fixed["params"]["w_state"]))]
 
     def ask(self, name, *columns):
         """Have every agent call a method on its slice of arguments [N, ...]; return what they return."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from perf_tests.suite.case import Variant
 
-from .bisect import bisect
-from .revisions import git
-from .rule import GateError, Rule
+from ..bisect import bisect
+from ..revisions import git
+from ..rule import GateError, Rule
 
 COMMITS = 8
 CASES = (  # a different one for each try; of calls so long that reading a clock is nothing
@@ -69,7 +69,7 @@ def plant(root: Path, variant: Variant, part: float, place: int) -> str:
     return made[place]
 
 
-def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, tell: Callable[[str], None]) -> bool:
+def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, log: Callable[[str], None]) -> bool:
     """Return whether bisect names the slowed one of eight commits on top of HEAD.
 
     Raises:
@@ -83,11 +83,11 @@ def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, tell
         except subprocess.CalledProcessError as error:
             raise GateError(f"{root} cannot be copied: {error.stderr.decode().strip()}") from error
         wanted = plant(copy, variant, part, place)
-        tell(f"{variant.id}: slowed by {100 * part:g} % in commit {place + 1} of {COMMITS}, {wanted[:12]}")
+        log(f"{variant.id}: slowed by {100 * part:g} % in commit {place + 1} of {COMMITS}, {wanted[:12]}")
         try:
-            named = bisect(copy, f"HEAD~{COMMITS}", "HEAD", variant, rule, seed, tell=lambda line: tell(f"  {line}"))
+            named = bisect(copy, f"HEAD~{COMMITS}", "HEAD", variant, rule, seed, log=lambda line: log(f"  {line}"))
         except GateError as error:
-            tell(f"  {error}")
+            log(f"  {error}")
             return False
-        tell(f"  names {named}: {'right' if named.commit == wanted else 'WRONG'}")
+        log(f"  names {named}: {'right' if named.commit == wanted else 'WRONG'}")
         return named.commit == wanted

@@ -26,13 +26,13 @@ from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
 
-from . import revisions
-from .dosed import DOSE
-from .pairs import CaseError, Cores, PairError, Pairs, Take, cores
-from .rule import GateError, Rule
-from .run import LIMIT, side_of
-from .turn import turn
-from .workers import PYTHON, Worker, both
+from .. import revisions
+from ..pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
+from ..rule import GateError, Rule
+from ..run import LIMIT, side_of
+from ..turn import turn
+from ..workers import PYTHON, Worker, both
+from . import dosed
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
 FEWER = (0.0, 0.05)  # of cases on all cores, whose samples are ten times as long, and of those not in FULLY
@@ -94,7 +94,7 @@ class Slot:
 
     name: str
     treatment: str
-    take: Take
+    plan: SamplePlan
     dose: Mapping[str, float]
     blocks: int
 
@@ -102,14 +102,14 @@ class Slot:
 def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
     """Return a case at every dose, given the seconds of a call and the calls of a sample."""
     for dose in DOSES if place.one is not None and case in FULLY else FEWER:
-        take = place.take(call, calls)
+        plan = place.plan(call, calls)
         slowed: dict[str, float] = {}
         if dose and (kind == "spin" or call > LONG):
-            slowed = {"spin": dose * take.samples * take.calls * call}
+            slowed = {"spin": dose * plan.samples * plan.calls * call}
         elif dose:
-            samples, extra = samples_for(take.calls, take.samples, dose)
-            take, slowed = replace(take, samples=samples), {"extra": extra}
-        yield Slot(case, f"{dose:g}", take, slowed, blocks)
+            samples, extra = samples_for(plan.calls, plan.samples, dose)
+            plan, slowed = replace(plan, samples=samples), {"extra": extra}
+        yield Slot(case, f"{dose:g}", plan, slowed, blocks)
 
 
 def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place: Cores) -> dict[str, dict[str, float]]:
@@ -117,9 +117,9 @@ def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place:
     both(workers, "place", core=place.one)
     blocks: dict[Slot, list[Any]] = {slot: [] for slot in slots}
     for number in range(pairs.blocks):
-        for slot in pairs.chance.sample(slots, len(slots)):
+        for slot in pairs.rng.sample(slots, len(slots)):
             if number < slot.blocks:
-                blocks[slot].append(pairs.block(workers, slot.name, slot.take, slot.dose))
+                blocks[slot].append(pairs.block(workers, slot.name, slot.plan, slot.dose))
     for name in {slot.name for slot in slots}:
         both(workers, "close", identity=name)
     found: dict[str, dict[str, float]] = {}
@@ -144,7 +144,7 @@ def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
         for case, mistake in MISTAKES:
             name, (call, calls) = named(case, mistake), measured(workers, case, place, mistake)
             blocks = 2 if took(workers[1], name) > 10 * calls * call else pairs.blocks  # so dear that two tell
-            slots.append(Slot(name, mistake, place.take(call, calls), {}, blocks))
+            slots.append(Slot(name, mistake, place.plan(call, calls), {}, blocks))
         return timed(pairs, workers, slots, place)
 
 
@@ -165,7 +165,7 @@ def took(worker: Worker, name: str) -> float:
     return float(worker.reply()["seconds"])
 
 
-def one_round(root: Path, cases: Sequence[str], chance: random.Random) -> dict[str, dict[str, float]]:
+def one_round(root: Path, cases: Sequence[str], rng: random.Random) -> dict[str, dict[str, float]]:
     """Return the medians that pytest-benchmark measures of each case, plain and at each dose, a process each.
 
     It runs in the working tree, which is to be left alone meanwhile.
@@ -173,12 +173,20 @@ def one_round(root: Path, cases: Sequence[str], chance: random.Random) -> dict[s
     medians = {}
     tests = [f"perf_tests/test_perf.py::test_perf[{case}]" for case in cases]
     doses = ["plain", *(f"{dose:g}" for dose in DOSES)]
-    for dose in chance.sample(doses, len(doses)):
+    for dose in rng.sample(doses, len(doses)):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "times.json"
-            command = [sys.executable, "-m", "pytest", "--benchmark-only", "-q", "-p", "perf_tests.gate.dosed"]
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "--benchmark-only",
+                "-q",
+                "-p",
+                "perf_tests.gate.selfcheck.dosed",
+            ]
             command += ["-p", "no:cacheprovider", "--threads", "1", "--tier", "gate"]
-            environment = {**os.environ, DOSE: "0" if dose == "plain" else dose}
+            environment = {**os.environ, dosed.DOSE: "0" if dose == "plain" else dose}
             done = subprocess.run(
                 [*command, f"--benchmark-json={file}", *tests],
                 cwd=root,
@@ -200,7 +208,7 @@ def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Seq
     return {"what": "pair", "kind": kind, "log_ratios": found}
 
 
-def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] = print) -> None:
+def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] = print) -> None:
     """Add pairs and rounds to a file until the time is over; each is written whole or not at all."""
     end = time.monotonic() + 60 * minutes
 
@@ -215,13 +223,13 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
         revisions.snapshot(root, folder / "code")
         sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
         while time.monotonic() < end:
-            start, chance = time.monotonic(), random.Random(known["pair"])
+            start, rng = time.monotonic(), random.Random(known["pair"])
             line: dict[str, Any]
             try:
                 if known["pair"] // EVERY > known["round"]:
-                    line = {"what": "round", "medians": one_round(root, alone, chance)}
+                    line = {"what": "round", "medians": one_round(root, alone, rng)}
                 else:
-                    pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, chance)
+                    pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, rng)
                     if known["pair"] > 3 * known["mistakes"]:
                         line = {"what": "mistakes", "log_ratios": mistaken_pair(pairs, cores(False))}
                     else:
@@ -232,7 +240,7 @@ def measure(root: Path, file: Path, minutes: float, tell: Callable[[str], None] 
             now = time.monotonic()
             line["seconds"] = round(now - start, 1)
             write(line)
-            tell(
+            log(
                 f"power: {known['pair']} pairs, {known['round']} rounds of pytest-benchmark, {known['failed']} failed, "
                 f"{line['seconds']:.0f} s the last, {left(max(0.0, end - now))}"
             )

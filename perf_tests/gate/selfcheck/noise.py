@@ -10,10 +10,10 @@ from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
 from rl_impls import backends
 
-from . import memory, revisions
-from .rule import MARGIN, Record, beyond
-from .run import LIMIT, side_of
-from .workers import PYTHON
+from .. import memory, revisions
+from ..rule import MARGIN, Record, beyond
+from ..run import LIMIT, side_of
+from ..workers import PYTHON
 
 Counts = tuple[dict[str, int], dict[str, int]]  # of base, of head
 
@@ -41,7 +41,7 @@ def counted(root: Path, times: int) -> dict[str, list[Counts]]:
     return found
 
 
-def tell(found: dict[str, list[Counts]], say: Callable[[str], None]) -> None:
+def show(found: dict[str, list[Counts]], say: Callable[[str], None]) -> None:
     """Say of each count how far apart both sides of a pair were, where they were, and how often beyond the margin."""
     for what, margin in MARGIN.items():
         named = pairs = 0

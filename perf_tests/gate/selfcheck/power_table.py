@@ -14,9 +14,9 @@ import numpy as np
 
 from perf_tests.suite.cases import variants
 
+from ..report import line
+from ..rule import GateError, Record, Rule, confirmed, decide, suspected
 from .power import CASES, DOSES, FEWER, FULLY, KINDS, LONG, MISTAKES, named
-from .report import line
-from .rule import GateError, Record, Rule, confirmed, decide, suspected
 
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
 SUITE = sum(variant.tier == "gate" for variant in variants().values())  # cases in a simulated suite

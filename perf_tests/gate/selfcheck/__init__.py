@@ -1,0 +1,1 @@
+"""What measures the gate itself: its error rates, whether bisect is right, what counts differ by on the same code."""
