@@ -104,7 +104,7 @@ def headlines(results: Mapping[str, Any], rows: Sequence[Row], page: str) -> str
     told = [
         f"![How many times as fast as naive: ten ops]({page}.svg)",
         "",
-        line("op", "naive", "best of the same", "gain", "of limit", "best of JAX", "gain", "of limit"),
+        line("op", "naive", "best in the same library", "gain", "of limit", "best in JAX", "gain", "of limit"),
         line("---", "---:", "---", "---:", "---:", "---", "---:", "---:"),
     ]
     for one in chosen(rows):
@@ -137,7 +137,7 @@ def picture(results: Mapping[str, Any], rows: Sequence[Row]) -> str:
         text(16, 24, "How many times as fast as naive", size=16),
         text(16, 44, taken_on(results)),
     ]
-    for k, words in enumerate(("best of the same library", "best of JAX")):
+    for k, words in enumerate(("best in the same library", "best in JAX")):
         drawn += [bar(16 + 190 * k, 28 + 190 * k, 54, COLORS[k]), text(34 + 190 * k, 64, words)]
     for tick in (tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low <= tick <= high):
         x = f'x1="{at(tick):.1f}" x2="{at(tick):.1f}"'
