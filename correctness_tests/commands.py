@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,17 @@ def environment(**changed):
     """Return this process's variables without those of pytest and without what is required of it, with some changed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "RL_PERF_"))}
     return {**kept, **changed}
+
+
+def copy_with(folder, files):
+    """Copy the code of this repository and its tests to a folder, with further files, text by name."""
+    for name in ("rl_impls", "perf_tests", "correctness_tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
 
 
 def python(*arguments, cwd=ROOT, limit=120, **changed):

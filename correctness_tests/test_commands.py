@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rl_impls.backends import BACKENDS, BackendUnavailable
 
-from .commands import ROOT, environment, hiding, pytest_runs, python
-from .waiting import until
+from .commands import ROOT, copy_with, environment, hiding, pytest_runs, python
+from .waiting import alive, until
 
 PLAIN = ("--benchmark-only", "perf_tests/test_perf.py")
 ONE = (*PLAIN, "--workload", "pirl", "--op", "act", "--rounds", "2")
@@ -173,15 +171,9 @@ CASES = (
 def toy(tmp_path_factory):
     """A copy of the repository with one more workload, which touches only its own files."""
     folder = tmp_path_factory.mktemp("toy")
-    for name in ("rl_impls", "perf_tests", "correctness_tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder)
+    copy_with(folder, TOY)
     for name in (".cache", ".benchmarks"):  # which any run makes
         (folder / name).mkdir()
-    for name, text in TOY.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
     return folder
 
 
@@ -210,13 +202,6 @@ def test_a_workload_is_added_by_its_own_files_alone(toy, variables):
     assert " passed" in done.stdout
     done = python("-m", "rl_impls", cwd=toy, **variables)
     assert "toy" in done.stdout.splitlines()[0]
-
-
-def alive(pid):
-    """Tell whether a process is there and has not ended."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from .commands import ROOT, environment, python
+from .commands import ROOT, copy_with, environment, python
 
 PAGE = ROOT / "docs" / "adding-a-workload.md"
 FILES = dict(re.findall(r"^`([\w/]+\.py)` .*?```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S))
@@ -20,13 +19,7 @@ GENERAL = ("against_reference", "axes", "cases", "costs", "knobs_seen", "precisi
 def copied(tmp_path_factory):
     """A copy of the repository with the files of the page, and the ids that a command makes."""
     folder = tmp_path_factory.mktemp("copied")
-    for name in ("rl_impls", "perf_tests", "correctness_tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder)
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
+    copy_with(folder, FILES)
     (folder / "correctness_tests/cloning/__init__.py").touch()
     done = python("-m", "perf_tests", "ids", "cloning", cwd=folder, PYTHONPATH=str(folder))
     assert done.returncode == 0, done.stderr

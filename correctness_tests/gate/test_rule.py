@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from perf_tests.gate import rule
-from perf_tests.gate.rule import SAME, SAME_WIDE, SLOWED, SLOWED_WIDE, Finding, GateError, Record, Rule, decide
+from perf_tests.gate.rule import Finding, Record, Rule, decide
 from perf_tests.interleaved import log_ratio
-from perf_tests.suite.cases import variants
 
 RULE = Rule()
 TOLERATED, PROMISED = math.log1p(RULE.tolerated), math.log1p(RULE.promised)
@@ -285,109 +284,6 @@ def test_a_speed_up_that_changes_the_answer_is_none():
     assert [found.verdict for found in changed] == ["ok", "slower", "ok"]
     assert all(found.notes == ["answer changed"] for found in changed)
     assert verdict_on(timed(FAST[:4], FAST)) == changed[0].model_copy(update={"verdict": "faster", "notes": []})
-
-
-GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
-WRONG = {
-    "same slower": {SAME: GOOD[SLOWED]}, "same faster": {SAME: timed(FAST[:4], FAST)}, "same missing": {SAME: None},
-    "slowed ok": {SLOWED: GOOD[SAME]}, "slowed cut short": {SLOWED: timed(SLOW[:4], SLOW[:9])},
-    "slowed missing": {SLOWED: None}, "case died": {"case": Record(state="error", words="Killed")},
-    "case without a pair": {"case": Record()},
-    "nothing but an error": {SAME: None, SLOWED: None, "case": Record(state="error", words="Killed")},
-}  # fmt: skip
-
-
-WIDE = {
-    SAME_WIDE: timed([0.0] * 4, wide=True),
-    SLOWED_WIDE: timed(SLOW[:4], SLOW, wide=True),
-    "wide": timed([0.0] * 4, wide=True),
-}
-
-
-def outcome(allowed=(), strict=False, /, **changed):
-    """Return the complaints about a run, and its exit code for what is not a canary."""
-    records = {name: record for name, record in (GOOD | changed).items() if record}
-    findings = decide(records, RULE)
-    wrong = rule.void_reasons(records, findings)
-    return wrong, rule.exit_code(wrong, rule.failures(findings, rule.reasons(findings, allowed), strict))
-
-
-@pytest.mark.parametrize("allowed", [[], [("*", "because")]])
-@pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG.keys())
-def test_a_run_that_cannot_be_believed_is_void(changed, allowed):
-    wrong, code = outcome(allowed, **changed, other=timed(SLOW[:4], SLOW))
-    assert code == 2
-    assert all(any(key in line for line in wrong) for key in changed)
-    assert not any(line.startswith(name) for line in wrong for name in GOOD.keys() - changed.keys())
-
-
-def test_each_pass_that_times_something_has_canaries_of_its_own():
-    assert outcome(**WIDE) == ([], 0)
-    assert outcome(**dict.fromkeys(GOOD), **WIDE) == ([], 0)
-    not_measured = [f"{name} was not measured" for name in (SAME_WIDE, SLOWED_WIDE)]
-    assert outcome(wide=WIDE["wide"]) == (not_measured, 2)
-    assert outcome(wide=Record(state="unchanged", wide=True)) == ([], 0)
-    for name, record in ((SAME_WIDE, WIDE[SLOWED_WIDE]), (SLOWED_WIDE, WIDE[SAME_WIDE])):
-        (line,), code = outcome(**WIDE | {name: record})
-        assert (code, line.startswith(f"{name} came out as ")) == (2, True)
-
-
-def test_canaries_are_none_of_the_family():
-    assert decide(GOOD | WIDE | {"case": timed(SLOW[:4], SLOW)}, RULE)["case"].p == pytest.approx(2**-16)
-
-
-def test_only_slower_and_gone_fail_and_only_where_not_allowed():
-    for bad in (timed(SLOW[:4], SLOW), Record(state="gone")):
-        assert (outcome(other=bad), outcome([("other", "because")], other=bad)) == (([], 1), ([], 0))
-        assert outcome([("other", "because")], other=bad, more=bad) == ([], 1)
-    calm = {"new": Record(state="new"), "kept": Record(state="unchanged"), "fast": timed(FAST[:4], FAST)}
-    assert outcome(**calm, short=timed(SLOW[:4], SLOW[:9])) == ([], 0)
-    assert outcome(**{SAME: timed(SLOW[:4], SLOW[:9])}) == ([], 0)
-    assert outcome(**dict.fromkeys(GOOD, None), kept=Record(state="unchanged")) == ([], 0)
-
-
-def test_a_strict_run_fails_what_is_undecided_or_answers_otherwise():
-    undecided = timed(SLOW[:4], SLOW[:9])
-    for record in (undecided, timed([0.0] * 4, answer_changed=True)):
-        assert [outcome([("other", "because")], strict, other=record)[1] for strict in (False, True)] == [0, 1]
-    assert outcome([], True, **{SAME: undecided}) == ([], 0)
-
-
-def test_reasons_are_those_of_the_patterns_that_name_a_failing_case():
-    slow, gone = timed(SLOW[:4], SLOW), Record(state="gone")
-    records = GOOD | {"a.x[1]": slow, "a.y[1]": gone, "a.z[1]": timed([0.0] * 4), "b.x[1]": slow}
-    given = [("a.*", "known"), ("a.x[1]", "a new net"), ("canary*", "no"), ("?.z[1]", "no")]
-    assert rule.reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
-
-
-@pytest.mark.parametrize(
-    ("pattern", "matched"),
-    [("a.b[full-torch-n1]", True), ("a.b[full-*]", True), ("*", True), ("?.b[full-torch-n?]", True), ("a.b*-n1]", True),
-     ("a.b", False), ("a.b[full-torch-n1", False), ("A.*", False), ("a.?[full]", False), ("a.b[!x]*", False)],
-)  # fmt: skip
-def test_a_pattern_has_wildcards_and_brackets_that_stand_for_themselves(pattern, matched):
-    assert rule.matches("a.b[full-torch-n1]", pattern) is matched
-    assert not rule.matches("a.bf", "a.b[full]")
-
-
-def test_every_id_names_itself_alone_and_can_stand_before_a_reason():
-    for name in variants():
-        assert rule.allowances([f"{name} = n=1 is  rare"]) == [(name, "n=1 is rare")]
-        assert rule.matches(name, name)
-        assert not {*"*?"} & {*name}
-
-
-@pytest.mark.parametrize("text", ["", "why", "=why", "a.b=", " = ", "a.b = "])
-def test_a_pattern_without_a_reason_is_refused(text):
-    with pytest.raises(GateError, match=r"--gate-allow: got '.*', wanted ID-PATTERN=REASON"):
-        rule.allowances(["a.c=why", text])
-
-
-def test_a_pattern_that_names_no_case_is_refused():
-    names = ["a.b[full]", "a.c[full]"]
-    rule.check_allowed([("a.*", "why"), ("a.b[full]", "why")], names)
-    with pytest.raises(GateError, match=r"--gate-allow: 'a.b\[f\]' matches none of the 2 cases"):
-        rule.check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
 
 
 PAIRS = st.lists(st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=3), max_size=17)

@@ -11,7 +11,8 @@ from perf_tests.gate.bisect import Step
 from perf_tests.gate.rule import Record, Rule
 from perf_tests.gate.run import Artifact
 
-from .test_rule import EVEN, GOOD, SLOW, timed
+from .test_outcome import GOOD
+from .test_rule import EVEN, SLOW, timed
 from .toy import rows
 
 
