@@ -20,9 +20,9 @@ def dispatched(call, *args):
     return "\n".join(lines)
 
 
-def program(lower):
+def program(target):
     """Return what JAX traced for all functions that were lowered, as text; nothing is compiled."""
-    return "\n".join(str(function.trace(*example).jaxpr) for function, example in lower.lowered)
+    return "\n".join(str(function.trace(*example).jaxpr) for function, example in target.lowered)
 
 
 def spied(monkeypatch, owner, name, note):

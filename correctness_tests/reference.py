@@ -19,16 +19,16 @@ def in_float64(tree: Any) -> Any:
 def reference_answer(variant: Variant, inputs: Inputs) -> list[Any]:
     """Return the last output of a sample and the weights after it, as ``Prepared.answer`` does."""
     backend = backends.get(variant.case.reference)
-    fixed = in_float64(dict(inputs.fixed))
-    if "serve" in fixed:
-        fixed["serve"] = backend.name
-    varying = in_float64(inputs.varying)
-    device = tuple(map(backend.to_device, varying))
+    spec = in_float64(dict(inputs.spec))
+    if "serve" in spec:
+        spec["serve"] = backend.name
+    args = in_float64(inputs.args)
+    device = tuple(map(backend.to_device, args))
     naive = replace(backends.forms(variant.case.workload)["naive"], **knob_axes(variant))
-    op = backend.build(variant.case.workload, variant.case.op, fixed, device, naive)
+    op = backend.build(variant.case.workload, variant.case.op, spec, device, naive)
     try:
         for _ in range(variant.case.answered_calls):
-            out = op(*(varying if variant.case.io == "own" else device))
+            out = op(*(args if variant.case.io == "own" else device))
         return [backend.to_host(out), getattr(op, "params", {})]
     finally:
         getattr(op, "close", int)()

@@ -25,7 +25,7 @@ def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, see
         assert programs(prepared) == before, "a call after the first ones lowers, traces or compiles again"
     inputs = variant.inputs(seed)
     wanted_out, wanted_params = reference_answer(variant, inputs)
-    given = {np.asarray(leaf).dtype for leaf in leaves(inputs.varying)}
+    given = {np.asarray(leaf).dtype for leaf in leaves(inputs.args)}
     for got, wanted in zip(leaves(out), leaves(wanted_out), strict=True):
         assert largest_difference(got, wanted) <= variant.case.tolerance
         assert np.dtype(np.float64) in given or got.dtype == in_float32(np.asarray(wanted)).dtype
@@ -36,7 +36,7 @@ def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, see
 
 def programs(prepared):
     """How many functions were lowered, and how many programs torch and JAX have made of them."""
-    sizes = [getattr(function, "_cache_size", int)() for function, _ in prepared.lower.lowered]
+    sizes = [getattr(function, "_cache_size", int)() for function, _ in prepared.target.lowered]
     return len(sizes), sum(sizes), graphs_compiled()
 
 

@@ -63,7 +63,7 @@ SHOWING = [pair for pair in AXES if not is_amount(*pair)]
 def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(case, axis, seed):
     def shapes(value):
         _, inputs = drawn(case, seed, axis, value)
-        return [np.shape(leaf) for leaf in leaves([dict(inputs.fixed), inputs.varying])]
+        return [np.shape(leaf) for leaf in leaves([dict(inputs.spec), inputs.args])]
 
     first, second, *_ = case.axes[axis]
     assert shapes(first) != shapes(second)

@@ -142,10 +142,10 @@ FORMS = {"naive": Knobs(), "full": Knobs()}
     "rl_impls/toy/_numpy.py": """import os, subprocess, time
 from multiprocessing import shared_memory
 
-def double(fixed, example, *, knobs, lower):
-    return lambda x: x * fixed["factor"]
+def double(spec, example, *, knobs, target):
+    return lambda x: x * spec["factor"]
 
-def hang(fixed, example, *, knobs, lower):
+def hang(spec, example, *, knobs, target):
     memory, child = shared_memory.SharedMemory(create=True, size=8), subprocess.Popen(["sleep", "600"])
     def call(x):
         with open(os.environ["HELD"], "w") as file:

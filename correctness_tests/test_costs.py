@@ -45,7 +45,7 @@ def test_bytes_are_those_of_the_arrays_that_are_taken_and_returned(identity):
     variant = variants()[identity]
     with variant.prepare(0) as prepared:
         prepared.reset()
-        arrays = leaves([list(variant.inputs(0).varying), prepared.backend.to_host(prepared.call())])
+        arrays = leaves([list(variant.inputs(0).args), prepared.backend.to_host(prepared.call())])
     assert sum(array.nbytes for array in arrays) == variant.case.bytes(**variant.axes)
 
 

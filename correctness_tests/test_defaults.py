@@ -43,7 +43,7 @@ TABLE = {  # the numbers in the code, and what they should be
          "boundary_weight": 1.0},
     ),
     "pirl: what is timed": (
-        pirl_cases.fixed(RNG), {"learning_rate": 5e-4, "pde_weight": 1e-4, "boundary_weight": 1.0},
+        pirl_cases.spec(RNG), {"learning_rate": 5e-4, "pde_weight": 1e-4, "boundary_weight": 1.0},
     ),
     "pirl: a loss that is timed": (
         pirl_cases.learning(RNG), {"learning_rate": 5e-4, "boundary_weight": 1.0},
@@ -73,10 +73,10 @@ TABLE = {  # the numbers in the code, and what they should be
         DQN | {"hidden": 256, "batch": 32, "capacity": 10_000, "target_every": 1000, "max_steps": 500},
     ),
     "snake: exploration": (constants(snake), {"EPSILON_START": 1.0, "EPSILON_END": 0.05, "EXPLORED": 20_000}),
-    "snake: what is timed": (snake_cases.fixed(RNG), DQN),
+    "snake: what is timed": (snake_cases.spec(RNG), DQN),
     "snake: sizes that are timed": (constants(snake_cases), {"SIZES": (100, 256, 256, 4), "CAPACITY": 10_000}),
     "snake: a loop that is timed": (
-        snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).fixed, DQN | {"capacity": 10_000, "target_every": 1000},
+        snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).spec, DQN | {"capacity": 10_000, "target_every": 1000},
     ),
     "treasurehunt: world": (
         defaults(settings.Settings),
@@ -93,7 +93,7 @@ TABLE = {  # the numbers in the code, and what they should be
     "treasurehunt: quantiles": (constants(team), {"QUANTILES": 12}),
     "treasurehunt: frames and rewards": (constants(memory), {"FRAMES": 5, "HORIZON": 3, "CAPACITY": 1024}),
     "treasurehunt: discount of a memory": (defaults(memory.Memory), {"gamma": 0.99}),
-    "treasurehunt: what is timed": (hunt_cases.fixed(RNG, 1), IQN),
+    "treasurehunt: what is timed": (hunt_cases.spec(RNG, 1), IQN),
     "treasurehunt: sizes that are timed": (
         constants(hunt_cases),
         {"SIDE": 21, "RADIUS": 2, "FRAMES": 5, "HIDDEN": 250, "COSINES": 64, "QUANTILES": 12, "BATCH": 64,

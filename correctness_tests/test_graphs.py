@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 
 from perf_tests.suite.counters import count
-from rl_impls.lowering import Lowering, jit
+from rl_impls.lowering import Target, jit
 
 SETTLING = 4  # calls before the count
 
 
-def counted(op, lower):
+def counted(op, target):
     """Count one call of an op that was called before."""
-    prepared = SimpleNamespace(backend=SimpleNamespace(lowering="jit"), lower=lower, call=op, reset=lambda: None)
+    prepared = SimpleNamespace(backend=SimpleNamespace(lowering="jit"), target=target, call=op, reset=lambda: None)
     for _ in range(SETTLING):
         op()
     return count(prepared)
@@ -52,44 +52,44 @@ def functions():
 
 def test_a_function_is_one_graph_whatever_its_arguments_are():
     for name, (function, example, options) in functions().items():
-        lower = Lowering("jax", jit, "cpu")
-        call = lower(function, example, **options)
-        found = counted(lambda call=call, example=example: call(*example), lower)
+        target = Target("jax", jit, "cpu")
+        call = target.lower(function, example, **options)
+        found = counted(lambda call=call, example=example: call(*example), target)
         assert (found["graphs"], found["hlo_flops"]) == (1, 8), name
 
 
 def test_arguments_may_be_gone():
-    lower, example = Lowering("jax", jit, "cpu"), (ones(),)
-    call = lower(lambda x: x * 3, example, donate_argnums=0)
+    target, example = Target("jax", jit, "cpu"), (ones(),)
+    call = target.lower(lambda x: x * 3, example, donate_argnums=0)
     call(*example)
     assert example[0].is_deleted()
-    assert counted(lambda: call(ones()), lower)["graphs"] == 1
+    assert counted(lambda: call(ones()), target)["graphs"] == 1
 
 
 def test_a_static_number_that_changes_at_every_call_is_as_many_graphs():
-    lower, numbers = Lowering("jax", jit, "cpu"), itertools.count()
-    call = lower(lambda x, n: x * n, (ones(), 0), static_argnums=1)
-    assert counted(lambda: call(ones(), next(numbers)), lower)["graphs"] > SETTLING
+    target, numbers = Target("jax", jit, "cpu"), itertools.count()
+    call = target.lower(lambda x, n: x * n, (ones(), 0), static_argnums=1)
+    assert counted(lambda: call(ones(), next(numbers)), target)["graphs"] > SETTLING
 
 
 def test_a_function_that_is_compiled_anew_at_every_call_is_one_graph_more():
     import jax
 
-    lower, example = Lowering("jax", jit, "cpu"), (ones(),)
-    call = lower(lambda x: x * 3, example)
+    target, example = Target("jax", jit, "cpu"), (ones(),)
+    call = target.lower(lambda x: x * 3, example)
 
     def op():
         return call(jax.jit(lambda x: x + 1)(*example))
 
-    assert counted(op, lower)["graphs"] == 2
+    assert counted(op, target)["graphs"] == 2
 
 
 def test_what_lowers_again_at_every_call_is_as_many_graphs():
-    lower = Lowering("jax", jit, "cpu")
-    assert counted(lambda: lower(lambda x: x * 3, (ones(),))(ones()), lower)["graphs"] > SETTLING
+    target = Target("jax", jit, "cpu")
+    assert counted(lambda: target.lower(lambda x: x * 3, (ones(),))(ones()), target)["graphs"] > SETTLING
 
 
 def test_of_an_op_that_lowers_nothing_itself_nothing_is_counted():
     import jax
 
-    assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Lowering("jax", jit, "cpu")) == {}
+    assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Target("jax", jit, "cpu")) == {}

@@ -17,12 +17,12 @@ from perf_tests.suite.counters import count
 from rl_impls import backends
 
 
-def planted(op, backend="numpy", varying=(), like="pirl.act[full-numpy]", **changed):
+def planted(op, backend="numpy", args=(), like="pirl.act[full-numpy]", **changed):
     """Prepare an op that no workload has."""
     variant = variants()[like]
     variant = replace(variant, case=replace(variant.case, **{"io": "device", **changed}))
     made = backends.get(backend)
-    return Prepared(variant, made, op, varying, made.lowering_here(), 0)
+    return Prepared(variant, made, op, args, made.lowering_here(), 0)
 
 
 def test_state_that_drifts_between_samples_is_caught():
@@ -149,9 +149,9 @@ def test_inputs_depend_on_the_seed_and_the_axes_alone():
     torch = named["pirl.forward[full-torch-batch32-iohost-hidden32]"]
     jax = named["pirl.forward[full-jax-batch32-iodevice-hidden32]"]
     other = named["pirl.forward[full-jax-batch64-iohost-hidden32]"]
-    assert np.array_equal(torch.inputs(0).varying[0], jax.inputs(0).varying[0])
-    assert not np.array_equal(torch.inputs(0).varying[0], torch.inputs(1).varying[0])
-    assert not np.array_equal(torch.inputs(0).varying[0], other.inputs(0).varying[0][:32])
+    assert np.array_equal(torch.inputs(0).args[0], jax.inputs(0).args[0])
+    assert not np.array_equal(torch.inputs(0).args[0], torch.inputs(1).args[0])
+    assert not np.array_equal(torch.inputs(0).args[0], other.inputs(0).args[0][:32])
 
 
 def test_asv_classes_cover_the_gate_and_nothing_else():
@@ -245,9 +245,9 @@ def counted_clock(monkeypatch, cost, slowed=lambda: False, **changed):
 def test_arguments_are_held_as_the_op_says():
     variant = variants()["treasurehunt.act[one_by_one-jax-agents5-worlds1]"]
     with variant.prepare(0) as prepared:
-        assert all(isinstance(argument, tuple) and len(argument) == 5 for argument in prepared.varying)
+        assert all(isinstance(argument, tuple) and len(argument) == 5 for argument in prepared.args)
     with variants()["treasurehunt.act[full-jax-agents5-worlds1]"].prepare(0) as prepared:
-        assert all(hasattr(argument, "shape") for argument in prepared.varying)
+        assert all(hasattr(argument, "shape") for argument in prepared.args)
 
 
 def test_asv_shows_not_available_for_an_op_that_a_commit_lacks(monkeypatch):
@@ -298,11 +298,11 @@ def test_graphs_flops_and_bytes_of_what_jax_compiles_are_counted():
         return jnp.ones((rows, 8)), jnp.ones((8, 16))
 
     prepared = planted(lambda: [function(*example(rows)) for function in functions for rows in (2, 4)], "jax")
-    functions = [prepared.lower(lambda a, b: a @ b, example(4))]
+    functions = [prepared.target.lower(lambda a, b: a @ b, example(4))]
     prepared.call()
     counts = count(prepared)
     assert counts == {"graphs": 2, "hlo_flops": 2 * 4 * 8 * 16, "hlo_bytes": 4 * (4 * 8 + 8 * 16 + 4 * 16)}
-    functions += [prepared.lower(lambda a, b: a @ b, example(2))]
+    functions += [prepared.target.lower(lambda a, b: a @ b, example(2))]
     prepared.call()
     counts["hlo_flops"] += 2 * 2 * 8 * 16
     counts["hlo_bytes"] += 4 * (2 * 8 + 8 * 16 + 2 * 16)
@@ -312,14 +312,14 @@ def test_graphs_flops_and_bytes_of_what_jax_compiles_are_counted():
 def test_graphs_that_torch_compiles_are_counted_from_when_it_was_prepared():
     import torch
 
-    def doubled(lower, size):
-        compiled = lower(lambda x: 2 * x, (torch.ones(size),), backend="eager")
+    def doubled(target, size):
+        compiled = target.lower(lambda x: 2 * x, (torch.ones(size),), backend="eager")
         return lambda: compiled(torch.ones(size))
 
     prepared = planted(None, "torch-compile")
-    doubled(prepared.lower, 3)()  # another's
+    doubled(prepared.target, 3)()  # another's
     prepared.graphs_before = case_module.graphs_compiled()
-    ops = [doubled(prepared.lower, size) for size in (4, 5)]
+    ops = [doubled(prepared.target, size) for size in (4, 5)]
     prepared.op = lambda: [op() for op in ops]
     for _ in range(2):
         prepared.call()
@@ -367,9 +367,9 @@ def test_ten_shapes_of_one_function_stay_compiled():
     def function(x):
         return 2 * x
 
-    lower, inputs = backends.get("torch-compile").lowering_here(), [torch.ones(size) for size in range(1, 11)]
+    target, inputs = backends.get("torch-compile").lowering_here(), [torch.ones(size) for size in range(1, 11)]
     before = case_module.graphs_compiled()
-    compiled = [lower(function, (x,), backend="eager") for x in inputs]
+    compiled = [target.lower(function, (x,), backend="eager") for x in inputs]
     for _ in range(2):
         for call, x in zip(compiled, inputs):
             call(x)

@@ -21,10 +21,10 @@ def test_what_was_put_on_the_device_does_not_follow_its_source():
 
     from rl_impls.common.jax_learner import put
 
-    lower = backends.get("jax").lowering_here()
+    target = backends.get("jax").lowering_here()
     sources = {"large": aligned(1 << 21), "number": np.int32(3)}
-    kept = put(sources, lower)
-    again = put(kept, lower)
+    kept = put(sources, target)
+    again = put(kept, target)
     sources["large"][:] = 0
     assert kept["large"].min() == again["large"].min() == 1
     jax.tree.map(lambda array: array.delete(), kept)

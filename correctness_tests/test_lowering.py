@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.observed import RECORDING, spied
-from correctness_tests.pirl.problem import build, fixed, small_net
+from correctness_tests.pirl.problem import build, small_net, spec
 from rl_impls import lowering
 
 LOWERINGS = {
@@ -40,7 +40,7 @@ def test_onnxruntime_has_the_threads_that_torch_has(monkeypatch):
     seen, before = [], torch.get_num_threads()
     spied(monkeypatch, onnxruntime, "InferenceSession", lambda _, options, **rest: seen.append(options))
     params = small_net(np.random.default_rng(0))
-    net = build("forward", "onnx", fixed(params), (np.zeros((2, 16), np.float32),))
+    net = build("forward", "onnx", spec(params), (np.zeros((2, 16), np.float32),))
     try:
         for threads in (2, 1):
             torch.set_num_threads(threads)

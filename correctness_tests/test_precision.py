@@ -45,11 +45,11 @@ def first_of_each_form():
 @pytest.mark.parametrize("watched_variant", first_of_each_form(), ids=lambda variant: variant.id)
 def test_numpy_computes_in_float32_from_end_to_end(watched_variant, seed):
     case, inputs = watched_variant.case, watched_variant.inputs(seed)
-    fixed, varying = watched(dict(inputs.fixed)), watched(inputs.varying)
+    spec, args = watched(dict(inputs.spec)), watched(inputs.args)
     SEEN.clear()
-    op = get("numpy").build(case.workload, case.op, fixed, varying, watched_variant.knobs())
+    op = get("numpy").build(case.workload, case.op, spec, args, watched_variant.knobs())
     try:
-        op(*varying)
+        op(*args)
     finally:
         getattr(op, "close", int)()
     assert SEEN

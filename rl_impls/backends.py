@@ -13,7 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from .lowering import LOWERINGS, Lowering
+from .lowering import LOWERINGS, Target
 
 Array = Any
 Op = Callable[..., Any]
@@ -68,18 +68,18 @@ class Backend:
         if reason is not None:
             raise BackendUnavailable(self.name, reason, HINTS.get(self.device, self.install))
 
-    def lowering_here(self) -> Lowering:
+    def lowering_here(self) -> Target:
         """Return a fresh lowering, which records what it lowers."""
-        return Lowering(self.name, LOWERINGS[self.lowering], self.device)
+        return Target(self.name, LOWERINGS[self.lowering], self.device)
 
     def build(
         self,
         workload: str,
         op: str,
-        fixed: Mapping[str, Any],
+        spec: Mapping[str, Any],
         example: tuple[Array, ...],
         knobs: Any,
-        lower: Lowering | None = None,
+        target: Target | None = None,
     ) -> Op:
         """Build the callable of one op; it takes and returns this backend's own arrays.
 
@@ -92,14 +92,14 @@ class Backend:
         """
         self.require()
         package = f"{__package__}.{choose('workload', workload, workloads())}"
-        lower = lower or self.lowering_here()
+        target = target or self.lowering_here()
         source = importlib.import_module(f"{package}._{self.source}")
         if hasattr(source, op):
-            built: Op = getattr(source, op)(fixed, example, knobs=knobs, lower=lower)
+            built: Op = getattr(source, op)(spec, example, knobs=knobs, target=target)
         elif find_spec(f"{package}.composed") and hasattr(
             composed := importlib.import_module(f"{package}.composed"), op
         ):
-            built = getattr(composed, op)(fixed, example, knobs=knobs, backend=self)
+            built = getattr(composed, op)(spec, example, knobs=knobs, backend=self)
         else:
             raise OpUnavailable(f"{workload} has no op {op!r} on {self.source}")
         return built

@@ -26,17 +26,17 @@ class Lowered:
 
 
 @dataclass
-class Lowering:
-    """What a builder gets: the backend's way of lowering, its device, and a record of what was lowered."""
+class Target:
+    """What a builder builds for: a backend's device and its way of lowering, with a record of what was lowered."""
 
     backend: str
-    lower: Callable[..., Any]
+    lowering: Callable[..., Any]
     device: str
     lowered: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
 
-    def __call__(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
-        """Lower a function (or a module) for arguments like ``example``."""
-        result = self.lower(function, example, **options)
+    def lower(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
+        """Return a function (or a module) as this backend calls it, for arguments like ``example``."""
+        result = self.lowering(function, example, **options)
         self.lowered.append((result, example))
         return result
 

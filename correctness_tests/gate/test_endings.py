@@ -22,7 +22,7 @@ from pathlib import Path
 
 
 def ending(end):
-    def build(fixed, example, *, knobs, lower):
+    def build(spec, example, *, knobs, target):
         plain, calls = work(100, 1), itertools.count()
 
         def call(x):
@@ -45,7 +45,7 @@ def leave():
     os._exit(3)
 
 
-def refusing(fixed, example, *, knobs, lower):
+def refusing(spec, example, *, knobs, target):
     raise KeyError("weights")
 
 
@@ -58,7 +58,7 @@ import os
 import time
 
 
-def first(fixed, example, *, knobs, lower):
+def first(spec, example, *, knobs, target):
     call = work(100, 1)
     call.close = lambda: {end}
     return call

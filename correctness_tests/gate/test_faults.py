@@ -41,8 +41,8 @@ def test_the_copy_is_one():
     found = seen(prepared)
     FAULTS["copy"](prepared)
     prepared.call()
-    assert found[0][0] is not prepared.varying[0]
-    assert np.array_equal(found[0][0], prepared.varying[0])
+    assert found[0][0] is not prepared.args[0]
+    assert np.array_equal(found[0][0], prepared.args[0])
 
 
 def test_the_batch_comes_row_by_row():

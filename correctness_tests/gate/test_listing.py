@@ -30,7 +30,7 @@ def sized(rng):
 
 """
 COPYING = """
-def third(fixed, example, *, knobs, lower):
+def third(spec, example, *, knobs, target):
     call = work(100, 1)
 
     def copied(x):
@@ -40,7 +40,7 @@ def third(fixed, example, *, knobs, lower):
     return copied
 
 
-def fourth(fixed, example, *, knobs, lower):
+def fourth(spec, example, *, knobs, target):
     return work(100, 1.001)
 """
 

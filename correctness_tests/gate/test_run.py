@@ -37,26 +37,26 @@ def watched(call):
 
 
 def op(units, factor=1):
-    return lambda fixed, example, *, knobs, lower: work(units, factor)
+    return lambda spec, example, *, knobs, target: work(units, factor)
 
 
-def fast(fixed, example, *, knobs, lower):
+def fast(spec, example, *, knobs, target):
     return watched(work(90, 1))
 
 
-def copying(fixed, example, *, knobs, lower):
+def copying(spec, example, *, knobs, target):
     call = work(100, 1)
     return lambda x: call(np.repeat(x, 1000)[::1000])
 
 
-def passing(fixed, example, *, knobs, lower):
+def passing(spec, example, *, knobs, target):
     FOLDER.joinpath(f"built-{{os.getpid()}}").touch()
     return work(110 if len(list(FOLDER.glob("built-*"))) <= 1 else 100, 1)
 
 
 kept, slow, other, fresh = op(100), op(110), op(90, 2), op(100)
 """
-JAX = """def first(fixed, example, *, knobs, lower):
+JAX = """def first(spec, example, *, knobs, target):
     import jax.numpy as jnp
 
     ascending = lower(jnp.sort, example)
@@ -379,7 +379,7 @@ import os
 import pathlib
 
 
-def second(fixed, example, *, knobs, lower):
+def second(spec, example, *, knobs, target):
     call = work(UNITS["second"], 1)
 
     def seen(x):

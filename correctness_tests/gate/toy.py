@@ -42,11 +42,11 @@ def work(units, factor):
     return call
 
 
-def first(fixed, example, *, knobs, lower):
+def first(spec, example, *, knobs, target):
     return work(UNITS["first"], 1)
 
 
-def second(fixed, example, *, knobs, lower):
+def second(spec, example, *, knobs, target):
     return work(UNITS["second"], FACTOR)
 
 

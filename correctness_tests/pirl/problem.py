@@ -18,7 +18,7 @@ CONSTANTS = {
 }
 
 
-def fixed(params, target=None, **changed):
+def spec(params, target=None, **changed):
     """Everything an op is built from."""
     return {**CONSTANTS, "params": params, "target": params if target is None else target, **changed}
 
@@ -33,13 +33,13 @@ def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-def build(op, backend, fixed, example, form="full", **knobs):
+def build(op, backend, spec, example, form="full", **knobs):
     """Build one op."""
     from dataclasses import replace
 
     made = backends.get(backend)
     device = tuple(map(made.to_device, example))
-    return made.build("pirl", op, fixed, device, replace(backends.forms("pirl")[form], **knobs))
+    return made.build("pirl", op, spec, device, replace(backends.forms("pirl")[form], **knobs))
 
 
 @functools.cache

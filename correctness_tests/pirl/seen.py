@@ -11,7 +11,7 @@ import numpy as np
 
 from correctness_tests.neuron_standin import install_xla
 from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
-from correctness_tests.pirl.problem import fixed, small_net
+from correctness_tests.pirl.problem import small_net, spec
 from perf_tests.suite.cases.pirl import POINTS, training_batch
 from rl_impls.backends import get
 from rl_impls.pirl.knobs import CHOICES, Knobs
@@ -25,15 +25,15 @@ BY_HAND = {"derivatives": "generator", "passes": "joint"}  # what a gradient by 
 @functools.cache
 def problem():
     rng = np.random.default_rng(0)
-    return fixed(small_net(rng), small_net(rng)), training_batch(rng, BATCH)
+    return spec(small_net(rng), small_net(rng)), training_batch(rng, BATCH)
 
 
-def made(op, backend, changed=(), lower=None, **knobs):
+def made(op, backend, changed=(), target=None, **knobs):
     """An op that is naive but for these knobs, and the arguments it takes."""
     constants, batch = problem()
     taken = {"forward": batch[:1], "act": (batch[0][:1], 0.5, 7), "pde_loss": batch[5:6], "train_step": batch}
     args = tuple(map(get(backend).to_device, taken.get(op, ())))
-    return get(backend).build("pirl", op, constants | dict(changed), args, Knobs(**knobs), lower), args
+    return get(backend).build("pirl", op, constants | dict(changed), args, Knobs(**knobs), target), args
 
 
 def called(op, backend, **knobs):
@@ -44,9 +44,9 @@ def called(op, backend, **knobs):
 
 def traced(op, **knobs):
     """What JAX traces of an op, as text."""
-    lower = get("jax").lowering_here()
-    made(op, "jax", lower=lower, **knobs)
-    return program(lower)
+    target = get("jax").lowering_here()
+    made(op, "jax", target=target, **knobs)
+    return program(target)
 
 
 def order(value, monkeypatch):

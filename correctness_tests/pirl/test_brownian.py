@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from correctness_tests.pirl.problem import build, fixed
+from correctness_tests.pirl.problem import build, spec
 from rl_impls.backends import get
 from rl_impls.params import init_mlp
 from rl_impls.pirl import _numpy
@@ -66,7 +66,7 @@ def test_a_net_trained_with_the_loss_learns_the_survival_probability():
     transition = (state, np.zeros(1, np.int32), one, state, one)
     jax = get("jax")
     for rate, updates in stages:
-        constants = fixed(params, dynamics="brownian", pde_weight=1.0, boundary_weight=50.0, learning_rate=rate)
+        constants = spec(params, dynamics="brownian", pde_weight=1.0, boundary_weight=50.0, learning_rate=rate)
         step = build("train_step", "jax", constants, (*transition, *draw()), order=2)
         for _ in range(updates):
             step(*map(jax.to_device, (*transition, *draw())))

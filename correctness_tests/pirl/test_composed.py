@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from correctness_tests import strategies
-from correctness_tests.pirl.problem import build, fixed, slow, small_net
+from correctness_tests.pirl.problem import build, slow, small_net, spec
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
 
@@ -28,7 +28,7 @@ def test_hybrid_acts_on_the_weights_of_the_last_refresh(backend, serve, every):
     params = small_net(rng)
     batch = drawn(strategies.training_batch(12, 5))
     state = batch[0][:1]
-    constants = fixed(params, learning_rate=0.05)
+    constants = spec(params, learning_rate=0.05)
     hybrid = build("hybrid", backend, {**constants, "serve": serve, "every": every}, batch)
     acted = hybrid(*batch)
 
@@ -49,7 +49,7 @@ def test_hybrid_acts_on_the_weights_of_the_last_refresh(backend, serve, every):
 def test_sustained_answers_every_batch(backend):
     rng = np.random.default_rng(0)
     params, batches = small_net(rng), rng.uniform(-1, 1, (5, 4, 16)).astype(np.float32)
-    call = build("sustained", backend, fixed(params), (batches,))
+    call = build("sustained", backend, spec(params), (batches,))
     assert np.allclose(call(batches), [_numpy.q_values(params, batch) for batch in batches], atol=1e-6)
 
 
@@ -58,7 +58,7 @@ def test_sustained_answers_every_batch(backend):
 def test_padding_to_the_grid_never_changes_an_answer(backend, form):
     rng = np.random.default_rng(0)
     params, states = small_net(rng), rng.uniform(-1, 1, (37, 16)).astype(np.float32)
-    load = build("serve", backend, {**fixed(params), "clients": 5}, (states,), form)
+    load = build("serve", backend, {**spec(params), "clients": 5}, (states,), form)
     try:
         assert np.allclose(load(states), _numpy.q_values(params, states), atol=1e-6)
     finally:

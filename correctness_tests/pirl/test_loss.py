@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correctness_tests import strategies
-from correctness_tests.pirl.problem import CONSTANTS, build, fixed, slow, small_net
+from correctness_tests.pirl.problem import CONSTANTS, build, slow, small_net, spec
 from correctness_tests.reference import in_float64, largest_difference
 from correctness_tests.strategies import SEEDS
 from rl_impls.backends import get
@@ -222,7 +222,7 @@ def test_weights_after_training_match_float64_torch(backend, unavailable, data):
     rng = np.random.default_rng(data.draw(SEEDS))
     batch = data.draw(strategies.training_batch(12, 5))
     params, target = small_net(rng), small_net(rng)
-    wanted = build("train_step", "torch", in_float64(fixed(params, target)), in_float64(batch), "naive", order=2)
+    wanted = build("train_step", "torch", in_float64(spec(params, target)), in_float64(batch), "naive", order=2)
     got = shared_step(backend, batch)
     restart(got, params, target)
     made = get(backend)
@@ -242,7 +242,7 @@ def shared_step(backend, batch):
     """One compiled step for all draws: only its weights change."""
     if backend not in STEPS:
         params = small_net(np.random.default_rng(0))
-        STEPS[backend] = build("train_step", backend, fixed(params), batch, order=2)
+        STEPS[backend] = build("train_step", backend, spec(params), batch, order=2)
     return STEPS[backend]
 
 
@@ -263,7 +263,7 @@ def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, dat
     params = data.draw(strategies.weights((16, 8, 8, 8, 25)))
     made = get(backend)
     if (backend, batch) not in STEPS:
-        STEPS[backend, batch] = build("forward", backend, fixed(params), (states,))
+        STEPS[backend, batch] = build("forward", backend, spec(params), (states,))
     net = STEPS[backend, batch]
     net.load(params)
     got = made.to_host(net(made.to_device(states)))
@@ -276,7 +276,7 @@ def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, dat
 def test_act_is_greedy_or_the_drawn_action(backend):
     rng = np.random.default_rng(0)
     params, state = small_net(rng), gentle_states(rng, 1).astype(np.float32)
-    act = build("act", backend, fixed(params), (state, 0.5, 7))
+    act = build("act", backend, spec(params), (state, 0.5, 7))
     arg = get(backend).to_device(state)
     assert act(arg, 0.0999, 7) == 7
     assert act(arg, 0.1001, 7) == int(_numpy.q_values(params, state).argmax())
@@ -295,7 +295,7 @@ def test_sync_target_copies_and_does_not_alias(form, monkeypatch):
     for backend in ("numpy", "torch", "jax"):
         given = {k: v.copy() for k, v in online.items()}
         made.clear()
-        out = build("sync_target", backend, fixed(given, stale), (), form)()
+        out = build("sync_target", backend, spec(given, stale), (), form)()
         source = given if backend == "numpy" else made[0].views() if backend == "torch" else made[0]
         for name in online:
             assert np.array_equal(get(backend).to_host(out[name]), online[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from correctness_tests.pirl.problem import build, fixed, slow
+from correctness_tests.pirl.problem import build, slow, spec
 from correctness_tests.reference import in_float64, largest_difference
 from correctness_tests.snake.problem import assert_trained_alike
 from perf_tests.suite.cases.pirl import learning, net, states, training_batch
@@ -28,7 +28,7 @@ def assert_acts_greedily(act, params, seen):
 def test_wide_nets_act_by_their_values(backend, hidden):
     rng = np.random.default_rng(hidden)
     params, seen, made = net(rng, hidden), states(rng, 8), get(backend)
-    act = build("act", backend, fixed(params), (seen[:1], 0.5, 7))
+    act = build("act", backend, spec(params), (seen[:1], 0.5, 7))
     assert_acts_greedily(lambda state, *draw: act(made.from_host(state), *draw), params, seen)
 
 

@@ -56,13 +56,13 @@ def follow(inputs, actions, every, threaded):
 
     A thread plays chunk k by the weights after chunk k - 2 was learned from.
     """
-    (_, _, draws, rows), fixed = inputs.varying, inputs.fixed
+    (_, _, draws, rows), spec = inputs.args, inputs.spec
     steps, envs = actions.shape
     chunk, lag = (max(1, CHUNK // envs), 1) if threaded else (1, 0)
     games = PlainEnvs(envs, Geometry())
-    games.set_state(fixed["env_state"])
-    stored, step, due = list(zip(*fixed["stored"])), fixed["step"], iter(rows)
-    train, update = exact_trainer(fixed, batch_of(stored, rows[0] % 2))
+    games.set_state(spec["env_state"])
+    stored, step, due = list(zip(*spec["stored"])), spec["step"], iter(rows)
+    train, update = exact_trainer(spec, batch_of(stored, rows[0] % 2))
     acting, rewards, ended, lacking, losses, late = [], [], [], [], [], 0
     for t in range(steps):
         if t % chunk == 0:
@@ -74,10 +74,10 @@ def follow(inputs, actions, every, threaded):
         rewards.append(reward)
         ended.append(terminated | truncated)
         late += truncated.sum()
-        stored = [*stored, *zip(obs, actions[t], reward, final_obs, terminated)][-fixed["capacity"] :]
+        stored = [*stored, *zip(obs, actions[t], reward, final_obs, terminated)][-spec["capacity"] :]
         updates = [k for k in range(step + 1, step + envs + 1) if k % every == 0]
         losses += [update(batch_of(stored, next(due))) for _ in updates]
-        due_to_sync = passes_a_multiple(step, step + envs, fixed["target_every"])
+        due_to_sync = passes_a_multiple(step, step + envs, spec["target_every"])
         step += envs
         if due_to_sync:
             assert updates
@@ -100,15 +100,15 @@ def batch_of(stored, rows):
 
 def check(loop, inputs, knobs, backend):
     """Run the loop once from its start and compare all it says and leaves behind; return what it says."""
-    explore, random_actions, _, rows = inputs.varying
-    out = actions, rewards, ended, losses = backends.get(backend).to_host(loop(*inputs.varying))
+    explore, random_actions, _, rows = inputs.args
+    out = actions, rewards, ended, losses = backends.get(backend).to_host(loop(*inputs.args))
     wanted = follow(inputs, actions, knobs.every, knobs.collection == "thread")
     np.testing.assert_array_equal(rewards, wanted.rewards)
     np.testing.assert_array_equal(ended, wanted.ended)
     np.testing.assert_array_equal(actions[explore], random_actions[explore])
     assert wanted.greedy[~explore].max() < 1e-3
     assert losses.shape == (len(rows),)
-    rate = inputs.fixed["learning_rate"]
+    rate = inputs.spec["learning_rate"]
     later, most = TOLERANCE[backends.get(backend).source]
     np.testing.assert_allclose(losses[:8], wanted.losses[:8], rtol=1e-4)
     np.testing.assert_allclose(losses, wanted.losses, rtol=later)
@@ -138,21 +138,21 @@ def timed(form, backend, envs, every=4):
 
 def full_ring(inputs):
     """Games about to be truncated, a memory about to be full, and batches of what was stored last."""
-    rng, (explore, random_actions, draws, rows) = np.random.default_rng(9), inputs.varying
-    capacity = len(inputs.fixed["stored"][0]) + 3
+    rng, (explore, random_actions, draws, rows) = np.random.default_rng(9), inputs.args
+    capacity = len(inputs.spec["stored"][0]) + 3
     steps = 500 - rng.integers(1, 8, explore.shape[1])
-    games = inputs.fixed["env_state"] | {"steps": steps}
+    games = inputs.spec["env_state"] | {"steps": steps}
     newest = np.arange(capacity - 3 - 60, capacity - 3)
     rows = np.array([rng.choice(newest, len(row), replace=False) for row in rows])
     changed = {"capacity": capacity, "env_state": games}
-    return Inputs(inputs.fixed | changed, (explore, random_actions, draws, rows))
+    return Inputs(inputs.spec | changed, (explore, random_actions, draws, rows))
 
 
 @functools.cache
 def made(form, backend, envs):
     """A loop that tests share, and its inputs."""
     inputs = full_ring(timed(form, backend, envs))
-    return build("collect_and_learn", backend, inputs.fixed, inputs.varying, form, every=4), inputs
+    return build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4), inputs
 
 
 def fresh(form, backend, envs):

@@ -11,7 +11,7 @@ from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, p
 from correctness_tests.snake.problem import problem
 from perf_tests.suite.cases.snake import boards, loop_inputs, start_state, transitions
 from rl_impls.backends import get
-from rl_impls.lowering import Lowering
+from rl_impls.lowering import Target
 from rl_impls.snake.knobs import Knobs
 
 BOARDS = 3
@@ -30,12 +30,12 @@ def arguments():
     return everything, {"forward": (obs,), "act": acting, "train_step": batch, "sample": (rows,)}
 
 
-def made(op, backend="torch", lower=None, **knobs):
+def made(op, backend="torch", target=None, **knobs):
     """An op that is naive but for these knobs, and the arguments it takes."""
     everything, args = arguments()
     args = args.get(op, ())
     args = args if op in ("act", "sample") else tuple(map(get(backend).to_device, args))
-    return get(backend).build("snake", op, everything, args, Knobs(**knobs), lower), args
+    return get(backend).build("snake", op, everything, args, Knobs(**knobs), target), args
 
 
 def called(op, **knobs):
@@ -52,23 +52,23 @@ def operations(op, **knobs):
 
 def traced(op, **knobs):
     """What JAX traces of an op, as text."""
-    lower = get("jax").lowering_here()
-    made(op, "jax", lower, **knobs)
-    return program(lower)
+    target = get("jax").lowering_here()
+    made(op, "jax", target, **knobs)
+    return program(target)
 
 
 @functools.cache
 def drawn(every, batch):
     """What a loop of one game starts from, and the draws of its first steps."""
     inputs = loop_inputs(np.random.default_rng(0), 1, every, batch)
-    *per_step, rows = inputs.varying
-    return inputs.fixed, (*(array[:STEPS] for array in per_step), rows[: STEPS // every])
+    *per_step, rows = inputs.args
+    return inputs.spec, (*(array[:STEPS] for array in per_step), rows[: STEPS // every])
 
 
 def looped(backend="torch", **knobs):
     """A loop that is naive but for these knobs, and the arguments it takes."""
-    fixed, args = drawn(knobs.get("every", 1), knobs.get("batch", 32))
-    return get(backend).build("snake", "collect_and_learn", fixed, args, Knobs(**knobs)), args
+    spec, args = drawn(knobs.get("every", 1), knobs.get("batch", 32))
+    return get(backend).build("snake", "collect_and_learn", spec, args, Knobs(**knobs)), args
 
 
 def played(backend="torch", **knobs):
@@ -246,8 +246,8 @@ def quantised(value, monkeypatch):
     everything, args = arguments()
     for op in ("forward", "act"):
         asked = []
-        lower = Lowering("onnx", lambda net, example, asked=asked, **options: asked.append(options), "cpu")
-        getattr(_torch, op)(everything, args[op], knobs=Knobs(quantised=value), lower=lower)
+        target = Target("onnx", lambda net, example, asked=asked, **options: asked.append(options), "cpu")
+        getattr(_torch, op)(everything, args[op], knobs=Knobs(quantised=value), target=target)
         yield asked[0]["quantised"]
 
 

@@ -82,10 +82,10 @@ def test_the_warm_up_stores_what_plain_games_show(make, games, envs, warm_up):
             row.append((board, move, reward, after, end[0]))
             ends.append(end)
     columns = zip(*itertools.chain(*wanted))
-    for got, column, dtype in zip(made.loop.fixed["stored"], columns, DTYPES, strict=True):
+    for got, column, dtype in zip(made.loop.spec["stored"], columns, DTYPES, strict=True):
         np.testing.assert_array_equal(got, np.array(column, dtype), strict=True)
     for name, value in plain.get_state().items():
-        np.testing.assert_array_equal(made.loop.fixed["env_state"][name], value)
+        np.testing.assert_array_equal(made.loop.spec["env_state"][name], value)
     assert np.any(ends, axis=0).all()  # some terminated, some truncated
 
 
@@ -103,12 +103,12 @@ def test_a_loop_is_built_of_the_configuration(make):
     given = {"learning_rate": 3e-4, "gamma": 0.9, "gradient_norm": 2.0, "capacity": 400, "target_every": 96}
     made = make(**given, max_steps=77, envs=8, every=8, batch=64)
     loop = made.loop
-    assert {name: loop.fixed[name] for name in given} == given
-    assert loop.fixed["geometry"]["max_steps"] == 77
+    assert {name: loop.spec[name] for name in given} == given
+    assert loop.spec["geometry"]["max_steps"] == 77
     assert (loop.knobs.every, loop.knobs.batch) == (8, 64)
-    assert loop.fixed["step"] == made.step == 0
-    np.testing.assert_equal(loop.fixed["target"], loop.fixed["params"])
-    assert [loop.fixed["params"][f"w{k}"].shape for k in range(3)] == [(100, 16), (16, 16), (16, 4)]
+    assert loop.spec["step"] == made.step == 0
+    np.testing.assert_equal(loop.spec["target"], loop.spec["params"])
+    assert [loop.spec["params"][f"w{k}"].shape for k in range(3)] == [(100, 16), (16, 16), (16, 4)]
     made.learn()
     [(drawn, _)] = loop.calls
     for array, example in zip(drawn, loop.example, strict=True):
@@ -159,7 +159,7 @@ def test_a_batch_is_drawn_from_all_that_is_stored_then_and_nothing_of_it_twice(m
 
 def test_a_batch_is_only_of_what_is_stored_where_the_warm_up_ends_within_a_step(make):
     made = make(envs=24, warm_up=70, every=8, capacity=400)
-    assert len(made.loop.fixed["stored"][0]) == 72
+    assert len(made.loop.spec["stored"][0]) == 72
     *_, rows = drawn(made, 0, times=20)
     stored = 72 + 24 * np.repeat(np.arange(1, 11), 3)
     assert (rows.max(axis=(0, 2)) < stored).all()
@@ -189,7 +189,7 @@ def test_a_chunk_is_summed_up_in_foods_episodes_and_mean_loss(make):
 
 def test_an_evaluation_counts_what_plain_games_show_up_to_their_first_end(make, games):
     made = make(max_steps=6)
-    weights = {name: 3 * value for name, value in made.loop.fixed["params"].items()}
+    weights = {name: 3 * value for name, value in made.loop.spec["params"].items()}
     made.loop.params, before = weights, made.rng.bit_generator.state
     seen = made.evaluate(300, seed=5)
     _, by_game = games[-1].plainly()
@@ -220,6 +220,6 @@ def test_an_evaluation_counts_what_plain_games_show_up_to_their_first_end(make, 
 
 def test_an_evaluation_is_seeded(make):
     made = make(max_steps=20)
-    made.loop.params = made.loop.fixed["params"]
+    made.loop.params = made.loop.spec["params"]
     first, again, other = (made.evaluate(20, seed)["returns"].tolist() for seed in (1, 1, 2))
     assert first == again != other

@@ -18,7 +18,7 @@ limited = limit("a loop's thread")
 
 def split(inputs):
     """The first half of the steps and updates, and the second."""
-    halves = zip(*(np.split(np.asarray(array), 2) for array in inputs.varying))
+    halves = zip(*(np.split(np.asarray(array), 2) for array in inputs.args))
     return [tuple(half) for half in halves]
 
 
@@ -37,8 +37,8 @@ def restored(state):
 def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, envs):
     whole, inputs = fresh(form, backend, envs)
     first, second = split(inputs)
-    wanted = whole(*inputs.varying)
-    loop = build("collect_and_learn", backend, inputs.fixed, first, form, every=4)
+    wanted = whole(*inputs.args)
+    loop = build("collect_and_learn", backend, inputs.spec, first, form, every=4)
     start = loop(*first)
     state = loop.state()
     kept = restored(state)
@@ -53,13 +53,11 @@ def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, envs
         assert_state_equal(loop.state(), kept)
 
 
-def unlike(fixed):
+def unlike(spec):
     """Start a loop from other weights, games and transitions."""
-    games = {
-        name: np.roll(value, 1, axis=-1) if name == "food" else value for name, value in fixed["env_state"].items()
-    }
-    nets = {name: fixed[other] for name, other in (("params", "target"), ("target", "params"))}
-    return fixed | nets | {"env_state": games, "step": 0, "stored": tuple(c[::-1].copy() for c in fixed["stored"])}
+    games = {name: np.roll(value, 1, axis=-1) if name == "food" else value for name, value in spec["env_state"].items()}
+    nets = {name: spec[other] for name, other in (("params", "target"), ("target", "params"))}
+    return spec | nets | {"env_state": games, "step": 0, "stored": tuple(c[::-1].copy() for c in spec["stored"])}
 
 
 @pytest.mark.parametrize(
@@ -78,11 +76,11 @@ def unlike(fixed):
 )
 def test_another_form_goes_on_from_a_checkpoint(before, after):
     inputs = full_ring(timed("full", "torch", 1))
-    _, *rest = inputs.varying
-    inputs = Inputs(inputs.fixed, (np.ones_like(inputs.varying[0]), *rest))  # the moves depend on no rounding
+    _, *rest = inputs.args
+    inputs = Inputs(inputs.spec, (np.ones_like(inputs.args[0]), *rest))  # the moves depend on no rounding
     first, second = split(inputs)
-    one = build("collect_and_learn", before[1], inputs.fixed, first, before[0], every=4)
-    other = build("collect_and_learn", after[1], unlike(inputs.fixed), second, after[0], every=4)
+    one = build("collect_and_learn", before[1], inputs.spec, first, before[0], every=4)
+    other = build("collect_and_learn", after[1], unlike(inputs.spec), second, after[0], every=4)
     try:
         start = one(*first)
         other.load_state(one.state())
@@ -92,7 +90,7 @@ def test_another_form_goes_on_from_a_checkpoint(before, after):
         np.testing.assert_array_equal(rewards, wanted.rewards)
         np.testing.assert_array_equal(ended, wanted.ended)
         np.testing.assert_allclose(losses, wanted.losses, rtol=1e-3)
-        assert_trained_alike(other.params, wanted.params, inputs.fixed["learning_rate"], len(losses))
+        assert_trained_alike(other.params, wanted.params, inputs.spec["learning_rate"], len(losses))
         state = other.state()
         for name, value in wanted.state.items():
             if name.partition(".")[0] in ("env", "memory", "loop"):
@@ -105,7 +103,7 @@ def test_another_form_goes_on_from_a_checkpoint(before, after):
 def test_two_calls_of_a_threaded_loop_are_the_same_with_a_checkpoint_in_between():
     inputs = timed("threaded", "torch", 64)
     first, second = split(inputs)
-    loops = [build("collect_and_learn", "torch", inputs.fixed, inputs.varying, "threaded", every=4) for _ in range(3)]
+    loops = [build("collect_and_learn", "torch", inputs.spec, inputs.args, "threaded", every=4) for _ in range(3)]
     whole, before, after = loops
     try:
         whole(*first)

@@ -43,8 +43,8 @@ def done(backend, knobs):
     acting = obs, explore, rng.integers(0, 4, 64).astype(np.int32)
     rows = rng.choice(100, 32, replace=False)
 
-    def op(name, fixed, example):
-        return made.build("snake", name, fixed, tuple(map(made.to_device, example)), knobs)
+    def op(name, spec, example):
+        return made.build("snake", name, spec, tuple(map(made.to_device, example)), knobs)
 
     train = op("train_step", everything, batches[0])
     losses = [float(made.to_host(train(*map(made.to_device, batch)))) for batch in batches]
@@ -99,9 +99,9 @@ def test_a_sample_on_jax_is_copied_to_the_device_once_by_one_program(form, monke
 
     rng = np.random.default_rng(9)
     stored, rows = transitions(rng, 100), rng.choice(100, 32, replace=False)
-    lower = backends.get("jax").lowering_here()
-    sample = backends.get("jax").build("snake", "sample", {"stored": stored}, (rows,), FORMS[form], lower)
-    [(copy, _)] = lower.lowered
+    target = backends.get("jax").lowering_here()
+    sample = backends.get("jax").build("snake", "sample", {"stored": stored}, (rows,), FORMS[form], target)
+    [(copy, _)] = target.lowered
     monkeypatch.setattr(jax, "device_put", None)  # the other way to the device
     for wanted in (rows, rows[::-1]):
         for column, got in zip(stored, sample(wanted), strict=True):
@@ -132,13 +132,13 @@ def test_unknown_value_is_refused_with_the_known_ones(knob):
 @pytest.mark.parametrize("batch", [32, 256])
 def test_every_and_batch_say_how_many_updates_there_are_and_of_what(every, batch):
     inputs = variants()[f"snake.collect_and_learn[full-torch-envs1-every4-batch{batch}]"].inputs(0)
-    explore, actions, draws, rows = inputs.varying
+    explore, actions, draws, rows = inputs.args
     count = len(explore) // every
     rows = np.resize(rows[:1], (count, batch))  # of what is stored at the start
     loop = build(
         "collect_and_learn",
         "torch",
-        inputs.fixed,
+        inputs.spec,
         (explore, actions, draws, rows),
         every=every,
         batch=batch,
@@ -167,10 +167,10 @@ def flags():
 def test_cuda_flags_are_set_while_a_net_computes_and_then_put_back(op, form, knobs, inside, monkeypatch):
     from torch import nn
 
-    from rl_impls.lowering import Lowering, eager
+    from rl_impls.lowering import Target, eager
     from rl_impls.snake import _torch
 
-    monkeypatch.setattr(_torch, "place", lambda lower: "cpu")  # for want of a CUDA device
+    monkeypatch.setattr(_torch, "place", lambda target: "cpu")  # for want of a CUDA device
     seen = []
     monkeypatch.setattr(nn.Linear, "forward", spied(seen, nn.Linear.forward))
     monkeypatch.setattr(nn.utils, "clip_grad_norm_", spied(seen, nn.utils.clip_grad_norm_))
@@ -182,9 +182,9 @@ def test_cuda_flags_are_set_while_a_net_computes_and_then_put_back(op, form, kno
     }[op]
     if op != "act":
         args = tuple(map(backends.get("torch").to_device, args))
-    lower = Lowering("torch-cuda", eager, "cuda")
+    target = Target("torch-cuda", eager, "cuda")
     before = flags()
-    built = getattr(_torch, op)(everything, args, knobs=replace(FORMS[form], **knobs), lower=lower)
+    built = getattr(_torch, op)(everything, args, knobs=replace(FORMS[form], **knobs), target=target)
     assert flags() == before
     built(*args)
     assert flags() == before
@@ -206,26 +206,26 @@ def spied(seen, function):
 def test_a_knob_of_one_device_is_refused_elsewhere(backend, knob):
     import importlib
 
-    from rl_impls.lowering import Lowering
+    from rl_impls.lowering import Target
 
     made = backends.get(backend)
     source = importlib.import_module(f"rl_impls.snake._{made.source}")
     everything, [batch] = problem(7)
     knobs = replace(FORMS["full"], **{knob: True})
-    lower = Lowering(backend, None, made.device)
+    target = Target(backend, None, made.device)
     wanted = f"^{knob}: got True on {backend}, wanted False, or backend torch-cuda or torch-compile-cuda$"
     acting = batch[0], np.zeros(32, bool), np.zeros(32, np.int32)
     for op, args in (("forward", batch[:1]), ("act", acting), ("train_step", batch)):
         if hasattr(source, op):
             with pytest.raises(ValueError, match=wanted):
-                getattr(source, op)(everything, args, knobs=knobs, lower=lower)
+                getattr(source, op)(everything, args, knobs=knobs, target=target)
 
 
 def test_a_knob_of_one_device_is_refused_in_the_loop():
     inputs = variants()["snake.collect_and_learn[compiled-jax-envs1-every4-batch32]"].inputs(0)
     for backend, form in (("jax", "compiled"), ("torch", "full")):
         with pytest.raises(ValueError, match=rf"^tf32: got True on {backend}, wanted False"):
-            build("collect_and_learn", backend, inputs.fixed, inputs.varying, form, every=4, tf32=True)
+            build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4, tf32=True)
 
 
 @pytest.mark.parametrize(("value", "inside"), [("one", 1), ("all", 2)])

@@ -39,14 +39,14 @@ def test_loop_does_what_a_plain_loop_does(identity, seed, unavailable):
         backend.require()
     except BackendUnavailable as error:
         unavailable(error)
-    loop = backend.build("snake", "collect_and_learn", inputs.fixed, inputs.varying, knobs)
+    loop = backend.build("snake", "collect_and_learn", inputs.spec, inputs.args, knobs)
     try:
         first, wanted = check(loop, inputs, knobs, variant.backend)
-        if wanted.truncated == 0 and inputs.fixed["step"] + wanted.rewards.size >= inputs.fixed["target_every"]:
-            assert differences(net_of(wanted.state, "train.target"), inputs.fixed["target"]).max() > 0
+        if wanted.truncated == 0 and inputs.spec["step"] + wanted.rewards.size >= inputs.spec["target_every"]:
+            assert differences(net_of(wanted.state, "train.target"), inputs.spec["target"]).max() > 0
         ended = loop.state()
         loop.reset()
-        again = backend.to_host(loop(*inputs.varying))
+        again = backend.to_host(loop(*inputs.args))
         for one, other in zip(first, again, strict=True):
             np.testing.assert_array_equal(one, other)
         assert_state_equal(loop.state(), ended)
@@ -58,7 +58,7 @@ def test_loop_does_what_a_plain_loop_does(identity, seed, unavailable):
 def test_a_call_of_a_compiled_loop_is_a_thousand_environment_steps(form, envs):
     backend = "jax" if form == "compiled" else "torch"
     variant = variants()[f"{OP}[{form}-{backend}-envs{envs}-every4-batch32]"]
-    explore, *_, rows = variant.inputs(0).varying
+    explore, *_, rows = variant.inputs(0).args
     steps = 1024 if form == "compiled" else 64
     assert explore.size == steps == variant.case.items(**variant.axes)
     assert len(rows) == steps // 4
@@ -86,11 +86,11 @@ def test_loop_goes_on_where_the_ring_wraps_and_episodes_are_truncated(form, back
 def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs, target_every):
     inputs = timed(form, backend, envs)
     every = 1 if envs == 1 else 16
-    fixed = inputs.fixed | {"target_every": target_every, "step": 0}
-    explore, random_actions, draws, _ = inputs.varying
+    spec = inputs.spec | {"target_every": target_every, "step": 0}
+    explore, random_actions, draws, _ = inputs.args
     rows = np.arange(32)[None].repeat(max(1, envs // every), axis=0)
     example = (explore[:1], random_actions[:1], draws[:1], rows)
-    loop = build("collect_and_learn", backend, fixed, example, form, every=every)
+    loop = build("collect_and_learn", backend, spec, example, form, every=every)
     try:
         before = net_of(loop.state(), "train.target")
         for t in range(len(explore) if envs > 1 else 20):
@@ -109,8 +109,8 @@ def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs
 @pytest.mark.parametrize(("form", "backend", "envs"), quick([("full", "torch", 1), ("compiled", "jax", 1)], LOOPS))
 def test_loop_learns_without_a_target_net_where_there_is_none(form, backend, envs):
     inputs = timed(form, backend, envs)
-    inputs = Inputs(inputs.fixed | {"target_every": 0}, inputs.varying)
-    loop = build("collect_and_learn", backend, inputs.fixed, inputs.varying, form, every=4)
+    inputs = Inputs(inputs.spec | {"target_every": 0}, inputs.args)
+    loop = build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4)
     try:
         check(loop, inputs, knobs(form, 4), backend)
     finally:
@@ -121,26 +121,26 @@ def test_loop_learns_without_a_target_net_where_there_is_none(form, backend, env
 @pytest.mark.parametrize(("envs", "every"), [(3, 4), (6, 4), (3, 16)])
 def test_updates_have_to_fall_on_whole_steps(form, backend, envs, every):
     inputs = timed("vectorised", "torch", 64)
-    games = {name: value[:envs] for name, value in inputs.fixed["env_state"].items()}
-    varying = (*(array[:, :envs] for array in inputs.varying[:3]), inputs.varying[3])
+    games = {name: value[:envs] for name, value in inputs.spec["env_state"].items()}
+    args = (*(array[:, :envs] for array in inputs.args[:3]), inputs.args[3])
     with pytest.raises(ValueError, match=rf"^envs: got {envs} with an update every {every} steps"):
-        build("collect_and_learn", backend, inputs.fixed | {"env_state": games}, varying, form, every=every)
+        build("collect_and_learn", backend, inputs.spec | {"env_state": games}, args, form, every=every)
 
 
 def test_one_program_has_no_thread():
     inputs = timed("compiled", "jax", 1)
     with pytest.raises(ValueError, match=r"^collection: got 'thread' with loop='scan'"):
-        build("collect_and_learn", "jax", inputs.fixed, inputs.varying, "compiled", every=4, collection="thread")
+        build("collect_and_learn", "jax", inputs.spec, inputs.args, "compiled", every=4, collection="thread")
 
 
 def test_a_program_starts_with_a_whole_round():
     inputs = timed("compiled", "jax", 1)
-    fixed = {**inputs.fixed, "step": 970}
+    spec = {**inputs.spec, "step": 970}
     with pytest.raises(ValueError, match="step: got 970 with an update every 4 steps, wanted a multiple"):
-        build("collect_and_learn", "jax", fixed, inputs.varying, "compiled", every=4)
+        build("collect_and_learn", "jax", spec, inputs.args, "compiled", every=4)
 
 
 def test_rows_are_those_of_a_batch():
     inputs = timed("full", "torch", 1)
     with pytest.raises(ValueError, match="rows: got 32 for an update, wanted 64, the value of knob batch"):
-        build("collect_and_learn", "torch", inputs.fixed, inputs.varying, "full", every=4, batch=64)
+        build("collect_and_learn", "torch", inputs.spec, inputs.args, "full", every=4, batch=64)

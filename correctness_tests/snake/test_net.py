@@ -277,9 +277,9 @@ def test_training_goes_on_from_a_state(before, after):
 def test_q_values_match_float64_on_drawn_weights_and_boards(backend, envs, data):
     params = data.draw(strategies.weights(SIZES))
     obs = boards(np.random.default_rng(data.draw(SEEDS)), envs)
-    made, fixed = get(backend), {"params": params}
+    made, spec = get(backend), {"params": params}
     if backend == "numpy" or (backend, envs) not in SHARED:
-        SHARED[backend, envs] = build("forward", backend, fixed, (obs,))
+        SHARED[backend, envs] = build("forward", backend, spec, (obs,))
     net = SHARED[backend, envs]
     if backend != "numpy":
         net.load(params)

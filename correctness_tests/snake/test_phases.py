@@ -53,7 +53,7 @@ def check(clock, loop, inputs):
     clock.charge("memory", loop, "assemble")
     clock.charge("learning", loop.train, "sync_target")
     clock.charge("learning", loop, "train", "wait")
-    clock.assert_counted(loop, PHASES, inputs.varying)
+    clock.assert_counted(loop, PHASES, inputs.args)
 
 
 @pytest.mark.parametrize("envs", [1, 64])
@@ -62,4 +62,4 @@ def test_one_program_counts_its_run_and_what_it_takes_to_copy_its_outputs(envs, 
     assert not hasattr(loop, "stats")
     clock = Clock(monkeypatch)
     clock.charge_program(loop, outputs=4)
-    clock.assert_counted(loop, ("program", "transfer"), inputs.varying)
+    clock.assert_counted(loop, ("program", "transfer"), inputs.args)

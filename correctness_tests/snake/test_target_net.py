@@ -84,7 +84,7 @@ def test_backends_agree_without_a_target_net(backend, form, given):
 
 
 def test_no_gradient_flows_through_the_td_target(given):
-    """The first moment after one update is a tenth of the gradient of the NumPy loss whose target is held fixed."""
+    """The first moment after one update is a tenth of the gradient of the NumPy loss whose target is held spec."""
     from correctness_tests.reference import in_float64
     from rl_impls.snake import _numpy
 

@@ -20,10 +20,10 @@ BATCH = 10
 GREEDY = 1e-4  # how much less than the best an action may be worth that rounding chose; others lack 100 times as much
 
 
-def build(op, backend, fixed, example, form="full", **knobs):
+def build(op, backend, spec, example, form="full", **knobs):
     """Build one op; it takes and returns NumPy arrays."""
     knobs = replace(backends.forms("treasurehunt")[form], **knobs)
-    return backends.get(backend).build("treasurehunt", op, fixed, example, knobs)
+    return backends.get(backend).build("treasurehunt", op, spec, example, knobs)
 
 
 def draws(rng, settings, *shape):
@@ -75,29 +75,29 @@ def drawn_turns(rng, settings, worlds, explore=0.3):
     return draws(rng, settings, settings.turns, worlds), taus, exploring, random_actions(rng, *shape)
 
 
-def drawn_epochs(rng, fixed, worlds, epochs, explore=0.3):
+def drawn_epochs(rng, spec, worlds, epochs, explore=0.3):
     """Every draw of some epochs in succession, as the op ``epoch`` takes them."""
-    settings = settings_of(fixed)
-    memory = Memory(settings.agents, worlds, fixed["capacity"], settings.frame)
-    memory.restore(fixed["stored"])
+    settings = settings_of(spec)
+    memory = Memory(settings.agents, worlds, spec["capacity"], settings.frame)
+    memory.restore(spec["stored"])
     blank = np.zeros((settings.agents, worlds, settings.frame), np.float32)
-    varying = []
+    args = []
     for _ in range(epochs):
         for _ in range(settings.turns):
             memory.push(blank, blank[..., 0].astype(np.int32), blank[..., 0])
         memory.finish(blank)
         taus = rng.random((settings.agents, 3, BATCH, QUANTILES), np.float32)
-        noise = rng.standard_normal((settings.agents, 2, _numpy.noise_size(fixed["params"])), np.float32)
+        noise = rng.standard_normal((settings.agents, 2, _numpy.noise_size(spec["params"])), np.float32)
         turns = drawn_turns(rng, settings, worlds, explore)
-        varying.append((draws(rng, settings, worlds), *turns, memory.draw(rng, BATCH), taus, noise))
-    return varying
+        args.append((draws(rng, settings, worlds), *turns, memory.draw(rng, BATCH), taus, noise))
+    return args
 
 
 def hunt(seed=0, worlds=1, epochs=2, explore=0.3, **changes):
     """What a small loop starts from, and every draw of some epochs."""
     rng = np.random.default_rng(seed)
-    fixed = start(rng, worlds, **changes)
-    return fixed, drawn_epochs(rng, fixed, worlds, epochs, explore)
+    spec = start(rng, worlds, **changes)
+    return spec, drawn_epochs(rng, spec, worlds, epochs, explore)
 
 
 def stacked(frames):
@@ -110,15 +110,15 @@ def stacked(frames):
 class PlainHunt:
     """Plays the actions it is told, says how much less than the best each is worth, and learns, all in float64."""
 
-    def __init__(self, fixed, worlds, order="together"):
-        self.settings, self.order = settings_of(fixed), order
+    def __init__(self, spec, worlds, order="together"):
+        self.settings, self.order = settings_of(spec), order
         self.world, self.seen = CellWorlds(self.settings, worlds), []
-        self.world.set_state(fixed["world_state"])
+        self.world.set_state(spec["world_state"])
         agents, frame = self.settings.agents, self.settings.frame
-        self.memory = Memory(agents, worlds, fixed["capacity"], frame, fixed["gamma"])
-        self.memory.restore(fixed["stored"])
-        exact = in_float64(fixed)
-        self.update = build("train_step", "torch", exact, blank_batch(fixed["params"], 1), "naive")
+        self.memory = Memory(agents, worlds, spec["capacity"], frame, spec["gamma"])
+        self.memory.restore(spec["stored"])
+        exact = in_float64(spec)
+        self.update = build("train_step", "torch", exact, blank_batch(spec["params"], 1), "naive")
 
     @property
     def params(self):

@@ -19,11 +19,11 @@ AGENTS, BATCH, SIZE, HIDDEN, QUANTILES = 3, 6, 10, 8, 5
 LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
 
 
-def build(op, backend, fixed, example, form="full", **knobs):
+def build(op, backend, spec, example, form="full", **knobs):
     """Build one op."""
     made = backends.get(backend)
     knobs = replace(backends.forms("treasurehunt")[form], **knobs)
-    return made.build("treasurehunt", op, fixed, tuple(map(made.to_device, example)), knobs)
+    return made.build("treasurehunt", op, spec, tuple(map(made.to_device, example)), knobs)
 
 
 def called(op, backend, *args):

@@ -25,11 +25,11 @@ def arguments():
     return everything, {"forward": (states, taus[:, 0], noise[:, 0]), "act": drawn, "train_step": batch}
 
 
-def made(op, backend, lower=None, **knobs):
+def made(op, backend, target=None, **knobs):
     """An op of small nets that is naive but for these knobs, and the arguments it takes."""
     everything, args = arguments()
     args = tuple(map(get(backend).to_device, args[op]))
-    return get(backend).build("treasurehunt", op, everything, args, Knobs(**knobs), lower), args
+    return get(backend).build("treasurehunt", op, everything, args, Knobs(**knobs), target), args
 
 
 def operations(op, **knobs):
@@ -40,9 +40,9 @@ def operations(op, **knobs):
 
 def traced(op, **knobs):
     """What JAX traces of an op, as text."""
-    lower = get("jax").lowering_here()
-    made(op, "jax", lower, **knobs)
-    return program(lower)
+    target = get("jax").lowering_here()
+    made(op, "jax", target, **knobs)
+    return program(target)
 
 
 given = functools.cache(functools.partial(hunts.hunt, 0, epochs=1))
@@ -50,9 +50,9 @@ given = functools.cache(functools.partial(hunts.hunt, 0, epochs=1))
 
 def looped(op, backend="torch", form="naive", **knobs):
     """A small loop, and the arguments it takes."""
-    fixed, [drawn] = given()
+    spec, [drawn] = given()
     args = drawn if op == "epoch" else drawn[1:5]
-    return hunts.build(op, backend, fixed, args, form, **knobs), args
+    return hunts.build(op, backend, spec, args, form, **knobs), args
 
 
 def order(value, monkeypatch):
@@ -71,8 +71,8 @@ def world(value, monkeypatch):
     """What the worlds are."""
     from perf_tests.suite.cases.treasurehunt import observe_inputs
 
-    fixed = observe_inputs(np.random.default_rng(0), agents=2, worlds=1).fixed
-    yield type(get("numpy").build("treasurehunt", "observe", fixed, (), Knobs(world=value)).__self__).__name__
+    spec = observe_inputs(np.random.default_rng(0), agents=2, worlds=1).spec
+    yield type(get("numpy").build("treasurehunt", "observe", spec, (), Knobs(world=value)).__self__).__name__
     yield type(looped("turn", world=value)[0].world).__name__
 
 
@@ -91,7 +91,7 @@ def nets(value, monkeypatch):
     spied(monkeypatch, _numpy, "stack_agent", lambda *args: cuts.append("stack"))
     spied(monkeypatch, _numpy, "stack_frames", lambda *args: cuts.append("stack"))
     for op, inputs in (("sample", sample_inputs(rng, 5)), ("stack", stack_inputs(rng, 5, 1))):
-        get("numpy").build("treasurehunt", op, inputs.fixed, inputs.varying, Knobs(nets=value))(*inputs.varying)
+        get("numpy").build("treasurehunt", op, inputs.spec, inputs.args, Knobs(nets=value))(*inputs.args)
         yield cuts.count(op) == 1
 
 
@@ -100,13 +100,13 @@ def cosines(value, monkeypatch):
     for op in OPS:
         yield bool(re.search(r"= sin\b", traced(op, nets="batched", cosines=value)))
     loop, _ = looped("epoch", "jax", "compiled", cosines=value)
-    yield bool(re.search(r"= sin\b", program(loop.lower)))
+    yield bool(re.search(r"= sin\b", program(loop.target)))
 
 
 def states(value, monkeypatch):
     """Whether the weights are laid out by frame, kind and cell, to be looked up."""
     loop, _ = looped("turn", "jax", "compiled", states=value)
-    yield "f32[2,5,6,25,16]" in program(loop.lower)
+    yield "f32[2,5,6,25,16]" in program(loop.target)
 
 
 def inference(value, monkeypatch):

@@ -68,8 +68,8 @@ def test_random_play_stores_what_plain_worlds_show(make, monkeypatch, worlds):
         memory.finish(obs)
     assert len(made.worlds.episodes) > 1
     assert np.abs(paid).max() == 10
-    np.testing.assert_equal(made.loop.fixed["stored"], memory.arrays())
-    np.testing.assert_equal(made.loop.fixed["world_state"], plain.get_state())
+    np.testing.assert_equal(made.loop.spec["stored"], memory.arrays())
+    np.testing.assert_equal(made.loop.spec["world_state"], plain.get_state())
 
 
 def test_random_play_draws_for_each_agent_world_and_turn_anew(make, monkeypatch):
@@ -103,9 +103,9 @@ def test_a_loop_is_built_of_the_configuration(make):
     given = {"learning_rate": 3e-4, "gamma": 0.9, "gradient_norm": 2.0, "soft_update": 0.02, "capacity": 72}
     made = make(**given)
     loop = made.loop
-    assert {name: loop.fixed[name] for name in given} == given
-    assert Settings(**loop.fixed["settings"]) == SETTINGS
-    np.testing.assert_equal(loop.fixed["target"], loop.fixed["params"])
+    assert {name: loop.spec[name] for name in given} == given
+    assert Settings(**loop.spec["settings"]) == SETTINGS
+    np.testing.assert_equal(loop.spec["target"], loop.spec["params"])
     made.run(1)
     [(drawn, _)] = loop.calls
     for array, example in zip(drawn, loop.example, strict=True):
@@ -141,7 +141,7 @@ def test_each_agent_draws_its_rows_from_all_starts_that_are_stored_then_and_none
     made = make(worlds=1)
     made.run(epochs)
     memory, blank = Memory(3, 1, 64, SETTINGS.frame), np.zeros((3, 1, SETTINGS.frame), np.float32)
-    memory.restore(made.loop.fixed["stored"])
+    memory.restore(made.loop.spec["stored"])
     for _ in range(epochs):
         for _ in range(SETTINGS.turns):
             memory.push(blank, np.zeros((3, 1), np.int32), blank[..., 0])
@@ -164,12 +164,12 @@ def test_an_evaluation_pays_what_plain_worlds_do(monkeypatch):
     returns = made.evaluate(20)
     [turn] = turns
     [(drawn, (actions, rewards))] = turn.calls
-    np.testing.assert_equal(turn.fixed["params"], made.loop.params)
-    assert np.abs(turn.fixed["params"]["w_state"] - made.fixed["params"]["w_state"]).max() > 1e-3
-    start = turn.fixed["world_state"]
+    np.testing.assert_equal(turn.spec["params"], made.loop.params)
+    assert np.abs(turn.spec["params"]["w_state"] - made.spec["params"]["w_state"]).max() > 1e-3
+    start = turn.spec["world_state"]
     assert start["turn"] == 0
     assert len(np.unique(start["where"], axis=1).T) > 15
-    wanted, values = PlainHunt(turn.fixed, 20).turns(actions, *drawn)
+    wanted, values = PlainHunt(turn.spec, 20).turns(actions, *drawn)
     assert lacking(actions, values).max() < GREEDY
     np.testing.assert_array_equal(rewards, wanted)
     assert wanted.shape == (SETTINGS.turns, 3, 20)

@@ -46,7 +46,7 @@ def test_the_same_seed_plays_and_learns_the_same_and_another_does_not(form, back
     np.testing.assert_equal(one.loop.params, two.loop.params)
     assert one.epochs == two.epochs == 5
     assert (other.run(5) != whole).any()
-    assert any(np.abs(one.loop.params[name] - value).max() > 1e-3 for name, value in one.fixed["params"].items())
+    assert any(np.abs(one.loop.params[name] - value).max() > 1e-3 for name, value in one.spec["params"].items())
     before = one.loop.params
     played = one.evaluate(7), one.evaluate(3, explore=1.0)
     assert [returns.shape for returns in played] == [(7, 2), (3, 2)]
@@ -104,7 +104,7 @@ def test_rows_are_starts_of_the_memory_also_when_it_is_full(worlds):
 
 def test_the_memory_is_filled_by_random_play_as_far_as_a_batch_needs():
     for batch, episodes in ((6, 1), (7, 2), (24, 4)):
-        stored = make(batch=batch).fixed["stored"]
+        stored = make(batch=batch).spec["stored"]
         assert stored["pushed"] == 7 * episodes
         assert (stored["last"] > 0).sum() == episodes
         assert set(np.unique(stored["rewards"])) <= {-10, -1, 0, 5, 10}

@@ -45,10 +45,10 @@ def events(tmp_path, monkeypatch):
 
 
 def problem():
-    rng, (fixed, _) = np.random.default_rng(0), hunt(0, epochs=0)
+    rng, (spec, _) = np.random.default_rng(0), hunt(0, epochs=0)
     states = rng.standard_normal((2, 3, 750), np.float32)
-    noise = rng.standard_normal((2, _numpy.noise_size(fixed["params"])), np.float32)
-    return fixed, (states, rng.random((2, 3, QUANTILES), np.float32), noise)
+    noise = rng.standard_normal((2, _numpy.noise_size(spec["params"])), np.float32)
+    return spec, (states, rng.random((2, 3, QUANTILES), np.float32), noise)
 
 
 def on_device(backend, arrays):
@@ -56,18 +56,18 @@ def on_device(backend, arrays):
 
 
 def test_the_cache_of_these_tests_is_used_where_nothing_forbids_it(events):
-    fixed, arrays = problem()
+    spec, arrays = problem()
     for _ in range(2):
-        build("forward", "jax", fixed, arrays)(*arrays)
+        build("forward", "jax", spec, arrays)(*arrays)
     assert events.count(HIT) >= 1
 
 
 @pytest.mark.slow
 def test_every_call_compiles_though_the_cache_holds_it(events):
-    fixed, arrays = problem()
+    spec, arrays = problem()
     arrays = on_device("jax", arrays)
-    build("forward", "jax", fixed, arrays)(*arrays)
-    call = build("first_call", "jax", fixed, arrays)
+    build("forward", "jax", spec, arrays)(*arrays)
+    call = build("first_call", "jax", spec, arrays)
     for _ in range(3):
         events.clear()
         call(*arrays)
@@ -76,12 +76,12 @@ def test_every_call_compiles_though_the_cache_holds_it(events):
 
 
 def test_the_cache_is_used_again_after_a_call(events):
-    fixed, arrays = problem()
+    spec, arrays = problem()
     arrays = on_device("jax", arrays)
-    build("first_call", "jax", fixed, arrays)(*arrays)
+    build("first_call", "jax", spec, arrays)(*arrays)
     for _ in range(2):
         events.clear()
-        build("forward", "jax", fixed, arrays)(*arrays)
+        build("forward", "jax", spec, arrays)(*arrays)
     assert events.count(HIT) >= 1
 
 
@@ -89,12 +89,12 @@ def test_the_cache_is_used_again_after_a_call(events):
 def test_the_setting_is_left_as_it_was_even_by_a_build_that_fails(events, enabled):
     import jax
 
-    fixed, arrays = problem()
+    spec, arrays = problem()
     jax.config.update("jax_enable_compilation_cache", enabled)
-    call = build("first_call", "jax", fixed, arrays)
+    call = build("first_call", "jax", spec, arrays)
     call(*on_device("jax", arrays))
     assert jax.config.jax_enable_compilation_cache is enabled
-    fixed["params"].pop("w_cos")
+    spec["params"].pop("w_cos")
     with pytest.raises(KeyError, match="w_cos"):
         call(*on_device("jax", arrays))
     assert jax.config.jax_enable_compilation_cache is enabled
@@ -102,9 +102,9 @@ def test_the_setting_is_left_as_it_was_even_by_a_build_that_fails(events, enable
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_answers_equal_those_of_forward(backend):
-    fixed, arrays = problem()
+    spec, arrays = problem()
     arrays = on_device(backend, arrays)
-    wanted = build("forward", backend, fixed, arrays)(*arrays)
-    got = build("first_call", backend, fixed, arrays)(*arrays)
+    wanted = build("forward", backend, spec, arrays)(*arrays)
+    got = build("first_call", backend, spec, arrays)(*arrays)
     to_host = backends.get(backend).to_host
     np.testing.assert_array_equal(to_host(got), to_host(wanted))

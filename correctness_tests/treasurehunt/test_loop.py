@@ -56,8 +56,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @functools.cache
 def made(op, form, backend, worlds):
     """Return what the tests share, which they reset."""
-    fixed, epochs = given(worlds)
-    return build(op, backend, fixed, epochs[0] if op == "epoch" else epochs[0][1:5], form)
+    spec, epochs = given(worlds)
+    return build(op, backend, spec, epochs[0] if op == "epoch" else epochs[0][1:5], form)
 
 
 def fresh(*variant):
@@ -81,12 +81,12 @@ def check_turns(actions, rewards, explore, random, wanted, values):
 @pytest.mark.parametrize("worlds", WORLDS)
 @pytest.mark.parametrize(("form", "backend"), LOOPS)
 def test_turns_are_those_of_a_plain_loop(form, backend, worlds):
-    fixed, epochs = given(worlds)
-    loop, plain = fresh("turn", form, backend, worlds), PlainHunt(fixed, worlds, order_of(form))
+    spec, epochs = given(worlds)
+    loop, plain = fresh("turn", form, backend, worlds), PlainHunt(spec, worlds, order_of(form))
     for _, draws, taus, explore, random, *_ in epochs:  # the second go on where the first ended
         actions, rewards = loop(draws, taus, explore, random)
         check_turns(actions, rewards, explore, random, *plain.turns(actions, draws, taus, explore, random))
-    for name, value in fixed["params"].items():
+    for name, value in spec["params"].items():
         np.testing.assert_array_equal(loop.params[name], value)
 
 
@@ -95,24 +95,24 @@ def test_turns_are_those_of_a_plain_loop(form, backend, worlds):
     ("form", "backend"), quick([*[loop for loop in LOOPS if loop[1] == "torch"], ("compiled", "jax")], LOOPS)
 )
 def test_epochs_are_those_of_a_plain_loop(form, backend, worlds):
-    fixed, epochs = given(worlds)
-    loop, plain = fresh("epoch", form, backend, worlds), PlainHunt(fixed, worlds, order_of(form))
+    spec, epochs = given(worlds)
+    loop, plain = fresh("epoch", form, backend, worlds), PlainHunt(spec, worlds, order_of(form))
     for k, epoch in enumerate(epochs, start=1):
         actions, rewards, losses = loop(*epoch)
         *played, wanted = plain.epoch(actions, *epoch)
         check_turns(actions, rewards, *epoch[3:5], *played)
         assert (losses.shape, losses.dtype) == ((2,), np.float32)
         np.testing.assert_allclose(losses, wanted, rtol=1e-5)
-        assert_trained_alike(loop.params, plain.params, fixed["learning_rate"], k)
-        assert all(np.abs(loop.params[name] - fixed["params"][name]).max() > 0 for name in fixed["params"])
+        assert_trained_alike(loop.params, plain.params, spec["learning_rate"], k)
+        assert all(np.abs(loop.params[name] - spec["params"][name]).max() > 0 for name in spec["params"])
 
 
 @pytest.mark.parametrize("worlds", WORLDS)
 @pytest.mark.parametrize("op", ["turn", "epoch"])
 def test_forms_that_compute_the_same_play_the_same(op, worlds):
-    fixed, epochs = given(worlds)
+    spec, epochs = given(worlds)
     calls = epochs if op == "epoch" else [epoch[1:5] for epoch in epochs]
-    plain, wanted = PlainHunt(fixed, worlds), None
+    plain, wanted = PlainHunt(spec, worlds), None
     for form, backend in SAME:
         loop = fresh(op, form, backend, worlds)
         played = [loop(*call) for call in calls]
@@ -127,8 +127,8 @@ def test_forms_that_compute_the_same_play_the_same(op, worlds):
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_bfloat16_plays_and_learns_nearly_the_same(backend):
-    fixed, epochs = given(1)
-    loop, plain = build("epoch", backend, fixed, epochs[0], "bfloat16"), PlainHunt(fixed, 1)
+    spec, epochs = given(1)
+    loop, plain = build("epoch", backend, spec, epochs[0], "bfloat16"), PlainHunt(spec, 1)
     for k, epoch in enumerate(epochs):
         actions, rewards, losses = loop(*epoch)
         *played, wanted = plain.epoch(actions, *epoch)
@@ -144,20 +144,20 @@ def test_bfloat16_plays_and_learns_nearly_the_same(backend):
 @pytest.mark.parametrize("op", ["turn", "epoch"])
 @pytest.mark.parametrize(("form", "backend"), LOOPS)
 def test_reset_gives_the_same_again_and_nothing_given_is_written_to(op, form, backend):
-    fixed, epochs = given(1)
+    spec, epochs = given(1)
     calls = epochs if op == "epoch" else [epoch[1:5] for epoch in epochs]
-    before = copy.deepcopy((fixed, calls))
+    before = copy.deepcopy((spec, calls))
     loop = fresh(op, form, backend, 1)
     first = [loop(*call) for call in calls]
     kept, params = copy.deepcopy(first), loop.params
     loop.reset()
-    for name, value in fixed["params"].items():
+    for name, value in spec["params"].items():
         np.testing.assert_array_equal(loop.params[name], value)
     again = [loop(*call) for call in calls]
     np.testing.assert_equal(again, first)
     np.testing.assert_equal(loop.params, params)
     np.testing.assert_equal(first, kept)  # later calls leave alone what earlier ones returned
-    np.testing.assert_equal((fixed, calls), before)
+    np.testing.assert_equal((spec, calls), before)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -169,9 +169,9 @@ def test_who_explores_takes_the_drawn_action(form, backend, share):
     assert (actions == random).all() == bool(share)
 
 
-def switches(fixed, feature):
+def switches(spec, feature):
     """Weights by which every agent goes up, but right where it sees ``feature``, an index into its state."""
-    net = {name: np.zeros_like(value) for name, value in fixed["params"].items()}
+    net = {name: np.zeros_like(value) for name, value in spec["params"].items()}
     net["w_state"][:, feature, 0] = net["b_cos"][:, 0] = net["w_hidden"][:, 0, 0] = 1
     net["w_heads"][:, 0, 1 + RIGHT], net["b_heads"][:, 1 + UP] = 2, 1
     return {"params": net, "target": net}
@@ -185,10 +185,10 @@ def feature_of(settings, age, kind, down=0, right=0):
 
 @pytest.mark.parametrize(("form", "backend"), LOOPS)
 def test_an_epoch_starts_with_nothing_seen(form, backend):
-    fixed, epochs = hunt(1, explore=0.0)
+    spec, epochs = hunt(1, explore=0.0)
     oldest = FRAMES - 1
-    eyes = switches(fixed, feature_of(settings_of(fixed), oldest, AGENT))  # an agent always sees itself
-    loop = build("epoch", backend, fixed | eyes, epochs[0], form)
+    eyes = switches(spec, feature_of(settings_of(spec), oldest, AGENT))  # an agent always sees itself
+    loop = build("epoch", backend, spec | eyes, epochs[0], form)
     for epoch in epochs:
         actions, _, _ = loop(*epoch)
         assert (actions[:oldest] == UP).all()
@@ -197,9 +197,9 @@ def test_an_epoch_starts_with_nothing_seen(form, backend):
 
 @pytest.mark.parametrize(("form", "backend"), LOOPS)
 def test_turns_go_on_with_what_was_seen_before(form, backend):
-    fixed, epochs = hunt(1, explore=0.0)
-    eyes = switches(fixed, feature_of(settings_of(fixed), FRAMES - 1, AGENT))
-    loop = build("turn", backend, fixed | eyes, epochs[0][1:5], form)
+    spec, epochs = hunt(1, explore=0.0)
+    eyes = switches(spec, feature_of(settings_of(spec), FRAMES - 1, AGENT))
+    loop = build("turn", backend, spec | eyes, epochs[0][1:5], form)
     first, second = (loop(*epoch[1:5])[0] for epoch in epochs)
     assert (first[: FRAMES - 1] == UP).all()
     assert (first[FRAMES - 1 :] == RIGHT).all()
@@ -210,18 +210,18 @@ def test_turns_go_on_with_what_was_seen_before(form, backend):
     ("form", "backend"), [("interleaved", "torch"), ("interleaved", "jax"), ("full", "torch"), ("compiled", "jax")]
 )
 def test_interleaved_agents_see_where_those_before_them_have_gone(form, backend):
-    fixed, _ = hunt(1, epochs=0, height=1, width=5, spawn=0.0)
-    settings = settings_of(fixed)
+    spec, _ = hunt(1, epochs=0, height=1, width=5, spawn=0.0)
+    settings = settings_of(spec)
     cells = interior(settings)
     state = {
         "grid": empty_grid(settings)[None],
         "where": cells[[[0], [2]]].astype(np.int32),
         "turn": np.array(0, np.int32),
     }
-    fixed |= switches(fixed, feature_of(settings, 0, AGENT, right=-1)) | {"world_state": state}
+    spec |= switches(spec, feature_of(settings, 0, AGENT, right=-1)) | {"world_state": state}
     draws, taus, explore, random = drawn_turns(np.random.default_rng(1), settings, 1)
     explore[:], random[:] = [[True], [False]], RIGHT  # agent 0 goes right, agent 1 looks
-    loop = build("turn", backend, fixed, (draws, taus, explore, random), form)
+    loop = build("turn", backend, spec, (draws, taus, explore, random), form)
     actions, rewards = loop(draws, taus, explore, random)
     # cells 0 and 2; when 0 has come next to 1, that flees to the right: at once, or a turn later, when 0 bumps into it
     assert (actions[:, 0] == RIGHT).all()
@@ -237,11 +237,11 @@ def test_interleaved_agents_see_where_those_before_them_have_gone(form, backend)
 @pytest.mark.parametrize(("form", "backend"), SAME)
 def test_last_turns_bootstrap_from_the_final_observation(form, backend, worlds):
     """States, returns and discounts written down turn by turn, without a memory."""
-    fixed, [epoch, _] = given(worlds)
-    settings, gamma, turns = settings_of(fixed), fixed["gamma"], settings_of(fixed).turns
+    spec, [epoch, _] = given(worlds)
+    settings, gamma, turns = settings_of(spec), spec["gamma"], settings_of(spec).turns
     reset, draws, *drawn, _, taus, noise = epoch
-    length, lane = fixed["capacity"] // worlds, worlds - 1
-    first = int(fixed["stored"]["pushed"])
+    length, lane = spec["capacity"] // worlds, worlds - 1
+    first = int(spec["stored"]["pushed"])
     last = turns - HORIZON + np.arange(BATCH) % HORIZON
     rows = (lane * length + (first + last) % length)[None].repeat(settings.agents, axis=0)
     actions, rewards, losses = fresh("epoch", form, backend, worlds)(reset, draws, *drawn, rows, taus, noise)
@@ -253,7 +253,7 @@ def test_last_turns_bootstrap_from_the_final_observation(form, backend, worlds):
     next_states = np.array([stacked(seen)[:, lane]] * BATCH).swapaxes(0, 1)
     returns = np.array([sum(gamma**k * rewards[t + k, :, lane] for k in range(turns - t)) for t in last]).T
     discounts = np.array([[gamma ** (turns - t)] * settings.agents for t in last]).T
-    nets, draws_of_batch = in_float64((fixed["params"], fixed["target"])), in_float64((taus, noise))
+    nets, draws_of_batch = in_float64((spec["params"], spec["target"])), in_float64((taus, noise))
     batch = states, actions[last, :, lane].T, returns, next_states, discounts
     np.testing.assert_allclose(losses, _numpy.loss(*nets, *batch, *draws_of_batch), rtol=1e-5)
     terminated = _numpy.loss(*nets, *batch[:4], 0 * discounts, *draws_of_batch)
@@ -282,8 +282,8 @@ def test_one_program_counts_its_run_and_what_it_takes_to_copy_its_outputs(monkey
     clock.assert_counted(loop, ("program", "transfer"), given(1)[1][0])
 
 
-def changed(fixed, **settings):
-    return fixed | {"settings": fixed["settings"] | settings}
+def changed(spec, **settings):
+    return spec | {"settings": spec["settings"] | settings}
 
 
 BAD = [  # what is wrong, the op built full on torch otherwise, the message
@@ -308,37 +308,37 @@ BAD = [  # what is wrong, the op built full on torch otherwise, the message
 @pytest.mark.parametrize("op", ["turn", "epoch"])
 @pytest.mark.parametrize(("knobs", "message"), [bad[1:] for bad in BAD], ids=[bad[0] for bad in BAD])
 def test_knobs_that_do_not_go_together_are_refused(op, knobs, message):
-    fixed, epochs = given(1)
+    spec, epochs = given(1)
     example = epochs[0] if op == "epoch" else epochs[0][1:5]
     with pytest.raises(ValueError, match=message):
-        build(op, example=example, fixed=fixed, **{"backend": "torch", **knobs})
+        build(op, example=example, spec=spec, **{"backend": "torch", **knobs})
 
 
 @pytest.mark.parametrize(("form", "backend"), [("naive", "torch"), ("full", "jax"), ("compiled", "jax")])
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda fixed: changed(fixed, agents=3), "^params: got 2 nets of 750 inputs, wanted 3 of 750"),
-        (lambda fixed: changed(fixed, observation="rgb"), "^params: got 2 nets of 750 inputs, wanted 2 of 375"),
-        (lambda fixed: changed(fixed, radius=1), "^params: got 2 nets of 750 inputs, wanted 2 of 270"),
-        (lambda fixed: changed(fixed, observation="smell"), "^observation: got 'smell', wanted one of onehot, rgb"),
-        (lambda fixed: fixed | {"capacity": 61}, "^capacity: got 61, wanted as many rows in each of 3 lanes"),
-        (lambda fixed: fixed | {"capacity": 24}, "^capacity: got 24, wanted as many rows in each of 3 lanes, 9 or"),
-        (lambda fixed: fixed | {"capacity": 63}, "^frames: got float32"),
-        (lambda fixed: fixed | {"gamma": 1.5}, "^gamma: got 1.5, wanted a discount"),
+        (lambda spec: changed(spec, agents=3), "^params: got 2 nets of 750 inputs, wanted 3 of 750"),
+        (lambda spec: changed(spec, observation="rgb"), "^params: got 2 nets of 750 inputs, wanted 2 of 375"),
+        (lambda spec: changed(spec, radius=1), "^params: got 2 nets of 750 inputs, wanted 2 of 270"),
+        (lambda spec: changed(spec, observation="smell"), "^observation: got 'smell', wanted one of onehot, rgb"),
+        (lambda spec: spec | {"capacity": 61}, "^capacity: got 61, wanted as many rows in each of 3 lanes"),
+        (lambda spec: spec | {"capacity": 24}, "^capacity: got 24, wanted as many rows in each of 3 lanes, 9 or"),
+        (lambda spec: spec | {"capacity": 63}, "^frames: got float32"),
+        (lambda spec: spec | {"gamma": 1.5}, "^gamma: got 1.5, wanted a discount"),
     ],
 )
 def test_a_start_that_makes_no_sense_is_refused(form, backend, wrong, message):
-    fixed, epochs = given(3)
+    spec, epochs = given(3)
     with pytest.raises(ValueError, match=message):
-        build("epoch", backend, wrong(fixed), epochs[0], form)
+        build("epoch", backend, wrong(spec), epochs[0], form)
 
 
 @pytest.mark.parametrize("worlds", WORLDS)
 def test_rgb_loops_are_those_of_a_plain_loop(worlds):
-    fixed, [epoch] = hunt(1, worlds=worlds, epochs=1, observation="rgb")
+    spec, [epoch] = hunt(1, worlds=worlds, epochs=1, observation="rgb")
     for form, backend in (("naive", "torch"), ("full", "torch"), ("compiled", "jax")):
-        loop, plain = build("epoch", backend, fixed, epoch, form), PlainHunt(fixed, worlds)
+        loop, plain = build("epoch", backend, spec, epoch, form), PlainHunt(spec, worlds)
         actions, rewards, losses = loop(*epoch)
         *played, wanted = plain.epoch(actions, *epoch)
         check_turns(actions, rewards, *epoch[3:5], *played)

@@ -22,8 +22,8 @@ limited = limit("the agents' processes")
 
 
 def make(given, backend="torch", form="processes", **changes):
-    fixed, epochs = given
-    return build("epoch", backend, fixed | changes, epochs[0], form)
+    spec, epochs = given
+    return build("epoch", backend, spec | changes, epochs[0], form)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def loop(given):
 
 def assert_plays_as_one_process(loop, given, backend):
     """Two epochs, a reset, and the first again."""
-    fixed, epochs = given
+    spec, epochs = given
     one = make(given, backend, "one_by_one")
     first = [loop(*epoch) for epoch in epochs]
     for got, epoch in zip(first, epochs):
@@ -52,9 +52,9 @@ def assert_plays_as_one_process(loop, given, backend):
     assert params.keys() == wanted.keys()
     for name in wanted:
         np.testing.assert_allclose(params[name], wanted[name], atol=1e-6, err_msg=name)
-        assert np.abs(wanted[name] - fixed["params"][name]).max() > 1e-4
+        assert np.abs(wanted[name] - spec["params"][name]).max() > 1e-4
     loop.reset()
-    np.testing.assert_equal(loop.params, fixed["params"])
+    np.testing.assert_equal(loop.params, spec["params"])
     np.testing.assert_equal(loop(*epochs[0]), first[0])
 
 
@@ -103,8 +103,8 @@ def test_an_agents_error_reaches_the_caller_in_its_words(given, loop):
 
 @pytest.mark.slow
 def test_an_agent_that_cannot_be_built_ends_all(given):
-    fixed, _ = given
-    stored = fixed["stored"] | {"actions": fixed["stored"]["actions"].astype(np.int64)}
+    spec, _ = given
+    stored = spec["stored"] | {"actions": spec["stored"]["actions"].astype(np.int64)}
     with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions: got int64\[1, 40\], wanted int32"):
         make(given, stored=stored)
     assert children() == []
@@ -127,8 +127,8 @@ from correctness_tests.treasurehunt.hunts import build, hunt
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    fixed, epochs = hunt(1, worlds=2)
-    loop = build("epoch", "torch", fixed, epochs[0], "processes")
+    spec, epochs = hunt(1, worlds=2)
+    loop = build("epoch", "torch", spec, epochs[0], "processes")
     loop(*epochs[0])
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     while True:

@@ -36,17 +36,17 @@ class Side:
     """One side of a comparison: a loop that goes on from block to block, and all it starts from.
 
     Attributes:
-        fixed: weights, games, memory and constants, as the op ``collect_and_learn`` takes them.
+        spec: weights, games, memory and constants, as the op ``collect_and_learn`` takes them.
         outcome: of the last block: actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses f32[U].
     """
 
     def __init__(self, seed: list[int], envs: int = 1) -> None:
         import numpy as np
 
-        from ..suite.cases.snake import CAPACITY, STORED, fixed, start_state, transitions
+        from ..suite.cases.snake import CAPACITY, STORED, spec, start_state, transitions
 
         self.rng, self.envs, self.capacity, self.pushed = np.random.default_rng(seed), envs, CAPACITY, STORED
-        self.fixed: dict[str, Any] = fixed(self.rng) | {
+        self.spec: dict[str, Any] = spec(self.rng) | {
             "env_state": start_state(self.rng, envs), "stored": transitions(self.rng, STORED), "capacity": CAPACITY,
             "target_every": TARGET_EVERY, "step": 0,
         }  # fmt: skip
@@ -113,7 +113,7 @@ class Ours(Side):
         )  # fmt: skip
         self.backend = backends.get(backend)
         knobs = dataclasses.replace(backends.forms("snake")[form], every=EVERY, batch=BATCH)
-        self.op: Any = self.backend.build("snake", "collect_and_learn", self.fixed, example, knobs)
+        self.op: Any = self.backend.build("snake", "collect_and_learn", self.spec, example, knobs)
 
     def play(self, *numbers: Any) -> Any:
         """Play and learn for one block; return its outcome."""

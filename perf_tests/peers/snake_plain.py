@@ -30,7 +30,7 @@ class PlainLoop(Side):
         super().__init__(seed)
         snake: Any = import_module("rl_impls.snake.environments")
         self.env = snake.PlainEnvs(1, import_module("rl_impls.snake.env").Geometry())
-        self.env.set_state(self.fixed["env_state"])
+        self.env.set_state(self.spec["env_state"])
         self.env, self.obs = self.env.envs[0], self.env.observe()[0]
 
         def make(params: Any) -> Any:
@@ -42,14 +42,14 @@ class PlainLoop(Side):
             net.load_state_dict(dict(zip(names, values, strict=True)))
             return net
 
-        self.net, self.target = make(self.fixed["params"]), make(self.fixed["target"])
-        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=self.fixed["learning_rate"], fused=fused or None)
+        self.net, self.target = make(self.spec["params"]), make(self.spec["target"])
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=self.spec["learning_rate"], fused=fused or None)
         self.step = 0
         boards = np.zeros((2, self.capacity, 100), np.float32)
         self.memory_obs, self.memory_next_obs = boards
         self.memory_actions = np.zeros(self.capacity, np.int64)
         self.memory_rewards, self.memory_terminated = np.zeros((2, self.capacity), np.float32)
-        obs, actions, rewards, next_obs, terminated = self.fixed["stored"]
+        obs, actions, rewards, next_obs, terminated = self.spec["stored"]
         self.memory_obs[: self.pushed], self.memory_next_obs[: self.pushed] = obs, next_obs
         self.memory_actions[: self.pushed], self.memory_rewards[: self.pushed] = actions, rewards
         self.memory_terminated[: self.pushed] = terminated
@@ -91,12 +91,12 @@ class PlainLoop(Side):
                 b_terminated = torch.as_tensor(self.memory_terminated[slots])
                 with torch.no_grad():
                     best = self.target(b_next_obs).max(dim=1).values
-                    td_target = b_rewards + self.fixed["gamma"] * best * (1 - b_terminated)
+                    td_target = b_rewards + self.spec["gamma"] * best * (1 - b_terminated)
                 value = net(b_obs).gather(1, b_actions[:, None]).squeeze(1)
                 loss = nn.functional.smooth_l1_loss(value, td_target)
                 self.optimizer.zero_grad()
                 loss.backward()
-                nn.utils.clip_grad_norm_(net.parameters(), self.fixed["gradient_norm"])
+                nn.utils.clip_grad_norm_(net.parameters(), self.spec["gradient_norm"])
                 self.optimizer.step()
                 losses.append(loss.item())
                 if self.step % TARGET_EVERY == 0:

@@ -38,17 +38,17 @@ class Theirs(Side):
         self.model = DQN(
             "MlpPolicy",
             FlattenObservation(self.env),
-            learning_rate=self.fixed["learning_rate"],
+            learning_rate=self.spec["learning_rate"],
             buffer_size=self.capacity,
             learning_starts=self.pushed,
             batch_size=BATCH,
-            gamma=self.fixed["gamma"],
+            gamma=self.spec["gamma"],
             train_freq=EVERY,
             gradient_steps=1,
             target_update_interval=TARGET_EVERY,
             exploration_initial_eps=EXPLORE,
             exploration_final_eps=EXPLORE,
-            max_grad_norm=self.fixed["gradient_norm"],
+            max_grad_norm=self.spec["gradient_norm"],
             policy_kwargs={"net_arch": list(SIZES[1:-1]), "activation_fn": torch.nn.ReLU},
             verbose=0,
             seed=int(self.rng.integers(2**31)),
@@ -75,7 +75,7 @@ class Theirs(Side):
         """Raise a RuntimeError unless their game, played as ours was in its first block, gives and ends the same."""
         environments: Any = import_module("rl_impls.snake.environments")
         game = environments.PlainEnvs(1, self.env.geometry)
-        game.set_state(other.fixed["env_state"])
+        game.set_state(other.spec["env_state"])
         for step, (actions, rewards, ended, draws) in enumerate(zip(*other.outcome[:3], other.numbers[2])):
             _, wanted, terminated, truncated, _ = game.advance(actions, draws)
             if (rewards, ended) != (wanted, terminated | truncated):

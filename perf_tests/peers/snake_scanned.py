@@ -58,7 +58,7 @@ def replay(envs: int, capacity: int) -> Any:
     return jax.jit(numbers)
 
 
-def make_train(geometry: Any, fixed: Any, envs: int) -> Any:
+def make_train(geometry: Any, spec: Any, envs: int) -> Any:
     """Return the optimiser and ``train(state, *numbers) -> state, outcome``, T steps of N environments in one scan.
 
     Without numbers it draws them.
@@ -68,8 +68,8 @@ def make_train(geometry: Any, fixed: Any, envs: int) -> Any:
     import optax
 
     game: Any = import_module("rl_impls.snake.jax_env")
-    capacity, updates = fixed["capacity"], max(1, envs // EVERY)
-    optimizer = optax.chain(optax.clip_by_global_norm(fixed["gradient_norm"]), optax.adam(fixed["learning_rate"]))
+    capacity, updates = spec["capacity"], max(1, envs // EVERY)
+    optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"]))
 
     def q_values(params: Any, obs: Any) -> Any:
         h = jax.nn.relu(obs @ params["w0"] + params["b0"])
@@ -78,7 +78,7 @@ def make_train(geometry: Any, fixed: Any, envs: int) -> Any:
 
     def loss_of(params: Any, target: Any, batch: Any) -> Any:
         best = q_values(target, batch["next_obs"]).max(axis=1)
-        td_target = batch["rewards"] + fixed["gamma"] * best * (1 - batch["terminated"])
+        td_target = batch["rewards"] + spec["gamma"] * best * (1 - batch["terminated"])
         q = q_values(params, batch["obs"])
         taken = jnp.take_along_axis(q, batch["actions"][:, None], axis=1)[:, 0]
         return optax.huber_loss(taken, td_target).mean()
@@ -147,18 +147,18 @@ class ScannedLoop(Side):
         import numpy as np
 
         super().__init__(seed, envs)
-        fixed, geometry = self.fixed, import_module("rl_impls.snake.env").Geometry()
-        optimizer, train = make_train(geometry, fixed, envs)
+        spec, geometry = self.spec, import_module("rl_impls.snake.env").Geometry()
+        optimizer, train = make_train(geometry, spec, envs)
         self.train = jax.jit(train, donate_argnums=0)
         as_state = import_module("rl_impls.snake._jax").as_state
-        games = as_state(fixed["env_state"])
+        games = as_state(spec["env_state"])
         names = ("obs", "actions", "rewards", "next_obs", "terminated")
         buffer = {}
-        for name, column in zip(names, fixed["stored"]):
+        for name, column in zip(names, spec["stored"]):
             buffer[name] = np.zeros((self.capacity, *column.shape[1:]), column.dtype)
             buffer[name][: self.pushed] = column
         observe = import_module("rl_impls.snake.jax_env").observe
-        params, target = dict(fixed["params"]), dict(fixed["target"])
+        params, target = dict(spec["params"]), dict(spec["target"])
         state = {
             "train": {"params": params, "target": target, "moments": optimizer.init(params)},
             "buffer": buffer, "games": games, "obs": observe(geometry, games).reshape(envs, -1),

@@ -64,8 +64,8 @@ def version(variants: Sequence[Variant]) -> str:
     digest = hashlib.sha256()
     for variant in variants:
         inputs = variant.inputs(SEED)
-        digest.update(f"{variant.id} {variant.case.version} {sorted(inputs.fixed)}".encode())
-        for value in flat([[inputs.fixed[name] for name in sorted(inputs.fixed)], inputs.varying]):
+        digest.update(f"{variant.id} {variant.case.version} {sorted(inputs.spec)}".encode())
+        for value in flat([[inputs.spec[name] for name in sorted(inputs.spec)], inputs.args]):
             digest.update(value.tobytes() if hasattr(value, "tobytes") else repr(value).encode())
     return f"{max(variant.case.version for variant in variants)}-{digest.hexdigest()[:12]}"
 

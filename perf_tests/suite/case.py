@@ -25,7 +25,7 @@ from .exporter import parse_once
 
 if TYPE_CHECKING:
     from rl_impls.backends import Backend
-    from rl_impls.lowering import Lowering
+    from rl_impls.lowering import Target
 
 Axes = Mapping[str, int | str]
 Pattern = Mapping[str, Any]  # values that form, backend or an axis may have, one or a tuple; what it leaves out is free
@@ -46,8 +46,8 @@ class NotWaitedError(AssertionError):
 class Inputs:
     """What an op is built from, and what it is called with."""
 
-    fixed: Mapping[str, Any]
-    varying: tuple[Any, ...] = ()
+    spec: Mapping[str, Any]
+    args: tuple[Any, ...] = ()
 
 
 def no_cost(**axes: Any) -> float:
@@ -261,12 +261,12 @@ class Variant:
             parse_once()
         inputs = self.inputs(seed)
         graphs = graphs_compiled()
-        lower = backend.lowering_here()
-        device = tuple(backend.to_device(value) for value in inputs.varying)
-        op = backend.build(self.case.workload, self.case.op, inputs.fixed, device, self.knobs(), lower)
-        varying = device if self.io == "device" else inputs.varying
-        held = backend.wait(getattr(op, "held", arguments)(*varying))
-        return Prepared(self, backend, op, held, lower, graphs)
+        target = backend.lowering_here()
+        device = tuple(backend.to_device(value) for value in inputs.args)
+        op = backend.build(self.case.workload, self.case.op, inputs.spec, device, self.knobs(), target)
+        args = device if self.io == "device" else inputs.args
+        held = backend.wait(getattr(op, "held", arguments)(*args))
+        return Prepared(self, backend, op, held, target, graphs)
 
 
 def arguments(*values: Any) -> tuple[Any, ...]:
@@ -290,23 +290,23 @@ class Prepared(AbstractContextManager["Prepared"]):
         variant: Variant,
         backend: Backend,
         op: Callable[..., Any],
-        varying: tuple[Any, ...],
-        lower: Lowering,
+        args: tuple[Any, ...],
+        target: Target,
         graphs_before: int,
     ) -> None:
-        self.variant, self.backend, self.op, self.lower = variant, backend, op, lower
-        self.varying, self.calls, self.graphs_before = varying, 1, graphs_before
+        self.variant, self.backend, self.op, self.target = variant, backend, op, target
+        self.args, self.calls, self.graphs_before = args, 1, graphs_before
         self.late: bool | None = None  # whether a reset may return before the device has finished; settling finds out
         self.call = {"host": self._host_call, "device": self._device_call, "own": self._own_call}[variant.io]
 
     def _host_call(self) -> Any:
-        return self.backend.to_host(self.op(*map(self.backend.from_host, self.varying)))
+        return self.backend.to_host(self.op(*map(self.backend.from_host, self.args)))
 
     def _device_call(self) -> Any:
-        return self.backend.wait(self.op(*self.varying))
+        return self.backend.wait(self.op(*self.args))
 
     def _own_call(self) -> Any:
-        return self.op(*self.varying)
+        return self.op(*self.args)
 
     def run(self) -> Any:
         """Make the calls of one sample, wait for each, and return the last output."""

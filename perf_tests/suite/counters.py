@@ -84,7 +84,7 @@ def _count_hlo(prepared: Prepared) -> dict[str, int]:
     import jax
     import numpy as np
 
-    if not prepared.lower.lowered:
+    if not prepared.target.lowered:
         return {}
 
     def shape_of(leaf: Any) -> Any:
@@ -95,7 +95,7 @@ def _count_hlo(prepared: Prepared) -> dict[str, int]:
     before = len(compiled)
     prepared.call()
     counts = {"graphs": len(compiled) - before, "hlo_flops": 0, "hlo_bytes": 0}
-    for function, example in prepared.lower.lowered:
+    for function, example in prepared.target.lowered:
         cost = function.lower(*jax.tree.map(shape_of, example)).cost_analysis() or {}  # type: ignore[attr-defined]
         counts["graphs"] += function._cache_size()  # type: ignore[attr-defined]
         counts["hlo_flops"] += int(cost.get("flops", 0))

@@ -12,9 +12,9 @@ GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inferenc
 MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
-def place(lower):
+def place(target):
     """Return the name of the device that a lowering is for."""
-    return "cuda" if lower.device == "cuda" else "cpu"
+    return "cuda" if target.device == "cuda" else "cpu"
 
 
 def numpy(net):
@@ -69,20 +69,20 @@ class Learner:
     takes an array that lies as a parameter does to one that lies as its view does, and back.
     """
 
-    def __init__(self, fixed, optimizer, make, flat=False):
-        self.start = fixed["params"], fixed["target"]
-        self.net, self.target = map(make, self.start)
+    def __init__(self, spec, optimizer, make, flat=False):
+        self.start = spec["params"], spec["target"]
+        self.net, self.target_net = map(make, self.start)
         self.parameters = list(self.net.parameters())
         self.updated = [as_one_vector(self.parameters)] if flat else self.parameters
         self.optimizer = torch.optim.Adam(
             self.updated,
-            lr=fixed["learning_rate"],
+            lr=spec["learning_rate"],
             **{"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}[optimizer],
         )
 
     def reset(self):
         """Put weights and moments back."""
-        for net, params in zip((self.net, self.target), self.start):
+        for net, params in zip((self.net, self.target_net), self.start):
             net.load(params)
         for state in self.optimizer.state.values():
             for value in state.values():
@@ -95,7 +95,7 @@ class Learner:
 
     def sync_target(self):
         """Copy the online weights over the target's."""
-        self.target.load_state_dict(self.net.state_dict())
+        self.target_net.load_state_dict(self.net.state_dict())
 
     def state(self):
         """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
@@ -107,7 +107,7 @@ class Learner:
             split = nn.utils.parameters_to_vector(found).split(sizes)
             for name, moment, parameter in zip(self.net.views(), split, self.parameters):
                 state[f"{part}.{name}"] = self.net.to_params_layout(moment.view_as(parameter).cpu().numpy()).copy()
-        for part, net in (("online", self.net), ("target", self.target)):
+        for part, net in (("online", self.net), ("target", self.target_net)):
             state |= {f"{part}.{name}": value for name, value in numpy(net).items()}
         return state
 
@@ -115,7 +115,7 @@ class Learner:
         """Take what ``state`` returned, here or on another backend."""
         names = list(self.net.views())
         self.net.load({name: state[f"online.{name}"] for name in names})
-        self.target.load({name: state[f"target.{name}"] for name in names})
+        self.target_net.load({name: state[f"target.{name}"] for name in names})
         adam = self.optimizer.state_dict()
         # fused Adam walks through memory: moments have to lie there as the weights do
         moments = {

@@ -146,35 +146,34 @@ def evaluate_jointly(evaluate, params, states, expired, unsafe, interior, *args)
 PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 
-def make_loss(fixed, knobs):
-    """Return ``loss(params, target, *batch)``, the equations of the reference."""
-    dynamics, drift = dynamics_of(fixed), DRIFTS[knobs.drift]
+def make_loss(spec, knobs):
+    """Return ``loss(params, target_params, *batch)``, the equations of the reference."""
+    dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
     evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives, knobs.gradient])
 
-    def loss(params, target, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
-        td_target = rewards + (1 - terminated) * largest_q(logits(target, next_states))
+    def loss(params, target_params, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
+        td_target = rewards + (1 - terminated) * largest_q(logits(target_params, next_states))
         z, z_expired, z_unsafe, residual = evaluate(
             params, states, expired, unsafe, interior, dynamics, knobs.order, drift
         )
         taken = jax.nn.sigmoid(jnp.sum(jax.nn.one_hot(actions, z.shape[1], dtype=z.dtype) * z, axis=1))
         return (
             jnp.mean((taken - td_target) ** 2)
-            + fixed["pde_weight"] * jnp.mean(residual**2)
-            + fixed["boundary_weight"]
-            * (jnp.mean((largest_q(z_expired) - 1) ** 2) + jnp.mean(largest_q(z_unsafe) ** 2))
+            + spec["pde_weight"] * jnp.mean(residual**2)
+            + spec["boundary_weight"] * (jnp.mean((largest_q(z_expired) - 1) ** 2) + jnp.mean(largest_q(z_unsafe) ** 2))
         )
 
     return loss
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
-    return Net(q_values, fixed["params"], example, lower)
+    return Net(q_values, spec["params"], example, target)
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
-    net, epsilon = Net(q_values, fixed["params"], example[:1], lower), fixed["epsilon"]
+    net, epsilon = Net(q_values, spec["params"], example[:1], target), spec["epsilon"]
 
     def call(state, u, random_action):
         return int(random_action) if u < epsilon else int(np.asarray(net(state)).argmax())
@@ -182,48 +181,50 @@ def act(fixed, example, *, knobs, lower):
     return call
 
 
-def pde_loss(fixed, example, *, knobs, lower):
+def pde_loss(spec, example, *, knobs, target):
     """Mean squared PDE residual.  f32[P, S] -> f32"""
-    dynamics, drift = dynamics_of(fixed), DRIFTS[knobs.drift]
+    dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
     evaluate = EVALUATE[knobs.derivatives, "autograd"]  # nothing is differentiated by the weights
-    params = put(dict(fixed["params"]), lower)
+    params = put(dict(spec["params"]), target)
 
     def loss(params, interior):
         _, residual = evaluate(params, interior[:0], interior, dynamics, knobs.order, drift)
         return jnp.mean(residual**2)
 
-    return functools.partial(lower(loss, (params, *example)), params)
+    return functools.partial(target.lower(loss, (params, *example)), params)
 
 
 class TrainStep(Learner):
     """One update of the online net; weights and moments are donated from step to step."""
 
-    def __init__(self, fixed, example, knobs, lower):
+    def __init__(self, spec, example, knobs, target):
         flatten = {"loop": identity, "fused": ravel_pytree}[knobs.optimizer]
-        loss, optimizer = make_loss(fixed, knobs), optax.adam(fixed["learning_rate"])
-        super().__init__(fixed, optimizer, lower, flatten)
+        loss, optimizer = make_loss(spec, knobs), optax.adam(spec["learning_rate"])
+        super().__init__(spec, optimizer, target, flatten)
         unflatten = self.unflatten
 
-        def step(flat, moments, target, *batch):
-            value, gradient = jax.value_and_grad(lambda flat: loss(unflatten(flat), target, *batch))(flat)
+        def step(flat, moments, target_params, *batch):
+            value, gradient = jax.value_and_grad(lambda flat: loss(unflatten(flat), target_params, *batch))(flat)
             updates, moments = optimizer.update(gradient, moments)
             return optax.apply_updates(flat, updates), moments, value
 
-        self.step = lower(step, (self.weights, self.moments, self.target, *example), donate_argnums=(0, 1))
+        self.step = target.lower(
+            step, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1)
+        )
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""
-        self.weights, self.moments, value = self.step(self.weights, self.moments, self.target, *batch)
+        self.weights, self.moments, value = self.step(self.weights, self.moments, self.target_weights, *batch)
         return value
 
 
-def train_step(fixed, example, *, knobs, lower):
+def train_step(spec, example, *, knobs, target):
     """One Adam update of the loss in the reference; returns the loss before it."""
-    return TrainStep(fixed, example, knobs, lower)
+    return TrainStep(spec, example, knobs, target)
 
 
-def sync_target(fixed, example, *, knobs, lower):
+def sync_target(spec, example, *, knobs, target):
     """Copy the online weights over the target's.  -> the target's weights"""
-    online = put(dict(fixed["params"]), lower)
-    copy = lower(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
+    online = put(dict(spec["params"]), target)
+    copy = target.lower(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
     return functools.partial(copy, online)

@@ -59,14 +59,14 @@ def pde_residual(params, states, dynamics, order):
     return residual
 
 
-def loss(params, target, batch, *, dynamics, order, pde_weight, boundary_weight):
+def loss(params, target_params, batch, *, dynamics, order, pde_weight, boundary_weight):
     """TD error + weighted PDE residual + weighted boundary terms, each a mean of squares.
 
     ``batch`` is (states[B, S], actions[B], rewards[B], next_states[B, S], terminated[B], interior[P, S],
     expired[P, S] with tau = 0, unsafe[P, S] on the edge of the safe set).
     """
     states, actions, rewards, next_states, terminated, interior, expired, unsafe = batch
-    td_target = rewards + (1 - terminated) * q_values(target, next_states).max(axis=1)
+    td_target = rewards + (1 - terminated) * q_values(target_params, next_states).max(axis=1)
     td_error = q_values(params, states)[np.arange(len(states)), actions] - td_target
     residual = pde_residual(params, interior, dynamics, order)
     expired_error = q_values(params, expired).max(axis=1) - 1
@@ -93,14 +93,14 @@ class Net:
         return q_values(self.weights, states)
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
-    return Net(fixed["params"])
+    return Net(spec["params"])
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
-    net, epsilon = Net(fixed["params"]), fixed["epsilon"]
+    net, epsilon = Net(spec["params"]), spec["epsilon"]
 
     def call(state, u, random_action):
         return int(random_action) if u < epsilon else int(net(state).argmax())
@@ -108,24 +108,24 @@ def act(fixed, example, *, knobs, lower):
     return call
 
 
-def pde_loss(fixed, example, *, knobs, lower):
+def pde_loss(spec, example, *, knobs, target):
     """Mean squared PDE residual.  f[P, S] -> f"""
-    dynamics = dynamics_of(fixed)
+    dynamics = dynamics_of(spec)
 
     def call(interior):
-        return np.mean(pde_residual(fixed["params"], interior, dynamics, knobs.order) ** 2)
+        return np.mean(pde_residual(spec["params"], interior, dynamics, knobs.order) ** 2)
 
     return call
 
 
-def sync_target(fixed, example, *, knobs, lower):
+def sync_target(spec, example, *, knobs, target):
     """Copy the online weights over the target's.  -> the target's weights"""
-    online = fixed["params"]
-    target = {name: value.copy() for name, value in fixed["target"].items()}
+    online = spec["params"]
+    follower = {name: value.copy() for name, value in spec["target"].items()}
 
     def call():
         for name, value in online.items():
-            np.copyto(target[name], value)
-        return target
+            np.copyto(follower[name], value)
+        return follower
 
     return call

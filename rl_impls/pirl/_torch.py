@@ -20,9 +20,9 @@ class Net(Mlp):
         super().__init__(params, nn.Tanh, nn.Sigmoid)
 
 
-def make_net(params, lower):
+def make_net(params, target):
     """Return a net with these weights on the backend's device."""
-    return Net(params).to(place(lower))
+    return Net(params).to(place(target))
 
 
 def drift_by_row(dynamics, states, actions):
@@ -105,14 +105,14 @@ def evaluate_jointly(evaluate, net, states, expired, unsafe, interior, *args):
 PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 
-def make_loss(net, target, fixed, knobs):
+def make_loss(net, target_net, spec, knobs):
     """Return ``loss(*batch)``, the equations of the reference."""
-    dynamics, drift = dynamics_of(fixed), DRIFTS[knobs.drift]
+    dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
     evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
 
     def loss(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
         with torch.no_grad():
-            td_target = rewards + (1 - terminated) * target(next_states).amax(dim=1)
+            td_target = rewards + (1 - terminated) * target_net(next_states).amax(dim=1)
         q, q_expired, q_unsafe, residual = evaluate(
             net, states, expired, unsafe, interior, dynamics, knobs.order, drift
         )
@@ -120,22 +120,22 @@ def make_loss(net, target, fixed, knobs):
         boundary = (q_expired.max(dim=1).values - 1).square().mean() + q_unsafe.max(dim=1).values.square().mean()
         return (
             (taken - td_target).square().mean()
-            + fixed["pde_weight"] * residual.square().mean()
-            + fixed["boundary_weight"] * boundary
+            + spec["pde_weight"] * residual.square().mean()
+            + spec["boundary_weight"] * boundary
         )
 
     return loss
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
-    options = {"autocast": knobs.autocast} if lower.device == "neuron" else {}
-    return lower(make_net(fixed["params"], lower), example, guard=GUARDS[knobs.inference], **options)
+    options = {"autocast": knobs.autocast} if target.device == "neuron" else {}
+    return target.lower(make_net(spec["params"], target), example, guard=GUARDS[knobs.inference], **options)
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
-    net, epsilon = forward(fixed, example[:1], knobs=knobs, lower=lower), fixed["epsilon"]
+    net, epsilon = forward(spec, example[:1], knobs=knobs, target=target), spec["epsilon"]
 
     def call(state, u, random_action):
         return int(random_action) if u < epsilon else int(net(state).argmax())
@@ -143,10 +143,10 @@ def act(fixed, example, *, knobs, lower):
     return call
 
 
-def pde_loss(fixed, example, *, knobs, lower):
+def pde_loss(spec, example, *, knobs, target):
     """Mean squared PDE residual.  f32[P, S] -> f32"""
-    dynamics, drift, evaluate = dynamics_of(fixed), DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
-    net = make_net(fixed["params"], lower)
+    dynamics, drift, evaluate = dynamics_of(spec), DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
+    net = make_net(spec["params"], target)
 
     def loss(interior):
         _, residual = evaluate(net, interior[:0], interior, dynamics, knobs.order, drift)
@@ -154,19 +154,19 @@ def pde_loss(fixed, example, *, knobs, lower):
 
     # nested differentiation needs autograd; the generator does not, and nothing here is trained
     guard = {"autograd": GUARDS["grad"], "generator": GUARDS[knobs.inference]}[knobs.derivatives]
-    return guard()(lower(loss, example))
+    return guard()(target.lower(loss, example))
 
 
 class TrainStep(Learner):
     """One update of the online net; the target net stands still."""
 
-    def __init__(self, fixed, example, knobs, lower):
-        super().__init__(fixed, knobs.optimizer, functools.partial(make_net, lower=lower))
+    def __init__(self, spec, example, knobs, target):
+        super().__init__(spec, knobs.optimizer, functools.partial(make_net, target=target))
         make = {"autograd": self._autograd, "by_hand": self._by_hand}[knobs.gradient]
-        self.differentiate = make(fixed, example, knobs, lower)
+        self.differentiate = make(spec, example, knobs, target)
 
-    def _autograd(self, fixed, example, knobs, lower):
-        loss = lower(make_loss(self.net, self.target, fixed, knobs), example)
+    def _autograd(self, spec, example, knobs, target):
+        loss = target.lower(make_loss(self.net, self.target_net, spec, knobs), example)
         set_to_none = {"fill": False, "none": True}[knobs.zero_grad]
 
         def differentiate(*batch):
@@ -177,8 +177,8 @@ class TrainStep(Learner):
 
         return differentiate
 
-    def _by_hand(self, fixed, example, knobs, lower):
-        gradient = lower(make_gradient(self.net, self.target, fixed, knobs, DRIFTS[knobs.drift]), example)
+    def _by_hand(self, spec, example, knobs, target):
+        gradient = target.lower(make_gradient(self.net, self.target_net, spec, knobs, DRIFTS[knobs.drift]), example)
 
         def differentiate(*batch):
             value, gradients = gradient(*batch)
@@ -195,19 +195,19 @@ class TrainStep(Learner):
         return loss
 
 
-def train_step(fixed, example, *, knobs, lower):
+def train_step(spec, example, *, knobs, target):
     """One Adam update of the loss in the reference; returns the loss before it."""
-    return TrainStep(fixed, example, knobs, lower)
+    return TrainStep(spec, example, knobs, target)
 
 
-def sync_target(fixed, example, *, knobs, lower):
+def sync_target(spec, example, *, knobs, target):
     """Copy the online weights over the target's.  -> the target's weights"""
-    online, target = make_net(fixed["params"], lower), make_net(fixed["target"], lower)
-    sources, destinations = list(online.parameters()), list(target.parameters())
-    views = target.views()
+    online, follower = make_net(spec["params"], target), make_net(spec["target"], target)
+    sources, destinations = list(online.parameters()), list(follower.parameters())
+    views = follower.views()
 
     def load_state_dict():
-        target.load_state_dict(online.state_dict())
+        follower.load_state_dict(online.state_dict())
         return views
 
     @torch.no_grad()

@@ -159,8 +159,8 @@ class PirlAgent:
     def _forward(self, states):
         size = len(states)
         if size not in self._nets:
-            fixed, example = {"params": self.params}, (self.backend.to_device(states),)
-            self._nets[size] = self.backend.build("pirl", "forward", fixed, example, self.knobs)
+            spec, example = {"params": self.params}, (self.backend.to_device(states),)
+            self._nets[size] = self.backend.build("pirl", "forward", spec, example, self.knobs)
         elif size in self._behind:
             self._nets[size].load(self.params)
         self._behind.discard(size)
@@ -212,7 +212,7 @@ class PirlAgent:
             return
         if self.backend.lowering not in TRAINS:
             raise backends.OpUnavailable(f"pirl has no op 'train_step' on {self.backend.name}: it is for inference")
-        fixed = {
+        spec = {
             "params": self.params,
             "target": self.params,
             "dynamics": "vehicle",
@@ -223,7 +223,7 @@ class PirlAgent:
         batch = [np.zeros((self.config.batch, *field.shape[1:]), field.dtype) for field in self.replay.fields.values()]
         points = [np.zeros((self.config.points, STATES), np.float32)] * 3
         example = tuple(map(self.backend.to_device, (*batch, *points)))
-        step = self.backend.build("pirl", "train_step", fixed, example, self.knobs)
+        step = self.backend.build("pirl", "train_step", spec, example, self.knobs)
         step.load_state(self._state)
         self._train_step = step
 

@@ -8,9 +8,9 @@ from .. import backends
 from .serving import SERVERS
 
 
-def sustained(fixed, example, *, knobs, backend):
+def sustained(spec, example, *, knobs, backend):
     """Q-values batch after batch, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
-    forward = backend.build("pirl", "forward", fixed, (example[0][0],), knobs)
+    forward = backend.build("pirl", "forward", spec, (example[0][0],), knobs)
 
     def call(batches):
         return [backend.to_host(forward(backend.from_host(batch))) for batch in batches]
@@ -18,16 +18,16 @@ def sustained(fixed, example, *, knobs, backend):
     return call
 
 
-def serve(fixed, example, *, knobs, backend):
+def serve(spec, example, *, knobs, backend):
     """Answer N requests of many client threads, one state each.  f32[N, S] -> f32[N, A]"""
     states = backend.to_host(example[0])
 
     def build(size):
         like = backend.to_device(np.zeros((size, *states.shape[1:]), states.dtype))
-        forward = backend.build("pirl", "forward", fixed, (like,), knobs)
+        forward = backend.build("pirl", "forward", spec, (like,), knobs)
         return lambda batch: backend.to_host(forward(backend.from_host(batch)))
 
-    return SERVERS[knobs.serving](build, clients=fixed["clients"])
+    return SERVERS[knobs.serving](build, clients=spec["clients"])
 
 
 class Hybrid:
@@ -35,12 +35,12 @@ class Hybrid:
 
     UPDATES = 10  # in one call
 
-    def __init__(self, fixed, example, knobs, backend):
-        self.other, self.every = backends.get(fixed["serve"]), fixed["every"]
-        self.backend, self.fixed = backend, fixed
-        self.train = backend.build("pirl", "train_step", fixed, example, knobs)
+    def __init__(self, spec, example, knobs, backend):
+        self.other, self.every = backends.get(spec["serve"]), spec["every"]
+        self.backend, self.spec = backend, spec
+        self.train = backend.build("pirl", "train_step", spec, example, knobs)
         self.state = backend.to_host(example[0])[:1].copy()
-        self.net = self.other.build("pirl", "forward", fixed, (self.other.to_device(self.state),), knobs)
+        self.net = self.other.build("pirl", "forward", spec, (self.other.to_device(self.state),), knobs)
 
     @property
     def params(self):
@@ -50,7 +50,7 @@ class Hybrid:
     def reset(self):
         """Put back the weights of both nets."""
         self.train.reset()
-        self.net.load(self.fixed["params"])
+        self.net.load(self.spec["params"])
 
     def __call__(self, *batch):
         """Make ten updates; return the Q-values acted on after each, f32[10, A]."""
@@ -63,6 +63,6 @@ class Hybrid:
         return np.array(acted)
 
 
-def hybrid(fixed, example, *, knobs, backend):
-    """Updates on this backend, actions on ``fixed["serve"]``, which gets new weights every ``fixed["every"]``."""
-    return Hybrid(fixed, example, knobs, backend)
+def hybrid(spec, example, *, knobs, backend):
+    """Updates on this backend, actions on ``spec["serve"]``, which gets new weights every ``spec["every"]``."""
+    return Hybrid(spec, example, knobs, backend)

@@ -84,7 +84,7 @@ DYNAMICS = {
 }
 
 
-def dynamics_of(fixed: Mapping[str, Any]) -> Dynamics:
+def dynamics_of(spec: Mapping[str, Any]) -> Dynamics:
     """Return the dynamics that a builder is given; ``sigma`` there takes the place of the usual noise."""
-    named = DYNAMICS[fixed["dynamics"]]
-    return replace(named, sigma=fixed.get("sigma", named.sigma))
+    named = DYNAMICS[spec["dynamics"]]
+    return replace(named, sigma=spec.get("sigma", named.sigma))

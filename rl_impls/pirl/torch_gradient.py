@@ -10,16 +10,18 @@ import torch
 from .physics import dynamics_of
 
 
-def make_gradient(net, target, fixed, knobs, drift):
+def make_gradient(net, target_net, spec, knobs, drift):
     """Return ``gradient(*batch) -> loss, [dw0, db0, dw1, ...]``, the gradients in torch's layout [O, I].
 
     Forward: values h of all rows, then of the interior points the streams x = (d, g_1, ..., g_n) of
     ``evaluate_generator``. Backward: the same steps in reverse; ``d_z`` stands for dloss/dz.
     """
-    dynamics = dynamics_of(fixed)
+    dynamics = dynamics_of(spec)
     noisy = dynamics.noisy if knobs.order == 2 else 0
     *hidden, last = net.linears
-    logits = torch.nn.Sequential(*list(target)[:-1])  # the sigmoid keeps the order, so it is left to the largest one
+    logits = torch.nn.Sequential(
+        *list(target_net)[:-1]
+    )  # the sigmoid keeps the order, so it is left to the largest one
 
     @torch.no_grad()
     def gradient(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
@@ -54,9 +56,9 @@ def make_gradient(net, target, fixed, knobs, drift):
         residual = flat * inner
 
         errors = v[:-points] - torch.cat([td_target, v.new_ones(points), v.new_zeros(points)])
-        boundary = fixed["boundary_weight"] / points
+        boundary = spec["boundary_weight"] / points
         weights = torch.cat([v.new_full((batch,), 1 / batch), v.new_full((2 * points,), boundary)])
-        pde = fixed["pde_weight"] / points
+        pde = spec["pde_weight"] / points
         loss = (weights * errors * errors).sum() + pde * residual.square().sum()
 
         d_residual = 2 * pde * residual

@@ -30,10 +30,10 @@ def q_values(params, obs, dtype=jnp.float32):
     return h.astype(obs.dtype) if dtype == jnp.bfloat16 else h
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Q-values of a batch of boards.  f32[N, O] -> f32[N, A]"""
-    check_supported("quantised", knobs, lower)
-    return Net(functools.partial(q_values, dtype=DTYPES[knobs.precision]), fixed["params"], example, lower)
+    check_supported("quantised", knobs, target)
+    return Net(functools.partial(q_values, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
 
 
 def choose_moves(params, obs, explore, random_actions, dtype):
@@ -41,23 +41,23 @@ def choose_moves(params, obs, explore, random_actions, dtype):
     return jnp.where(explore, random_actions, q_values(params, obs, dtype).argmax(axis=1).astype(jnp.int32))
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """The greedy move, or the drawn one where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
-    check_supported("quantised", knobs, lower)
-    net = Net(functools.partial(choose_moves, dtype=DTYPES[knobs.precision]), fixed["params"], example, lower)
+    check_supported("quantised", knobs, target)
+    net = Net(functools.partial(choose_moves, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
     return lambda obs, explore, random_actions: np.asarray(net(obs, explore, random_actions))
 
 
-def env_step(fixed, example, *, knobs, lower):
+def env_step(spec, example, *, knobs, target):
     """T steps of N environments.  i32[T, N], i32[T, N, 3] -> f32[N, O], f32[T, N], bool[T, N]"""
-    return EnvStep(fixed, example, lower)
+    return EnvStep(spec, example, target)
 
 
 class EnvStep:
     """T steps of N environments from the same start, in one program."""
 
-    def __init__(self, fixed, example, lower):
-        self.lower, self.start, geometry = lower, fixed["env_state"], geometry_of(fixed)
+    def __init__(self, spec, example, target):
+        self.target, self.start, geometry = target, spec["env_state"], geometry_of(spec)
         self.reset()
 
         def steps(state, actions, draws):
@@ -69,11 +69,11 @@ class EnvStep:
             (state, obs), (rewards, ended) = jax.lax.scan(one, (state, obs), (actions, draws))
             return state, (obs.reshape(len(obs), -1), rewards, ended)
 
-        self.call = lower(steps, (self.state, *example), donate_argnums=0)
+        self.call = target.lower(steps, (self.state, *example), donate_argnums=0)
 
     def reset(self):
         """Put the environments back to the start."""
-        self.state = put(as_state(self.start), self.lower)
+        self.state = put(as_state(self.start), self.target)
 
     def __call__(self, actions, draws):
         """Step T times; return the last boards, all rewards and where episodes ended."""
@@ -91,23 +91,23 @@ def as_arrays(state):
     return {k: np.array(v, np.float32 if v.dtype == np.float32 else np.intp) for k, v in state._asdict().items()}
 
 
-def make_update(fixed, knobs):
-    """Return ``update(params, moments, target, *batch) -> params, moments, loss`` and the optimiser.
+def make_update(spec, knobs):
+    """Return ``update(params, moments, target_params, *batch) -> params, moments, loss`` and the optimiser.
 
     No flat vector of all weights: gathering the gradients into it was at times slower than all the rest together.
     """
-    dtype, has_target = DTYPES[knobs.precision], has_target_net(fixed)
-    optimizer = optax.chain(optax.clip_by_global_norm(fixed["gradient_norm"]), optax.adam(fixed["learning_rate"]))
+    dtype, has_target = DTYPES[knobs.precision], has_target_net(spec)
+    optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"]))
 
-    def loss(params, target, obs, actions, rewards, next_obs, terminated):
-        bootstrap = target if has_target else params
-        td_target = rewards + fixed["gamma"] * (1 - terminated) * q_values(bootstrap, next_obs, dtype).max(axis=1)
+    def loss(params, target_params, obs, actions, rewards, next_obs, terminated):
+        bootstrap = target_params if has_target else params
+        td_target = rewards + spec["gamma"] * (1 - terminated) * q_values(bootstrap, next_obs, dtype).max(axis=1)
         q = q_values(params, obs, dtype)
         taken = jnp.sum(jax.nn.one_hot(actions, q.shape[1], dtype=q.dtype) * q, axis=1)
         return optax.huber_loss(taken, jax.lax.stop_gradient(td_target)).mean()
 
-    def update(params, moments, target, *batch):
-        value, gradient = jax.value_and_grad(loss)(params, target, *batch)
+    def update(params, moments, target_params, *batch):
+        value, gradient = jax.value_and_grad(loss)(params, target_params, *batch)
         updates, moments = optimizer.update(gradient, moments)
         return optax.apply_updates(params, updates), moments, value
 
@@ -134,39 +134,41 @@ class Actor:
 class TrainStep(Learner):
     """One update of the online net; weights and moments are donated from step to step."""
 
-    def __init__(self, fixed, example, knobs, lower):
-        update, optimizer = make_update(fixed, knobs)
-        super().__init__(fixed, optimizer, lower)
+    def __init__(self, spec, example, knobs, target):
+        update, optimizer = make_update(spec, knobs)
+        super().__init__(spec, optimizer, target)
         self.knobs = knobs
-        self.update = lower(update, (self.weights, self.moments, self.target, *example), donate_argnums=(0, 1))
+        self.update = target.lower(
+            update, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1)
+        )
 
     def actor(self, obs, own=False):
         """Return an actor that plays by the online weights, whatever they become; or by its ``own`` copy of them."""
-        check_supported("quantised", self.knobs, self.lower)
+        check_supported("quantised", self.knobs, self.target)
         flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
         moves = functools.partial(choose_moves, dtype=DTYPES[self.knobs.precision])
-        return Actor(self, self.lower(moves, (self.weights, obs, *flags)), own)
+        return Actor(self, self.target.lower(moves, (self.weights, obs, *flags)), own)
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""
-        self.weights, self.moments, value = self.update(self.weights, self.moments, self.target, *batch)
+        self.weights, self.moments, value = self.update(self.weights, self.moments, self.target_weights, *batch)
         return value
 
 
-def train_step(fixed, example, *, knobs, lower):
+def train_step(spec, example, *, knobs, target):
     """One Adam update of the Huber loss, the gradient's norm clipped; returns the loss before it."""
-    check_supported("processes", knobs, lower)
-    return TrainStep(fixed, example, knobs, lower)
+    check_supported("processes", knobs, target)
+    return TrainStep(spec, example, knobs, target)
 
 
-def sample(fixed, example, *, knobs, lower):
+def sample(spec, example, *, knobs, target):
     """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
 
     The batch is copied to the device once, by a compiled program, as an update copies what it is called with.
     """
-    memory, assemble = Remember(fixed, knobs).memory, assembler(knobs, lower)
+    memory, assemble = Remember(spec, knobs).memory, assembler(knobs, target)
     batch = assemble(memory.columns(np.asarray(example[0])))
-    copy = lower(
-        functools.partial(jax.tree.map, jnp.copy), (batch,), out_shardings=SingleDeviceSharding(device_of(lower))
+    copy = target.lower(
+        functools.partial(jax.tree.map, jnp.copy), (batch,), out_shardings=SingleDeviceSharding(device_of(target))
     )
     return lambda rows: jax.block_until_ready(copy(assemble(memory.columns(rows))))

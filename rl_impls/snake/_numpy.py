@@ -20,14 +20,14 @@ def q_values(params, obs):
     return h @ params[f"w{last}"] + params[f"b{last}"]
 
 
-def has_target_net(fixed):
+def has_target_net(spec):
     """Return whether a target net gives the TD target; where ``target_every`` is 0, the online net does."""
-    return fixed.get("target_every") != 0
+    return spec.get("target_every") != 0
 
 
-def td_target(target, rewards, next_obs, terminated, gamma):
+def td_target(target_params, rewards, next_obs, terminated, gamma):
     """``r + gamma max_a Q'(s', a)``, and ``r`` alone where the episode ended in s'.  -> f[B]"""
-    return rewards + gamma * (1 - terminated) * q_values(target, next_obs).max(axis=1)
+    return rewards + gamma * (1 - terminated) * q_values(target_params, next_obs).max(axis=1)
 
 
 def huber(errors):
@@ -36,24 +36,24 @@ def huber(errors):
     return np.where(size <= 1, errors**2 / 2, size - 0.5)
 
 
-def loss(params, target, batch, gamma):
+def loss(params, target_params, batch, gamma):
     """Mean Huber loss of the TD errors of the actions that were taken.  -> f"""
     obs, actions, rewards, next_obs, terminated = batch
     taken = q_values(params, obs)[np.arange(len(obs)), actions]
-    return huber(taken - td_target(target, rewards, next_obs, terminated, gamma)).mean()
+    return huber(taken - td_target(target_params, rewards, next_obs, terminated, gamma)).mean()
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Q-values of a batch of boards.  f32[N, O] -> f32[N, A]"""
-    check_supported("quantised", knobs, lower)
-    params = fixed["params"]
+    check_supported("quantised", knobs, target)
+    params = spec["params"]
     return lambda obs: q_values(params, obs)
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """The greedy move, or the drawn one where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
-    check_supported("quantised", knobs, lower)
-    params = fixed["params"]
+    check_supported("quantised", knobs, target)
+    params = spec["params"]
     return lambda obs, explore, random_actions: np.where(
         explore, random_actions, q_values(params, obs).argmax(axis=1).astype(np.int32)
     )
@@ -62,9 +62,9 @@ def act(fixed, example, *, knobs, lower):
 class EnvStep:
     """T steps of N environments from the same start."""
 
-    def __init__(self, fixed, knobs):
-        self.start = fixed["env_state"]
-        self.envs = ENVIRONMENTS[knobs.environment](len(self.start["head"]), geometry_of(fixed))
+    def __init__(self, spec, knobs):
+        self.start = spec["env_state"]
+        self.envs = ENVIRONMENTS[knobs.environment](len(self.start["head"]), geometry_of(spec))
         self.reset()
 
     def reset(self):
@@ -80,16 +80,16 @@ class EnvStep:
         return obs, rewards, ended
 
 
-def env_step(fixed, example, *, knobs, lower):
+def env_step(spec, example, *, knobs, target):
     """T steps of N environments.  i32[T, N], i32[T, N, 3] -> f32[N, O], f32[T, N], bool[T, N]"""
-    return EnvStep(fixed, knobs)
+    return EnvStep(spec, knobs)
 
 
 class Remember:
     """Stores transitions in a memory that is full."""
 
-    def __init__(self, fixed, knobs):
-        self.stored = fixed["stored"]
+    def __init__(self, spec, knobs):
+        self.stored = spec["stored"]
         self.memory = make_memory(knobs.memory, len(self.stored[0]), self.stored[0].shape[1])
         self.memory.restore(*self.stored)
         self.mark = self.memory.mark()
@@ -106,18 +106,18 @@ class Remember:
         return len(self.memory), np.asarray(self.memory.columns(np.array([len(self.memory) - 1]))[0][0], np.float32)
 
 
-def remember(fixed, example, *, knobs, lower):
+def remember(spec, example, *, knobs, target):
     """Store K transitions one after the other.  -> the number stored, the newest board f32[O]"""
-    return Remember(fixed, knobs)
+    return Remember(spec, knobs)
 
 
-def assembler(knobs, lower):
+def assembler(knobs, target):
     """Return ``assemble(columns)``: a batch of arrays from the columns of a memory."""
     return lambda columns: [np.asarray(column, dtype) for column, dtype in zip(columns, DTYPES)]
 
 
-def sample(fixed, example, *, knobs, lower):
+def sample(spec, example, *, knobs, target):
     """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
-    memory = Remember(fixed, knobs).memory
-    assemble = assembler(knobs, lower)
+    memory = Remember(spec, knobs).memory
+    assemble = assembler(knobs, target)
     return lambda rows: assemble(memory.columns(rows))

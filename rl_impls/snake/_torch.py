@@ -25,16 +25,16 @@ class Net(Mlp):
         super().__init__(params, functools.partial(nn.ReLU, inplace))
 
 
-def make_net(params, knobs, lower):
+def make_net(params, knobs, target):
     """Return a net with these weights on the backend's device."""
-    return Net(params, knobs.relu == "inplace").to(place(lower))
+    return Net(params, knobs.relu == "inplace").to(place(target))
 
 
-def autocast(knobs, lower):
+def autocast(knobs, target):
     """Return the context in which the net computes: bfloat16 where the knob says so."""
     if knobs.precision == "float32":
         return contextlib.nullcontext()
-    return torch.autocast(place(lower), torch.bfloat16)
+    return torch.autocast(place(target), torch.bfloat16)
 
 
 @contextlib.contextmanager
@@ -66,17 +66,17 @@ def cuda_flags(knobs):
         matmul.allow_tf32, cudnn.benchmark = before
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Q-values of a batch of boards.  f32[N, O] -> f32[N, A]"""
-    return lower_net(make_net(fixed["params"], knobs, lower), example[0], knobs, lower)
+    return lower_net(make_net(spec["params"], knobs, target), example[0], knobs, target)
 
 
-def lower_net(net, example, knobs, lower):
+def lower_net(net, example, knobs, target):
     """Return the net as the backend calls it, recording what the knob says."""
-    check_supported("quantised", knobs, lower)
-    options = {"quantised": knobs.quantised == "int8"} if lower.backend == "onnx" else {}
-    call = lower(net, (example,), guard=GUARDS[knobs.inference], **options)
-    return cuda_flags(knobs)(call) if lower.device == "cuda" else call
+    check_supported("quantised", knobs, target)
+    options = {"quantised": knobs.quantised == "int8"} if target.backend == "onnx" else {}
+    call = target.lower(net, (example,), guard=GUARDS[knobs.inference], **options)
+    return cuda_flags(knobs)(call) if target.device == "cuda" else call
 
 
 class Actor:
@@ -85,14 +85,14 @@ class Actor:
     ``refresh`` copies the parameters ``newest`` over the net's, where it has its own.
     """
 
-    def __init__(self, net, example, knobs, lower, newest=()):
+    def __init__(self, net, example, knobs, target, newest=()):
         self.copies = list(zip(net.parameters(), newest))
-        self.host = lower.backend == "onnx"
-        self.device = place(lower)
+        self.host = target.backend == "onnx"
+        self.device = place(target)
         self.direct = knobs.tensors == "direct"
-        self.call = lower_net(net, example if self.host else self.tensor(example), knobs, lower)
-        self.autocast = functools.partial(autocast, knobs, lower)
-        eager = (lower.backend, knobs.precision) == ("torch", "float32")
+        self.call = lower_net(net, example if self.host else self.tensor(example), knobs, target)
+        self.autocast = functools.partial(autocast, knobs, target)
+        eager = (target.backend, knobs.precision) == ("torch", "float32")
         numpy = knobs.acting == "numpy" and eager and len(example) <= FEW
         self.weights = {name: view.numpy() for name, view in net.views().items()} if numpy else {}
         self.greedy = self.greedy_in_numpy if numpy else self.greedy_in_torch
@@ -125,9 +125,9 @@ class Actor:
         return np.where(explore, random_actions, self.greedy(obs)).astype(np.int32)
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """The greedy move, or the drawn one where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
-    actor = Actor(make_net(fixed["params"], knobs, lower), np.asarray(example[0]), knobs, lower)
+    actor = Actor(make_net(spec["params"], knobs, target), np.asarray(example[0]), knobs, target)
     if knobs.threads == "all":
         return actor
 
@@ -150,7 +150,7 @@ def make_loss(net, bootstrap, gamma):
     return loss
 
 
-def make_gradient(net, target, gamma):
+def make_gradient(net, target_net, gamma):
     """Return ``gradient(*batch)``: the same loss; its gradient, written out, is left where the parameters have theirs.
 
     Half of the time of an update of 32 is autograd's: what it notes down, and gradients in new memory each time.
@@ -160,7 +160,7 @@ def make_gradient(net, target, gamma):
 
     @torch.no_grad()
     def gradient(obs, actions, rewards, next_obs, terminated):
-        td_target = rewards + gamma * (1 - terminated) * target(next_obs).amax(dim=1)
+        td_target = rewards + gamma * (1 - terminated) * target_net(next_obs).amax(dim=1)
         h = [obs]
         for linear in net.linears[:-1]:
             h.append(linear(h[-1]).relu_())
@@ -189,23 +189,23 @@ def clip_vector(vector, norm):
 class TrainStep(Learner):
     """One update of the online net; the target net stands still."""
 
-    def __init__(self, fixed, example, knobs, lower):
-        make, flat = functools.partial(make_net, knobs=knobs, lower=lower), knobs.parameters == "flat"
-        super().__init__(fixed, knobs.optimizer, make, flat)
-        self.knobs, self.lower = knobs, lower
-        self.bootstrap = self.target if has_target_net(fixed) else self.net
+    def __init__(self, spec, example, knobs, target):
+        make, flat = functools.partial(make_net, knobs=knobs, target=target), knobs.parameters == "flat"
+        super().__init__(spec, knobs.optimizer, make, flat)
+        self.knobs, self.target = knobs, target
+        self.bootstrap = self.target_net if has_target_net(spec) else self.net
         make, self.differentiate = {
             "autograd": (make_loss, self.autograd),
             "by_hand": (make_gradient, lambda *batch: self.loss(*batch)),
         }[knobs.gradient]
-        self.loss = lower(make(self.net, self.bootstrap, fixed["gamma"]), example)
-        self.clip = self.clip_with(fixed["gradient_norm"])
+        self.loss = target.lower(make(self.net, self.bootstrap, spec["gamma"]), example)
+        self.clip = self.clip_with(spec["gradient_norm"])
         self.set_to_none = knobs.zero_grad == "none"
 
     def actor(self, obs, own=False):
         """Return an actor that plays by the online weights, whatever they become; or by its ``own`` copy of them."""
-        net = make_net(self.start[0], self.knobs, self.lower) if own else self.net
-        return Actor(net, obs, self.knobs, self.lower, self.parameters if own else ())
+        net = make_net(self.start[0], self.knobs, self.target) if own else self.net
+        return Actor(net, obs, self.knobs, self.target, self.parameters if own else ())
 
     def clip_with(self, norm):
         """Return what clips the gradient to ``norm``."""
@@ -216,7 +216,7 @@ class TrainStep(Learner):
 
     def autograd(self, *batch):
         """Leave the gradient of the loss in the parameters; return the loss."""
-        with autocast(self.knobs, self.lower):
+        with autocast(self.knobs, self.target):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
         loss.backward()
@@ -231,14 +231,14 @@ class TrainStep(Learner):
         return loss
 
 
-def train_step(fixed, example, *, knobs, lower):
+def train_step(spec, example, *, knobs, target):
     """One Adam update of the Huber loss, the gradient's norm clipped; returns the loss before it."""
-    check_supported("processes", knobs, lower)
+    check_supported("processes", knobs, target)
     if knobs.processes == 1:
-        return TrainStep(fixed, example, knobs, lower)
+        return TrainStep(spec, example, knobs, target)
     from .ddp import DistributedTrainStep
 
-    return DistributedTrainStep(fixed, example, knobs, lower)
+    return DistributedTrainStep(spec, example, knobs, target)
 
 
 def tensor_of_list(column, dtype):
@@ -248,9 +248,9 @@ def tensor_of_list(column, dtype):
     return torch.tensor(column, dtype=dtype)
 
 
-def assembler(knobs, lower):
+def assembler(knobs, target):
     """Return ``assemble(columns)``: a batch of tensors on the device from the columns of a memory."""
-    device = place(lower)
+    device = place(target)
     made_on = {"moved": {}, "direct": {"device": device}}[knobs.tensors]
 
     def one_by_one(columns):
@@ -265,8 +265,8 @@ def assembler(knobs, lower):
     return {"comprehension": one_by_one, "stacked": stacked}[knobs.batches]
 
 
-def sample(fixed, example, *, knobs, lower):
+def sample(spec, example, *, knobs, target):
     """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
-    memory = Remember(fixed, knobs).memory
-    assemble = assembler(knobs, lower)
+    memory = Remember(spec, knobs).memory
+    assemble = assembler(knobs, target)
     return lambda rows: assemble(memory.columns(rows))

@@ -134,15 +134,15 @@ class SnakeAgent:
     def _build(self, weights, env_state, stored):
         config = self.config
         names = ("learning_rate", "gamma", "gradient_norm", "capacity", "target_every")
-        fixed = {name: getattr(config, name) for name in names} | {"geometry": vars(config.geometry)}
-        fixed |= {"params": weights, "target": weights, "env_state": env_state, "stored": stored, "step": 0}
+        spec = {name: getattr(config, name) for name in names} | {"geometry": vars(config.geometry)}
+        spec |= {"params": weights, "target": weights, "env_state": env_state, "stored": stored, "step": 0}
         steps = self._steps
         example = (
             np.zeros((steps, config.envs), bool), np.zeros((steps, config.envs), np.int32),
             np.zeros((steps, config.envs, 3), np.int32),
             np.zeros((steps * config.envs // config.every, config.batch), np.int64),
         )  # fmt: skip
-        return backends.get(config.backend).build("snake", "collect_and_learn", fixed, example, config.knobs)
+        return backends.get(config.backend).build("snake", "collect_and_learn", spec, example, config.knobs)
 
     @property
     def _steps(self):

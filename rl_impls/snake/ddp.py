@@ -41,13 +41,13 @@ def join(train, rank, store, gamma, losses):
     train.loss = loss
 
 
-def follow(pipe, store, fixed, half, losses, knobs):
+def follow(pipe, store, spec, half, losses, knobs):
     """Be the second process: do as the pipe says, on this half of the batch, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
     try:
-        train = TrainStep(fixed, half, knobs, get("torch").lowering_here())
+        train = TrainStep(spec, half, knobs, get("torch").lowering_here())
         pipe.send(None)
-        join(train, 1, store, fixed["gamma"], losses)
+        join(train, 1, store, spec["gamma"], losses)
         pipe.send(None)
         calls = {"step": lambda: train(*half)}
         while True:
@@ -78,7 +78,7 @@ class DistributedTrainStep(TrainStep):
         ValueError: a batch that is not the example's size, or of odd size.
     """
 
-    def __init__(self, fixed, example, knobs, lower):
+    def __init__(self, spec, example, knobs, target):
         size = len(example[0])
         if size % 2:
             raise ValueError(f"batch: got {size} transitions, wanted an even number for two processes")
@@ -87,20 +87,20 @@ class DistributedTrainStep(TrainStep):
         self.half = size // 2
         self.shared = [field[self.half :].clone().share_memory_() for field in example]
         self.losses = torch.zeros(2).share_memory_()
-        fixed = {name: fixed[name] for name in NEEDED if name in fixed}
+        spec = {name: spec[name] for name in NEEDED if name in spec}
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
-            args = theirs, store, fixed, self.shared, self.losses, knobs
+            args = theirs, store, spec, self.shared, self.losses, knobs
             process = context.Process(target=follow, args=args, daemon=True)
             process.start()
             self.close = weakref.finalize(self, end, self.pipe, process)
             theirs.close()
             with self.both():
-                super().__init__(fixed, example, knobs, lower)
+                super().__init__(spec, example, knobs, target)
                 self.answer()
-                join(self, 0, store, fixed["gamma"], self.losses)
+                join(self, 0, store, spec["gamma"], self.losses)
                 self.answer()
 
     def answer(self):

@@ -55,9 +55,9 @@ class Geometry:
         return self.dim - 2 * self.dist_to_border
 
 
-def geometry_of(fixed):
+def geometry_of(spec):
     """Return the geometry that a builder is given, the usual one if none."""
-    return Geometry(**fixed.get("geometry", {}))
+    return Geometry(**spec.get("geometry", {}))
 
 
 class SnakeEnv(gymnasium.Env):

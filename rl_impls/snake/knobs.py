@@ -104,13 +104,13 @@ OF_CUDA = MappingProxyType(dict.fromkeys(("tf32", "cudnn_benchmark"), ("torch-cu
 ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_CUDA})
 
 
-def check_supported(knob, knobs, lower):
+def check_supported(knob, knobs, target):
     """Raise a ValueError where this knob, or one that only a device has, is set on a backend without it."""
     for name in (knob, *OF_CUDA):
         value, default = getattr(knobs, name), getattr(Knobs(), name)
-        if value != default and lower.backend not in ONLY[name]:
+        if value != default and target.backend not in ONLY[name]:
             wanted = " or ".join(ONLY[name])
-            raise ValueError(f"{name}: got {value!r} on {lower.backend}, wanted {default!r}, or backend {wanted}")
+            raise ValueError(f"{name}: got {value!r} on {target.backend}, wanted {default!r}, or backend {wanted}")
 
 
 HELPFUL = MappingProxyType(

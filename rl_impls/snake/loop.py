@@ -48,20 +48,20 @@ def parts_of(state):
 class Loop:
     """T steps of N environments and an update every ``knobs.every`` environment steps, from a fixed start."""
 
-    def __init__(self, fixed, example, knobs, backend):
+    def __init__(self, spec, example, knobs, backend):
         explore, _, _, rows = (np.asarray(array) for array in example)
-        self.knobs, self.every, self.target_every = knobs, knobs.every, fixed["target_every"]
+        self.knobs, self.every, self.target_every = knobs, knobs.every, spec["target_every"]
         self.clock = Phases(*PHASES)
-        self.start, self.stored, self.first_step = fixed["env_state"], fixed["stored"], fixed["step"]
+        self.start, self.stored, self.first_step = spec["env_state"], spec["stored"], spec["step"]
         self.envs = explore.shape[1]
         check_schedule(self.envs, knobs, rows.shape[1])
-        self.environment = ENVIRONMENTS[knobs.environment](self.envs, geometry_of(fixed))
-        self.memory = make_memory(knobs.memory, fixed["capacity"], self.stored[0].shape[1])
-        lower = backend.lowering_here()
+        self.environment = ENVIRONMENTS[knobs.environment](self.envs, geometry_of(spec))
+        self.memory = make_memory(knobs.memory, spec["capacity"], self.stored[0].shape[1])
+        target = backend.lowering_here()
         source = importlib.import_module(f"{__package__}._{backend.source}")
-        self.assemble, self.wait = source.assembler(knobs, lower), backend.wait
+        self.assemble, self.wait = source.assembler(knobs, target), backend.wait
         batch = [backend.to_device(np.zeros((rows.shape[1], *c.shape[1:]), c.dtype)) for c in self.stored]
-        self.train = backend.build("snake", "train_step", fixed, tuple(batch), knobs, lower)
+        self.train = backend.build("snake", "train_step", spec, tuple(batch), knobs, target)
         self.actor = self.make_actor(np.zeros((self.envs, self.stored[0].shape[1]), np.float32))
         self.to_host = backend.to_host
         self.memory.restore(*self.stored)

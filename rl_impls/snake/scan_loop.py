@@ -23,28 +23,28 @@ class ScanLoop:
     Steps come in rounds: as many as lie between two updates, then as many updates as lie between two steps.
     """
 
-    def __init__(self, fixed, example, knobs, backend):
-        lower = backend.lowering_here()
+    def __init__(self, spec, example, knobs, backend):
+        target = backend.lowering_here()
         explore, _, _, rows = (np.asarray(array) for array in example)
-        self.fixed, self.lower, self.every, self.envs = fixed, lower, knobs.every, explore.shape[1]
-        self.geometry = geometry_of(fixed)
+        self.spec, self.target, self.every, self.envs = spec, target, knobs.every, explore.shape[1]
+        self.geometry = geometry_of(spec)
         check_schedule(self.envs, knobs, rows.shape[1])
         if knobs.collection != "inline":
             raise ValueError(f"collection: got {knobs.collection!r} with loop='scan', wanted inline: it is one program")
         for knob in ("quantised", "processes"):
-            check_supported(knob, knobs, lower)
-        batch = [np.zeros((rows.shape[1], *column.shape[1:]), column.dtype) for column in fixed["stored"]]
-        self.train = TrainStep(fixed, batch, knobs, lower)
+            check_supported(knob, knobs, target)
+        batch = [np.zeros((rows.shape[1], *column.shape[1:]), column.dtype) for column in spec["stored"]]
+        self.train = TrainStep(spec, batch, knobs, target)
         self.clock = Phases(*PHASES)
-        self.memory = make_memory("ring", fixed["capacity"], fixed["stored"][0].shape[1])
+        self.memory = make_memory("ring", spec["capacity"], spec["stored"][0].shape[1])
         self.reset()
-        program = make_program(fixed, knobs, self.envs)
-        self.run = lower(program, (self.carry, *example), donate_argnums=0)
+        program = make_program(spec, knobs, self.envs)
+        self.run = target.lower(program, (self.carry, *example), donate_argnums=0)
 
     def reset(self):
         """Put everything back to the start."""
         self.train.reset()
-        self.start(self.fixed["env_state"], self.fixed["stored"], self.fixed["step"])
+        self.start(self.spec["env_state"], self.spec["stored"], self.spec["step"])
         self.clock.reset()
 
     def start(self, env_state, stored, step):
@@ -57,12 +57,12 @@ class ScanLoop:
         games = as_state(env_state)
         obs = np.asarray(observe(self.geometry, games)).reshape(self.envs, -1)
         counts = np.int32(self.memory.replay.pushed), np.int32(step)
-        self.played = put((games, obs, self.memory.fields, *counts), self.lower)
+        self.played = put((games, obs, self.memory.fields, *counts), self.target)
 
     @property
     def carry(self):
         """All that the program takes and returns."""
-        return (self.train.weights, self.train.moments, self.train.target, *self.played)
+        return (self.train.weights, self.train.moments, self.train.target_weights, *self.played)
 
     def phases(self):
         """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
@@ -91,17 +91,17 @@ class ScanLoop:
         """Play T steps and learn in between; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
         self.clock.start()
         carry, out = jax.block_until_ready(self.run(self.carry, explore, random_actions, draws, rows))
-        self.train.weights, self.train.moments, self.train.target, *self.played = carry
+        self.train.weights, self.train.moments, self.train.target_weights, *self.played = carry
         self.clock("program")
         out = tuple(map(np.asarray, out))
         self.clock("transfer")
         return out
 
 
-def make_program(fixed, knobs, envs):
+def make_program(spec, knobs, envs):
     """Return ``program(carry, explore, random_actions, draws, rows) -> carry, out``."""
-    geometry, dtype, capacity = geometry_of(fixed), DTYPES[knobs.precision], fixed["capacity"]
-    update, _ = make_update(fixed, knobs)
+    geometry, dtype, capacity = geometry_of(spec), DTYPES[knobs.precision], spec["capacity"]
+    update, _ = make_update(spec, knobs)
     steps, updates = max(1, knobs.every // envs), max(1, envs // knobs.every)  # of one round
 
     def play(carry, drawn):
@@ -119,22 +119,22 @@ def make_program(fixed, knobs, envs):
         return carry, (actions, rewards, terminated | truncated)
 
     def one_round(carry, drawn):
-        weights, moments, target, state, obs, ring, pushed, count = carry
+        weights, moments, target_params, state, obs, ring, pushed, count = carry
         *drawn, rows = drawn
         (_, state, obs, ring, pushed), played = jax.lax.scan(play, (weights, state, obs, ring, pushed), tuple(drawn))
 
         def learn(carry, rows):
             weights, moments = carry
             slots = jnp.where(pushed > capacity, (pushed + rows) % capacity, rows)
-            weights, moments, loss = update(weights, moments, target, *(field[slots] for field in ring))
+            weights, moments, loss = update(weights, moments, target_params, *(field[slots] for field in ring))
             return (weights, moments), loss
 
         (weights, moments), losses = jax.lax.scan(learn, (weights, moments), rows)
         passed, count = count, count + steps * envs
-        if fixed["target_every"]:
-            due = count // fixed["target_every"] > passed // fixed["target_every"]
-            target = jax.lax.cond(due, lambda: weights, lambda: target)
-        return (weights, moments, target, state, obs, ring, pushed, count), (*played, losses)
+        if spec["target_every"]:
+            due = count // spec["target_every"] > passed // spec["target_every"]
+            target_params = jax.lax.cond(due, lambda: weights, lambda: target_params)
+        return (weights, moments, target_params, state, obs, ring, pushed, count), (*played, losses)
 
     def program(carry, *drawn):
         *per_step, rows = drawn

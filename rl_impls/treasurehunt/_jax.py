@@ -109,19 +109,19 @@ def quantile_huber_loss(online, targets, taus):
     return (weight * optax.huber_loss(delta)).mean(axis=2).sum(axis=1).mean()
 
 
-def build(function, fixed, example, knobs, lower):
+def build(function, spec, example, knobs, target):
     """Return the compiled function of weights and the rest, over all agents or one after the other."""
     if knobs.nets == "batched":
-        return Net(jax.vmap(function), fixed["params"], example, lower)
-    compiled = lower(function, (of_agent(fixed["params"], 0), *(x[0] for x in example)))
+        return Net(jax.vmap(function), spec["params"], example, target)
+    compiled = target.lower(function, (of_agent(spec["params"], 0), *(x[0] for x in example)))
     agents = range(len(example[0]))
-    calls = [functools.partial(compiled, put(of_agent(fixed["params"], n), lower)) for n in agents]
+    calls = [functools.partial(compiled, put(of_agent(spec["params"], n), target)) for n in agents]
     return OneByOne(calls, stack_agents)
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Quantiles of every agent.  f32[N, B, S], f32[N, B, Q], f32[N, M] -> f32[N, B, Q, A]"""
-    return build(net_of(knobs), fixed, example, knobs, lower)
+    return build(net_of(knobs), spec, example, knobs, target)
 
 
 def choose_actions(net, params, states, taus, explore, random_actions):
@@ -130,23 +130,23 @@ def choose_actions(net, params, states, taus, explore, random_actions):
     return jnp.where(explore, random_actions, greedy.astype(jnp.int32))
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """Greedy action without noise, or the drawn one.  f[N, K, S], f[N, K, Q], bool[N, K], i32[N, K] -> i32[N, K]"""
-    return build(functools.partial(choose_actions, net_of(knobs)), fixed, example, knobs, lower)
+    return build(functools.partial(choose_actions, net_of(knobs)), spec, example, knobs, target)
 
 
-def quantile_huber(fixed, example, *, knobs, lower):
+def quantile_huber(spec, example, *, knobs, target):
     """Quantile Huber loss.  online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32"""
-    return lower(quantile_huber_loss, example)
+    return target.lower(quantile_huber_loss, example)
 
 
 def make_loss(knobs):
-    """Return ``loss(params, target, *batch)`` of one agent, the equations of the reference."""
+    """Return ``loss(params, target_params, *batch)`` of one agent, the equations of the reference."""
     net = net_of(knobs)
 
-    def loss(params, target, states, actions, returns, next_states, discounts, taus, noise):
+    def loss(params, target_params, states, actions, returns, next_states, discounts, taus, noise):
         greedy = net(params, next_states, taus[1], noise[0]).mean(axis=1).argmax(axis=1)
-        next_z = take_action(net(target, next_states, taus[2], noise[1]), greedy)
+        next_z = take_action(net(target_params, next_states, taus[2], noise[1]), greedy)
         targets = jax.lax.stop_gradient(returns[:, None] + discounts[:, None] * next_z)
         online = take_action(net(params, states, taus[0], noise[0]), actions)
         return quantile_huber_loss(online, targets, taus[0])
@@ -154,23 +154,23 @@ def make_loss(knobs):
     return loss
 
 
-def make_update(fixed, knobs):
-    """Return ``update(params, moments, target, *batch) -> params, moments, target, losses`` and the optimiser."""
-    clip, adam = optax.clip_by_global_norm(fixed["gradient_norm"]), optax.adam(fixed["learning_rate"])
+def make_update(spec, knobs):
+    """Return ``update(params, moments, target_params, *batch) -> params, moments, target_params, losses``; Adam."""
+    clip, adam = optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"])
     loss = make_loss(knobs)
 
-    def gradient_of(params, target, *batch):
-        value, gradient = jax.value_and_grad(loss)(params, target, *batch)
+    def gradient_of(params, target_params, *batch):
+        value, gradient = jax.value_and_grad(loss)(params, target_params, *batch)
         return value, clip.update(gradient, clip.init(params))[0]
 
     gradients_of = jax.vmap(gradient_of) if knobs.nets == "batched" else gradient_of
 
-    def update(params, moments, target, *batch):
-        value, gradient = gradients_of(params, target, *batch)
+    def update(params, moments, target_params, *batch):
+        value, gradient = gradients_of(params, target_params, *batch)
         updates, moments = adam.update(gradient, moments)
         params = optax.apply_updates(params, updates)
-        target = optax.incremental_update(params, target, fixed["soft_update"])
-        return params, moments, target, value
+        target_params = optax.incremental_update(params, target_params, spec["soft_update"])
+        return params, moments, target_params, value
 
     return update, adam
 
@@ -178,46 +178,50 @@ def make_update(fixed, knobs):
 class TrainStep(Learner):
     """One update of an agent, or of all N at once; everything is donated from step to step."""
 
-    def __init__(self, fixed, example, knobs, lower):
-        update, optimizer = make_update(fixed, knobs)
-        super().__init__(fixed, optimizer, lower)
+    def __init__(self, spec, example, knobs, target):
+        update, optimizer = make_update(spec, knobs)
+        super().__init__(spec, optimizer, target)
         self.knobs = knobs
-        self.update = lower(update, (self.weights, self.moments, self.target, *example), donate_argnums=(0, 1, 2))
+        self.update = target.lower(
+            update, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1, 2)
+        )
 
     def actor(self, example):
         """Return what plays by the online weights, whatever they become."""
         function = functools.partial(choose_actions, net_of(self.knobs))
         if self.knobs.nets == "batched":
             function = jax.vmap(function)
-        call = self.lower(function, (self.weights, *example))
+        call = self.target.lower(function, (self.weights, *example))
         return lambda *args: call(self.weights, *args)
 
     def __call__(self, *batch):
         """Update on one batch; return its loss, of each agent."""
-        self.weights, self.moments, self.target, value = self.update(self.weights, self.moments, self.target, *batch)
+        self.weights, self.moments, self.target_weights, value = self.update(
+            self.weights, self.moments, self.target_weights, *batch
+        )
         return value
 
 
-def train_step(fixed, example, *, knobs, lower):
+def train_step(spec, example, *, knobs, target):
     """One update of every agent; returns the losses before it.  -> f32[N]"""
     if knobs.nets == "batched":
-        return TrainStep(fixed, example, knobs, lower)
-    return AgentByAgent(TrainStep, fixed, example, knobs, lower, stack_agents)
+        return TrainStep(spec, example, knobs, target)
+    return AgentByAgent(TrainStep, spec, example, knobs, target, stack_agents)
 
 
-def observe(fixed, example, *, knobs, lower):
+def observe(spec, example, *, knobs, target):
     """What all agents see.  -> f32[N, K, F]"""
-    world = put(jax_world.World(**fixed["world_state"]), lower)
-    return functools.partial(lower(functools.partial(jax_world.observe, settings_of(fixed)), (world,)), world)
+    world = put(jax_world.World(**spec["world_state"]), target)
+    return functools.partial(target.lower(functools.partial(jax_world.observe, settings_of(spec)), (world,)), world)
 
 
-def stack(fixed, example, *, knobs, lower):
+def stack(spec, example, *, knobs, target):
     """Put the present frame on those before it.  f32[N, K, FRAMES - 1, F], f32[N, K, F] -> f32[N, K, FRAMES F]"""
-    return lower(functools.partial(stack_frames, xp=jnp), example)
+    return target.lower(functools.partial(stack_frames, xp=jnp), example)
 
 
-def sample(fixed, example, *, knobs, lower):
+def sample(spec, example, *, knobs, target):
     """Transitions that begin in these rows.  i64[N, B] -> see ``gather``"""
-    fields = put(stored_fields(fixed), lower)
-    call = lower(functools.partial(gather, gamma=fixed["gamma"], xp=jnp), (fields, *example))
+    fields = put(stored_fields(spec), target)
+    call = target.lower(functools.partial(gather, gamma=spec["gamma"], xp=jnp), (fields, *example))
     return functools.partial(call, fields)

@@ -87,29 +87,29 @@ def quantile_huber_loss(online, targets, taus):
     return (weight * huber(delta)).mean(axis=-1).sum(axis=-1).mean(axis=-1)
 
 
-def targets_of(params, target, returns, next_states, discounts, taus, noise):
+def targets_of(params, target_params, returns, next_states, discounts, taus, noise):
     """``R + discount Z'(s', tau')[argmax_a mean Z(s', tau'')]``: double DQN.  -> f[..., B, Q]"""
     greedy = quantiles(params, next_states, taus[..., 1, :, :], noise[..., 0, :]).mean(axis=-2).argmax(axis=-1)
-    z = quantiles(target, next_states, taus[..., 2, :, :], noise[..., 1, :])
+    z = quantiles(target_params, next_states, taus[..., 2, :, :], noise[..., 1, :])
     return returns[..., None] + discounts[..., None] * take_action(z, greedy)
 
 
-def loss(params, target, states, actions, returns, next_states, discounts, taus, noise):
+def loss(params, target_params, states, actions, returns, next_states, discounts, taus, noise):
     """Quantile Huber loss of a batch.  taus f[..., 3, B, Q]: online, choosing, target; noise f[..., 2, M] -> f[...]"""
     online = take_action(quantiles(params, states, taus[..., 0, :, :], noise[..., 0, :]), actions)
-    targets = targets_of(params, target, returns, next_states, discounts, taus, noise)
+    targets = targets_of(params, target_params, returns, next_states, discounts, taus, noise)
     return quantile_huber_loss(online, targets, taus[..., 0, :, :])
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Quantiles of every agent.  f[N, B, S], f[N, B, Q], f[N, M] -> f[N, B, Q, A]"""
-    params = fixed["params"]
+    params = spec["params"]
     return lambda states, taus, noise: quantiles(params, states, taus, noise)
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """Greedy action without noise, or the drawn one.  f[N, K, S], f[N, K, Q], bool[N, K], i32[N, K] -> i32[N, K]"""
-    params = fixed["params"]
+    params = spec["params"]
 
     def call(states, taus, explore, random_actions):
         greedy = quantiles(params, states, taus).mean(axis=-2).argmax(axis=-1)
@@ -118,15 +118,15 @@ def act(fixed, example, *, knobs, lower):
     return call
 
 
-def quantile_huber(fixed, example, *, knobs, lower):
+def quantile_huber(spec, example, *, knobs, target):
     """Quantile Huber loss.  online f[B, Q], targets f[B, Q], taus f[B, Q] -> f"""
     return quantile_huber_loss
 
 
-def observe(fixed, example, *, knobs, lower):
+def observe(spec, example, *, knobs, target):
     """What all agents see.  -> f32[N, K, F]"""
-    worlds = WORLDS[knobs.world](settings_of(fixed), len(fixed["world_state"]["grid"]))
-    worlds.set_state(fixed["world_state"])
+    worlds = WORLDS[knobs.world](settings_of(spec), len(spec["world_state"]["grid"]))
+    worlds.set_state(spec["world_state"])
     return worlds.observe
 
 
@@ -135,19 +135,19 @@ def stack_agent(recent, frame):
     return np.array([np.vstack((seen, now)).reshape(-1) for seen, now in zip(recent, frame)])
 
 
-def stack(fixed, example, *, knobs, lower):
+def stack(spec, example, *, knobs, target):
     """Put the present frame on those before it.  f32[N, K, FRAMES - 1, F], f32[N, K, F] -> f32[N, K, FRAMES F]"""
     return {"batched": stack_frames, "one_by_one": OneByOne([stack_agent] * len(example[0]), np.array)}[knobs.nets]
 
 
-def stored_fields(fixed):
+def stored_fields(spec):
     """Return what the memory of a builder holds."""
-    return Fields(**{name: fixed["stored"][name] for name in Fields._fields})
+    return Fields(**{name: spec["stored"][name] for name in Fields._fields})
 
 
-def sample(fixed, example, *, knobs, lower):
+def sample(spec, example, *, knobs, target):
     """Transitions that begin in these rows, one agent after the other or all at once.  i64[N, B] -> see ``gather``"""
-    fields, gamma = stored_fields(fixed), fixed["gamma"]
+    fields, gamma = stored_fields(spec), spec["gamma"]
     if knobs.nets == "batched":
         return lambda rows: gather(fields, rows, gamma)
     own = [Fields(*(field[n : n + 1] for field in fields[:3]), *fields[3:]) for n in range(len(example[0]))]

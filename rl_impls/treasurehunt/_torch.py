@@ -94,43 +94,43 @@ class Iqn(nn.Module):
         return quantiles(self.weights, *args)
 
 
-def autocast(knobs, lower):
+def autocast(knobs, target):
     """Return the context in which a net computes: bfloat16 where the knob says so."""
     if knobs.precision == "float32":
         return contextlib.nullcontext()
-    return torch.autocast(place(lower), torch.bfloat16)
+    return torch.autocast(place(target), torch.bfloat16)
 
 
-def make_net(params, lower):
+def make_net(params, target):
     """Return the net with these weights on the backend's device."""
-    return Iqn(params).to(place(lower))
+    return Iqn(params).to(place(target))
 
 
-def lower_net(net, example, knobs, lower):
+def lower_net(net, example, knobs, target):
     """Return a net, or what plays by one, as the backend calls it, computing in the precision of the knob."""
-    call = lower(net, example, guard=GUARDS[knobs.inference])
+    call = target.lower(net, example, guard=GUARDS[knobs.inference])
     if knobs.precision == "float32":
         return call
 
     def cast(*args):
-        with autocast(knobs, lower):
+        with autocast(knobs, target):
             return call(*args)
 
     return cast
 
 
-def each_net(make, fixed, example, knobs, lower):
+def each_net(make, spec, example, knobs, target):
     """Return ``make(net)``, lowered, for all agents at once or one after the other."""
     if knobs.nets == "batched":
-        return lower_net(make(make_net(fixed["params"], lower)), example, knobs, lower)
-    nets = [make(make_net(of_agent(fixed["params"], n), lower)) for n in range(len(example[0]))]
-    calls = [lower_net(net, tuple(x[n] for x in example), knobs, lower) for n, net in enumerate(nets)]
+        return lower_net(make(make_net(spec["params"], target)), example, knobs, target)
+    nets = [make(make_net(of_agent(spec["params"], n), target)) for n in range(len(example[0]))]
+    calls = [lower_net(net, tuple(x[n] for x in example), knobs, target) for n, net in enumerate(nets)]
     return OneByOne(calls, torch.stack)
 
 
-def forward(fixed, example, *, knobs, lower):
+def forward(spec, example, *, knobs, target):
     """Quantiles of every agent.  f32[N, B, S], f32[N, B, Q], f32[N, M] -> f32[N, B, Q, A]"""
-    return each_net(lambda net: net, fixed, example, knobs, lower)
+    return each_net(lambda net: net, spec, example, knobs, target)
 
 
 def choose_actions(net, states, taus, explore, random_actions):
@@ -155,17 +155,17 @@ class Actor(nn.Module):
         return choose_actions(self.net, *args)
 
 
-def act(fixed, example, *, knobs, lower):
+def act(spec, example, *, knobs, target):
     """Greedy action without noise, or the drawn one.  f[N, K, S], f[N, K, Q], bool[N, K], i32[N, K] -> i32[N, K]"""
-    return each_net(Actor, fixed, example, knobs, lower)
+    return each_net(Actor, spec, example, knobs, target)
 
 
-def quantile_huber(fixed, example, *, knobs, lower):
+def quantile_huber(spec, example, *, knobs, target):
     """Quantile Huber loss.  online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32"""
-    return lower(quantile_huber_loss, example)
+    return target.lower(quantile_huber_loss, example)
 
 
-def make_loss(net, target):
+def make_loss(net, target_net):
     """Return ``loss(*batch)`` of an agent, or of each of N: the equations of the reference."""
 
     def loss(states, actions, returns, next_states, discounts, taus, noise):
@@ -173,7 +173,7 @@ def make_loss(net, target):
         online_noise, target_noise = noise.unbind(-2)
         with torch.no_grad():
             greedy = net(next_states, choosing_taus, online_noise).mean(dim=-2).argmax(dim=-1)
-            next_z = take_action(target(next_states, target_taus, target_noise), greedy)
+            next_z = take_action(target_net(next_states, target_taus, target_noise), greedy)
             targets = returns[..., None] + discounts[..., None] * next_z
         online = take_action(net(states, online_taus, online_noise), actions)
         return quantile_huber_loss(online, targets, online_taus)
@@ -193,17 +193,17 @@ def clip_each(parameters, norm):
 class TrainStep(Learner):
     """One update of the online net of an agent, or of those of N; the target net follows softly."""
 
-    def __init__(self, fixed, example, knobs, lower):
-        super().__init__(fixed, knobs.optimizer, functools.partial(make_net, lower=lower))
-        self.knobs, self.lower, self.tau = knobs, lower, fixed["soft_update"]
-        self.loss = lower(make_loss(self.net, self.target), example)
-        fused, norm = knobs.optimizer == "fused", fixed["gradient_norm"]
+    def __init__(self, spec, example, knobs, target):
+        super().__init__(spec, knobs.optimizer, functools.partial(make_net, target=target))
+        self.knobs, self.target, self.tau = knobs, target, spec["soft_update"]
+        self.loss = target.lower(make_loss(self.net, self.target_net), example)
+        fused, norm = knobs.optimizer == "fused", spec["gradient_norm"]
         self.clip = (
             functools.partial(clip_each, self.parameters, norm)
             if self.net.weights["w_state"].dim() == 3
             else functools.partial(nn.utils.clip_grad_norm_, self.parameters, norm, foreach=fused)
         )
-        self.followers = list(self.target.parameters())
+        self.followers = list(self.target_net.parameters())
         self.follow = {"loop": self.follow_one_by_one, "fused": self.follow_at_once}[knobs.optimizer]
         self.set_to_none = knobs.zero_grad == "none"
 
@@ -218,7 +218,7 @@ class TrainStep(Learner):
 
     def __call__(self, *batch):
         """Update on one batch; return its loss, of each agent."""
-        with autocast(self.knobs, self.lower):
+        with autocast(self.knobs, self.target):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
         loss.sum().backward()
@@ -230,11 +230,11 @@ class TrainStep(Learner):
 
     def actor(self, example):
         """Return what plays by the online weights, whatever they become."""
-        return lower_net(Actor(self.net), example, self.knobs, self.lower)
+        return lower_net(Actor(self.net), example, self.knobs, self.target)
 
 
-def train_step(fixed, example, *, knobs, lower):
+def train_step(spec, example, *, knobs, target):
     """One update of every agent; returns the losses before it.  -> f32[N]"""
     if knobs.nets == "batched":
-        return TrainStep(fixed, example, knobs, lower)
-    return AgentByAgent(TrainStep, fixed, example, knobs, lower, torch.stack)
+        return TrainStep(spec, example, knobs, target)
+    return AgentByAgent(TrainStep, spec, example, knobs, target, torch.stack)

@@ -33,14 +33,14 @@ class OneByOne:
 
 
 class AgentByAgent(OneByOne):
-    """One learner for each agent, made by ``learner(fixed, example, knobs, lower)``; ``stack`` joins their losses."""
+    """One learner for each agent, made by ``learner(spec, example, knobs, target)``; ``stack`` joins their losses."""
 
-    def __init__(self, learner, fixed, example, knobs, lower, stack):
-        shared = {name: fixed[name] for name in SHARED}
+    def __init__(self, learner, spec, example, knobs, target, stack):
+        shared = {name: spec[name] for name in SHARED}
         self.learners = [
             learner(
-                shared | {name: of_agent(fixed[name], n) for name in ("params", "target")},
-                tuple(x[n] for x in example), knobs, lower,
+                shared | {name: of_agent(spec[name], n) for name in ("params", "target")},
+                tuple(x[n] for x in example), knobs, target,
             )
             for n in range(len(example[0]))
         ]  # fmt: skip

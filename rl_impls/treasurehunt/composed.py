@@ -22,35 +22,35 @@ def check_form(knobs, backend):
         raise ValueError("order: got 'interleaved' with processes='per_agent', wanted 'together'")
 
 
-def turn(fixed, example, *, knobs, backend):
+def turn(spec, example, *, knobs, backend):
     """T turns of N agents in K worlds; see :mod:`.loop`."""
     check_form(knobs, backend)
     worlds, batch = example[0].shape[1], 1
     if knobs.loop == "scan":
         from .scan_loop import Program, make_turns
 
-        return Program(make_turns, fixed, example, worlds, batch, knobs, backend)
-    return Turns(fixed, worlds, batch, knobs, backend)
+        return Program(make_turns, spec, example, worlds, batch, knobs, backend)
+    return Turns(spec, worlds, batch, knobs, backend)
 
 
-def epoch(fixed, example, *, knobs, backend):
+def epoch(spec, example, *, knobs, backend):
     """An episode in K worlds and an update of every agent; see :mod:`.loop`."""
     check_form(knobs, backend)
     worlds, batch = example[0].shape[0], example[5].shape[1]
     if knobs.loop == "scan":
         from .scan_loop import Program, make_epoch
 
-        return Program(make_epoch, fixed, example, worlds, batch, knobs, backend)
-    return Epoch(fixed, worlds, batch, knobs, backend)
+        return Program(make_epoch, spec, example, worlds, batch, knobs, backend)
+    return Epoch(spec, worlds, batch, knobs, backend)
 
 
-def first_call(fixed, example, *, knobs, backend):
+def first_call(spec, example, *, knobs, backend):
     """Build ``forward`` anew and call it once: what compiling costs, without any cache.  As ``forward``"""
 
     def call(*args):
-        lower = backend.lowering_here()
+        target = backend.lowering_here()
         with uncached(backend):
-            net = backend.build("treasurehunt", "forward", fixed, args, knobs, lower)
+            net = backend.build("treasurehunt", "forward", spec, args, knobs, target)
             return backend.wait(net(*args))
 
     return call

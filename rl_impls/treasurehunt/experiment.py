@@ -100,12 +100,12 @@ class Experiment:
         self.noise = noise_size(params)
         # the rows of the memory without what is in them: where transitions start is the same for all agents
         self.mirror = Memory(1, config.worlds, config.capacity, 1, config.gamma)
-        self.fixed = {name: getattr(config, name) for name in Config.__dataclass_fields__} | {
+        self.spec = {name: getattr(config, name) for name in Config.__dataclass_fields__} | {
             "settings": asdict(config.settings), "params": params, "target": params, "stored": self.play_randomly(),
         }  # fmt: skip
-        self.fixed["world_state"] = self.worlds.get_state()
+        self.spec["world_state"] = self.worlds.get_state()
         example = self.draw_epoch(explore=1.0)
-        self.loop = self.backend.build("treasurehunt", "epoch", self.fixed, example, self.knobs)
+        self.loop = self.backend.build("treasurehunt", "epoch", self.spec, example, self.knobs)
 
     def play_randomly(self):
         """Fill a memory until a batch can be drawn.  -> its arrays"""
@@ -184,12 +184,12 @@ class Experiment:
         worlds = ArrayWorlds(self.settings, episodes)
         worlds.reset(self.draws(episodes, self.cells))
         memory = Memory(self.settings.agents, episodes, LEAST * episodes, self.settings.frame, self.config.gamma)
-        fixed = self.fixed | {
+        spec = self.spec | {
             "params": self.loop.params, "world_state": worlds.get_state(), "stored": memory.arrays(),
             "capacity": LEAST * episodes,
         }  # fmt: skip
         drawn = self.draw_turns(explore, episodes)
-        play = self.backend.build("treasurehunt", "turn", fixed, drawn, self.knobs)
+        play = self.backend.build("treasurehunt", "turn", spec, drawn, self.knobs)
         try:
             _, rewards = play(*drawn)
         finally:

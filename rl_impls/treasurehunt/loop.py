@@ -25,14 +25,14 @@ def check_nets(settings, params):
 class Turns:
     """T turns of N agents in K worlds, without learning."""
 
-    def __init__(self, fixed, worlds, batch, knobs, backend):
-        self.settings, self.start = settings_of(fixed), fixed["world_state"]
-        check_nets(self.settings, fixed["params"])
+    def __init__(self, spec, worlds, batch, knobs, backend):
+        self.settings, self.start = settings_of(spec), spec["world_state"]
+        check_nets(self.settings, spec["params"])
         self.world = WORLDS[knobs.world](self.settings, worlds)
         team = TEAMS[knobs.nets]
         if knobs.processes == "per_agent":
             from .processes import ProcessTeam as team
-        self.team = team(fixed, worlds, batch, knobs, backend)
+        self.team = team(spec, worlds, batch, knobs, backend)
         self.play_turn = {"together": self.together, "interleaved": self.interleaved}[knobs.order]
         self.clock = Phases(*PHASES)
         self.reset()

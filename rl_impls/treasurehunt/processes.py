@@ -55,15 +55,15 @@ class ProcessTeam(team.TeamsOfOne):
         RuntimeError: an agent failed; all are ended.
     """
 
-    def __init__(self, fixed, worlds, batch, knobs, backend):
-        agents = len(fixed["params"]["w_state"])
+    def __init__(self, spec, worlds, batch, knobs, backend):
+        agents = len(spec["params"]["w_state"])
         threads = max(1, len(os.sched_getaffinity(0)) // agents)
         context = multiprocessing.get_context("spawn")
         self.pipes, processes = [], []
         self.close = weakref.finalize(self, end, self.pipes, processes)
         for n in range(agents):
             ours, theirs = context.Pipe()
-            args = theirs, threads, team.agent_slice(fixed, n), worlds, batch, knobs, backend.name
+            args = theirs, threads, team.agent_slice(spec, n), worlds, batch, knobs, backend.name
             process = context.Process(target=serve, args=args, daemon=True)
             process.start()
             self.pipes.append(ours)

@@ -56,7 +56,7 @@ def make_play(settings, knobs):
     return play
 
 
-def make_turns(settings, fixed, knobs):
+def make_turns(settings, spec, knobs):
     """Return ``program(carry, *drawn) -> carry, (actions, rewards)``."""
     play = make_play(settings, knobs)
 
@@ -68,9 +68,9 @@ def make_turns(settings, fixed, knobs):
     return program
 
 
-def make_epoch(settings, fixed, knobs):
+def make_epoch(settings, spec, knobs):
     """Return ``program(carry, *drawn) -> carry, (actions, rewards, losses)``."""
-    play, (update, _) = make_play(settings, knobs), make_update(fixed, knobs)
+    play, (update, _) = make_play(settings, knobs), make_update(spec, knobs)
 
     def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
         *learner, (_, _, recent, fields, pushed) = carry
@@ -81,7 +81,7 @@ def make_epoch(settings, fixed, knobs):
         none = jnp.zeros(obs.shape[:2], jnp.int32)
         fields = store(fields, pushed, obs, none, none.astype(jnp.float32), world.turn, TRUNCATED)
         # a batch that is not there before it is used is gathered again for every product it goes into
-        batch = jax.lax.optimization_barrier(gather(fields, rows, fixed["gamma"], jnp))
+        batch = jax.lax.optimization_barrier(gather(fields, rows, spec["gamma"], jnp))
         *learner, losses = update(*learner, *batch, train_taus, noise)
         return (*learner, (world, obs, recent, fields, pushed + 1)), (*out, losses)
 
@@ -91,31 +91,31 @@ def make_epoch(settings, fixed, knobs):
 class Program:
     """One compiled program over all that a loop carries, from a fixed start."""
 
-    def __init__(self, make, fixed, example, worlds, batch, knobs, backend):
-        self.lower = backend.lowering_here()
-        self.fixed, self.settings, self.worlds = fixed, settings_of(fixed), worlds
-        check_nets(self.settings, fixed["params"])
-        self.train = TrainStep(fixed, blank_batch(fixed["params"], batch), knobs, self.lower)
-        self.memory = Memory(self.settings.agents, worlds, fixed["capacity"], self.settings.frame, fixed["gamma"])
+    def __init__(self, make, spec, example, worlds, batch, knobs, backend):
+        self.target = backend.lowering_here()
+        self.spec, self.settings, self.worlds = spec, settings_of(spec), worlds
+        check_nets(self.settings, spec["params"])
+        self.train = TrainStep(spec, blank_batch(spec["params"], batch), knobs, self.target)
+        self.memory = Memory(self.settings.agents, worlds, spec["capacity"], self.settings.frame, spec["gamma"])
         self.clock = Phases(*PHASES)
         self.observe = jax.jit(functools.partial(jax_world.observe, self.settings))
         self.reset()
-        self.run = self.lower(make(self.settings, fixed, knobs), (self.carry, *example), donate_argnums=0)
+        self.run = self.target.lower(make(self.settings, spec, knobs), (self.carry, *example), donate_argnums=0)
 
     def reset(self):
         """Put worlds, memories and nets back to the start."""
         self.train.reset()
-        self.memory.restore(self.fixed["stored"])
-        world = jax_world.World(**self.fixed["world_state"])
+        self.memory.restore(self.spec["stored"])
+        world = jax_world.World(**self.spec["world_state"])
         obs = self.observe(world)
         recent = np.zeros((self.settings.agents, self.worlds, FRAMES - 1, self.settings.frame), np.float32)
-        self.played = put((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.lower)
+        self.played = put((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.target)
         self.clock.reset()
 
     @property
     def carry(self):
         """All that the program takes and returns."""
-        return (self.train.weights, self.train.moments, self.train.target, self.played)
+        return (self.train.weights, self.train.moments, self.train.target_weights, self.played)
 
     @property
     def params(self):
@@ -130,7 +130,7 @@ class Program:
         """Run the program; return its outputs as NumPy."""
         self.clock.start()
         carry, out = jax.block_until_ready(self.run(self.carry, *drawn))
-        self.train.weights, self.train.moments, self.train.target, self.played = carry
+        self.train.weights, self.train.moments, self.train.target_weights, self.played = carry
         self.clock("program")
         out = tuple(map(np.asarray, out))
         self.clock("transfer")

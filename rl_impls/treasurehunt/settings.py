@@ -84,6 +84,6 @@ class Settings:
         return (MOVES @ [self.columns, 1]).astype(np.int32)
 
 
-def settings_of(fixed):
+def settings_of(spec):
     """Return the settings that a builder is given, the usual ones where none are named."""
-    return Settings(**fixed.get("settings", {}))
+    return Settings(**spec.get("settings", {}))

@@ -21,14 +21,14 @@ def blank_batch(params, batch):
 class Team:
     """Nets, memory and recent frames of N agents in K worlds, from a fixed start."""
 
-    def __init__(self, fixed, worlds, batch, knobs, backend):
-        agents, size, _ = fixed["params"]["w_state"].shape
-        self.stored, self.gamma = fixed["stored"], fixed["gamma"]
-        self.memory = Memory(agents, worlds, fixed["capacity"], size // FRAMES, self.gamma)
+    def __init__(self, spec, worlds, batch, knobs, backend):
+        agents, size, _ = spec["params"]["w_state"].shape
+        self.stored, self.gamma = spec["stored"], spec["gamma"]
+        self.memory = Memory(agents, worlds, spec["capacity"], size // FRAMES, self.gamma)
         self.blank = np.zeros((agents, worlds, FRAMES - 1, size // FRAMES), np.float32)
         self.from_host, self.to_host, self.wait = backend.from_host, backend.to_host, backend.wait
-        example = tuple(map(backend.to_device, blank_batch(fixed["params"], batch)))
-        self.train = backend.build("treasurehunt", "train_step", fixed, example, knobs)
+        example = tuple(map(backend.to_device, blank_batch(spec["params"], batch)))
+        self.train = backend.build("treasurehunt", "train_step", spec, example, knobs)
         states = np.zeros((agents, worlds, size), np.float32)
         taus, flags = np.zeros((agents, worlds, QUANTILES), np.float32), np.zeros((agents, worlds), bool)
         example = tuple(map(backend.to_device, (states, taus, flags, flags.astype(np.int32))))
@@ -80,18 +80,18 @@ class Team:
 OF_AGENT = ("frames", "actions", "rewards")  # what a memory keeps for each
 
 
-def agent_slice(fixed, n):
+def agent_slice(spec, n):
     """Return what agent ``n`` is built from, as a team of one."""
-    own = {part: {name: value[n : n + 1] for name, value in fixed[part].items()} for part in ("params", "target")}
-    stored = {name: value[n : n + 1] if name in OF_AGENT else value for name, value in fixed["stored"].items()}
-    return {**fixed, **own, "stored": stored}
+    own = {part: {name: value[n : n + 1] for name, value in spec[part].items()} for part in ("params", "target")}
+    stored = {name: value[n : n + 1] if name in OF_AGENT else value for name, value in spec["stored"].items()}
+    return {**spec, **own, "stored": stored}
 
 
 class TeamsOfOne:
     """N agents that are told one after the other what to do; does what :class:`Team` does."""
 
-    def __init__(self, fixed, *args):
-        self.agents = [Team(agent_slice(fixed, n), *args) for n in range(len(fixed["params"]["w_state"]))]
+    def __init__(self, spec, *args):
+        self.agents = [Team(agent_slice(spec, n), *args) for n in range(len(spec["params"]["w_state"]))]
 
     def ask(self, name, *columns):
         """Have every agent call a method on its slice of arguments [N, ...]; return what they return."""

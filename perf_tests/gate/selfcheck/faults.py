@@ -25,9 +25,9 @@ def traced_again(prepared: Any) -> None:
 
 def in_float64(prepared: Any) -> None:
     """Let float64 creep in by the arguments."""
-    prepared.varying = tuple(
+    prepared.args = tuple(
         x.double() if hasattr(x, "double") else x.astype(np.float64) if x.dtype == np.float32 else x
-        for x in prepared.varying
+        for x in prepared.args
     )
 
 

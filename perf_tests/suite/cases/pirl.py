@@ -49,7 +49,7 @@ def with_column(array: Any, column: int, values: Any) -> Any:
     return array
 
 
-def fixed(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
+def spec(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
     """Everything an op is built from."""
     return {
         "params": net(rng, hidden),
@@ -64,7 +64,7 @@ def fixed(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
 
 def learning(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
     """The same for a loss to which each term adds: strong noise, and nets that no state of an episode saturates."""
-    everything = fixed(rng, hidden)
+    everything = spec(rng, hidden)
     for part in ("params", "target"):
         everything[part]["w0"] *= 2 / LARGEST[:, None]
     return everything | {"sigma": 3.0, "pde_weight": 1.0}
@@ -72,12 +72,12 @@ def learning(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
 
 def forward_inputs(rng: np.random.Generator, batch: int, hidden: int, io: str) -> Inputs:
     """A batch of states."""
-    return Inputs(fixed(rng, hidden), (states(rng, batch),))
+    return Inputs(spec(rng, hidden), (states(rng, batch),))
 
 
 def act_inputs(rng: np.random.Generator, hidden: int = 32) -> Inputs:
     """One state and a draw that takes the greedy branch."""
-    return Inputs(fixed(rng, hidden), (states(rng, 1), 0.5, 7))
+    return Inputs(spec(rng, hidden), (states(rng, 1), 0.5, 7))
 
 
 def pde_inputs(rng: np.random.Generator, order: int) -> Inputs:
@@ -106,17 +106,17 @@ def train_inputs(rng: np.random.Generator, batch: int, order: int, hidden: int =
 
 def sync_inputs(rng: np.random.Generator, hidden: int) -> Inputs:
     """Weights alone."""
-    return Inputs(fixed(rng, hidden))
+    return Inputs(spec(rng, hidden))
 
 
 def sustained_inputs(rng: np.random.Generator, batch: int) -> Inputs:
     """Sixteen different batches."""
-    return Inputs(fixed(rng), (states(rng, 16 * batch).reshape(16, batch, 16),))
+    return Inputs(spec(rng), (states(rng, 16 * batch).reshape(16, batch, 16),))
 
 
 def serve_inputs(rng: np.random.Generator, clients: int) -> Inputs:
     """Four requests from each client."""
-    return Inputs({**fixed(rng), "clients": clients}, (states(rng, 4 * clients),))
+    return Inputs({**spec(rng), "clients": clients}, (states(rng, 4 * clients),))
 
 
 def hybrid_inputs(rng: np.random.Generator, serve: str, every: int) -> Inputs:

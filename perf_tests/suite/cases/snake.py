@@ -73,21 +73,21 @@ def transitions(rng: np.random.Generator, count: int) -> tuple[Any, ...]:
     )
 
 
-def fixed(rng: np.random.Generator) -> dict[str, Any]:
+def spec(rng: np.random.Generator) -> dict[str, Any]:
     """Everything a net is trained with."""
     return {"params": net(rng), "target": net(rng), "learning_rate": 1e-3, "gamma": 0.99, "gradient_norm": 10.0}
 
 
 def forward_inputs(rng: np.random.Generator, envs: int) -> Inputs:
     """A board of each environment."""
-    return Inputs(fixed(rng), (boards(rng, envs),))
+    return Inputs(spec(rng), (boards(rng, envs),))
 
 
 def act_inputs(rng: np.random.Generator, envs: int) -> Inputs:
     """A board of each environment; one in ten explores, the first does not."""
     explore = rng.random(envs) < 0.1
     explore[0] = False
-    return Inputs(fixed(rng), (boards(rng, envs), explore, rng.integers(0, 4, envs).astype(np.int32)))
+    return Inputs(spec(rng), (boards(rng, envs), explore, rng.integers(0, 4, envs).astype(np.int32)))
 
 
 def step_inputs(rng: np.random.Generator, envs: int) -> Inputs:
@@ -117,7 +117,7 @@ def sample_inputs(rng: np.random.Generator, batch: int) -> Inputs:
 
 def train_inputs(rng: np.random.Generator, batch: int) -> Inputs:
     """A batch of transitions."""
-    return Inputs(fixed(rng), transitions(rng, batch))
+    return Inputs(spec(rng), transitions(rng, batch))
 
 
 STEPS = {1: 64, 64: 4, 1024: 1}  # of each environment in one call of the loop
@@ -131,7 +131,7 @@ def loop_inputs(
     length, round_ = steps[envs], max(envs, every)  # updates fall on whole rounds
     played = -(np.arange(every, length * envs + 1, every) // -envs) * envs  # all environments step before they learn
     rows = np.array([rng.choice(STORED + stored, batch, replace=False) for stored in played])
-    everything = fixed(rng) | {
+    everything = spec(rng) | {
         "env_state": start_state(rng, envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
         "target_every": 1000, "step": max(0, 1000 - length * envs // 2) // round_ * round_,
     }  # fmt: skip

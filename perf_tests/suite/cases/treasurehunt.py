@@ -39,7 +39,7 @@ def nets(rng: np.random.Generator, agents: int) -> dict[str, Any]:
     return params
 
 
-def fixed(rng: np.random.Generator, agents: int) -> dict[str, Any]:
+def spec(rng: np.random.Generator, agents: int) -> dict[str, Any]:
     """Everything nets are trained with."""
     return {
         "params": nets(rng, agents), "target": nets(rng, agents), "learning_rate": 2.5e-4, "gamma": 0.99,
@@ -127,13 +127,13 @@ def huber_inputs(rng: np.random.Generator, batch: int) -> Inputs:
 def forward_inputs(rng: np.random.Generator, agents: int, batch: int) -> Inputs:
     """States, quantiles and noise of every agent."""
     states = frames(rng, agents, batch, FRAMES).reshape(agents, batch, STATE)
-    return Inputs(fixed(rng, agents), (states, uniform(rng, agents, batch, QUANTILES), normal(rng, agents, NOISE)))
+    return Inputs(spec(rng, agents), (states, uniform(rng, agents, batch, QUANTILES), normal(rng, agents, NOISE)))
 
 
 def act_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
     """A state of every agent; one in ten explores."""
     states = frames(rng, agents, worlds, FRAMES).reshape(agents, worlds, STATE)
-    return Inputs(fixed(rng, agents), (states, *choices(rng, agents, worlds)))
+    return Inputs(spec(rng, agents), (states, *choices(rng, agents, worlds)))
 
 
 def choices(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
@@ -154,7 +154,7 @@ def train_inputs(rng: np.random.Generator, agents: int) -> Inputs:
     returns = rng.choice(np.array([-10, -1, 0, 5, 10], np.float32), (agents, BATCH))
     discounts = np.float32(0.99) ** rng.integers(1, 4, (agents, BATCH)).astype(np.float32)
     draws = train_draws(rng, agents)
-    return Inputs(fixed(rng, agents), (states, actions, returns, next_states, discounts, *draws))
+    return Inputs(spec(rng, agents), (states, actions, returns, next_states, discounts, *draws))
 
 
 def played(rng: np.random.Generator, turns: int, agents: int, worlds: int) -> tuple[Any, ...]:
@@ -166,7 +166,7 @@ def played(rng: np.random.Generator, turns: int, agents: int, worlds: int) -> tu
 def loop_start(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
     """Everything a loop starts from."""
     start = {"world_state": world_state(rng, agents, worlds), "stored": stored(rng, agents, worlds)}
-    return fixed(rng, agents) | start
+    return spec(rng, agents) | start
 
 
 def turn_inputs(rng: np.random.Generator, agents: int, worlds: int) -> Inputs:
