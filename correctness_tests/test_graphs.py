@@ -52,14 +52,14 @@ def functions():
 
 def test_a_function_is_one_graph_whatever_its_arguments_are():
     for name, (function, example, options) in functions().items():
-        target = Target("jax", jit, "cpu")
+        target = Target("jax", jit, "cpu", "jax")
         call = target.lower(function, example, **options)
         found = counted(lambda call=call, example=example: call(*example), target)
         assert (found["graphs"], found["hlo_flops"]) == (1, 8), name
 
 
 def test_arguments_may_be_gone():
-    target, example = Target("jax", jit, "cpu"), (ones(),)
+    target, example = Target("jax", jit, "cpu", "jax"), (ones(),)
     call = target.lower(lambda x: x * 3, example, donate_argnums=0)
     call(*example)
     assert example[0].is_deleted()
@@ -67,7 +67,7 @@ def test_arguments_may_be_gone():
 
 
 def test_a_static_number_that_changes_at_every_call_is_as_many_graphs():
-    target, numbers = Target("jax", jit, "cpu"), itertools.count()
+    target, numbers = Target("jax", jit, "cpu", "jax"), itertools.count()
     call = target.lower(lambda x, n: x * n, (ones(), 0), static_argnums=1)
     assert counted(lambda: call(ones(), next(numbers)), target)["graphs"] > SETTLING
 
@@ -75,7 +75,7 @@ def test_a_static_number_that_changes_at_every_call_is_as_many_graphs():
 def test_a_function_that_is_compiled_anew_at_every_call_is_one_graph_more():
     import jax
 
-    target, example = Target("jax", jit, "cpu"), (ones(),)
+    target, example = Target("jax", jit, "cpu", "jax"), (ones(),)
     call = target.lower(lambda x: x * 3, example)
 
     def op():
@@ -85,11 +85,11 @@ def test_a_function_that_is_compiled_anew_at_every_call_is_one_graph_more():
 
 
 def test_what_lowers_again_at_every_call_is_as_many_graphs():
-    target = Target("jax", jit, "cpu")
+    target = Target("jax", jit, "cpu", "jax")
     assert counted(lambda: target.lower(lambda x: x * 3, (ones(),))(ones()), target)["graphs"] > SETTLING
 
 
 def test_of_an_op_that_lowers_nothing_itself_nothing_is_counted():
     import jax
 
-    assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Target("jax", jit, "cpu")) == {}
+    assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Target("jax", jit, "cpu", "jax")) == {}

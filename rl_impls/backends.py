@@ -70,7 +70,7 @@ class Backend:
 
     def lowering_here(self) -> Target:
         """Return a fresh lowering, which records what it lowers."""
-        return Target(self.name, LOWERINGS[self.lowering], self.device)
+        return Target(self.name, LOWERINGS[self.lowering], self.device, self.array_kind)
 
     def build(
         self,
@@ -89,9 +89,14 @@ class Backend:
         Raises:
             BackendUnavailable: the backend cannot run on this machine.
             OpUnavailable: the workload has no such op on this source.
+            ValueError: what the workload's ``spec`` module says is wrong with the spec or the example.
         """
         self.require()
         package = f"{__package__}.{choose('workload', workload, workloads())}"
+        if find_spec(f"{package}.spec"):
+            described = importlib.import_module(f"{package}.spec")
+            if op in described.ARGUMENTS:
+                described.check(op, spec, example)
         target = target or self.lowering_here()
         source = importlib.import_module(f"{package}._{self.source}")
         if hasattr(source, op):

@@ -27,11 +27,20 @@ class Lowered:
 
 @dataclass
 class Target:
-    """What a builder builds for: a backend's device and its way of lowering, with a record of what was lowered."""
+    """What a builder builds for: a backend's device and its way of lowering, with a record of what was lowered.
+
+    Attributes:
+        backend: its name.
+        lowering: makes of a function, or a module, and an example of its arguments what is called.
+        device: cpu, cuda or neuron.
+        arrays: whose arrays the callables take: numpy, torch, torch-cuda or jax.
+        lowered: what was lowered, and for which arguments.
+    """
 
     backend: str
     lowering: Callable[..., Any]
     device: str
+    arrays: str
     lowered: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
 
     def lower(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:

@@ -17,10 +17,10 @@ from perf_tests.suite.cases import variants
 from perf_tests.suite.cases.snake import loop_inputs
 from rl_impls import backends
 from rl_impls.snake import _numpy
-from rl_impls.snake.env import Geometry
-from rl_impls.snake.environments import PlainEnvs
 from rl_impls.snake.loop import CHUNK
 from rl_impls.snake.memory import DTYPES, FIELDS
+from rl_impls.snake.spec import Geometry
+from rl_impls.snake.vector_env import PlainEnvs
 
 OP = "snake.collect_and_learn"
 # Largest relative difference of a loss, and of 99 % of the weights, in learning rates an update. optax computes

@@ -27,13 +27,17 @@ def arguments():
     obs = boards(rng, BOARDS)
     acting = obs, np.zeros(BOARDS, bool), np.zeros(BOARDS, np.int32)
     rows = rng.choice(100, 32, replace=False)
-    return everything, {"forward": (obs,), "act": acting, "train_step": batch, "sample": (rows,)}
+    stepping = np.zeros((2, BOARDS), np.int32), np.zeros((2, BOARDS, 3), np.int32)
+    return everything, {
+        "forward": (obs,), "act": acting, "train_step": batch, "sample": (rows,), "remember": transitions(rng, 2),
+        "env_step": stepping,
+    }  # fmt: skip
 
 
 def made(op, backend="torch", target=None, **knobs):
     """An op that is naive but for these knobs, and the arguments it takes."""
     everything, args = arguments()
-    args = args.get(op, ())
+    args = args[op]
     args = args if op in ("act", "sample") else tuple(map(get(backend).to_device, args))
     return get(backend).build("snake", op, everything, args, Knobs(**knobs), target), args
 
@@ -216,7 +220,7 @@ def environment(value, monkeypatch):
 
 def collection(value, monkeypatch):
     """Whether the thread that learns plays."""
-    from rl_impls.snake.environments import PlainEnvs
+    from rl_impls.snake.vector_env import PlainEnvs
 
     seen = []
     spied(monkeypatch, PlainEnvs, "advance", lambda *args: seen.append(threading.current_thread()))
@@ -246,14 +250,14 @@ def quantised(value, monkeypatch):
     everything, args = arguments()
     for op in ("forward", "act"):
         asked = []
-        target = Target("onnx", lambda net, example, asked=asked, **options: asked.append(options), "cpu")
+        target = Target("onnx", lambda net, example, asked=asked, **options: asked.append(options), "cpu", "numpy")
         getattr(_torch, op)(everything, args[op], knobs=Knobs(quantised=value), target=target)
-        yield asked[0]["quantised"]
+        yield asked[0].get("quantised", False)
 
 
 def processes(value, monkeypatch):
     """Whether a second process is asked for; that it is there, other tests see."""
-    from rl_impls.snake import ddp
+    from rl_impls.snake import _torch
 
     class Asked:
         """Stands in for what would start it."""
@@ -261,7 +265,7 @@ def processes(value, monkeypatch):
         def __init__(self, *args):
             pass
 
-    monkeypatch.setattr(ddp, "DistributedTrainStep", Asked)
+    monkeypatch.setattr(_torch, "DistributedTrainStep", Asked)
     yield isinstance(made("train_step", processes=value)[0], Asked)
 
 

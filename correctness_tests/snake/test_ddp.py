@@ -128,10 +128,10 @@ def test_threads_are_shared_while_updating_and_given_back_after(given, two):
     import torch
 
     step, update = two
-    before, during, loss = torch.get_num_threads(), [], step.loss
-    step.loss = lambda *batch: during.append(torch.get_num_threads()) or loss(*batch)
+    before, during, loss = torch.get_num_threads(), [], step.train.loss
+    step.train.loss = lambda *batch: during.append(torch.get_num_threads()) or loss(*batch)
     update(given[1][0])
-    step.loss = loss
+    step.train.loss = loss
     assert during == [max(1, before // 2)]
     assert torch.get_num_threads() == before
 

@@ -12,8 +12,8 @@ from correctness_tests.hearing import hear
 from correctness_tests.snake.games import DRAWS, Prescribed
 from rl_impls.snake import _numpy, agent
 from rl_impls.snake.agent import SnakeAgent
-from rl_impls.snake.environments import PlainEnvs, VectorisedEnvs
 from rl_impls.snake.memory import DTYPES
+from rl_impls.snake.vector_env import PlainEnvs, VectorisedEnvs
 
 SMALL = {"hidden": 16, "batch": 32, "warm_up": 64, "capacity": 300}
 TIMES = 300  # that a chunk is drawn, where shares are counted

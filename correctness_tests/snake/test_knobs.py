@@ -182,7 +182,7 @@ def test_cuda_flags_are_set_while_a_net_computes_and_then_put_back(op, form, kno
     }[op]
     if op != "act":
         args = tuple(map(backends.get("torch").to_device, args))
-    target = Target("torch-cuda", eager, "cuda")
+    target = Target("torch-cuda", eager, "cuda", "torch-cuda")
     before = flags()
     built = getattr(_torch, op)(everything, args, knobs=replace(FORMS[form], **knobs), target=target)
     assert flags() == before
@@ -212,7 +212,7 @@ def test_a_knob_of_one_device_is_refused_elsewhere(backend, knob):
     source = importlib.import_module(f"rl_impls.snake._{made.source}")
     everything, [batch] = problem(7)
     knobs = replace(FORMS["full"], **{knob: True})
-    target = Target(backend, None, made.device)
+    target = Target(backend, None, made.device, made.array_kind)
     wanted = f"^{knob}: got True on {backend}, wanted False, or backend torch-cuda or torch-compile-cuda$"
     acting = batch[0], np.zeros(32, bool), np.zeros(32, np.int32)
     for op, args in (("forward", batch[:1]), ("act", acting), ("train_step", batch)):

@@ -28,8 +28,8 @@ class PlainLoop(Side):
         from torch import nn
 
         super().__init__(seed)
-        snake: Any = import_module("rl_impls.snake.environments")
-        self.env = snake.PlainEnvs(1, import_module("rl_impls.snake.env").Geometry())
+        snake: Any = import_module("rl_impls.snake.vector_env")
+        self.env = snake.PlainEnvs(1, import_module("rl_impls.snake.spec").Geometry())
         self.env.set_state(self.spec["env_state"])
         self.env, self.obs = self.env.envs[0], self.env.observe()[0]
 

@@ -73,8 +73,8 @@ class Theirs(Side):
 
     def check_first(self, other: Side) -> None:
         """Raise a RuntimeError unless their game, played as ours was in its first block, gives and ends the same."""
-        environments: Any = import_module("rl_impls.snake.environments")
-        game = environments.PlainEnvs(1, self.env.geometry)
+        games: Any = import_module("rl_impls.snake.vector_env")
+        game = games.PlainEnvs(1, self.env.geometry)
         game.set_state(other.spec["env_state"])
         for step, (actions, rewards, ended, draws) in enumerate(zip(*other.outcome[:3], other.numbers[2])):
             _, wanted, terminated, truncated, _ = game.advance(actions, draws)

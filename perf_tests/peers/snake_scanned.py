@@ -147,7 +147,7 @@ class ScannedLoop(Side):
         import numpy as np
 
         super().__init__(seed, envs)
-        spec, geometry = self.spec, import_module("rl_impls.snake.env").Geometry()
+        spec, geometry = self.spec, import_module("rl_impls.snake.spec").Geometry()
         optimizer, train = make_train(geometry, spec, envs)
         self.train = jax.jit(train, donate_argnums=0)
         as_state = import_module("rl_impls.snake._jax").as_state

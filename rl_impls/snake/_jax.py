@@ -12,10 +12,10 @@ from jax.sharding import SingleDeviceSharding
 
 from ..common.jax_learner import Learner, Net, device_of, put
 from ..params import layers
-from ._numpy import Remember, assembler, has_target_net
-from .env import geometry_of
+from ._numpy import Remember, assemble
 from .jax_env import State, step
 from .knobs import check_supported
+from .spec import geometry_of, has_target_net
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
@@ -166,9 +166,9 @@ def sample(spec, example, *, knobs, target):
 
     The batch is copied to the device once, by a compiled program, as an update copies what it is called with.
     """
-    memory, assemble = Remember(spec, knobs).memory, assembler(knobs, target)
-    batch = assemble(memory.columns(np.asarray(example[0])))
+    memory, batch_of = Remember(spec, knobs).memory, assemble(spec, example, knobs=knobs, target=target)
+    batch = batch_of(memory.columns(np.asarray(example[0])))
     copy = target.lower(
         functools.partial(jax.tree.map, jnp.copy), (batch,), out_shardings=SingleDeviceSharding(device_of(target))
     )
-    return lambda rows: jax.block_until_ready(copy(assemble(memory.columns(rows))))
+    return lambda rows: jax.block_until_ready(copy(batch_of(memory.columns(rows))))

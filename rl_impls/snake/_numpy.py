@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..params import layers
-from .env import geometry_of
-from .environments import ENVIRONMENTS
 from .knobs import check_supported
 from .memory import DTYPES, make_memory
+from .spec import geometry_of
+from .vector_env import ENVIRONMENTS
 
 
 def q_values(params, obs):
@@ -18,11 +18,6 @@ def q_values(params, obs):
     for k in range(last):
         h = np.maximum(h @ params[f"w{k}"] + params[f"b{k}"], 0)
     return h @ params[f"w{last}"] + params[f"b{last}"]
-
-
-def has_target_net(spec):
-    """Return whether a target net gives the TD target; where ``target_every`` is 0, the online net does."""
-    return spec.get("target_every") != 0
 
 
 def td_target(target_params, rewards, next_obs, terminated, gamma):
@@ -111,13 +106,13 @@ def remember(spec, example, *, knobs, target):
     return Remember(spec, knobs)
 
 
-def assembler(knobs, target):
-    """Return ``assemble(columns)``: a batch of arrays from the columns of a memory."""
+def assemble(spec, example, *, knobs, target):
+    """Make a batch of arrays from the columns of a memory."""
     return lambda columns: [np.asarray(column, dtype) for column, dtype in zip(columns, DTYPES)]
 
 
 def sample(spec, example, *, knobs, target):
     """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     memory = Remember(spec, knobs).memory
-    assemble = assembler(knobs, target)
-    return lambda rows: assemble(memory.columns(rows))
+    batch_of = assemble(spec, example, knobs=knobs, target=target)
+    return lambda rows: batch_of(memory.columns(rows))

@@ -10,9 +10,12 @@ import torch
 from torch import nn
 
 from ..common.torch_learner import GUARDS, Learner, Mlp, place
-from ._numpy import Remember, has_target_net, q_values
+from ..lowering import eager
+from ._numpy import Remember, q_values
+from .ddp import DistributedTrainStep
 from .knobs import check_supported
 from .memory import DTYPES
+from .spec import has_target_net
 
 FEW = 4  # boards, for which torch takes longer to come to each operation than NumPy takes for it
 TORCH_DTYPES = torch.float32, torch.int32, torch.float32, torch.float32, torch.float32
@@ -74,7 +77,7 @@ def forward(spec, example, *, knobs, target):
 def lower_net(net, example, knobs, target):
     """Return the net as the backend calls it, recording what the knob says."""
     check_supported("quantised", knobs, target)
-    options = {"quantised": knobs.quantised == "int8"} if target.backend == "onnx" else {}
+    options = {"quantised": True} if knobs.quantised == "int8" else {}
     call = target.lower(net, (example,), guard=GUARDS[knobs.inference], **options)
     return cuda_flags(knobs)(call) if target.device == "cuda" else call
 
@@ -87,13 +90,13 @@ class Actor:
 
     def __init__(self, net, example, knobs, target, newest=()):
         self.copies = list(zip(net.parameters(), newest))
-        self.host = target.backend == "onnx"
+        self.host = target.arrays == "numpy"
         self.device = place(target)
         self.direct = knobs.tensors == "direct"
         self.call = lower_net(net, example if self.host else self.tensor(example), knobs, target)
         self.autocast = functools.partial(autocast, knobs, target)
-        eager = (target.backend, knobs.precision) == ("torch", "float32")
-        numpy = knobs.acting == "numpy" and eager and len(example) <= FEW
+        plain = target.lowering is eager and (target.device, knobs.precision) == ("cpu", "float32")
+        numpy = knobs.acting == "numpy" and plain and len(example) <= FEW
         self.weights = {name: view.numpy() for name, view in net.views().items()} if numpy else {}
         self.greedy = self.greedy_in_numpy if numpy else self.greedy_in_torch
 
@@ -236,9 +239,7 @@ def train_step(spec, example, *, knobs, target):
     check_supported("processes", knobs, target)
     if knobs.processes == 1:
         return TrainStep(spec, example, knobs, target)
-    from .ddp import DistributedTrainStep
-
-    return DistributedTrainStep(spec, example, knobs, target)
+    return DistributedTrainStep(TrainStep, make_loss, spec, example, knobs, target)
 
 
 def tensor_of_list(column, dtype):
@@ -248,8 +249,8 @@ def tensor_of_list(column, dtype):
     return torch.tensor(column, dtype=dtype)
 
 
-def assembler(knobs, target):
-    """Return ``assemble(columns)``: a batch of tensors on the device from the columns of a memory."""
+def assemble(spec, example, *, knobs, target):
+    """Make a batch of tensors on the device from the columns of a memory."""
     device = place(target)
     made_on = {"moved": {}, "direct": {"device": device}}[knobs.tensors]
 
@@ -268,5 +269,5 @@ def assembler(knobs, target):
 def sample(spec, example, *, knobs, target):
     """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     memory = Remember(spec, knobs).memory
-    assemble = assembler(knobs, target)
-    return lambda rows: assemble(memory.columns(rows))
+    batch_of = assemble(spec, example, knobs=knobs, target=target)
+    return lambda rows: batch_of(memory.columns(rows))

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, fields, replace
 import numpy as np
 
 from .. import backends, params
-from .env import ACTIONS, DRAWS, Geometry
-from .environments import VectorisedEnvs
+from .env import ACTIONS, DRAWS
 from .memory import DTYPES, FIELDS
+from .spec import Geometry
+from .vector_env import VectorisedEnvs
 
 PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
 CHUNK = 256  # environment steps in one call of the loop, or one step of all environments if they are more

@@ -1,4 +1,4 @@
-"""The update in two processes: each takes half of the batch, and their gradients are averaged over gloo."""
+"""Snake's alone: the update in two processes, half of the batch each; their gradients are averaged over gloo."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from ..backends import get
-from ._torch import TrainStep, make_loss
 
 SECONDS = 60  # to wait for the other process
 NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm", "target_every"
 
 
-def join(train, rank, store, gamma, losses):
+def join(train, make_loss, rank, store, gamma, losses):
     """Meet the other process at the file ``store``; from here on ``train`` averages its gradients with the other's."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     distributed.init_process_group(
@@ -41,13 +40,13 @@ def join(train, rank, store, gamma, losses):
     train.loss = loss
 
 
-def follow(pipe, store, spec, half, losses, knobs):
+def follow(pipe, store, make, make_loss, spec, half, losses, knobs):
     """Be the second process: do as the pipe says, on this half of the batch, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
     try:
-        train = TrainStep(spec, half, knobs, get("torch").lowering_here())
+        train = make(spec, half, knobs, get("torch").lowering_here())
         pipe.send(None)
-        join(train, 1, store, spec["gamma"], losses)
+        join(train, make_loss, 1, store, spec["gamma"], losses)
         pipe.send(None)
         calls = {"step": lambda: train(*half)}
         while True:
@@ -70,15 +69,23 @@ def end(pipe, process):
         distributed.destroy_process_group()
 
 
-class DistributedTrainStep(TrainStep):
+class DistributedTrainStep:
     """One update of the online net by this process and a second one, equal to that of the whole batch.
+
+    Args:
+        make: ``make(spec, half, knobs, target)``, the update of one process.
+        make_loss: ``make_loss(net, bootstrap, gamma)``, its loss.
+        spec: what the update is built from.
+        example: a batch of torch's tensors, of even size.
+        knobs: of the update.
+        target: what it is built for.
 
     Raises:
         RuntimeError: another one is open in this process, or the second process failed.
         ValueError: a batch that is not the example's size, or of odd size.
     """
 
-    def __init__(self, spec, example, knobs, target):
+    def __init__(self, make, make_loss, spec, example, knobs, target):
         size = len(example[0])
         if size % 2:
             raise ValueError(f"batch: got {size} transitions, wanted an even number for two processes")
@@ -92,16 +99,22 @@ class DistributedTrainStep(TrainStep):
         self.pipe, theirs = context.Pipe()
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
-            args = theirs, store, spec, self.shared, self.losses, knobs
+            args = theirs, store, make, make_loss, spec, self.shared, self.losses, knobs
             process = context.Process(target=follow, args=args, daemon=True)
             process.start()
             self.close = weakref.finalize(self, end, self.pipe, process)
             theirs.close()
             with self.both():
-                super().__init__(spec, example, knobs, target)
+                self.train = make(spec, example, knobs, target)
                 self.answer()
-                join(self, 0, store, spec["gamma"], self.losses)
+                join(self.train, make_loss, 0, store, spec["gamma"], self.losses)
                 self.answer()
+        self.state, self.actor = self.train.state, self.train.actor
+
+    @property
+    def params(self):
+        """The online weights as NumPy."""
+        return self.train.params
 
     def answer(self):
         """Wait until the second process is as far; raise a RuntimeError where it failed."""
@@ -131,17 +144,17 @@ class DistributedTrainStep(TrainStep):
     def reset(self):
         """Put weights and moments back."""
         self.tell("reset")
-        super().reset()
+        self.train.reset()
 
     def sync_target(self):
         """Copy the online weights over the target's."""
         self.tell("sync_target")
-        super().sync_target()
+        self.train.sync_target()
 
     def load_state(self, state):
         """Take what ``state`` returned, here or on another backend."""
         self.tell("load_state", state)
-        super().load_state(state)
+        self.train.load_state(state)
 
     def __call__(self, *batch):
         """Update on one batch; return its loss."""
@@ -151,5 +164,5 @@ class DistributedTrainStep(TrainStep):
             shared.copy_(field[self.half :])
         self.tell("step")
         with self.both():
-            super().__call__(*(field[: self.half] for field in batch))
+            self.train(*(field[: self.half] for field in batch))
         return self.losses.mean()

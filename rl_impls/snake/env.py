@@ -1,15 +1,14 @@
-"""Snake as a Gymnasium environment, and the geometry that its plain, vectorised and JAX forms share."""
+"""Snake as a Gymnasium environment, in plain Python."""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from ..common.checks import check_integer
+from .spec import Geometry
 
 ACTIONS = 4
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # row, column: up, right, down, left
@@ -19,45 +18,6 @@ DRAWS = 2**31 - 1  # a draw is an integer from 0 to DRAWS - 1
 SYMBOLS = np.array([".", "o", "@", "*"])  # empty, body, head, food
 COLOURS = np.array([[24, 24, 24], [60, 140, 60], [120, 220, 120], [220, 60, 60]], np.uint8)
 PIXELS = 16
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """The board and the start of a snake; hashable, so that it can be a static argument.
-
-    The head starts on one of ``side**2`` cells, ``dist_to_border`` or more away from every border, with the body
-    straight behind it. What the checks let through always leaves a free cell for the first food.
-
-    Raises:
-        ValueError: a board or a snake that cannot be.
-    """
-
-    starting_blocks: int = 3
-    dim: int = 10
-    dist_to_border: int = 3
-    max_steps: int = 500
-
-    def __post_init__(self):
-        check_integer("dim", self.dim, 2, 1024)
-        check_integer("dist_to_border", self.dist_to_border, 0, (self.dim - 1) // 2, ", to leave a cell to start on")
-        longest = self.dist_to_border + 1
-        check_integer("starting_blocks", self.starting_blocks, 1, longest, ", to lie on the board for every heading")
-        check_integer("max_steps", self.max_steps, 1, 2**31 - 1)
-
-    @property
-    def cells(self):
-        """Number of cells of the board."""
-        return self.dim**2
-
-    @property
-    def side(self):
-        """Rows, and columns, of the square of cells where a head may start."""
-        return self.dim - 2 * self.dist_to_border
-
-
-def geometry_of(spec):
-    """Return the geometry that a builder is given, the usual one if none."""
-    return Geometry(**spec.get("geometry", {}))
 
 
 class SnakeEnv(gymnasium.Env):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from ..common.phases import Phases
-from .env import geometry_of
-from .environments import ENVIRONMENTS
 from .memory import FIELDS, make_memory
+from .spec import geometry_of
+from .vector_env import ENVIRONMENTS
 
 PHASES = ("environment", "inference", "memory", "learning", "waiting")
 CHUNK = 32  # environment steps that a collecting thread plays ahead
@@ -58,8 +57,7 @@ class Loop:
         self.environment = ENVIRONMENTS[knobs.environment](self.envs, geometry_of(spec))
         self.memory = make_memory(knobs.memory, spec["capacity"], self.stored[0].shape[1])
         target = backend.lowering_here()
-        source = importlib.import_module(f"{__package__}._{backend.source}")
-        self.assemble, self.wait = source.assembler(knobs, target), backend.wait
+        self.assemble, self.wait = backend.build("snake", "assemble", {}, (), knobs, target), backend.wait
         batch = [backend.to_device(np.zeros((rows.shape[1], *c.shape[1:]), c.dtype)) for c in self.stored]
         self.train = backend.build("snake", "train_step", spec, tuple(batch), knobs, target)
         self.actor = self.make_actor(np.zeros((self.envs, self.stored[0].shape[1]), np.float32))

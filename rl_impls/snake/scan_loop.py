@@ -8,11 +8,11 @@ import numpy as np
 
 from ..common.phases import Phases
 from ._jax import DTYPES, TrainStep, as_arrays, as_state, choose_moves, make_update, put
-from .env import geometry_of
 from .jax_env import observe, step
 from .knobs import check_supported
 from .loop import check_schedule, parts_of, state_of
 from .memory import FIELDS, make_memory
+from .spec import geometry_of
 
 PHASES = ("program", "transfer")  # one program: what is done inside it cannot be told apart from outside
 

@@ -1,0 +1,112 @@
+"""Shapes as text, as in ``f32[B, O]``: what is said of an op's arguments is checked when it is built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+KINDS = {"float": "f", "bfloat": "f", "int": "i", "uint": "i", "bool": "bool"}
+
+
+def sizes(shapes: Mapping[str, str], values: Sequence[Any], **known: int) -> dict[str, int]:
+    """Return the size of each axis that has a name, ``{"B": 32, "O": 100}`` for the example below.
+
+    Args:
+        shapes: what each value is, by its name: ``{"obs": "f32[B, O]", "actions": "i32[B]", "epsilon": "f32"}``. An
+            axis is a number or a name; one name means one size. Of a dtype its kind counts, f, i or bool: what
+            computes in float32 is tested in float64.
+        values: arrays of NumPy, torch or JAX, or numbers, in the order of ``shapes``.
+        known: sizes of axes that are known before.
+
+    Raises:
+        ValueError: a value of another shape or kind, or not as many values as shapes.
+    """
+    if len(values) != len(shapes):
+        raise ValueError(f"arguments: got {len(values)}, wanted {len(shapes)}: {', '.join(shapes)}")
+    for (name, wanted), value in zip(shapes.items(), values, strict=True):
+        kind, axes = parse(wanted)
+        shape = tuple(getattr(value, "shape", ()))
+        right = kind_of(value) == kind and len(shape) == len(axes)
+        if right:
+            found = {axis: size for axis, size in zip(axes, shape, strict=True) if not axis.isdecimal()}
+            known = found | known
+            right = all(int(known.get(axis, axis)) == size for axis, size in zip(axes, shape, strict=True))
+        if not right:
+            given = "".join(f", {axis} = {known[axis]}" for axis in axes if axis in known)
+            raise ValueError(f"{name}: got {described(value)}, wanted {wanted}{given}")
+    return known
+
+
+def parse(shape: str) -> tuple[str, list[str]]:
+    """Return the kind, f, i or bool, and the axes of a shape like ``f32[B, 16]``; a number, ``f32``, has no axes.
+
+    Args:
+        shape: the text.
+    """
+    dtype, _, axes = shape.partition("[")
+    return dtype.rstrip("0123456789"), re.findall(r"\w+", axes)
+
+
+def kind_of(value: Any) -> str:
+    """Return f, i or bool, of an array or of a number.
+
+    Args:
+        value: an array of NumPy, torch or JAX, or a number.
+    """
+    name = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.").rstrip("0123456789")
+    return KINDS.get(name, name)
+
+
+def described(value: Any) -> str:
+    """Return dtype and shape, as in ``float32[32, 100]``, or the type of what is no array.
+
+    Args:
+        value: anything.
+    """
+    if not hasattr(value, "dtype"):
+        return f"{value!r}" if isinstance(value, int | float) else type(value).__name__
+    return f"{value.dtype}{list(value.shape)}".removeprefix("torch.")
+
+
+def check_keys(op: str, spec: Mapping[str, Any], known: Sequence[str], needed: Sequence[str]) -> None:
+    """Raise a ValueError for a spec with an unknown name, or without one that the op needs.
+
+    Args:
+        op: name of the op, for the message.
+        spec: what the op is built from, by name.
+        known: every name that a spec of this workload may have.
+        needed: the names that this op needs.
+    """
+    for name in spec:
+        if name not in known:
+            raise ValueError(f"spec of {op}: got the unknown name {name!r}; known: {', '.join(known)}")
+    lacking = [name for name in needed if name not in spec]
+    if lacking:
+        raise ValueError(f"spec of {op}: got no {', '.join(lacking)}; wanted {', '.join(needed)}")
+
+
+def check_mlp(name: str, params: Mapping[str, Any], like: Mapping[str, Any] | None = None) -> tuple[int, int]:
+    """Return the inputs and outputs of a net of fully connected layers, ``w{k}`` f32[I, O] and ``b{k}`` f32[O].
+
+    Args:
+        name: what these weights are, for the message.
+        params: the weights.
+        like: weights of the same shapes, if there have to be such.
+
+    Raises:
+        ValueError: layers that do not fit each other, an array that is no layer's, other shapes than those of ``like``.
+    """
+    layers = [name for name in params if name.startswith("w")]
+    wanted: dict[str, str] = {}
+    for k in range(len(layers)):
+        wanted |= {f"w{k}": f"f32[H{k}, H{k + 1}]", f"b{k}": f"f32[H{k + 1}]"}
+    if not layers or params.keys() != wanted.keys():
+        raise ValueError(f"{name}: got {', '.join(sorted(params))}, wanted w0, b0, w1, b1, ...")
+    try:
+        widths = sizes(wanted, [params[layer] for layer in wanted])
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if like is not None and [like[layer].shape for layer in wanted] != [params[layer].shape for layer in wanted]:
+        raise ValueError(f"{name}: got {widths}, wanted the shapes of the net that it is compared with")
+    return widths["H0"], widths[f"H{len(layers)}"]
