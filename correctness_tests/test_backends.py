@@ -24,7 +24,7 @@ def configs():
     """The configuration of each workload that can be trained."""
     from rl_impls.pirl.agent import Config as Pirl
     from rl_impls.snake.agent import Config as Snake
-    from rl_impls.treasurehunt.experiment import Config as TreasureHunt
+    from rl_impls.treasurehunt.agent import Config as TreasureHunt
 
     return Pirl, Snake, TreasureHunt
 

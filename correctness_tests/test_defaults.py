@@ -18,8 +18,9 @@ from rl_impls.snake import agent as snake
 from rl_impls.snake import env as board
 from rl_impls.snake.vector_env import SnakeVectorEnv
 from rl_impls.treasurehunt import _numpy as iqn
-from rl_impls.treasurehunt import experiment as hunt
-from rl_impls.treasurehunt import memory, settings, team
+from rl_impls.treasurehunt import agent as hunt
+from rl_impls.treasurehunt import memory, team
+from rl_impls.treasurehunt import spec as hunt_spec
 
 
 def defaults(made):
@@ -79,11 +80,11 @@ TABLE = {  # the numbers in the code, and what they should be
         snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).spec, DQN | {"capacity": 10_000, "target_every": 1000},
     ),
     "treasurehunt: world": (
-        defaults(settings.Settings),
+        defaults(hunt_spec.Settings),
         {"agents": 5, "height": 21, "width": 21, "radius": 2, "spawn": 0.005, "turns": 50},
     ),
     "treasurehunt: values of empty, wall, gem, food, bone, agent": (
-        dict(enumerate(settings.VALUES.tolist())), dict(enumerate([0, -1, 10, 5, -10, 0])),
+        dict(enumerate(hunt_spec.VALUES.tolist())), dict(enumerate([0, -1, 10, 5, -10, 0])),
     ),
     "treasurehunt: training": (
         {field.name: field.default for field in fields(hunt.Config)},

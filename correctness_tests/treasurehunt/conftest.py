@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(params=["cells", "arrays"])
 def form(request):
-    from rl_impls.treasurehunt.world import WORLDS
+    from rl_impls.treasurehunt.vector_env import WORLDS
 
     return WORLDS[request.param]

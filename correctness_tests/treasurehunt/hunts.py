@@ -9,11 +9,11 @@ import numpy as np
 from correctness_tests.reference import in_float64
 from rl_impls import backends
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.experiment import Config, init_params
+from rl_impls.treasurehunt.agent import Config, init_params
 from rl_impls.treasurehunt.memory import FRAMES, Memory
-from rl_impls.treasurehunt.settings import ACTIONS, DRAWS, Settings, settings_of
+from rl_impls.treasurehunt.spec import ACTIONS, DRAWS, Settings, settings_of
 from rl_impls.treasurehunt.team import QUANTILES, blank_batch
-from rl_impls.treasurehunt.world import CellWorlds
+from rl_impls.treasurehunt.vector_env import CellWorlds
 
 SMALL = {"agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
 BATCH = 10

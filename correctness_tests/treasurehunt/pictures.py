@@ -10,7 +10,7 @@ DRAWS = 2**31 - 1
 
 
 def make(agents=2, height=3, width=4, **options):
-    from rl_impls.treasurehunt.settings import Settings
+    from rl_impls.treasurehunt.spec import Settings
 
     return Settings(agents=agents, height=height, width=width, **{"radius": 1, "spawn": 0.0, **options})
 

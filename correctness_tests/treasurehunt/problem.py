@@ -13,7 +13,7 @@ from rl_impls import backends
 from rl_impls.backends import tree_map
 from rl_impls.treasurehunt._numpy import COSINES, NOISY, noise_size
 from rl_impls.treasurehunt.knobs import Knobs
-from rl_impls.treasurehunt.settings import ACTIONS, VALUES
+from rl_impls.treasurehunt.spec import ACTIONS, VALUES
 
 AGENTS, BATCH, SIZE, HIDDEN, QUANTILES = 3, 6, 10, 8, 5
 LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]

@@ -11,8 +11,8 @@ from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, p
 from correctness_tests.treasurehunt import hunts
 from correctness_tests.treasurehunt.problem import AGENTS, acting, problem
 from rl_impls.backends import get
-from rl_impls.treasurehunt.agent_by_agent import OneByOne
 from rl_impls.treasurehunt.knobs import CHOICES, Knobs
+from rl_impls.treasurehunt.per_agent import OneByOne
 
 OPS = "forward", "act", "train_step"
 
@@ -57,7 +57,7 @@ def looped(op, backend="torch", form="naive", **knobs):
 
 def order(value, monkeypatch):
     """Whether agents move one at a time."""
-    from rl_impls.treasurehunt.world import CellWorlds
+    from rl_impls.treasurehunt.vector_env import CellWorlds
 
     for op in ("turn", "epoch"):
         moves = []
@@ -85,7 +85,7 @@ def nets(value, monkeypatch):
         yield "baddbmm" in operations(op, nets=value)
         for backend in ("torch", "jax"):
             yield not isinstance(made(op, backend, nets=value)[0], OneByOne)
-    yield not hasattr(looped("turn", nets=value)[0].team, "agents")
+    yield not isinstance(looped("turn", nets=value)[0].team, OneByOne)
     rng, cuts = np.random.default_rng(0), []
     spied(monkeypatch, _numpy, "gather", lambda *args: cuts.append("sample"))
     spied(monkeypatch, _numpy, "stack_agent", lambda *args: cuts.append("stack"))
@@ -130,7 +130,7 @@ def zero_grad(value, monkeypatch):
     step, batch = made("train_step", "torch", nets="batched", zero_grad=value)
     yield keeps_gradients(step, *batch)
     steps, batch = made("train_step", "torch", zero_grad=value)
-    yield keeps_gradients(steps.learners[0], *(field[0] for field in batch))
+    yield keeps_gradients(steps.members[0], *(field[0] for field in batch))
 
 
 def optimizer(value, monkeypatch):
@@ -160,13 +160,13 @@ def loop(value, monkeypatch):
 
 def processes(value, monkeypatch):
     """Whether agents are asked for in processes of their own; that these are, other tests see."""
-    from rl_impls.treasurehunt import processes
-    from rl_impls.treasurehunt.team import TeamsOfOne
+    from rl_impls.treasurehunt.loop import TEAMS
+    from rl_impls.treasurehunt.team import Teams
 
-    class Asked(TeamsOfOne):
+    class Asked(Teams):
         """Stands in for what would start them."""
 
-    monkeypatch.setattr(processes, "ProcessTeam", Asked)
+    monkeypatch.setitem(TEAMS, ("one_by_one", "per_agent"), Asked)
     for op in ("turn", "epoch"):
         yield isinstance(looped(op, processes=value)[0].team, Asked)
 

@@ -1,4 +1,4 @@
-"""What an experiment does around its loop: weights, random play, draws and evaluation, against plain worlds."""
+"""What the agents do around its loop: weights, random play, draws and evaluation, against plain worlds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.hearing import hear
 from correctness_tests.treasurehunt.hunts import GREEDY, PlainHunt, lacking
-from rl_impls.treasurehunt import experiment
-from rl_impls.treasurehunt.experiment import Config, Experiment, init_params
+from rl_impls.treasurehunt import agent as driver
+from rl_impls.treasurehunt.agent import Config, TreasurehuntAgents, init_params
 from rl_impls.treasurehunt.memory import Memory
-from rl_impls.treasurehunt.settings import DRAWS, Settings
-from rl_impls.treasurehunt.world import ArrayWorlds, CellWorlds
+from rl_impls.treasurehunt.spec import DRAWS, Settings
+from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds
 
 SETTINGS = Settings(agents=3, height=6, width=6, turns=6, spawn=0.1)
 SMALL = {"settings": SETTINGS, "worlds": 2, "hidden": 8, "batch": 8, "capacity": 64, "epsilon_step": 0.0}
@@ -29,9 +29,9 @@ def silent(reset_draws, draws, taus, explore, random_actions, rows, train_taus, 
 
 @pytest.fixture
 def make(monkeypatch):
-    """Return a function that makes an experiment whose loop does nothing."""
+    """Return a function that makes agents whose loop does nothing."""
     hear(monkeypatch, "epoch", silent)
-    return lambda **config: Experiment(Config(**{**SMALL, **config}), seed=3)
+    return lambda **config: TreasurehuntAgents(**{**SMALL, **config}, seed=3)
 
 
 class Noted(ArrayWorlds):
@@ -53,7 +53,7 @@ class Noted(ArrayWorlds):
 
 @pytest.mark.parametrize("worlds", [1, 3])
 def test_random_play_stores_what_plain_worlds_show(make, monkeypatch, worlds):
-    monkeypatch.setattr(experiment, "ArrayWorlds", Noted)
+    monkeypatch.setattr(driver, "ArrayWorlds", Noted)
     made = make(worlds=worlds, batch=24, capacity=63)
     plain, frame = CellWorlds(SETTINGS, worlds), SETTINGS.frame
     memory, paid = Memory(3, worlds, 63, frame, made.config.gamma), []
@@ -73,7 +73,7 @@ def test_random_play_stores_what_plain_worlds_show(make, monkeypatch, worlds):
 
 
 def test_random_play_draws_for_each_agent_world_and_turn_anew(make, monkeypatch):
-    monkeypatch.setattr(experiment, "ArrayWorlds", Noted)
+    monkeypatch.setattr(driver, "ArrayWorlds", Noted)
     made = make(worlds=8, batch=200, capacity=512)
     starts = np.array([draws for draws, _ in made.worlds.episodes])
     turns = [turn for _, episode in made.worlds.episodes for turn in episode]
@@ -159,9 +159,9 @@ def test_each_agent_draws_its_rows_from_all_starts_that_are_stored_then_and_none
 
 def test_an_evaluation_pays_what_plain_worlds_do(monkeypatch):
     turns = hear(monkeypatch, "turn")
-    made = Experiment(Config(**{**SMALL, "learning_rate": 1e-2}), seed=3)
+    made = TreasurehuntAgents(**{**SMALL, "learning_rate": 1e-2}, seed=3)
     made.run(3)
-    returns = made.evaluate(20)
+    returns = made.play(20, seed=0)
     [turn] = turns
     [(drawn, (actions, rewards))] = turn.calls
     np.testing.assert_equal(turn.spec["params"], made.loop.params)

@@ -10,7 +10,7 @@ import pytest
 
 def make(render_mode=None, **options):
     from rl_impls.treasurehunt.env import TreasurehuntEnv
-    from rl_impls.treasurehunt.settings import Settings
+    from rl_impls.treasurehunt.spec import Settings
 
     small = {"agents": 3, "height": 4, "width": 5, "radius": 1, "spawn": 0.3, "turns": 10}
     return TreasurehuntEnv(Settings(**{**small, **options}), render_mode)
@@ -57,8 +57,8 @@ def test_what_it_returns_is_of_its_spaces(observation):
 
 
 def test_it_plays_the_world_with_the_draws_of_its_seed():
-    from rl_impls.treasurehunt.settings import DRAWS
-    from rl_impls.treasurehunt.world import CellWorlds
+    from rl_impls.treasurehunt.spec import DRAWS
+    from rl_impls.treasurehunt.vector_env import CellWorlds
 
     env = make()
     obs, rewards = episode(env, seed=5, rng_seed=1)
@@ -86,7 +86,7 @@ def test_without_a_seed_episodes_differ():
 
 
 def test_a_world_is_drawn_in_colours_inside_its_walls():
-    from rl_impls.treasurehunt.settings import COLOURS
+    from rl_impls.treasurehunt.spec import COLOURS
 
     env = make("rgb_array", agents=1, height=1, width=5, spawn=0.0)
     env.reset(seed=0)

@@ -95,7 +95,7 @@ def test_the_setting_is_left_as_it_was_even_by_a_build_that_fails(events, enable
     call(*on_device("jax", arrays))
     assert jax.config.jax_enable_compilation_cache is enabled
     spec["params"].pop("w_cos")
-    with pytest.raises(KeyError, match="w_cos"):
+    with pytest.raises(ValueError, match="wanted w_state, b_state, w_cos"):
         call(*on_device("jax", arrays))
     assert jax.config.jax_enable_compilation_cache is enabled
 

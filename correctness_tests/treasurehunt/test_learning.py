@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import pytest
 
-from rl_impls.treasurehunt.experiment import Config, Experiment
+from rl_impls.treasurehunt.agent import TreasurehuntAgents
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
@@ -23,9 +23,9 @@ def learned(form, backend):
     """Return of an episode, mean over agents, late in training and of random play, for each seed."""
     late, random = [], []
     for seed in SEEDS:
-        experiment = Experiment(Config(form=form, backend=backend), seed)
-        late.append(experiment.run(EPOCHS)[-LAST:].mean())
-        random.append(experiment.evaluate(EPISODES, explore=1.0).mean())
+        agents = TreasurehuntAgents(backend, form, seed=seed)
+        late.append(agents.run(EPOCHS)[-LAST:].mean())
+        random.append(agents.play(EPISODES, seed, explore=1.0).mean())
     return np.array(late), np.array(random)
 
 

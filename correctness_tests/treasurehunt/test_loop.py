@@ -30,8 +30,8 @@ from correctness_tests.treasurehunt.hunts import (
 from rl_impls.treasurehunt import _numpy, team
 from rl_impls.treasurehunt.loop import PHASES
 from rl_impls.treasurehunt.memory import FRAMES, HORIZON
-from rl_impls.treasurehunt.settings import ACTIONS, AGENT, settings_of
-from rl_impls.treasurehunt.world import CellWorlds, empty_grid, interior
+from rl_impls.treasurehunt.spec import ACTIONS, AGENT, settings_of
+from rl_impls.treasurehunt.vector_env import CellWorlds, empty_grid, interior
 
 LOOPS = [  # form, backend
     ("naive", "torch"),
@@ -270,7 +270,7 @@ def test_each_phase_counts_what_is_done_in_it_and_together_they_are_a_call(form,
     clock.charge("inference", loop.team, "act_alone" if form == "interleaved" else "act")
     clock.charge("memory", loop.team, "remember", "finish")
     clock.charge("memory", team, "gather")
-    for agent in getattr(loop.team, "agents", [loop.team]):
+    for agent in getattr(loop.team, "members", [loop.team]):
         clock.charge("learning", agent, "train", "wait")
     clock.assert_counted(loop, PHASES, given(1)[1][0])
 

@@ -28,10 +28,9 @@ from correctness_tests.treasurehunt.problem import (
     with_agent,
 )
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.agent_by_agent import of_agent
 from rl_impls.treasurehunt.knobs import CHOICES
 from rl_impls.treasurehunt.memory import FRAMES
-from rl_impls.treasurehunt.settings import KINDS
+from rl_impls.treasurehunt.spec import KINDS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -44,7 +43,7 @@ def test_quantiles_of_the_reference_equal_plain_loops(seed):
     states, *_, taus, noise = in_float64(transitions(rng, params, batch=2, quantiles=3))
     got = _numpy.quantiles(params, states, taus[:, 0], noise[:, 0])
     for n in range(2):
-        one = of_agent(params, n), states[n], taus[n, 0], noise[n, 0]
+        one = {name: value[n] for name, value in params.items()}, states[n], taus[n, 0], noise[n, 0]
         z, values = literal_quantiles(*one)
         np.testing.assert_allclose(got[n], z, rtol=0, atol=1e-12)
         np.testing.assert_allclose(_numpy.quantiles(*one), z, rtol=0, atol=1e-12)

@@ -214,7 +214,7 @@ def test_a_turn_is_its_moves_and_its_end(form):
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**32 - 1), spawn=st.sampled_from([0.0, 0.1, 0.6, 1.0]))
 def test_nothing_appears_vanishes_or_pays_without_a_cause(shape, seed, spawn):
-    from rl_impls.treasurehunt.world import WORLDS
+    from rl_impls.treasurehunt.vector_env import WORLDS
 
     rng, given, count = np.random.default_rng(seed), make(*LAWFUL[shape], spawn=spawn), 2
     cells = given.height * given.width

@@ -25,9 +25,9 @@ FUNCTIONS = "reset", "observe", "observe_agent", "move", "move_agent", "end_turn
 def compiled(given):
     import jax
 
-    from rl_impls.treasurehunt import jax_world
+    from rl_impls.treasurehunt import jax_env
 
-    return {name: functools.partial(jax.jit(getattr(jax_world, name), static_argnums=0), given) for name in FUNCTIONS}
+    return {name: functools.partial(jax.jit(getattr(jax_env, name), static_argnums=0), given) for name in FUNCTIONS}
 
 
 class Jax:
@@ -72,7 +72,7 @@ class JaxInParts(Jax):
 
 
 def make(numbers):
-    from rl_impls.treasurehunt.settings import Settings
+    from rl_impls.treasurehunt.spec import Settings
 
     return Settings(*numbers)
 
@@ -88,7 +88,7 @@ class Forms(RuleBasedStateMachine):
 
     @initialize(worlds=st.sampled_from(WORLDS), seed=SEEDS)
     def begin(self, worlds, seed):
-        from rl_impls.treasurehunt.world import ArrayWorlds, CellWorlds
+        from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds
 
         self.settings, self.count = make(worlds[0]), worlds[1]
         self.forms = [form(self.settings, self.count) for form in (CellWorlds, ArrayWorlds, Jax, JaxInParts)]
@@ -157,8 +157,8 @@ def test_all_forms_agree_on_every_number():
 def test_jax_worlds_scan_over_an_episode(worlds):
     import jax
 
-    from rl_impls.treasurehunt import jax_world
-    from rl_impls.treasurehunt.world import ArrayWorlds
+    from rl_impls.treasurehunt import jax_env
+    from rl_impls.treasurehunt.vector_env import ArrayWorlds
 
     given, count = make(worlds[0]), worlds[1]
     rng = np.random.default_rng(0)
@@ -166,10 +166,10 @@ def test_jax_worlds_scan_over_an_episode(worlds):
     actions = rng.integers(4, size=(given.turns, given.agents, count), dtype=np.int32)
 
     def body(world, inputs):
-        world, *outcome = jax_world.advance(given, world, *inputs)
+        world, *outcome = jax_env.advance(given, world, *inputs)
         return world, outcome
 
-    world, scanned = jax.jit(functools.partial(jax.lax.scan, body))(jax_world.reset(given, draws[0]), (actions, draws))
+    world, scanned = jax.jit(functools.partial(jax.lax.scan, body))(jax_env.reset(given, draws[0]), (actions, draws))
     arrays = ArrayWorlds(given, count)
     arrays.reset(draws[0])
     assert_equal(scanned, map(np.array, zip(*map(arrays.advance, actions, draws))))
@@ -178,16 +178,16 @@ def test_jax_worlds_scan_over_an_episode(worlds):
 
 
 def test_a_state_of_the_arrays_is_a_jax_world_as_it_is():
-    from rl_impls.treasurehunt import jax_world
-    from rl_impls.treasurehunt.world import ArrayWorlds
+    from rl_impls.treasurehunt import jax_env
+    from rl_impls.treasurehunt.vector_env import ArrayWorlds
 
     given, count = make(WORLDS[0][0]), WORLDS[0][1]
     rng = np.random.default_rng(0)
     draws = rng.integers(DRAWS, size=(count, given.height * given.width), dtype=np.int32)
     arrays = ArrayWorlds(given, count)
     arrays.end_turn(draws)
-    world = jax_world.World(**arrays.get_state())
-    assert_equal([jax_world.observe(given, world)], [arrays.observe()])
+    world = jax_env.World(**arrays.get_state())
+    assert_equal([jax_env.observe(given, world)], [arrays.observe()])
     actions = rng.integers(4, size=(given.agents, count), dtype=np.int32)
     world, *outcome = compiled(given)["advance"](world, actions, draws)
     assert_equal(outcome, arrays.advance(actions, draws))

@@ -64,6 +64,9 @@ class ScanLoop:
         """All that the program takes and returns."""
         return (self.train.weights, self.train.moments, self.train.target_weights, *self.played)
 
+    def close(self):
+        """There is nothing to end."""
+
     def phases(self):
         """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
         return dict(self.clock.seconds)

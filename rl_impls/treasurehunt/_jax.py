@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import optax
 
 from ..common.jax_learner import Learner, Net, put
-from . import jax_world
+from . import jax_env
 from ._numpy import COSINES, NOISY, stored_fields
-from .agent_by_agent import AgentByAgent, OneByOne, of_agent
 from .memory import FRAMES, gather
 from .memory import stack as stack_frames
-from .settings import KINDS, settings_of
+from .per_agent import Learners, for_agents
+from .spec import KINDS, settings_of
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 stack_agents = jax.jit(jnp.stack)  # one program: by itself it is a call for every array, as long as a small net's
@@ -109,19 +109,36 @@ def quantile_huber_loss(online, targets, taus):
     return (weight * optax.huber_loss(delta)).mean(axis=2).sum(axis=1).mean()
 
 
-def build(function, spec, example, knobs, target):
-    """Return the compiled function of weights and the rest, over all agents or one after the other."""
-    if knobs.nets == "batched":
-        return Net(jax.vmap(function), spec["params"], example, target)
-    compiled = target.lower(function, (of_agent(spec["params"], 0), *(x[0] for x in example)))
-    agents = range(len(example[0]))
-    calls = [functools.partial(compiled, put(of_agent(spec["params"], n), target)) for n in agents]
-    return OneByOne(calls, stack_agents)
+def over_agents(function, params):
+    """Return a function of one agent's weights and the rest, mapped over N agents where the weights are f32[N, ...].
+
+    Args:
+        function: ``function(params, *rest)`` of one agent.
+        params: weights of one, or of N.
+    """
+    return jax.vmap(function) if params["w_state"].ndim == 3 else function
+
+
+def nets_of(function, spec, example, knobs, target):
+    """Return the compiled function of weights and the rest, over all agents or one after the other.
+
+    Args:
+        function: ``function(params, *rest)`` of one agent.
+        spec: what the agents are built from.
+        example: the rest, arrays [N, ...].
+        knobs: of the op.
+        target: what it is built for.
+    """
+
+    def make(spec, example):
+        return Net(over_agents(function, spec["params"]), spec["params"], example, target)
+
+    return for_agents(make, spec, example, knobs, stack_agents)
 
 
 def forward(spec, example, *, knobs, target):
     """Quantiles of every agent.  f32[N, B, S], f32[N, B, Q], f32[N, M] -> f32[N, B, Q, A]"""
-    return build(net_of(knobs), spec, example, knobs, target)
+    return nets_of(net_of(knobs), spec, example, knobs, target)
 
 
 def choose_actions(net, params, states, taus, explore, random_actions):
@@ -132,7 +149,7 @@ def choose_actions(net, params, states, taus, explore, random_actions):
 
 def act(spec, example, *, knobs, target):
     """Greedy action without noise, or the drawn one.  f[N, K, S], f[N, K, Q], bool[N, K], i32[N, K] -> i32[N, K]"""
-    return build(functools.partial(choose_actions, net_of(knobs)), spec, example, knobs, target)
+    return nets_of(functools.partial(choose_actions, net_of(knobs)), spec, example, knobs, target)
 
 
 def quantile_huber(spec, example, *, knobs, target):
@@ -163,7 +180,7 @@ def make_update(spec, knobs):
         value, gradient = jax.value_and_grad(loss)(params, target_params, *batch)
         return value, clip.update(gradient, clip.init(params))[0]
 
-    gradients_of = jax.vmap(gradient_of) if knobs.nets == "batched" else gradient_of
+    gradients_of = over_agents(gradient_of, spec["params"])
 
     def update(params, moments, target_params, *batch):
         value, gradient = gradients_of(params, target_params, *batch)
@@ -188,9 +205,7 @@ class TrainStep(Learner):
 
     def actor(self, example):
         """Return what plays by the online weights, whatever they become."""
-        function = functools.partial(choose_actions, net_of(self.knobs))
-        if self.knobs.nets == "batched":
-            function = jax.vmap(function)
+        function = over_agents(functools.partial(choose_actions, net_of(self.knobs)), self.weights)
         call = self.target.lower(function, (self.weights, *example))
         return lambda *args: call(self.weights, *args)
 
@@ -204,15 +219,13 @@ class TrainStep(Learner):
 
 def train_step(spec, example, *, knobs, target):
     """One update of every agent; returns the losses before it.  -> f32[N]"""
-    if knobs.nets == "batched":
-        return TrainStep(spec, example, knobs, target)
-    return AgentByAgent(TrainStep, spec, example, knobs, target, stack_agents)
+    return for_agents(lambda *of: TrainStep(*of, knobs, target), spec, example, knobs, stack_agents, Learners)
 
 
 def observe(spec, example, *, knobs, target):
     """What all agents see.  -> f32[N, K, F]"""
-    world = put(jax_world.World(**spec["world_state"]), target)
-    return functools.partial(target.lower(functools.partial(jax_world.observe, settings_of(spec)), (world,)), world)
+    world = put(jax_env.World(**spec["world_state"]), target)
+    return functools.partial(target.lower(functools.partial(jax_env.observe, settings_of(spec)), (world,)), world)
 
 
 def stack(spec, example, *, knobs, target):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .agent_by_agent import OneByOne
 from .memory import Fields, gather
 from .memory import stack as stack_frames
-from .settings import settings_of
-from .world import WORLDS
+from .per_agent import for_agents
+from .spec import settings_of
+from .vector_env import WORLDS
 
 COSINES = 64
 KAPPA = 1.0  # where the Huber loss turns from a square into a line
@@ -137,7 +137,11 @@ def stack_agent(recent, frame):
 
 def stack(spec, example, *, knobs, target):
     """Put the present frame on those before it.  f32[N, K, FRAMES - 1, F], f32[N, K, F] -> f32[N, K, FRAMES F]"""
-    return {"batched": stack_frames, "one_by_one": OneByOne([stack_agent] * len(example[0]), np.array)}[knobs.nets]
+
+    def make(spec, example):
+        return stack_frames if example[0].ndim == 4 else stack_agent
+
+    return for_agents(make, spec, example, knobs, np.array)
 
 
 def stored_fields(spec):
@@ -147,13 +151,14 @@ def stored_fields(spec):
 
 def sample(spec, example, *, knobs, target):
     """Transitions that begin in these rows, one agent after the other or all at once.  i64[N, B] -> see ``gather``"""
-    fields, gamma = stored_fields(spec), spec["gamma"]
-    if knobs.nets == "batched":
-        return lambda rows: gather(fields, rows, gamma)
-    own = [Fields(*(field[n : n + 1] for field in fields[:3]), *fields[3:]) for n in range(len(example[0]))]
 
-    def call(rows):
-        columns = [gather(fields, rows[n : n + 1], gamma) for n, fields in enumerate(own)]
-        return tuple(map(np.concatenate, zip(*columns)))
+    def make(spec, example):
+        fields, gamma = stored_fields(spec), spec["gamma"]
+        if example[0].ndim == 2:
+            return lambda rows: gather(fields, rows, gamma)
+        return lambda rows: [column[0] for column in gather(fields, rows[None], gamma)]
 
-    return call
+    def join(columns):
+        return tuple(map(np.array, zip(*columns, strict=True)))
+
+    return for_agents(make, spec, example, knobs, join)

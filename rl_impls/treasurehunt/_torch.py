@@ -11,7 +11,7 @@ from torch import nn
 
 from ..common.torch_learner import GUARDS, Learner, place
 from ._numpy import COSINES, NOISY
-from .agent_by_agent import AgentByAgent, OneByOne, of_agent
+from .per_agent import Learners, for_agents
 
 
 def factors(noise):
@@ -119,18 +119,13 @@ def lower_net(net, example, knobs, target):
     return cast
 
 
-def each_net(make, spec, example, knobs, target):
-    """Return ``make(net)``, lowered, for all agents at once or one after the other."""
-    if knobs.nets == "batched":
-        return lower_net(make(make_net(spec["params"], target)), example, knobs, target)
-    nets = [make(make_net(of_agent(spec["params"], n), target)) for n in range(len(example[0]))]
-    calls = [lower_net(net, tuple(x[n] for x in example), knobs, target) for n, net in enumerate(nets)]
-    return OneByOne(calls, torch.stack)
-
-
 def forward(spec, example, *, knobs, target):
     """Quantiles of every agent.  f32[N, B, S], f32[N, B, Q], f32[N, M] -> f32[N, B, Q, A]"""
-    return each_net(lambda net: net, spec, example, knobs, target)
+
+    def make(spec, example):
+        return lower_net(make_net(spec["params"], target), example, knobs, target)
+
+    return for_agents(make, spec, example, knobs, torch.stack)
 
 
 def choose_actions(net, states, taus, explore, random_actions):
@@ -157,7 +152,11 @@ class Actor(nn.Module):
 
 def act(spec, example, *, knobs, target):
     """Greedy action without noise, or the drawn one.  f[N, K, S], f[N, K, Q], bool[N, K], i32[N, K] -> i32[N, K]"""
-    return each_net(Actor, spec, example, knobs, target)
+
+    def make(spec, example):
+        return lower_net(Actor(make_net(spec["params"], target)), example, knobs, target)
+
+    return for_agents(make, spec, example, knobs, torch.stack)
 
 
 def quantile_huber(spec, example, *, knobs, target):
@@ -235,6 +234,4 @@ class TrainStep(Learner):
 
 def train_step(spec, example, *, knobs, target):
     """One update of every agent; returns the losses before it.  -> f32[N]"""
-    if knobs.nets == "batched":
-        return TrainStep(spec, example, knobs, target)
-    return AgentByAgent(TrainStep, spec, example, knobs, target, torch.stack)
+    return for_agents(lambda *of: TrainStep(*of, knobs, target), spec, example, knobs, torch.stack, Learners)

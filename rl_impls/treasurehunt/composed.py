@@ -4,43 +4,47 @@ from __future__ import annotations
 
 import contextlib
 
+from ..common.shapes import sizes
 from .loop import Epoch, Turns
+from .spec import ARGUMENTS
 
 
-def check_form(knobs, backend):
-    """Raise a ValueError for knobs that do not go together, or not on this backend."""
-    if knobs.loop == "scan":
-        if backend.source != "jax":
-            raise ValueError(f"loop: got 'scan' on {backend.name}, wanted jax")
-        for name, wanted in (("nets", "batched"), ("order", "together"), ("processes", "one")):
-            if getattr(knobs, name) != wanted:
-                raise ValueError(f"{name}: got {getattr(knobs, name)!r} with loop='scan', wanted {wanted!r}")
-    if knobs.nets != "one_by_one" and (knobs.order == "interleaved" or knobs.processes == "per_agent"):
-        what = "order='interleaved'" if knobs.order == "interleaved" else "processes='per_agent'"
-        raise ValueError(f"nets: got {knobs.nets!r} with {what}, wanted 'one_by_one'")
-    if knobs.order == "interleaved" and knobs.processes == "per_agent":
-        raise ValueError("order: got 'interleaved' with processes='per_agent', wanted 'together'")
+def program(make, spec, example, worlds, batch, knobs, backend):
+    """Return a loop as one program.
+
+    Args:
+        make: ``make_turns`` or ``make_epoch``, by name.
+        spec: what it is built from.
+        example: what it is called with.
+        worlds: K.
+        batch: transitions in an update.
+        knobs: of the loop.
+        backend: that computes.
+
+    Raises:
+        ValueError: a backend that is not JAX's.
+    """
+    if backend.source != "jax":
+        raise ValueError(f"loop: got 'scan' on {backend.name}, wanted jax")
+    from . import scan_loop  # imports JAX
+
+    return scan_loop.Program(getattr(scan_loop, make), spec, example, worlds, batch, knobs, backend)
 
 
 def turn(spec, example, *, knobs, backend):
     """T turns of N agents in K worlds; see :mod:`.loop`."""
-    check_form(knobs, backend)
-    worlds, batch = example[0].shape[1], 1
+    worlds, batch = sizes(ARGUMENTS["turn"], example)["K"], 1
     if knobs.loop == "scan":
-        from .scan_loop import Program, make_turns
-
-        return Program(make_turns, spec, example, worlds, batch, knobs, backend)
+        return program("make_turns", spec, example, worlds, batch, knobs, backend)
     return Turns(spec, worlds, batch, knobs, backend)
 
 
 def epoch(spec, example, *, knobs, backend):
     """An episode in K worlds and an update of every agent; see :mod:`.loop`."""
-    check_form(knobs, backend)
-    worlds, batch = example[0].shape[0], example[5].shape[1]
+    found = sizes(ARGUMENTS["epoch"], example)
+    worlds, batch = found["K"], found["B"]
     if knobs.loop == "scan":
-        from .scan_loop import Program, make_epoch
-
-        return Program(make_epoch, spec, example, worlds, batch, knobs, backend)
+        return program("make_epoch", spec, example, worlds, batch, knobs, backend)
     return Epoch(spec, worlds, batch, knobs, backend)
 
 

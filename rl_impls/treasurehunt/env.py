@@ -6,8 +6,8 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from .settings import ACTIONS, COLOURS, DRAWS, Settings
-from .world import ArrayWorlds, check_integers
+from .spec import ACTIONS, COLOURS, DRAWS, Settings
+from .vector_env import ArrayWorlds, check_integers
 
 PIXELS = 16
 
@@ -15,7 +15,7 @@ PIXELS = 16
 class TreasurehuntEnv(gymnasium.Env):
     """Agents gather gems (+10) and food (+5), shun bones (-10) and walls (-1), and stand in each other's way.
 
-    Observation f32[N, F]: what each agent sees, see :class:`.world.Worlds`. Actions int[N]: 0 up, 1 down, 2 left,
+    Observation f32[N, F]: what each agent sees, see :class:`.vector_env.Worlds`. Actions int[N]: 0 up, 1 down, 2 left,
     3 right. Rewards f32[N], one for each agent, so Gymnasium's wrappers for a single reward do not fit. Never
     terminated; truncated after ``settings.turns``. Info: empty.
 

@@ -57,8 +57,17 @@ class Knobs:
     processes: str = "one"
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for a value that no knob has."""
+        """Raise a ValueError for a value that no knob has, and for knobs that do not go together."""
         check_choices(self, CHOICES)
+        if self.loop == "scan":
+            for name, wanted in (("nets", "batched"), ("order", "together"), ("processes", "one")):
+                if getattr(self, name) != wanted:
+                    raise ValueError(f"{name}: got {getattr(self, name)!r} with loop='scan', wanted {wanted!r}")
+        for name, value in (("order", "interleaved"), ("processes", "per_agent")):
+            if getattr(self, name) == value and self.nets != "one_by_one":
+                raise ValueError(f"nets: got {self.nets!r} with {name}={value!r}, wanted 'one_by_one'")
+        if self.order == "interleaved" and self.processes == "per_agent":
+            raise ValueError("order: got 'interleaved' with processes='per_agent', wanted 'together'")
 
 
 FULL = Knobs(

@@ -5,36 +5,36 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.phases import Phases
-from .memory import FRAMES
-from .settings import settings_of
-from .team import TEAMS
-from .world import WORLDS
+from .processes import ProcessTeams
+from .spec import settings_of
+from .team import Team, Teams
+from .vector_env import WORLDS
 
 PHASES = ("environment", "inference", "memory", "learning")
-
-
-def check_nets(settings, params):
-    """Raise a ValueError unless the weights are those of these agents."""
-    agents, size, _ = params["w_state"].shape
-    if (agents, size) != (settings.agents, FRAMES * settings.frame):
-        raise ValueError(
-            f"params: got {agents} nets of {size} inputs, wanted {settings.agents} of {FRAMES * settings.frame}"
-        )
+TEAMS = {  # by the knobs nets and processes
+    ("batched", "one"): Team,
+    ("one_by_one", "one"): Teams,
+    ("one_by_one", "per_agent"): ProcessTeams,
+}
 
 
 class Turns:
-    """T turns of N agents in K worlds, without learning."""
+    """T turns of N agents in K worlds, without learning.
+
+    Args:
+        spec: what it is built from, see :class:`.spec.Spec`.
+        worlds: K.
+        batch: transitions in an update.
+        knobs: of the loop.
+        backend: that computes.
+    """
 
     def __init__(self, spec, worlds, batch, knobs, backend):
         self.settings, self.start = settings_of(spec), spec["world_state"]
-        check_nets(self.settings, spec["params"])
         self.world = WORLDS[knobs.world](self.settings, worlds)
-        team = TEAMS[knobs.nets]
-        if knobs.processes == "per_agent":
-            from .processes import ProcessTeam as team
-        self.team = team(spec, worlds, batch, knobs, backend)
-        self.play_turn = {"together": self.together, "interleaved": self.interleaved}[knobs.order]
         self.clock = Phases(*PHASES)
+        self.team = TEAMS[knobs.nets, knobs.processes](spec, worlds, batch, knobs, backend, self.clock)
+        self.play_turn = {"together": self.together, "interleaved": self.interleaved}[knobs.order]
         self.reset()
 
     def reset(self):
@@ -50,8 +50,20 @@ class Turns:
 
     @property
     def params(self):
-        """The online weights as NumPy."""
+        """The online weights as NumPy, f32[N, ...]."""
         return self.team.params
+
+    def state(self):
+        """Return nets, moments and memories as NumPy: all that the next epoch depends on but what it is called with."""
+        return self.team.state()
+
+    def load_state(self, state):
+        """Go on from what ``state`` returned, here or in another form or on another backend.
+
+        Args:
+            state: arrays by name.
+        """
+        self.team.load_state(state)
 
     def close(self):
         """End the processes of the agents, if they have any."""
@@ -107,4 +119,4 @@ class Epoch(Turns):
         played = self.play(draws, taus, explore, random_actions)
         self.team.finish(self.obs)
         self.clock("memory")
-        return *played, self.team.learn(rows, train_taus, noise, self.clock)
+        return *played, self.team.learn(rows, train_taus, noise)

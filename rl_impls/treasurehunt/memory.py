@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.checks import check_integer
+from .spec import FRAMES
 
-FRAMES = 5  # in a stack
 HORIZON = 3  # rewards in a return
 CAPACITY = 1024  # frames of each agent, over all lanes, where nothing else is asked for
 LEAST = FRAMES + HORIZON + 1  # rows of a lane: with one fewer a full lane can be without a start

@@ -1,4 +1,4 @@
-"""A process for each agent, which holds its net and its memory and acts and learns there."""
+"""Treasurehunt's alone: a process for each agent, which holds its net and its memory and acts and learns there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import weakref
 import numpy as np
 
 from .. import backends
-from . import team
+from .per_agent import of_agent, part_of, slice_of
+from .team import Team, Teams
 
 SECONDS = 120  # to wait for an agent
+QUIET = ("begin", "remember", "finish")  # what agents do without an answer
 
 
 def serve(pipe, threads, *args):
@@ -23,7 +25,7 @@ def serve(pipe, threads, *args):
         os.environ[variable] = str(threads)
     try:
         *args, backend = args
-        agent = team.Team(*args, backends.get(backend))
+        agent = Team(*args, backends.get(backend))
         pipe.send((True, None))
         while True:
             name, args, answer = pipe.recv()
@@ -48,14 +50,15 @@ def end(pipes, processes):
         pipe.close()
 
 
-class ProcessTeam(team.TeamsOfOne):
-    """N agents with a process each; does what :class:`.team.Team` does.
+class ProcessTeams(Teams):
+    """N teams of one agent with a process each; does what :class:`.team.Team` does.
 
     Raises:
         RuntimeError: an agent failed; all are ended.
     """
 
-    def __init__(self, spec, worlds, batch, knobs, backend):
+    def __init__(self, spec, worlds, batch, knobs, backend, clock):
+        self.clock, self.join = clock, np.concatenate
         agents = len(spec["params"]["w_state"])
         threads = max(1, len(os.sched_getaffinity(0)) // agents)
         context = multiprocessing.get_context("spawn")
@@ -63,22 +66,13 @@ class ProcessTeam(team.TeamsOfOne):
         self.close = weakref.finalize(self, end, self.pipes, processes)
         for n in range(agents):
             ours, theirs = context.Pipe()
-            args = theirs, threads, team.agent_slice(spec, n), worlds, batch, knobs, backend.name
+            args = theirs, threads, of_agent(spec, n, slice_of), worlds, batch, knobs, backend.name
             process = context.Process(target=serve, args=args, daemon=True)
             process.start()
             self.pipes.append(ours)
             processes.append(process)
             theirs.close()
         self.answers()
-
-    def tell(self, name, *columns, answer=False):
-        """Have every agent call a method on its slice of arguments [N, ...]."""
-        try:
-            for n, pipe in enumerate(self.pipes):
-                pipe.send((name, tuple(column[n : n + 1] for column in columns), answer))
-        except OSError:
-            self.answers()  # says why there is no one to tell
-            raise
 
     def answers(self):
         """Return what every agent answers."""
@@ -94,17 +88,50 @@ class ProcessTeam(team.TeamsOfOne):
             found.append(answer)
         return found
 
-    def ask(self, name, *columns):
-        """Return what every agent's method returns."""
-        self.tell(name, *columns, answer=True)
-        return self.answers()
+    def send(self, name, each):
+        """Return a list of what each agent's method returns, all called at the same time; nothing of quiet ones.
 
-    def learn(self, rows, taus, noise, clock):
-        """Update every agent, all at the same time.  -> f32[N], the losses"""
-        losses = np.concatenate(self.ask("learn", rows, taus, noise))
-        clock("learning")
+        Args:
+            name: of the method, or of a property.
+            each: the arguments of each agent, a tuple.
+        """
+        quiet = name in QUIET
+        try:
+            for pipe, args in zip(self.pipes, each, strict=True):
+                pipe.send((name, args, not quiet))
+        except OSError:
+            self.answers()  # says why there is no one to send to
+            raise
+        return [] if quiet else self.answers()
+
+    def ask(self, name, *columns):
+        """Return a list of what each agent's method returns.
+
+        Args:
+            name: of the method, or of a property.
+            columns: arguments, arrays [N, ...].
+        """
+        return self.send(name, [tuple(slice_of(x, n) for x in columns) for n in range(len(self.pipes))])
+
+    def learn(self, *drawn):
+        """Return the losses f32[N] of an update of every agent, all at the same time.
+
+        Args:
+            drawn: the arguments of :meth:`.team.Team.learn`.
+        """
+        losses = super().learn(*drawn)
+        self.clock("learning")
         return losses
 
-    def all_params(self):
-        """Return the online weights of every agent."""
-        return self.ask("params")
+    @property
+    def params(self):
+        """The online weights as NumPy, f32[N, ...]."""
+        return self.merged(self.ask("params"))
+
+    def load_state(self, state):
+        """Go on from what ``state`` returned.
+
+        Args:
+            state: arrays by name.
+        """
+        self.send("load_state", [(part_of(state, n, slice_of),) for n in range(len(self.pipes))])

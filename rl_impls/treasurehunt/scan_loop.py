@@ -10,12 +10,11 @@ import numpy as np
 
 from ..common.jax_learner import put
 from ..common.phases import Phases
-from . import jax_world
+from . import jax_env
 from ._jax import TrainStep, choose_actions, make_update, net_of, onehot_matmul
-from .loop import check_nets
 from .memory import FRAMES, MIDWAY, TRUNCATED, Fields, Memory, gather, push_recent, stack
-from .settings import settings_of
-from .team import blank_batch
+from .spec import settings_of
+from .team import blank_batch, load_into, state_of, trained
 
 PHASES = ("program", "transfer")  # one program: what is done inside it cannot be told apart from outside
 
@@ -47,7 +46,7 @@ def make_play(settings, knobs):
             draws, *drawn = drawn
             actions = choose(weights, stack(recent, obs, jnp), *drawn)
             time = world.turn
-            world, new_obs, rewards, _ = jax_world.advance(settings, world, actions, draws)
+            world, new_obs, rewards, _ = jax_env.advance(settings, world, actions, draws)
             fields = store(fields, pushed, obs, actions, rewards, time, MIDWAY)
             return (world, new_obs, push_recent(recent, obs, jnp), fields, pushed + 1), (actions, rewards)
 
@@ -74,8 +73,8 @@ def make_epoch(settings, spec, knobs):
 
     def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
         *learner, (_, _, recent, fields, pushed) = carry
-        world = jax_world.reset(settings, reset_draws)
-        played = world, jax_world.observe(settings, world), jnp.zeros_like(recent), fields, pushed
+        world = jax_env.reset(settings, reset_draws)
+        played = world, jax_env.observe(settings, world), jnp.zeros_like(recent), fields, pushed
         played, out = play(learner[0], played, draws, taus, explore, random_actions)
         world, obs, recent, fields, pushed = played
         none = jnp.zeros(obs.shape[:2], jnp.int32)
@@ -94,11 +93,10 @@ class Program:
     def __init__(self, make, spec, example, worlds, batch, knobs, backend):
         self.target = backend.lowering_here()
         self.spec, self.settings, self.worlds = spec, settings_of(spec), worlds
-        check_nets(self.settings, spec["params"])
-        self.train = TrainStep(spec, blank_batch(spec["params"], batch), knobs, self.target)
+        self.train = TrainStep(trained(spec), blank_batch(spec["params"], batch), knobs, self.target)
         self.memory = Memory(self.settings.agents, worlds, spec["capacity"], self.settings.frame, spec["gamma"])
         self.clock = Phases(*PHASES)
-        self.observe = jax.jit(functools.partial(jax_world.observe, self.settings))
+        self.observe = jax.jit(functools.partial(jax_env.observe, self.settings))
         self.reset()
         self.run = self.target.lower(make(self.settings, spec, knobs), (self.carry, *example), donate_argnums=0)
 
@@ -106,11 +104,32 @@ class Program:
         """Put worlds, memories and nets back to the start."""
         self.train.reset()
         self.memory.restore(self.spec["stored"])
-        world = jax_world.World(**self.spec["world_state"])
+        self.start()
+        self.clock.reset()
+
+    def start(self):
+        """Put the worlds back to the start, and the memory as it is on the device."""
+        world = jax_env.World(**self.spec["world_state"])
         obs = self.observe(world)
         recent = np.zeros((self.settings.agents, self.worlds, FRAMES - 1, self.settings.frame), np.float32)
         self.played = put((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.target)
-        self.clock.reset()
+
+    def state(self):
+        """Return nets, moments and memories as NumPy, see :meth:`.loop.Turns.state`."""
+        *_, fields, pushed = self.played
+        for field, values in zip(self.memory.fields, fields, strict=True):
+            field[:] = np.asarray(values)
+        self.memory.pushed = int(pushed)
+        return state_of(self.train, self.memory)
+
+    def load_state(self, state):
+        """Go on from what ``state`` returned, here or in another form or on another backend.
+
+        Args:
+            state: arrays by name.
+        """
+        load_into(self.train, self.memory, state)
+        self.start()
 
     @property
     def carry(self):
@@ -121,6 +140,9 @@ class Program:
     def params(self):
         """The online weights as NumPy."""
         return self.train.params
+
+    def close(self):
+        """There is nothing to end."""
 
     def phases(self):
         """Return the seconds spent in the program, and in copying what it returns, since the last reset."""

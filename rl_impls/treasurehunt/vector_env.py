@@ -1,7 +1,7 @@
 """K treasure hunts side by side, of N agents each, as Python objects or as one set of arrays: the same to the last bit.
 
 Random draws are arguments, integers i32[K, height * width] from 0 to ``DRAWS`` - 1. The state is, for both forms and
-that of :mod:`.jax_world`, ``grid`` i8[K, rows * columns], what lies in the cells without the agents; ``where``
+that of :mod:`.jax_env`, ``grid`` i8[K, rows * columns], what lies in the cells without the agents; ``where``
 i32[N, K], the cell that each agent stands on; ``turn`` i32[], the turns played, in all worlds alike.
 """
 
@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..common.checks import check_integer
-from .settings import ACTIONS, AGENT, BLOCKING, COLOURS, EMPTY, GEM, ITEMS, KINDS, MOVES, VALUES, WALL
+from .spec import ACTIONS, AGENT, BLOCKING, COLOURS, EMPTY, GEM, ITEMS, KINDS, MOVES, VALUES, WALL
 
 CODES = MappingProxyType({"onehot": np.eye(KINDS, dtype=np.float32), "rgb": COLOURS / np.float32(255)})  # [KINDS, C]
 FREE = ~np.isin(np.arange(KINDS), BLOCKING)

@@ -1,6 +1,6 @@
 """K treasure hunts as pure functions in JAX: whole episodes can be compiled, or scanned, with the agents that play.
 
-``settings`` is static everywhere; rules, draws and axes are those of :mod:`.world`.
+``settings`` is static everywhere; rules, draws and axes are those of :mod:`.vector_env`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .settings import AGENT, EMPTY, GEM, ITEMS, KINDS, VALUES, WALL
-from .world import CODES, empty_grid, interior, window
+from .spec import AGENT, EMPTY, GEM, ITEMS, KINDS, VALUES, WALL
+from .vector_env import CODES, empty_grid, interior, window
 
 
 class World(NamedTuple):

@@ -1,4 +1,4 @@
-"""The experiment as a whole: what its seed decides, what it draws and what it refuses."""
+"""The agents as a whole: what its seed decides, what it draws and what it refuses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from correctness_tests.quick import quick
-from rl_impls.treasurehunt.experiment import Config, Experiment
-from rl_impls.treasurehunt.settings import Settings
+from rl_impls.treasurehunt.agent import TreasurehuntAgents
+from rl_impls.treasurehunt.spec import Settings
 
 SETTINGS = Settings(agents=2, height=6, width=6, turns=6, spawn=0.1)
 SMALL = {"settings": SETTINGS, "hidden": 8, "batch": 8, "capacity": 64, "learning_rate": 1e-2}
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make(seed=3, **config):
-    return Experiment(Config(**{**SMALL, **config}), seed)
+    return TreasurehuntAgents(**{**SMALL, **config}, seed=seed)
 
 
-def listen(experiment):
+def listen(agents):
     """Keep what the loop is called with and what it returns.  -> [(drawn, out)]"""
-    loop, calls = experiment.loop, []
+    loop, calls = agents.loop, []
 
     def call(*drawn):
         out = loop(*drawn)
@@ -32,7 +32,7 @@ def listen(experiment):
         return out
 
     call.params = loop.params
-    experiment.loop = call
+    agents.loop = call
     return calls
 
 
@@ -44,11 +44,11 @@ def test_the_same_seed_plays_and_learns_the_same_and_another_does_not(form, back
     assert (whole.shape, whole.dtype) == ((5, 2), np.float32)
     np.testing.assert_array_equal(whole, halves)
     np.testing.assert_equal(one.loop.params, two.loop.params)
-    assert one.epochs == two.epochs == 5
+    assert one.step == two.step == 5
     assert (other.run(5) != whole).any()
     assert any(np.abs(one.loop.params[name] - value).max() > 1e-3 for name, value in one.spec["params"].items())
     before = one.loop.params
-    played = one.evaluate(7), one.evaluate(3, explore=1.0)
+    played = one.play(7, 0), one.play(3, 0, explore=1.0)
     assert [returns.shape for returns in played] == [(7, 2), (3, 2)]
     np.testing.assert_equal(one.loop.params, before)
     assert np.isfinite(one.run(1)).all()
@@ -57,49 +57,49 @@ def test_the_same_seed_plays_and_learns_the_same_and_another_does_not(form, back
 def test_forms_and_backends_draw_the_same():
     drawn = []
     for form, backend in KINDS:
-        experiment = make(form=form, backend=backend)
-        calls = listen(experiment)
-        experiment.run(3)
+        agents = make(form=form, backend=backend)
+        calls = listen(agents)
+        agents.run(3)
         drawn.append([call for call, _ in calls])
     np.testing.assert_equal(drawn[1:], drawn[:1] * 2)
 
 
 @pytest.mark.parametrize("worlds", [1, 4])
 def test_returns_are_the_mean_over_worlds_of_what_an_episode_paid(worlds):
-    experiment = make(worlds=worlds)
-    calls = listen(experiment)
-    returns = experiment.run(3)
+    agents = make(worlds=worlds)
+    calls = listen(agents)
+    returns = agents.run(3)
     rewards = np.array([rewards for _, (_, rewards, _) in calls])
     assert rewards.shape == (3, 6, 2, worlds)
     np.testing.assert_allclose(returns, rewards.sum(axis=1).mean(axis=2), rtol=1e-6)
 
 
 def test_epsilon_falls_from_epoch_to_epoch_but_not_below_zero():
-    experiment = make(worlds=4, epsilon=1.0, epsilon_step=0.4)
-    calls = listen(experiment)
-    experiment.run(2)
-    experiment.run(3)
+    agents = make(worlds=4, epsilon=1.0, epsilon_step=0.4)
+    calls = listen(agents)
+    agents.run(2)
+    agents.run(3)
     shares = np.array([drawn[3].mean() for drawn, _ in calls])
     assert np.abs(shares - [1, 0.6, 0.2, 0, 0]).max() < 0.2
     assert shares[0] == 1
     assert (shares[3:] == 0).all()
-    assert make(epsilon=0.0).draw_turns(0.25, 1000)[2].mean() == pytest.approx(0.25, abs=0.02)
+    assert make().draw_turns(np.random.default_rng(0), 0.25, 1000)[2].mean() == pytest.approx(0.25, abs=0.02)
 
 
 @pytest.mark.parametrize("worlds", [1, 4])
 def test_rows_are_starts_of_the_memory_also_when_it_is_full(worlds):
-    experiment = make(worlds=worlds)
-    memory, used = experiment.loop.team.memory, set()
-    calls = listen(experiment)
+    agents = make(worlds=worlds)
+    memory, used = agents.loop.team.memory, set()
+    calls = listen(agents)
     for _ in range(8):
-        experiment.run(1)
+        agents.run(1)
         rows = calls[-1][0][5]
         assert np.isin(rows, memory.starts()).all()
         assert all(len(set(agent)) == 8 for agent in rows.tolist())
         used |= set(rows.ravel().tolist())
     assert memory.pushed > memory.length
     assert len(used) > 32
-    assert experiment.mirror.pushed == memory.pushed
+    assert agents.mirror.pushed == memory.pushed
 
 
 def test_the_memory_is_filled_by_random_play_as_far_as_a_batch_needs():
@@ -112,25 +112,24 @@ def test_the_memory_is_filled_by_random_play_as_far_as_a_batch_needs():
 
 
 def test_evaluation_plays_greedily_each_episode_in_a_world_of_its_own():
-    experiment = make(form="compiled", backend="jax")
-    experiment.run(2)
-    draw, drawn = experiment.draw_turns, []
-    experiment.draw_turns = lambda *args: drawn.append(draw(*args)) or drawn[-1]
-    returns = experiment.evaluate(50)
+    agents = make(form="compiled", backend="jax")
+    agents.run(2)
+    draw, drawn = agents.draw_turns, []
+    agents.draw_turns = lambda *args: drawn.append(draw(*args)) or drawn[-1]
+    returns = agents.play(50, 0)
     assert len(np.unique(returns[:, 0])) > 5
     assert drawn[0][0].shape == (6, 50, 36)
     assert not drawn[0][2].any()
-    experiment.evaluate(2, explore=1.0)
+    agents.play(2, 0, explore=1.0)
     assert drawn[1][2].all()
 
 
 def test_evaluation_plays_by_what_was_learned():
-    experiment, returns = make(), []
+    agents, returns = make(), []
     for _ in range(2):
         for _ in range(2):
-            experiment.rng = np.random.default_rng(5)
-            returns.append(experiment.evaluate(30))
-        experiment.run(5)
+            returns.append(agents.play(30, 5))
+        agents.run(20)
     np.testing.assert_array_equal(returns[0], returns[1])
     np.testing.assert_array_equal(returns[2], returns[3])
     assert (returns[0] != returns[2]).any()
@@ -162,9 +161,9 @@ def test_a_configuration_that_makes_no_sense_is_refused(config, message):
         make(**config)
 
 
-@pytest.mark.parametrize(("method", "name"), [("run", "epochs"), ("evaluate", "episodes")])
+@pytest.mark.parametrize(("method", "name"), [("run", "epochs"), ("play", "episodes"), ("evaluate", "episodes")])
 def test_no_epochs_or_episodes_are_refused(method, name):
-    experiment = make()
+    agents = make()
     for value in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match=f"^{name}: got {value}"):
-            getattr(experiment, method)(value)
+            getattr(agents, method)(**{name: value} | ({} if method == "run" else {"seed": 0}))

@@ -1,0 +1,357 @@
+"""Agents that learn to hunt, epoch after epoch: trained, evaluated, saved and resumed, in any form, on any backend."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from .. import backends, params
+from ..common.checks import check_integer
+from ..common.shapes import parse
+from ._numpy import COSINES
+from .memory import LEAST, Memory
+from .spec import ACTIONS, ARGUMENTS, DRAWS, FRAMES, MEMORY, NETS, Settings
+from .team import QUANTILES
+from .vector_env import ArrayWorlds
+
+PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
+NOISE_START = 0.5  # of a noisy layer's sigma, over the square root of its inputs
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything the agents are made of but their seed.
+
+    Attributes:
+        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
+        form: named setting of the knobs.
+        settings: of the worlds.
+        worlds: in which every agent plays at the same time; its replay holds what it did in all of them.
+        hidden: width of all layers.
+        batch: transitions in an update.
+        capacity: frames that the memory of an agent keeps.
+        gamma: discount of a turn.
+        learning_rate: of Adam.
+        gradient_norm: to which the gradient of each agent is clipped.
+        soft_update: by how much the target net moves to the online net after an update.
+        epsilon: chance to explore in the first epoch.
+        epsilon_step: by how much it falls from epoch to epoch.
+
+    Raises:
+        ValueError: a value that makes no sense.
+    """
+
+    backend: str = "torch"
+    form: str = "full"
+    settings: Settings = field(default_factory=Settings)
+    worlds: int = 1
+    hidden: int = 250
+    batch: int = 64
+    capacity: int = 1024
+    gamma: float = 0.99
+    learning_rate: float = 2.5e-4
+    gradient_norm: float = 1.0
+    soft_update: float = 0.001
+    epsilon: float = 0.6
+    epsilon_step: float = 0.0005
+
+    def __post_init__(self):
+        object.__setattr__(self, "backend", backends.resolve(self.backend))
+        backends.choose("form", self.form, backends.forms("treasurehunt"))
+        check_integer("worlds", self.worlds, 1, self.capacity)
+        check_integer("hidden", self.hidden, 1, 2**16)
+        check_integer("batch", self.batch, 1, self.capacity)
+        for name in ("learning_rate", "gradient_norm", "soft_update", "epsilon", "epsilon_step"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name}: got {getattr(self, name)}, wanted a number of 0 or more")
+
+
+def init_params(rng, config):
+    """Return weights of every agent, uniform within one over the square root of a layer's inputs.  -> f32[N, ...]"""
+    agents, hidden, params = config.settings.agents, config.hidden, {}
+    sizes = {
+        "state": (FRAMES * config.settings.frame, hidden),
+        "cos": (COSINES, hidden),
+        "hidden": (hidden, hidden),
+        "heads": (hidden, 1 + ACTIONS),
+    }
+    for layer, (rows, columns) in sizes.items():
+        edge = rows**-0.5
+        params[f"w_{layer}"] = rng.uniform(-edge, edge, (agents, rows, columns)).astype(np.float32)
+        params[f"b_{layer}"] = rng.uniform(-edge, edge, (agents, columns)).astype(np.float32)
+        if layer in ("hidden", "heads"):
+            params[f"sw_{layer}"] = np.full((agents, rows, columns), NOISE_START * edge, np.float32)
+            params[f"sb_{layer}"] = np.full((agents, columns), NOISE_START * edge, np.float32)
+    return params
+
+
+class TreasurehuntAgents:
+    """N agents that play and learn; all that is random (weights, worlds, exploration, batches) comes from the seed.
+
+    ``TreasurehuntAgents("jax", "compiled", seed=0, worlds=16)``; the keywords are those of :class:`Config`. Before the
+    first epoch the memory is filled by random play, as far as a batch needs.
+
+    Args:
+        backend: name of the backend that computes.
+        form: named setting of the knobs.
+        seed: of everything that is random.
+        config: the rest of :class:`Config`.
+
+    Raises:
+        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        BackendUnavailable: the backend cannot run on this machine.
+    """
+
+    UNIT = "epochs"  # that ``step`` counts: an episode of all agents, in all worlds, and an update of each
+    chunk = 1
+
+    def __init__(self, backend="torch", form="full", *, seed, **config):
+        self._take(Config(backend, form, **config), np.random.default_rng(seed), 0)
+        weights, stored = init_params(self.rng, self.config), self._play_randomly()
+        self.loop = self._build(weights, stored, self.worlds.get_state())
+
+    def _take(self, config, rng, step):
+        """Take over what is not in the loop."""
+        self.config, self.settings, self.rng, self.step = config, config.settings, rng, step
+        self.backend, self.knobs = backends.get(config.backend), backends.forms("treasurehunt")[config.form]
+        # the rows of the memory without what is in them: where transitions start is the same for all agents
+        self.mirror = Memory(1, config.worlds, config.capacity, 1, config.gamma)
+        self.worlds = ArrayWorlds(self.settings, config.worlds)
+
+    def _build(self, weights, stored, world_state):
+        """Return the loop that starts from this."""
+        names = ("learning_rate", "gamma", "gradient_norm", "soft_update", "capacity")
+        self.spec = {name: getattr(self.config, name) for name in names} | {
+            "settings": asdict(self.settings), "params": weights, "target": weights, "stored": stored,
+            "world_state": world_state,
+        }  # fmt: skip
+        example = tuple(blank(shape, axes(self.config)) for shape in ARGUMENTS["epoch"].values())
+        return self.backend.build("treasurehunt", "epoch", self.spec, example, self.knobs)
+
+    def _play_randomly(self):
+        """Fill a memory until a batch can be drawn.  -> its arrays"""
+        agents, config, memory = self.settings.agents, self.config, self._empty_memory()
+        while len(memory.starts()) < config.batch:
+            if memory.pushed > 2 * memory.length:
+                raise ValueError(f"batch: got {config.batch}, wanted at most {len(memory.starts())}, all that fits")
+            obs, truncated = self.worlds.reset(self._draws(self.rng, config.worlds, self.cells)), False
+            while not truncated:
+                actions = self.rng.integers(ACTIONS, size=(agents, config.worlds)).astype(np.int32)
+                seen = obs
+                obs, rewards, truncated = self.worlds.advance(actions, self._draws(self.rng, config.worlds, self.cells))
+                memory.push(seen, actions, rewards)
+            memory.finish(obs)
+            self._count_episode()
+        return memory.arrays()
+
+    def _empty_memory(self):
+        config = self.config
+        return Memory(self.settings.agents, config.worlds, config.capacity, self.settings.frame, config.gamma)
+
+    @property
+    def cells(self):
+        """Cells inside the walls of a world."""
+        return self.settings.height * self.settings.width
+
+    @property
+    def params(self):
+        """The online weights as NumPy, f32[N, ...], see :data:`.spec.NETS`."""
+        return self.loop.params
+
+    def _draws(self, rng, *shape):
+        """Return what the worlds need of randomness.  -> i32[...]"""
+        return rng.integers(DRAWS, size=shape, dtype=np.int32)
+
+    def _count_episode(self):
+        """Push the rows of one episode to the mirror."""
+        blank = np.zeros((1, self.config.worlds), np.float32)
+        for _ in range(self.settings.turns):
+            self.mirror.push(blank[..., None], blank.astype(np.int32), blank)
+        self.mirror.finish(blank[..., None])
+
+    def draw_turns(self, rng, explore, worlds):
+        """Return every draw of an episode's turns, as the op ``turn`` takes them.
+
+        Args:
+            rng: where they come from.
+            explore: chance of a drawn action.
+            worlds: K.
+        """
+        shape = self.settings.turns, self.settings.agents, worlds
+        return (
+            self._draws(rng, self.settings.turns, worlds, self.cells),
+            rng.random((*shape, QUANTILES), np.float32),
+            rng.random(shape) < explore,
+            rng.integers(ACTIONS, size=shape, dtype=np.int32),
+        )
+
+    def draw_epoch(self, explore):
+        """Return every draw of an epoch, as the op ``epoch`` takes them.
+
+        Args:
+            explore: chance of a drawn action.
+        """
+        agents, worlds, batch, rng = self.settings.agents, self.config.worlds, self.config.batch, self.rng
+        starts = self.mirror.starts()
+        rows = np.array([rng.choice(starts, batch, replace=False) for _ in range(agents)])
+        taus = rng.random((agents, 3, batch, QUANTILES), np.float32)
+        noise = rng.standard_normal((agents, 2, axes(self.config)["M"]), np.float32)
+        return self._draws(rng, worlds, self.cells), *self.draw_turns(rng, explore, worlds), rows, taus, noise
+
+    def _epoch(self):
+        """Play an episode and learn.  -> returns f32[N], the mean over the worlds; losses f32[N]"""
+        self._count_episode()
+        epsilon = max(0.0, self.config.epsilon - self.config.epsilon_step * self.step)
+        _, rewards, losses = self.loop(*self.draw_epoch(epsilon))
+        self.step += 1
+        return rewards.sum(axis=0).mean(axis=1), losses
+
+    def learn(self):
+        """Play an episode in every world and update every agent.
+
+        Returns:
+            ``return``, the mean over agents and worlds, and ``loss``, the mean over agents.
+        """
+        returns, losses = self._epoch()
+        return {"return": float(returns.mean()), "loss": float(np.mean(losses))}
+
+    def run(self, epochs):
+        """Return f32[epochs, N], the rewards of each agent in an episode, mean over the worlds, of epochs of learning.
+
+        Args:
+            epochs: how many.
+        """
+        check_integer("epochs", epochs, 1, 2**31 - 1)
+        return np.array([self._epoch()[0] for _ in range(epochs)])
+
+    def play(self, episodes, seed, explore=0.0):
+        """Return f32[episodes, N], what each agent gathers without learning, each episode in a world of its own.
+
+        Args:
+            episodes: how many.
+            seed: of worlds and exploration.
+            explore: chance of a drawn action.
+        """
+        check_integer("episodes", episodes, 1, 2**31 - 1)
+        rng = np.random.default_rng(seed)
+        worlds = ArrayWorlds(self.settings, episodes)
+        worlds.reset(self._draws(rng, episodes, self.cells))
+        memory = Memory(self.settings.agents, episodes, LEAST * episodes, self.settings.frame, self.config.gamma)
+        spec = self.spec | {
+            "params": self.params, "world_state": worlds.get_state(), "stored": memory.arrays(),
+            "capacity": LEAST * episodes,
+        }  # fmt: skip
+        drawn = self.draw_turns(rng, explore, episodes)
+        play = self.backend.build("treasurehunt", "turn", spec, drawn, self.knobs)
+        try:
+            _, rewards = play(*drawn)
+        finally:
+            play.close()
+        return rewards.sum(axis=0).T
+
+    def evaluate(self, episodes, seed):
+        """Return what greedy play gathers in each episode: ``returns``, the mean over agents, and each agent's own.
+
+        Args:
+            episodes: how many, each in a world of its own.
+            seed: of the worlds.
+        """
+        returns = self.play(episodes, seed)
+        return {"returns": returns.mean(axis=1)} | {f"agent {n}": column for n, column in enumerate(returns.T)}
+
+    def close(self):
+        """End the processes of the agents, if they have any."""
+        self.loop.close()
+
+    def save(self, path):
+        """Write a checkpoint, whole or not at all: weights, moments, memory, random state and configuration.
+
+        Args:
+            path: of the file.
+        """
+        values = {"config": asdict(self.config), "rng": self.rng.bit_generator.state, "step": self.step}
+        params.save(path, self.loop.state(), **{name: json.dumps(value) for name, value in values.items()})
+
+    @classmethod
+    def load(cls, path, **changes):
+        """Return the agents of a checkpoint, which go on bit for bit.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
+
+        Raises:
+            CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
+        """
+        unknown = changes.keys() - {"backend", "form"}
+        if unknown:
+            raise ValueError(f"changes: got {sorted(unknown)}, wanted backend and form alone")
+        config, state, rng, step = read(path)
+        agents = cls.__new__(cls)
+        agents._take(replace(config, **changes), rng, step)
+        weights = {name: state[f"train.online.{name}"] for name in NETS}
+        agents.loop = agents._build(weights, agents._empty_memory().arrays(), agents.worlds.get_state())
+        agents.loop.load_state(state)
+        shared = {name: state[f"memory.{name}"] for name in ("time", "last", "pushed")}
+        agents.mirror.restore(agents.mirror.arrays() | shared)
+        return agents
+
+
+def read(path):
+    """Return the configuration, state, generator and step of a checkpoint, checked against each other.
+
+    Args:
+        path: of the file.
+    """
+    arrays, metadata = params.load_with_metadata(path)
+    try:
+        given = json.loads(metadata["config"])
+        config = Config(**given | {"settings": Settings(**given["settings"])})
+        rng, step = np.random.default_rng(0), int(json.loads(metadata["step"]))
+        rng.bit_generator.state = json.loads(metadata["rng"])
+        state = params.match(path, arrays, outline(config))
+    except params.CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise params.CheckpointError(f"{path}: not a checkpoint of these agents ({error!r})") from error
+    return config, state, rng, step
+
+
+def outline(config):
+    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
+
+    Args:
+        config: of the agents.
+    """
+    known = axes(config)
+    state = {f"train.{part}.{name}": blank(shape, known) for part in PARTS for name, shape in NETS.items()}
+    state |= {f"memory.{name}": blank(shape, known) for name, shape in MEMORY.items()}
+    return state | {"train.step": np.array(0, np.int32)}
+
+
+def axes(config):
+    """Return the size of each axis that :mod:`.spec` names.
+
+    Args:
+        config: of the agents.
+    """
+    settings, hidden, heads = config.settings, config.hidden, 1 + ACTIONS
+    return {
+        "N": settings.agents, "K": config.worlds, "C": settings.height * settings.width, "B": config.batch,
+        "R": config.capacity, "L": config.capacity // config.worlds, "F": settings.frame, "S": FRAMES * settings.frame,
+        "Q": QUANTILES, "M": 3 * hidden + heads, "H": hidden, "D": heads, "T": settings.turns,
+    }  # fmt: skip
+
+
+def blank(shape, sizes):
+    """Return zeros of a shape like ``f32[N, B]``, all of them views of one.
+
+    Args:
+        shape: as text.
+        sizes: of each axis that has a name.
+    """
+    dtypes = {"f32": np.float32, "i32": np.int32, "i8": np.int8, "i64": np.int64, "bool": np.bool_}
+    zero = dtypes[shape.partition("[")[0]](0)
+    return np.broadcast_to(zero, [int(sizes.get(name, name)) for name in parse(shape)[1]])
