@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..common.jax_learner import Learner, Net, identity, put
 from ..params import layers
-from .physics import dynamics_of
+from .spec import dynamics_of
 
 
 def linear(params, k, h, product=jnp.matmul):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..params import layers
-from .physics import dynamics_of
+from .spec import dynamics_of
 
 
 def q_values(params, states):

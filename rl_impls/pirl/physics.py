@@ -1,4 +1,4 @@
-"""The vehicle as a stochastic differential equation: a bicycle model with Pacejka tyres, a road of constant curvature.
+"""Pirl's alone: the vehicle as a stochastic differential equation, a bicycle model with Pacejka tyres on a bent road.
 
 State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s, lateral error ``e`` m, heading error
 ``psi`` deg, ten road features (the centre line's offset in m at 2, 4, ..., 20 m), horizon ``tau`` s.
@@ -7,8 +7,8 @@ State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -82,9 +82,3 @@ DYNAMICS = {
     "vehicle": Dynamics(vehicle_drift, noisy=5, sigma=0.01),
     "brownian": Dynamics(brownian_drift, noisy=1, sigma=1.0),
 }
-
-
-def dynamics_of(spec: Mapping[str, Any]) -> Dynamics:
-    """Return the dynamics that a builder is given; ``sigma`` there takes the place of the usual noise."""
-    named = DYNAMICS[spec["dynamics"]]
-    return replace(named, sigma=spec.get("sigma", named.sigma))

@@ -1,4 +1,4 @@
-"""Requests from many threads, answered one call of the net each, or gathered into batches."""
+"""Pirl's alone: requests from many threads, answered one call of the net each, or gathered into batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N agents: what they saw last, what they remember, how they act and learn, all at once or one after the other."""
+"""Treasurehunt's alone: what its agents saw last and remember, how they act and learn, at once or one by one."""
 
 from __future__ import annotations
 
