@@ -107,7 +107,7 @@ def quick():
     found = {}
     for variant in variants().values():
         flops = variant.case.flops(**variant.axes)
-        counts = variant.backend == "torch" and not variant.case.multicore and not variant.form.startswith("only_")
+        counts = variant.backend == "torch" and variant.case.cores != "own" and not variant.form.startswith("only_")
         if counts and flops <= LARGEST:
             found.setdefault((variant.case.name, variant.form), {}).setdefault(flops, variant)
     by_cost = [[costs[flops] for flops in sorted(costs)] for costs in found.values()]

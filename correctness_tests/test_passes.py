@@ -117,7 +117,7 @@ def test_a_single_tick_of_the_machines_clock_disturbs_nothing():
 
 
 def test_what_a_benchmarks_own_processes_take_disturbs_nothing():
-    assert visits_of(1.0, 1.0, variant=replace(ONE, case=replace(ONE.case, multicore=True))) == [0.0, 0.0]
+    assert visits_of(1.0, 1.0, variant=replace(ONE, case=replace(ONE.case, cores="own"))) == [0.0, 0.0]
 
 
 PREPARED = []  # and whether beside others

@@ -194,7 +194,7 @@ class Others:
     def note(self, timed: Timed, number: int) -> None:
         """Write it to the sample of a pass; what a benchmark's own processes take cannot be told apart."""
         sample = timed.samples[number]
-        if timed.variant.case.multicore:
+        if timed.variant.case.cores == "own":
             share = 0.0
         else:
             self.recent.append((sample["calls"] * sample["seconds"], sample["busy"] - sample["cpu"]))
@@ -238,7 +238,7 @@ class Run:
             with ExitStack() as stack:
                 work: Counter[str] = Counter()  # what takes longest to prepare starts first
                 for timed in left:
-                    work[place(timed)] += HEAVY if timed.variant.case.multicore else 1
+                    work[place(timed)] += HEAVY if timed.variant.case.cores == "own" else 1
                 names = [name for name, _ in work.most_common()]
                 benches = {name: stack.enter_context(Bench(self.threads, self.seed, self.dose)) for name in names}
                 ready = self.prepare(benches, left)
@@ -351,7 +351,7 @@ def place(timed: Timed) -> str:
     Once a second thread has called torch, OpenMP's idle threads sleep instead of waiting: a process that had run a loop
     with a thread took four times as long for an update, and nine times for a small forward pass.
     """
-    return f"{timed.variant.backend}{' with threads' * timed.variant.case.multicore}"
+    return f"{timed.variant.backend}{' with threads' * (timed.variant.case.cores == 'own')}"
 
 
 def free_memory() -> float:

@@ -79,7 +79,7 @@ def comparison(
             records = {variant.id: Record()}
             try:
                 for _ in range(times):
-                    pairs.measure(records, [variant.id], cores(variant.case.wide), "confirm")
+                    pairs.measure(records, [variant.id], cores(variant.case.cores != "one"), "confirm")
             except PairError as error:
                 raise GateError(str(error)) from error
             record = records[variant.id]

@@ -32,7 +32,7 @@ def measure(
         PairError: a worker did not start.
     """
     pairs = Pairs([replace(side, memory="default") for side in sides], 1, limit, {}, folder, random.Random(0))
-    for names in by_modules(v for v in variants if records[v.id].state == "timed" and not v.case.multicore):
+    for names in by_modules(v for v in variants if records[v.id].state == "timed" and v.case.cores != "own"):
         while names:
             try:
                 with pairs.workers(cores(False)) as workers:

@@ -66,10 +66,10 @@ class Cores:
         return self.all if self.one is None else (self.all[side % len(self.all)],)
 
 
-def cores(multicore: bool) -> Cores:
+def cores(all_cores: bool) -> Cores:
     """Return the cores of this process, and the last of them for cases that run on one."""
     here = tuple(sorted(os.sched_getaffinity(0)))
-    return Cores(here, None if multicore else here[-1])
+    return Cores(here, None if all_cores else here[-1])
 
 
 class Pairs:

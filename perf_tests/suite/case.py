@@ -31,6 +31,7 @@ Axes = Mapping[str, int | str]
 Pattern = Mapping[str, Any]  # values that form, backend or an axis may have, one or a tuple; what it leaves out is free
 TIERS = ("gate", "bench", "full")
 IO = ("device", "host", "own")
+CORES = ("one", "all", "own")
 LEAST = 0.01  # seconds of a sample
 
 
@@ -73,8 +74,8 @@ class Case:
             done, as in a loop that acts on what it learns: there the workload's own tests tell.
         tolerance: largest relative difference to the float64 reference.
         most_calls: after one reset, where what a call costs depends on those before it (an episode, a ring that fills).
-        multicore: starts threads or processes of its own, so is never cached and never pinned to one core.
-        all_cores: is timed on all cores by the gate, as its work is spread over threads; so are multicore cases.
+        cores: what the gate times it on: ``one`` core; ``all`` of them, as its work is spread over threads; or all of
+            them for threads or processes of its ``own``, which it starts: such a case is never cached, never pinned.
         version: raised by hand whenever what is measured changes.
     """
 
@@ -95,8 +96,7 @@ class Case:
     reference: str | None = "numpy"
     tolerance: float = 1e-5
     most_calls: int | None = None
-    multicore: bool = False
-    all_cores: bool = False
+    cores: str = "one"
     version: int = 1
 
     def __post_init__(self) -> None:
@@ -109,6 +109,7 @@ class Case:
                 bool(self.backends) and is_names(self.backends),
             ),
             "forms": (self.forms, "one or more names, as a tuple", bool(self.forms) and is_names(self.forms)),
+            "cores": (self.cores, f"one of {', '.join(CORES)}", self.cores in CORES),
             "io": (modes, f"some of {', '.join(IO)}", set(modes) <= set(IO)),
             "axes": (
                 dict(self.axes),
@@ -127,11 +128,6 @@ class Case:
     def answered_calls(self) -> int:
         """The calls after which answers are compared: a second one sees what the first has changed."""
         return min(2, self.most_calls or 2)
-
-    @property
-    def wide(self) -> bool:
-        """Whether the gate times it on all cores."""
-        return self.all_cores or self.multicore
 
     @property
     def name(self) -> str:
@@ -420,7 +416,7 @@ def prepared(identity: str, seed: int) -> Prepared:
     from .cases import variants
 
     variant = variants()[identity]
-    if variant.case.multicore:
+    if variant.case.cores == "own":
         raise ValueError(f"{identity}: owns threads or processes, so it is prepared and closed each time, never kept")
     ready = variant.prepare(seed)
     ready.settle()

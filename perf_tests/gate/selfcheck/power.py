@@ -218,7 +218,7 @@ def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] =
 
     known = Counter(json.loads(line)["what"] for line in file.read_text().splitlines()) if file.exists() else Counter()
     write({"what": "machine", "date": datetime.date.today().isoformat(), **machine.info(root)})
-    alone, together = ([c for c in CASES if variants()[c].case.wide is many] for many in (False, True))
+    alone, together = ([c for c in CASES if (variants()[c].case.cores != "one") is many] for many in (False, True))
     with turn(CACHE / "gate"), revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")
         sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
