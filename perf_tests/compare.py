@@ -20,7 +20,7 @@ from .progress import tracked
 from .suite import process
 
 if TYPE_CHECKING:
-    from .suite.case import Prepared
+    from .suite.prepared import Prepared
 
 
 def sample(prepared: Prepared) -> float:
@@ -37,9 +37,10 @@ def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
     import numpy as np
 
     from .suite.cases import variants
+    from .suite.prepared import prepare
 
     coin = np.random.default_rng(seed)
-    with variants()[first].prepare(seed) as a, variants()[second].prepare(seed) as b:
+    with prepare(variants()[first], seed) as a, prepare(variants()[second], seed) as b:
         sides = b, a
         for prepared in sides:
             prepared.settle()

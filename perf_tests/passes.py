@@ -30,7 +30,8 @@ from .gate.workers import Side, Worker, WorkerError
 from .progress import Progress
 from .report.order import SCATTER
 from .suite import process
-from .suite.case import LEAST, Variant
+from .suite.case import Variant
+from .suite.prepared import LEAST
 
 ROOT = Path(__file__).parents[1]
 AGAIN = 3  # further passes, at most, of what was disturbed

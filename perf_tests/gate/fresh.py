@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from perf_tests.suite.case import Prepared, Variant
+from perf_tests.suite.case import Variant
+from perf_tests.suite.prepared import Prepared
 
 SPANS, SAMPLES, CALLS = 3, 5, 2  # spans of samples, each of so many calls from a reset
 PR_SET_THP_DISABLE = 41  # as prctl.h has it

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from perf_tests import disturbance
-from perf_tests.suite.case import unsupported_reason
 from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
+from perf_tests.suite.prepared import prepare, unsupported_reason
 
 from . import fresh
 from .answers import save
@@ -83,7 +83,7 @@ class Timing:
         ``unavailable`` where its backend cannot run here.
         """
         try:
-            prepared: Any = CANARIES[identity]() if identity in CANARIES else variants()[identity].prepare(seed)
+            prepared: Any = CANARIES[identity]() if identity in CANARIES else prepare(variants()[identity], seed)
             if fault and os.environ[SIDE] == "head":
                 FAULTS[fault](prepared)
             with one_thread(beside):
@@ -138,7 +138,7 @@ class Timing:
 
         def counted() -> dict[str, Any]:
             try:
-                with variants()[identity].prepare(seed) as prepared:
+                with prepare(variants()[identity], seed) as prepared:
                     prepared.settle()
                     return fresh.count(prepared)
             except Exception as error:
