@@ -11,7 +11,7 @@ import pytest
 
 from perf_tests import passes
 from perf_tests.gate import workers
-from perf_tests.gate.timing import one_thread
+from perf_tests.gate.worker import one_thread
 from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.passes import AGAIN, SCATTER, Bench, Run, Timed
 from perf_tests.suite.cases import variants

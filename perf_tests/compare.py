@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from rl_impls import backends
 
-from .interleaved import block, fresh_processes, in_words, log_ratio
+from .gate.rule import log_ratio
+from .interleaved import block, fresh_processes, in_words
 from .progress import tracked
 from .suite import process
 

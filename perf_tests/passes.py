@@ -25,7 +25,7 @@ from typing import Any
 from rl_impls.backends import get
 
 from .gate.rule import interval
-from .gate.timing import LONG
+from .gate.worker import LONG
 from .gate.workers import Side, Worker, WorkerError
 from .progress import Progress
 from .report.order import SCATTER
@@ -52,7 +52,7 @@ class Timed:
 
     Attributes:
         calls: in a sample.
-        samples: one of each pass that it was timed in, see :meth:`.gate.timing.Timing.visit`.
+        samples: one of each pass that it was timed in, see :meth:`.gate.worker.Requests.visit`.
         said: what else the last visit returned: ``stats`` and ``phases``.
         counters: exact counts of a call.
         failure: why it could not be prepared or timed; empty where it could.

@@ -13,7 +13,7 @@ import pytest
 from perf_tests.gate import run
 from perf_tests.gate.pairs import Pairs
 from perf_tests.gate.rule import Record, Rule
-from perf_tests.gate.timing import failure
+from perf_tests.gate.worker import failure
 from perf_tests.selection import Selection
 from perf_tests.suite.case import TIERS
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import fresh, memory
+from perf_tests.gate import memory
 from perf_tests.gate.pairs import cores
 from perf_tests.gate.rule import MARGIN, SHARE, Record, Rule, beyond, find
 from perf_tests.gate.workers import PYTHON, Side, Worker, WorkerError
@@ -49,17 +49,17 @@ class Touching:
 
 @pytest.mark.parametrize("most_calls", [None, 1, 3])
 def test_pages_of_a_call_are_counted_and_what_it_keeps(most_calls):
-    counted = fresh.count(Touching(most_calls=most_calls))
+    counted = memory.count(Touching(most_calls=most_calls))
     assert PAGES <= counted["page_faults"] <= PAGES + 2
     assert counted["grown_bytes"] < mmap.PAGESIZE
-    counted = fresh.count(Touching([], most_calls))
+    counted = memory.count(Touching([], most_calls))
     assert PAGES <= counted["page_faults"] <= PAGES + 2
     assert PAGES <= counted["grown_bytes"] / mmap.PAGESIZE <= PAGES + 1
 
 
 FORKS = """
 import json, os, signal
-from perf_tests.gate.fresh import forked
+from perf_tests.gate.memory import forked
 
 seen = []
 well = lambda: {"seen": seen.append(1) or len(seen)}

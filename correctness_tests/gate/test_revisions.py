@@ -217,4 +217,4 @@ def test_a_workspace_is_gone_after_it_and_so_are_those_of_the_dead(tmp_path):
         assert not stale.exists()
         (folder / "file").touch()
         raise KeyboardInterrupt
-    assert sorted(tmp_path.iterdir()) == sorted([alive, tmp_path / "env-0"])
+    assert sorted(tmp_path.iterdir()) == sorted([alive, tmp_path / "env-0", tmp_path / "turn.lock"])

@@ -12,11 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from perf_tests import interleaved
-from perf_tests.interleaved import Block
 
 from . import interrupts
 from .answers import same
-from .rule import Record
+from .rule import Block, Record
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from perf_tests.interleaved import log_ratio
-
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -165,6 +163,11 @@ class Finding(BaseModel):
     p: float | None = None
     stopped_for_futility: bool = False
     notes: list[str] = []
+
+
+def log_ratio(blocks: Sequence[Block]) -> float:
+    """Return what a pair says: the median over its blocks of ``log(second / first)``."""
+    return median(math.log(second / first) for first, second in blocks)
 
 
 def suspected(screen: Sequence[float], rule: Rule) -> int:

@@ -38,7 +38,6 @@ from .rule import (
     unsettled,
     void_reasons,
 )
-from .turn import turn
 from .workers import Side
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
@@ -196,7 +195,7 @@ def opened(
         OSError: a disk that is full or read-only.
     """
     commit = revisions.resolve(root, revision)
-    with turn(cache), revisions.workspace(cache) as folder, environments(cache) as python_for:
+    with revisions.workspace(cache) as folder, environments(cache) as python_for:
         base, head = folder / "base", folder / "head"
         revisions.export(root, commit, base)
         revisions.snapshot(root, head)
