@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perf_tests.suite.case import graphs_compiled
+from perf_tests.suite.prepared import graphs_compiled, prepare
 from rl_impls.backends import BackendUnavailable, tree_map
 
 from .reference import largest_difference, reference_answer
@@ -13,12 +13,12 @@ from .reference import largest_difference, reference_answer
 def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, seed, unavailable):
     variant = referenced_variant
     try:
-        prepared = variant.prepare(seed)
+        prepared = prepare(variant, seed)
     except BackendUnavailable as error:
         unavailable(error)
     with prepared:
         prepared.reset()
-        start = {name: value.copy() for name, value in getattr(prepared.op, "params", {}).items()}
+        start = {name: value.copy() for name, value in prepared.extras.params().items()}
         out, params = prepared.settle()
         before = programs(prepared)
         prepared.run()

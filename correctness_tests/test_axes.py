@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perf_tests.suite.case import leaves
 from perf_tests.suite.cases import load, variants
+from perf_tests.suite.prepared import leaves, prepare
 from rl_impls import backends
 
 from .reference import largest_difference, reference_answer
@@ -80,7 +80,7 @@ def test_answers_for_the_values_of_any_other_axis_are_far_apart(case, axis, seed
 def test_a_form_that_computes_another_thing_answers_otherwise(identity, other, seed):
     answers = []
     for form in (variants()[identity].form, other):
-        with replace(variants()[identity], form=form).prepare(seed) as prepared:
+        with prepare(replace(variants()[identity], form=form), seed) as prepared:
             answers.append(leaves(prepared.answer()))
     differences = list(map(largest_difference, *answers))
     assert max(differences) > FAR * variants()[identity].case.tolerance

@@ -170,6 +170,7 @@ def test_a_module_of_cases_that_cannot_be_used_is_named(monkeypatch, tmp_path, t
     [
         (dict(backends=("numpy")), "backends: got 'numpy', wanted one or more names, as a tuple"),
         (dict(forms=()), "forms: got (), wanted one or more names, as a tuple"),
+        (dict(cores="many"), "cores: got 'many', wanted one of one, all, own"),
         (dict(axes={}, io="disk"), "io: got ('disk',), wanted some of device, host, own"),
         (dict(axes={"batch": 3}), "axes: got {'batch': 3}, wanted one or more values of each, as a tuple"),
         (dict(tolerance=0), "tolerance: got 0, wanted more than 0"),

@@ -161,7 +161,7 @@ CASES = (
     Case("toy", "double", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
          items=lambda batch: batch, gate=[{}]),
     Case("toy", "hang", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
-         items=lambda batch: batch, reference=None, multicore=True, bench=[{}]),
+         items=lambda batch: batch, reference=None, cores="own", bench=[{}]),
 )
 """,
 }

@@ -54,7 +54,7 @@ def timed(monkeypatch):
     def prepare(variant, seed):
         return Counted(variant, *given[variant.id])
 
-    monkeypatch.setattr("perf_tests.suite.case.Variant.prepare", prepare)
+    monkeypatch.setattr("perf_tests.suite.prepared.prepare", prepare)
     monkeypatch.setattr(compare.time, "perf_counter", lambda: Counted.now)
     return given
 

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from perf_tests.suite.case import leaves
 from perf_tests.suite.cases import load, variants
+from perf_tests.suite.prepared import leaves, prepare
 
 LARGEST = 3e9  # FLOPs of a call that is quick to count
 
@@ -43,7 +43,7 @@ def test_every_case_is_among_them(workload):
 @pytest.mark.parametrize("identity", MOVED)
 def test_bytes_are_those_of_the_arrays_that_are_taken_and_returned(identity):
     variant = variants()[identity]
-    with variant.prepare(0) as prepared:
+    with prepare(variant, 0) as prepared:
         prepared.reset()
         arrays = leaves([list(variant.inputs(0).args), prepared.backend.to_host(prepared.call())])
     assert sum(array.nbytes for array in arrays) == variant.case.bytes(**variant.axes)
@@ -92,7 +92,7 @@ def counted(function, counts):
 def dispatched(variant):
     """Count the FLOPs of one call."""
     counts = []
-    with variant.prepare(0) as prepared:
+    with prepare(variant, 0) as prepared:
         prepared.reset()
         counted(prepared.call, counts)()
     return sum(counts)
@@ -107,7 +107,7 @@ def quick():
     found = {}
     for variant in variants().values():
         flops = variant.case.flops(**variant.axes)
-        counts = variant.backend == "torch" and not variant.case.multicore and not variant.form.startswith("only_")
+        counts = variant.backend == "torch" and variant.case.cores != "own" and not variant.form.startswith("only_")
         if counts and flops <= LARGEST:
             found.setdefault((variant.case.name, variant.form), {}).setdefault(flops, variant)
     by_cost = [[costs[flops] for flops in sorted(costs)] for costs in found.values()]

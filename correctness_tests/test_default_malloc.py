@@ -20,7 +20,7 @@ from perf_tests.suite.process import MEMORY
 
 FORWARD = "pirl.forward[full-numpy-batch2048-iohost-hidden32]"
 ALONE = "pirl.act[full-numpy]"
-WIDE = "treasurehunt.epoch[compiled-jax-agents5-worlds1]"
+SPREAD = "treasurehunt.epoch[compiled-jax-agents5-worlds1]"
 CALLS = 50
 
 
@@ -127,11 +127,11 @@ def test_the_ratio_is_of_default_to_kept_and_times_are_of_a_call(tmp_path, scrip
     assert (found["ratio"], found["kept"], found["default"]) == pytest.approx((1.5, 2.0, 3.0))
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_every_benchmark_has_all_cores_as_in_a_run(scripted, wide):
+@pytest.mark.parametrize("spread", [False, True])
+def test_every_benchmark_has_all_cores_as_in_a_run(scripted, spread):
     scripted(spent(1.0, 1.0))
-    assert variants()[WIDE if wide else ALONE].case.wide == wide
-    main([WIDE if wide else ALONE, "--blocks", "1"])
+    assert variants()[SPREAD if spread else ALONE].case.cores == ("all" if spread else "one")
+    main([SPREAD if spread else ALONE, "--blocks", "1"])
     assert scripted.places == [cores(True)]
 
 

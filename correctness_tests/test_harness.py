@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from perf_tests.suite import asv_cases
-from perf_tests.suite import case as case_module
-from perf_tests.suite.case import DriftError, NotWaitedError, Prepared
+from perf_tests.suite import prepared as prepared_module
 from perf_tests.suite.cases import load, variants
 from perf_tests.suite.counters import count
+from perf_tests.suite.prepared import DriftError, NotWaitedError, Prepared, graphs_compiled, prepare
 from rl_impls import backends
 
 
@@ -238,15 +238,15 @@ def counted_clock(monkeypatch, cost, slowed=lambda: False, **changed):
             now[0] += cost + 0.1 * slowed()
             return np.array(self.total)
 
-    monkeypatch.setattr(case_module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(prepared_module.time, "perf_counter", lambda: now[0])
     return planted(Counting(), **changed)
 
 
 def test_arguments_are_held_as_the_op_says():
     variant = variants()["treasurehunt.act[one_by_one-jax-agents5-worlds1]"]
-    with variant.prepare(0) as prepared:
+    with prepare(variant, 0) as prepared:
         assert all(isinstance(argument, tuple) and len(argument) == 5 for argument in prepared.args)
-    with variants()["treasurehunt.act[full-jax-agents5-worlds1]"].prepare(0) as prepared:
+    with prepare(variants()["treasurehunt.act[full-jax-agents5-worlds1]"], 0) as prepared:
         assert all(hasattr(argument, "shape") for argument in prepared.args)
 
 
@@ -257,7 +257,7 @@ def test_asv_shows_not_available_for_an_op_that_a_commit_lacks(monkeypatch):
     with pytest.raises(NotImplementedError, match="no op 'sync_target' on numpy"):
         asv_cases.ready("pirl.sync_target[full-numpy-hidden32]")
     with pytest.raises(backends.OpUnavailable):
-        variants()["pirl.sync_target[full-numpy-hidden32]"].prepare(0)
+        prepare(variants()["pirl.sync_target[full-numpy-hidden32]"], 0)
 
 
 def test_asv_fails_where_an_op_fails(monkeypatch):
@@ -318,7 +318,7 @@ def test_graphs_that_torch_compiles_are_counted_from_when_it_was_prepared():
 
     prepared = planted(None, "torch-compile")
     doubled(prepared.target, 3)()  # another's
-    prepared.graphs_before = case_module.graphs_compiled()
+    prepared.graphs_before = graphs_compiled()
     ops = [doubled(prepared.target, size) for size in (4, 5)]
     prepared.op = lambda: [op() for op in ops]
     for _ in range(2):
@@ -344,7 +344,7 @@ def test_what_cannot_be_counted_is_left_out():
 def test_counts_are_the_same_of_the_same_code_which_is_one_graph(identity, names):
     counted = []
     for _ in range(2):
-        with variants()[identity].prepare(0) as prepared:
+        with prepare(variants()[identity], 0) as prepared:
             prepared.settle()
             counted.append(count(prepared))
     assert counted[0] == counted[1]
@@ -354,7 +354,7 @@ def test_counts_are_the_same_of_the_same_code_which_is_one_graph(identity, names
 
 def test_declared_flops_are_what_the_compiler_counts():
     identity = "pirl.forward[full-jax-batch2048-iohost-hidden32]"
-    with variants()[identity].prepare(0) as prepared:
+    with prepare(variants()[identity], 0) as prepared:
         prepared.settle()
         counted = count(prepared)["hlo_flops"]
         declared = prepared.variant.case.flops(**prepared.variant.axes)
@@ -368,9 +368,9 @@ def test_ten_shapes_of_one_function_stay_compiled():
         return 2 * x
 
     target, inputs = backends.get("torch-compile").lowering_here(), [torch.ones(size) for size in range(1, 11)]
-    before = case_module.graphs_compiled()
+    before = graphs_compiled()
     compiled = [target.lower(function, (x,), backend="eager") for x in inputs]
     for _ in range(2):
         for call, x in zip(compiled, inputs):
             call(x)
-        assert case_module.graphs_compiled() - before == len(inputs)
+        assert graphs_compiled() - before == len(inputs)

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from perf_tests.interleaved import block, in_words, log_ratio
+from perf_tests.gate.rule import log_ratio
+from perf_tests.interleaved import block, in_words
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -11,7 +11,7 @@ import pytest
 
 from perf_tests import passes
 from perf_tests.gate import workers
-from perf_tests.gate.timing import one_thread
+from perf_tests.gate.worker import one_thread
 from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.passes import AGAIN, SCATTER, Bench, Run, Timed
 from perf_tests.suite.cases import variants
@@ -117,7 +117,7 @@ def test_a_single_tick_of_the_machines_clock_disturbs_nothing():
 
 
 def test_what_a_benchmarks_own_processes_take_disturbs_nothing():
-    assert visits_of(1.0, 1.0, variant=replace(ONE, case=replace(ONE.case, multicore=True))) == [0.0, 0.0]
+    assert visits_of(1.0, 1.0, variant=replace(ONE, case=replace(ONE.case, cores="own"))) == [0.0, 0.0]
 
 
 PREPARED = []  # and whether beside others

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from perf_tests.suite.cases import variants
+from perf_tests.suite.prepared import extras
 from rl_impls.backends import get, tree_map
 
 COPYING = "snake.env_step", "snake.remember", "treasurehunt.observe"  # what they are given, so it cannot be watched
@@ -51,7 +52,7 @@ def test_numpy_computes_in_float32_from_end_to_end(watched_variant, seed):
     try:
         op(*args)
     finally:
-        getattr(op, "close", int)()
+        extras(op).close()
     assert SEEN
     assert np.dtype(np.float64) not in SEEN
 

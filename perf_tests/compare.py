@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from rl_impls import backends
 
-from .interleaved import block, fresh_processes, in_words, log_ratio
+from .gate.rule import log_ratio
+from .interleaved import block, fresh_processes, in_words
 from .progress import tracked
 from .suite import process
 
 if TYPE_CHECKING:
-    from .suite.case import Prepared
+    from .suite.prepared import Prepared
 
 
 def sample(prepared: Prepared) -> float:
@@ -37,9 +38,10 @@ def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
     import numpy as np
 
     from .suite.cases import variants
+    from .suite.prepared import prepare
 
     coin = np.random.default_rng(seed)
-    with variants()[first].prepare(seed) as a, variants()[second].prepare(seed) as b:
+    with prepare(variants()[first], seed) as a, prepare(variants()[second], seed) as b:
         sides = b, a
         for prepared in sides:
             prepared.settle()

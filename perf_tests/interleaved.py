@@ -7,7 +7,6 @@ turn, as they do not where a program runs alone.
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +14,7 @@ from statistics import median
 from typing import Any
 
 from .gate.interrupts import by_sigterm
-
-Block = tuple[float, float]
+from .gate.rule import FEWEST, Block, interval
 
 
 def block(first: int, sample: Callable[[int, bool], float]) -> Block:
@@ -31,11 +29,6 @@ def block(first: int, sample: Callable[[int, bool], float]) -> Block:
     for side, changed in ((first, True), (1 - first, True), (1 - first, False), (first, True)):
         spent[side] += sample(side, changed)
     return spent[0], spent[1]
-
-
-def log_ratio(blocks: Sequence[Block]) -> float:
-    """Return the median over blocks of ``log(second / first)``."""
-    return median(math.log(second / first) for first, second in blocks)
 
 
 def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterator[Any]:
@@ -54,8 +47,6 @@ def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterat
 
 def in_words(ratios: Sequence[float]) -> str:
     """Return the median of ratios from fresh processes with its 95 % interval, or the extremes of fewer than six."""
-    from .gate.rule import FEWEST, interval
-
     low, high = interval(ratios)
     name = "95 % interval" if len(ratios) >= FEWEST else "extremes"
     return f"{median(ratios):.3g}x, {name} {low:.3g} to {high:.3g}, n = {len(ratios)} processes"

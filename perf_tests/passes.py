@@ -25,12 +25,13 @@ from typing import Any
 from rl_impls.backends import get
 
 from .gate.rule import interval
-from .gate.timing import LONG
+from .gate.worker import LONG
 from .gate.workers import Side, Worker, WorkerError
 from .progress import Progress
 from .report.order import SCATTER
 from .suite import process
-from .suite.case import LEAST, Variant
+from .suite.case import Variant
+from .suite.prepared import LEAST
 
 ROOT = Path(__file__).parents[1]
 AGAIN = 3  # further passes, at most, of what was disturbed
@@ -51,7 +52,7 @@ class Timed:
 
     Attributes:
         calls: in a sample.
-        samples: one of each pass that it was timed in, see :meth:`.gate.timing.Timing.visit`.
+        samples: one of each pass that it was timed in, see :meth:`.gate.worker.Requests.visit`.
         said: what else the last visit returned: ``stats`` and ``phases``.
         counters: exact counts of a call.
         failure: why it could not be prepared or timed; empty where it could.
@@ -194,7 +195,7 @@ class Others:
     def note(self, timed: Timed, number: int) -> None:
         """Write it to the sample of a pass; what a benchmark's own processes take cannot be told apart."""
         sample = timed.samples[number]
-        if timed.variant.case.multicore:
+        if timed.variant.case.cores == "own":
             share = 0.0
         else:
             self.recent.append((sample["calls"] * sample["seconds"], sample["busy"] - sample["cpu"]))
@@ -238,7 +239,7 @@ class Run:
             with ExitStack() as stack:
                 work: Counter[str] = Counter()  # what takes longest to prepare starts first
                 for timed in left:
-                    work[place(timed)] += HEAVY if timed.variant.case.multicore else 1
+                    work[place(timed)] += HEAVY if timed.variant.case.cores == "own" else 1
                 names = [name for name, _ in work.most_common()]
                 benches = {name: stack.enter_context(Bench(self.threads, self.seed, self.dose)) for name in names}
                 ready = self.prepare(benches, left)
@@ -351,7 +352,7 @@ def place(timed: Timed) -> str:
     Once a second thread has called torch, OpenMP's idle threads sleep instead of waiting: a process that had run a loop
     with a thread took four times as long for an update, and nine times for a small forward pass.
     """
-    return f"{timed.variant.backend}{' with threads' * timed.variant.case.multicore}"
+    return f"{timed.variant.backend}{' with threads' * (timed.variant.case.cores == 'own')}"
 
 
 def free_memory() -> float:

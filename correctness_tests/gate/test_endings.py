@@ -165,7 +165,7 @@ def test_a_worker_that_fails_to_close_is_void_in_a_line(toy, tmp_path, end):
 
 @pytest.mark.slow
 def test_a_worker_that_does_not_start_is_void_in_a_line(toy, tmp_path):
-    toy.at("slower", {"perf_tests/gate/timing.py": "raise RuntimeError('no room')\n"})
+    toy.at("slower", {"perf_tests/gate/selfcheck/faults.py": "raise RuntimeError('no room')\n"})
     ran = toy.gate("HEAD~1", tmp_path, rule=QUICK)
     assert ran.code == 2
     assert "base: ended with code 1; RuntimeError: no room" in ran.text

@@ -7,11 +7,12 @@ import pytest
 
 from perf_tests.gate.selfcheck.faults import FAULTS
 from perf_tests.suite.cases import variants
+from perf_tests.suite.prepared import prepare
 
 
 def forward(backend, fault=None):
     """Prepare a forward pass of 32 rows, with a mistake built in."""
-    prepared = variants()[f"pirl.forward[full-{backend}-batch32-iohost-hidden32]"].prepare(0)
+    prepared = prepare(variants()[f"pirl.forward[full-{backend}-batch32-iohost-hidden32]"], 0)
     if fault:
         FAULTS[fault](prepared)
     return prepared

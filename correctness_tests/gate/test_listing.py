@@ -13,7 +13,7 @@ import pytest
 from perf_tests.gate import run
 from perf_tests.gate.pairs import Pairs
 from perf_tests.gate.rule import Record, Rule
-from perf_tests.gate.timing import failure
+from perf_tests.gate.worker import failure
 from perf_tests.selection import Selection
 from perf_tests.suite.case import TIERS
 
@@ -48,7 +48,8 @@ def fourth(spec, example, *, knobs, target):
 def files(module, more):
     """Return a toy of four ops, all but the first of tier bench, the second made by a module, the last with threads."""
     made = cases(*OPS, clock=CLOCK + SIZED.format(module=module)).replace(
-        "gate=[{}]", 'gate=[{}] if op == "first" else [], bench=[{}], multicore=op == "fourth", tolerance=0.01'
+        "gate=[{}]",
+        'gate=[{}] if op == "first" else [], bench=[{}], cores="own" if op == "fourth" else "one", tolerance=0.01',
     )
     made = made.replace('"toy", op, inputs,', '"toy", op, sized if op == "second" else inputs,')
     return {SOURCE: source(more=more), CASES: made, f"rl_impls/toy/{module}.py": "SIZE = 100\n"}

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import fresh, memory
+from perf_tests.gate import memory
 from perf_tests.gate.pairs import cores
 from perf_tests.gate.rule import MARGIN, SHARE, Record, Rule, beyond, find
 from perf_tests.gate.workers import PYTHON, Side, Worker, WorkerError
@@ -49,17 +49,17 @@ class Touching:
 
 @pytest.mark.parametrize("most_calls", [None, 1, 3])
 def test_pages_of_a_call_are_counted_and_what_it_keeps(most_calls):
-    counted = fresh.count(Touching(most_calls=most_calls))
+    counted = memory.count(Touching(most_calls=most_calls))
     assert PAGES <= counted["page_faults"] <= PAGES + 2
     assert counted["grown_bytes"] < mmap.PAGESIZE
-    counted = fresh.count(Touching([], most_calls))
+    counted = memory.count(Touching([], most_calls))
     assert PAGES <= counted["page_faults"] <= PAGES + 2
     assert PAGES <= counted["grown_bytes"] / mmap.PAGESIZE <= PAGES + 1
 
 
 FORKS = """
 import json, os, signal
-from perf_tests.gate.fresh import forked
+from perf_tests.gate.memory import forked
 
 seen = []
 well = lambda: {"seen": seen.append(1) or len(seen)}
@@ -87,8 +87,8 @@ def test_a_case_takes_the_same_whatever_was_counted_before_it():
     assert unknown["failed"].startswith("KeyError")
 
 
-def case(name, backend="numpy", multicore=False):
-    return SimpleNamespace(id=name, backend=backend, case=SimpleNamespace(multicore=multicore))
+def case(name, backend="numpy", cores="one"):
+    return SimpleNamespace(id=name, backend=backend, case=SimpleNamespace(cores=cores))
 
 
 def test_every_timed_case_is_counted_on_both_sides_and_one_that_fails_is_named(monkeypatch, tmp_path):
@@ -114,7 +114,7 @@ def test_every_timed_case_is_counted_on_both_sides_and_one_that_fails_is_named(m
     monkeypatch.setattr(memory, "Pairs", Faked)
     monkeypatch.setattr(memory, "both", both)
     names = "first", "dies", "fails", "last"
-    chosen = [case(name) for name in names] + [case("other", "torch"), case("threads", multicore=True), case("kept")]
+    chosen = [case(name) for name in names] + [case("other", "torch"), case("threads", cores="own"), case("kept")]
     records = {v.id: Record(state="unchanged" if v.id == "kept" else "timed") for v in chosen}
     sides = [Side(name, tmp_path, PYTHON, CACHE) for name in ("base", "head")]
     memory.measure(sides, 1.0, tmp_path, records, chosen)

@@ -6,7 +6,7 @@ import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
 from perf_tests.gate import rule
-from perf_tests.gate.rule import SAME, SAME_WIDE, SLOWED, SLOWED_WIDE, GateError, Record, decide
+from perf_tests.gate.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
 from perf_tests.suite.cases import variants
 
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
@@ -19,10 +19,10 @@ WRONG = {
 }  # fmt: skip
 
 
-WIDE = {
-    SAME_WIDE: timed([0.0] * 4, wide=True),
-    SLOWED_WIDE: timed(SLOW[:4], SLOW, wide=True),
-    "wide": timed([0.0] * 4, wide=True),
+ON_ALL = {
+    SAME_ON_ALL: timed([0.0] * 4, all_cores=True),
+    SLOWED_ON_ALL: timed(SLOW[:4], SLOW, all_cores=True),
+    "spread": timed([0.0] * 4, all_cores=True),
 }
 
 
@@ -44,18 +44,23 @@ def test_a_run_that_cannot_be_believed_is_void(changed, allowed):
 
 
 def test_each_pass_that_times_something_has_canaries_of_its_own():
-    assert outcome(**WIDE) == ([], 0)
-    assert outcome(**dict.fromkeys(GOOD), **WIDE) == ([], 0)
-    not_measured = [f"{name} was not measured" for name in (SAME_WIDE, SLOWED_WIDE)]
-    assert outcome(wide=WIDE["wide"]) == (not_measured, 2)
-    assert outcome(wide=Record(state="unchanged", wide=True)) == ([], 0)
-    for name, record in ((SAME_WIDE, WIDE[SLOWED_WIDE]), (SLOWED_WIDE, WIDE[SAME_WIDE])):
-        (line,), code = outcome(**WIDE | {name: record})
+    assert outcome(**ON_ALL) == ([], 0)
+    assert outcome(**dict.fromkeys(GOOD), **ON_ALL) == ([], 0)
+    not_measured = [f"{name} was not measured" for name in (SAME_ON_ALL, SLOWED_ON_ALL)]
+    assert outcome(spread=ON_ALL["spread"]) == (not_measured, 2)
+    assert outcome(spread=Record(state="unchanged", all_cores=True)) == ([], 0)
+    for name, record in ((SAME_ON_ALL, ON_ALL[SLOWED_ON_ALL]), (SLOWED_ON_ALL, ON_ALL[SAME_ON_ALL])):
+        (line,), code = outcome(**ON_ALL | {name: record})
         assert (code, line.startswith(f"{name} came out as ")) == (2, True)
 
 
+@pytest.mark.parametrize("name", ["all_cores", "wide"])
+def test_a_record_is_read_under_the_present_name_of_its_pass_and_under_the_older_one(name):
+    assert Record.model_validate_json(f'{{"{name}": true}}') == Record(all_cores=True) != Record()
+
+
 def test_canaries_are_none_of_the_family():
-    assert decide(GOOD | WIDE | {"case": timed(SLOW[:4], SLOW)}, RULE)["case"].p == pytest.approx(2**-16)
+    assert decide(GOOD | ON_ALL | {"case": timed(SLOW[:4], SLOW)}, RULE)["case"].p == pytest.approx(2**-16)
 
 
 def test_only_slower_and_gone_fail_and_only_where_not_allowed():

@@ -226,7 +226,7 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     assert asked == [0, 1, 1, 2, 3]
     assert lines[2]["log_ratios"] == {"case!copy": {"copy": 0.1}}
     assert lines[3]["words"] == "head: killed by SIGKILL"
-    assert lines[6]["medians"]["cases"] == sum(not variants()[case].case.wide for case in CASES)
+    assert lines[6]["medians"]["cases"] == sum(variants()[case].case.cores == "one" for case in CASES)
     assert said[-1] == "power: 4 pairs, 2 rounds of pytest-benchmark, 1 failed, 1 s the last, about 0 s left"
     assert said[0].endswith("about 9 s left")
 

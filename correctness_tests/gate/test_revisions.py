@@ -69,9 +69,9 @@ def at_start(toy):
     return toy
 
 
-def records(toy, revision, cache, wide=False):
+def records(toy, revision, cache, cores="one"):
     """Lay out the toy's working tree and a revision. -> what is known of its first case"""
-    case = SimpleNamespace(workload="toy", wide=wide)
+    case = SimpleNamespace(workload="toy", cores=cores)
     selection = Selection(workloads=("pirl",), tier="gate")
     variants = [SimpleNamespace(id=FIRST, backend="numpy", case=case)]
     with opened(toy.root, revision, variants, selection, Rule(), cache=cache) as gate:
@@ -112,7 +112,7 @@ def test_only_what_is_to_be_timed_is_imported(at_start, tmp_path):
     at_start.commit("both-broken", {SOURCE: "def"})
     assert records(at_start, "both-broken", tmp_path) == {FIRST: Record(state="unchanged")}
     at_start.at("start", {SOURCE: source(more="# sorts"), "rl_impls/toy/_jax.py": "def"})
-    assert records(at_start, "start", tmp_path, wide=True) == {FIRST: Record(wide=True)}
+    assert records(at_start, "start", tmp_path, cores="all") == {FIRST: Record(all_cores=True)}
 
 
 def test_a_shallow_clone_without_the_revision_says_so(at_start, tmp_path):
@@ -217,4 +217,4 @@ def test_a_workspace_is_gone_after_it_and_so_are_those_of_the_dead(tmp_path):
         assert not stale.exists()
         (folder / "file").touch()
         raise KeyboardInterrupt
-    assert sorted(tmp_path.iterdir()) == sorted([alive, tmp_path / "env-0"])
+    assert sorted(tmp_path.iterdir()) == sorted([alive, tmp_path / "env-0", tmp_path / "turn.lock"])

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from perf_tests.gate import rule
-from perf_tests.gate.rule import Finding, Record, Rule, decide
-from perf_tests.interleaved import log_ratio
+from perf_tests.gate.rule import Finding, Record, Rule, decide, log_ratio
 
 RULE = Rule()
 TOLERATED, PROMISED = math.log1p(RULE.tolerated), math.log1p(RULE.promised)

@@ -11,7 +11,7 @@ import pytest
 from perf_tests.gate import canary
 from perf_tests.gate import run as gate_run
 from perf_tests.gate.__main__ import main
-from perf_tests.gate.rule import SAME_WIDE, SLOWED_WIDE, Record, Rule
+from perf_tests.gate.rule import SAME_ON_ALL, SLOWED_ON_ALL, Record, Rule
 from perf_tests.gate.run import Gate
 
 from .toy import CASES, FILES, FIND, FIRST, ROOT, SAME, SECOND, SLOWED, SOURCE, Toy, cases, source
@@ -240,10 +240,10 @@ def test_what_cannot_be_compared_is_one_line_and_void(toy, arguments, files, mes
 
 @pytest.fixture
 def passed(tmp_path, monkeypatch):
-    """Run a gate whose pairs are given. -> its outcome, and what was measured where: wide or not, and what"""
-    slowed = {SLOWED: 0.06, SLOWED_WIDE: 0.06}
+    """Run a gate whose pairs are given. -> its outcome, and what was measured where: on all cores or not, and what"""
+    slowed = {SLOWED: 0.06, SLOWED_ON_ALL: 0.06}
 
-    def run(wide, state="timed"):
+    def run(spread, state="timed"):
         measured = set()
 
         class Measuring:
@@ -258,25 +258,25 @@ def passed(tmp_path, monkeypatch):
         monkeypatch.setattr(gate_run, "Pairs", Measuring)
         monkeypatch.setattr(gate_run.memory, "measure", lambda *rest: None)
         variants = [
-            SimpleNamespace(id=name, case=SimpleNamespace(wide=many), precision="float32")
-            for name, many in wide.items()
+            SimpleNamespace(id=name, case=SimpleNamespace(cores="all" if many else "one"), precision="float32")
+            for name, many in spread.items()
         ]
-        records = {name: Record(state=state, wide=many) for name, many in wide.items()}
+        records = {name: Record(state=state, all_cores=many) for name, many in spread.items()}
         gate = Gate("base", "head", (None, None), variants, records, tmp_path, Rule(), 0, 1.0, log=lambda line: None)
         return gate.run().decide(), measured
 
     return run
 
 
-ONE, ALL = (False, "a", SAME, SLOWED), (True, "b", SAME_WIDE, SLOWED_WIDE)
-CONFIRMED = {ONE: (False, SLOWED), ALL: (True, SLOWED_WIDE)}
+ONE, ALL = (False, "a", SAME, SLOWED), (True, "b", SAME_ON_ALL, SLOWED_ON_ALL)
+CONFIRMED = {ONE: (False, SLOWED), ALL: (True, SLOWED_ON_ALL)}
 
 
 @pytest.mark.parametrize(
-    ("wide", "passes"), [({"a": False}, [ONE]), ({"b": True}, [ALL]), ({"a": False, "b": True}, [ONE, ALL])]
+    ("spread", "passes"), [({"a": False}, [ONE]), ({"b": True}, [ALL]), ({"a": False, "b": True}, [ONE, ALL])]
 )
-def test_each_pass_has_its_canaries_and_no_pass_is_made_without_a_case(passed, wide, passes):
-    outcome, measured = passed(wide)
+def test_each_pass_has_its_canaries_and_no_pass_is_made_without_a_case(passed, spread, passes):
+    outcome, measured = passed(spread)
     assert measured == {*passes, *(CONFIRMED[one] for one in passes)}
     assert outcome.findings.keys() == {name for _, *names in passes for name in names}
     assert (outcome.wrong, outcome.code) == ([], 0)
@@ -306,9 +306,9 @@ def test_the_cores_of_a_canary_share_its_work(monkeypatch, cores):
             assert (answer == sort(made.numbers)).all()
     units = cores * canary.UNITS
     assert counts == {
-        (side, name): round(units * 1.05) if side == "head" and name in (SLOWED, SLOWED_WIDE) else units
+        (side, name): round(units * 1.05) if side == "head" and name in (SLOWED, SLOWED_ON_ALL) else units
         for side in ("base", "head")
-        for name in (SAME, SLOWED, SAME_WIDE, SLOWED_WIDE)
+        for name in (SAME, SLOWED, SAME_ON_ALL, SLOWED_ON_ALL)
     }
 
 
@@ -374,7 +374,7 @@ def test_a_workload_that_base_lacks_is_new(toy, tmp_path):
     assert "other" in ran.findings[new][1]
 
 
-WIDE = """
+SPREAD = """
 import os
 import pathlib
 
@@ -394,11 +394,12 @@ def second(spec, example, *, knobs, target):
 
 @pytest.mark.slow
 def test_a_case_whose_work_is_spread_is_timed_on_all_cores_with_canaries_of_that_pass(toy, tmp_path):
-    given = cases("first", "second").replace('forms=("full",)', 'forms=("full",), all_cores=op == "second"')
-    toy.commit("wide", {CASES: given}, after="start")
-    toy.at("wide", {SOURCE: source(more=WIDE.format(folder=str(tmp_path)))})
+    spread = 'cores="all" if op == "second" else "one"'
+    given = cases("first", "second").replace('forms=("full",)', f'forms=("full",), {spread}')
+    toy.commit("spread", {CASES: given}, after="start")
+    toy.at("spread", {SOURCE: source(more=SPREAD.format(folder=str(tmp_path)))})
     ran = toy.gate("HEAD", tmp_path)
     assert ran.code == 0, ran.text
     seen = [file.read_text() for file in tmp_path.glob("seen-*")]
     assert seen == [str(sorted(os.sched_getaffinity(0)))], "one pair of the screen"
-    assert (ran.findings[SAME_WIDE], ran.findings[SLOWED_WIDE]) == (("ok",), ("slower",))
+    assert (ran.findings[SAME_ON_ALL], ran.findings[SLOWED_ON_ALL]) == (("ok",), ("slower",))

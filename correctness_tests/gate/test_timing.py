@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import timing
+from perf_tests.gate import worker
 from perf_tests.gate.pairs import Cores, SamplePlan
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
@@ -42,8 +42,8 @@ class Counting:
 @pytest.fixture
 def counting(monkeypatch):
     prepared, ticks = Counting(), itertools.count(0, 1e-6)
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: prepared.now + next(ticks))
-    side = timing.Timing()
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: prepared.now + next(ticks))
+    side = worker.Requests()
     side.prepared["case"] = prepared
     return side, prepared
 
@@ -87,8 +87,8 @@ def visited(counting, monkeypatch):
     """Visit a case whose call takes so long; return the sample, and the calls made in all."""
     side, prepared = counting
     prepared.stats = prepared.phases = dict
-    monkeypatch.setattr(timing.disturbance, "read", lambda: SimpleNamespace(since=lambda before: {"waited": 0.0}))
-    monkeypatch.setattr(timing.disturbance, "pace", lambda: 1e-4)
+    monkeypatch.setattr(worker.disturbance, "read", lambda: SimpleNamespace(since=lambda before: {"waited": 0.0}))
+    monkeypatch.setattr(worker.disturbance, "pace", lambda: 1e-4)
 
     def visit(seconds, calls=10, dose=0.0):
         def call():

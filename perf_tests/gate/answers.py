@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from perf_tests.suite.case import Variant, leaves
+from perf_tests.suite.case import Variant
+from perf_tests.suite.prepared import leaves
 
 # Largest difference of answers that are the same, as a part of an array's largest value. Base and head compute on one
 # machine by one backend, so that the order of sums alone may differ: of 107 pairs of forms of an op on one backend the

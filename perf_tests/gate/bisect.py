@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from perf_tests.interleaved import log_ratio
 from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
 
@@ -20,9 +19,8 @@ from .environments import environments
 from .pairs import PairError, Pairs, cores
 from .report import spread
 from .revisions import git
-from .rule import GateError, Record, Rule, interval, signed_rank
+from .rule import GateError, Record, Rule, interval, log_ratio, signed_rank
 from .run import LIMIT, side_of
-from .turn import turn
 from .workers import Side
 
 
@@ -63,7 +61,7 @@ def comparison(
 ) -> Iterator[Callable[[str, str, int], Step]]:
     """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks."""
     rng = random.Random(seed)
-    with turn(cache), revisions.workspace(cache) as folder, environments(cache) as python_for:
+    with revisions.workspace(cache) as folder, environments(cache) as python_for:
         revisions.snapshot(root, folder / "benchmarks")
 
         @functools.cache
@@ -79,7 +77,7 @@ def comparison(
             records = {variant.id: Record()}
             try:
                 for _ in range(times):
-                    pairs.measure(records, [variant.id], cores(variant.case.wide), "confirm")
+                    pairs.measure(records, [variant.id], cores(variant.case.cores != "one"), "confirm")
             except PairError as error:
                 raise GateError(str(error)) from error
             record = records[variant.id]

@@ -12,7 +12,7 @@ import numpy as np
 
 from perf_tests.suite.process import cores
 
-from .rule import SAME, SAME_WIDE, SLOWED, SLOWED_WIDE
+from .rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL
 
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head by the parent
 UNITS, SLOWDOWN = 40, 0.05
@@ -73,4 +73,4 @@ def slowed() -> Canary:
     return Canary(UNITS + round(UNITS * SLOWDOWN) * (os.environ[SIDE] == "head"))
 
 
-CANARIES = {SAME: same, SLOWED: slowed, SAME_WIDE: same, SLOWED_WIDE: slowed}
+CANARIES = {SAME: same, SLOWED: slowed, SAME_ON_ALL: same, SLOWED_ON_ALL: slowed}

@@ -12,11 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from perf_tests import interleaved
-from perf_tests.interleaved import Block
 
 from . import interrupts
 from .answers import same
-from .rule import Record
+from .rule import Block, Record
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
@@ -66,10 +65,10 @@ class Cores:
         return self.all if self.one is None else (self.all[side % len(self.all)],)
 
 
-def cores(multicore: bool) -> Cores:
+def cores(all_cores: bool) -> Cores:
     """Return the cores of this process, and the last of them for cases that run on one."""
     here = tuple(sorted(os.sched_getaffinity(0)))
-    return Cores(here, None if multicore else here[-1])
+    return Cores(here, None if all_cores else here[-1])
 
 
 class Pairs:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -98,11 +100,32 @@ def lay_out(folder: Path, code: Path, benchmarks: Path) -> Path:
 
 
 @contextmanager
-def workspace(cache: Path) -> Iterator[Path]:
-    """Return a folder for one run, gone after it; those of runs that were killed go too."""
+def turn(cache: Path) -> Iterator[None]:
+    """Wait until no other gate with this cache is at work: two that measure side by side are each other's noise.
+
+    The lock ends with its process, however that ends.
+    """
     cache.mkdir(parents=True, exist_ok=True)
-    for old in cache.glob("run-*"):
-        if not Path("/proc", old.name.split("-")[1]).exists():
-            shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"run-{os.getpid()}-", dir=cache, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    with (cache / "turn.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            print(f"another gate is running (pid {file.read()}): waiting for it", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+@contextmanager
+def workspace(cache: Path) -> Iterator[Path]:
+    """Return a folder for one run at its turn, gone after it; those of runs that were killed go too."""
+    with turn(cache):
+        for old in cache.glob("run-*"):
+            if not Path("/proc", old.name.split("-")[1]).exists():
+                shutil.rmtree(old, ignore_errors=True)
+        prefix = f"run-{os.getpid()}-"
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=cache, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)

@@ -12,9 +12,7 @@ from fnmatch import fnmatchcase
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from perf_tests.interleaved import log_ratio
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,10 +29,10 @@ CHANGED = "answer changed"
 # 40 pairs of 42 cases, 1 of 1,680 was by page faults and none by growth: python -m perf_tests.gate noise
 MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
 SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be found
-SAME_WIDE, SLOWED_WIDE = "canary[same-wide]", "canary[slowed-wide]"  # likewise, in the pass on all cores
+SAME_ON_ALL, SLOWED_ON_ALL = "canary[same-wide]", "canary[slowed-wide]"  # likewise, on all cores; names are kept
 WANTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # right verdicts on the canaries of each pass
     False: {SAME: ("ok", "inconclusive"), SLOWED: ("slower",)},
-    True: {SAME_WIDE: ("ok", "inconclusive"), SLOWED_WIDE: ("slower",)},
+    True: {SAME_ON_ALL: ("ok", "inconclusive"), SLOWED_ON_ALL: ("slower",)},
 }
 FEWEST = 6  # values whose median has a 95 % interval
 
@@ -125,7 +123,7 @@ class Record(BaseModel):
 
     Attributes:
         state: ``timed``, or why not.
-        wide: it belongs to the pass on all cores.
+        all_cores: it belongs to the pass on all cores; called ``wide`` in older artifacts.
         screen: blocks of each pair of the screen.
         confirm: blocks of each pair of the confirmation.
         answer_changed: on the same inputs base and head return something else.
@@ -136,7 +134,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     state: Literal["timed", "unchanged", "new", "gone", "error"] = "timed"
-    wide: bool = False
+    all_cores: bool = Field(default=False, validation_alias=AliasChoices("all_cores", "wide"))
     screen: list[Pair] = []
     confirm: list[Pair] = []
     answer_changed: bool = False
@@ -165,6 +163,11 @@ class Finding(BaseModel):
     p: float | None = None
     stopped_for_futility: bool = False
     notes: list[str] = []
+
+
+def log_ratio(blocks: Sequence[Block]) -> float:
+    """Return what a pair says: the median over its blocks of ``log(second / first)``."""
+    return median(math.log(second / first) for first, second in blocks)
 
 
 def suspected(screen: Sequence[float], rule: Rule) -> int:
@@ -345,8 +348,8 @@ def void_reasons(records: Mapping[str, Record], findings: Mapping[str, Finding])
     """
     timed = [name for name, record in records.items() if record.state in ("timed", "error")]
     wrong = [f"{name}: {' '.join(findings[name].notes)}" for name in timed if findings[name].verdict in VOIDING]
-    for wide in sorted({records[name].wide for name in timed}):
-        for name, wanted in WANTED[wide].items():
+    for all_cores in sorted({records[name].all_cores for name in timed}):
+        for name, wanted in WANTED[all_cores].items():
             if name not in findings:
                 wrong.append(f"{name} was not measured")
             elif findings[name].verdict not in wanted:

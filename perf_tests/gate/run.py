@@ -38,7 +38,6 @@ from .rule import (
     unsettled,
     void_reasons,
 )
-from .turn import turn
 from .workers import Side
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
@@ -140,14 +139,14 @@ class Gate:
         pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, self.folder, rng, self.known)
         timed = [v for v in self.variants if self.records[v.id].state == "timed"]
         if timed:
-            alone, together = ([v.id for v in timed if v.case.wide is many] for many in (False, True))
-            passes = {wide: [*names, *WANTED[wide]] for wide, names in ((False, alone), (True, together)) if names}
-            self.records |= {canary: Record(wide=wide) for wide in passes for canary in WANTED[wide]}
+            alone, together = ([v.id for v in timed if (v.case.cores != "one") is many] for many in (False, True))
+            passes = {many: [*names, *WANTED[many]] for many, names in ((False, alone), (True, together)) if names}
+            self.records |= {canary: Record(all_cores=many) for many in passes for canary in WANTED[many]}
             self.log(f"gate: {len(timed)} cases, {about(expected(len(alone), len(together), self.rule))} expected")
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.confirm)):
-                    for wide, names in passes.items():
-                        self.phase(pairs, phase, times, names, cores(wide))
+                    for many, names in passes.items():
+                        self.phase(pairs, phase, times, names, cores(many))
                 self.log("gate: fresh memory, with default malloc")
                 memory.measure(self.sides, self.limit, self.folder, self.records, timed)
             except PairError as error:
@@ -196,13 +195,13 @@ def opened(
         OSError: a disk that is full or read-only.
     """
     commit = revisions.resolve(root, revision)
-    with turn(cache), revisions.workspace(cache) as folder, environments(cache) as python_for:
+    with revisions.workspace(cache) as folder, environments(cache) as python_for:
         base, head = folder / "base", folder / "head"
         revisions.export(root, commit, base)
         revisions.snapshot(root, head)
         side = side_of("base", folder, base, head, python_for("base", base))
         known = listed(base, side)
-        records = {variant.id: Record(wide=variant.case.wide) for variant in variants}
+        records = {variant.id: Record(all_cores=variant.case.cores != "one") for variant in variants}
         same = {
             name: revisions.digest(base, name) == revisions.digest(head, name)
             for name in {variant.case.workload for variant in variants}

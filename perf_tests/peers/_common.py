@@ -22,7 +22,8 @@ from typing import Any
 from rl_impls import backends
 
 from ..files import Unwritable, reserved
-from ..interleaved import block, fresh_processes, in_words, log_ratio
+from ..gate.rule import interval, log_ratio
+from ..interleaved import block, fresh_processes, in_words
 from ..suite import process
 
 STEPS = 1024  # environment steps of a block: what a call costs by itself is a small part of it
@@ -199,8 +200,6 @@ def one_pair(comparison: Comparison, blocks: int, seed: int, pair: int) -> dict[
 
 def summary(comparison: Comparison, results: Sequence[Mapping[str, float]], threads: int) -> dict[str, Any]:
     """Return what is kept of a comparison: the median ratio with its 95 % interval, and n."""
-    from ..gate.rule import interval
-
     ratios = [math.exp(result["ratio"]) for result in results]
     low, high = interval(ratios)
     return {

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import process
-from .case import Prepared, Variant, flat, prepared, unsupported_reason
+from .case import Variant
 from .cases import variants
+from .prepared import Prepared, flat, prepared, unsupported_reason
 
 SEED = 0
 SAMPLES = 15

@@ -1,45 +1,22 @@
-"""A case is an op with its forms, backends, axes, inputs and cost; prepared, it is what every harness times.
-
-with variant.prepare(seed) as prepared:
-    prepared.settle()
-    prepared.reset()  # not timed
-    prepared.run()    # timed: a number of calls, each waited for
-"""
+"""A case is an op with its forms, backends, axes, inputs and cost; a variant is one combination of them, with an id."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import itertools
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from .exporter import parse_once
-
-if TYPE_CHECKING:
-    from rl_impls.backends import Backend
-    from rl_impls.lowering import Target
 
 Axes = Mapping[str, int | str]
 Pattern = Mapping[str, Any]  # values that form, backend or an axis may have, one or a tuple; what it leaves out is free
 TIERS = ("gate", "bench", "full")
 IO = ("device", "host", "own")
-LEAST = 0.01  # seconds of a sample
-
-
-class DriftError(AssertionError):
-    """Two samples after a reset did not do the same work."""
-
-
-class NotWaitedError(AssertionError):
-    """A sample ended while the device was still computing."""
+CORES = ("one", "all", "own")
 
 
 @dataclass(frozen=True)
@@ -73,8 +50,8 @@ class Case:
             done, as in a loop that acts on what it learns: there the workload's own tests tell.
         tolerance: largest relative difference to the float64 reference.
         most_calls: after one reset, where what a call costs depends on those before it (an episode, a ring that fills).
-        multicore: starts threads or processes of its own, so is never cached and never pinned to one core.
-        all_cores: is timed on all cores by the gate, as its work is spread over threads; so are multicore cases.
+        cores: what the gate times it on: ``one`` core; ``all`` of them, as its work is spread over threads; or all of
+            them for threads or processes of its ``own``, which it starts: such a case is never cached, never pinned.
         version: raised by hand whenever what is measured changes.
     """
 
@@ -95,8 +72,7 @@ class Case:
     reference: str | None = "numpy"
     tolerance: float = 1e-5
     most_calls: int | None = None
-    multicore: bool = False
-    all_cores: bool = False
+    cores: str = "one"
     version: int = 1
 
     def __post_init__(self) -> None:
@@ -109,6 +85,7 @@ class Case:
                 bool(self.backends) and is_names(self.backends),
             ),
             "forms": (self.forms, "one or more names, as a tuple", bool(self.forms) and is_names(self.forms)),
+            "cores": (self.cores, f"one of {', '.join(CORES)}", self.cores in CORES),
             "io": (modes, f"some of {', '.join(IO)}", set(modes) <= set(IO)),
             "axes": (
                 dict(self.axes),
@@ -127,11 +104,6 @@ class Case:
     def answered_calls(self) -> int:
         """The calls after which answers are compared: a second one sees what the first has changed."""
         return min(2, self.most_calls or 2)
-
-    @property
-    def wide(self) -> bool:
-        """Whether the gate times it on all cores."""
-        return self.all_cores or self.multicore
 
     @property
     def name(self) -> str:
@@ -245,184 +217,3 @@ class Variant:
         knobs = self.knobs()
         quantised: str = getattr(knobs, "quantised", "none")
         return str(getattr(knobs, "precision", "float32")) if quantised == "none" else quantised
-
-    def prepare(self, seed: int) -> Prepared:
-        """Build everything that is not timed.
-
-        Raises:
-            BackendUnavailable: the backend cannot run here.
-            OpUnavailable: the workload has no such op.
-        """
-        from rl_impls import backends
-
-        backend = backends.get(self.backend)
-        backend.require()
-        if "onnx" in (self.backend, self.axes.get("serve")):
-            parse_once()
-        inputs = self.inputs(seed)
-        graphs = graphs_compiled()
-        target = backend.lowering_here()
-        device = tuple(backend.to_device(value) for value in inputs.args)
-        op = backend.build(self.case.workload, self.case.op, inputs.spec, device, self.knobs(), target)
-        args = device if self.io == "device" else inputs.args
-        held = backend.wait(getattr(op, "held", arguments)(*args))
-        return Prepared(self, backend, op, held, target, graphs)
-
-
-def arguments(*values: Any) -> tuple[Any, ...]:
-    """Return arguments as they are: how an op's caller holds them, unless the op has a method ``held`` that says it."""
-    return values
-
-
-def graphs_compiled() -> int:
-    """Return how many graphs torch.compile has made in this process; does not import torch."""
-    import sys
-
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
-
-
-class Prepared(AbstractContextManager["Prepared"]):
-    """A built variant: ``run`` is timed; ``reset`` and ``close`` are not."""
-
-    def __init__(
-        self,
-        variant: Variant,
-        backend: Backend,
-        op: Callable[..., Any],
-        args: tuple[Any, ...],
-        target: Target,
-        graphs_before: int,
-    ) -> None:
-        self.variant, self.backend, self.op, self.target = variant, backend, op, target
-        self.args, self.calls, self.graphs_before = args, 1, graphs_before
-        self.late: bool | None = None  # whether a reset may return before the device has finished; settling finds out
-        self.call = {"host": self._host_call, "device": self._device_call, "own": self._own_call}[variant.io]
-
-    def _host_call(self) -> Any:
-        return self.backend.to_host(self.op(*map(self.backend.from_host, self.args)))
-
-    def _device_call(self) -> Any:
-        return self.backend.wait(self.op(*self.args))
-
-    def _own_call(self) -> Any:
-        return self.op(*self.args)
-
-    def run(self) -> Any:
-        """Make the calls of one sample, wait for each, and return the last output."""
-        call = self.call
-        for _ in range(self.calls):
-            out = call()
-        return out
-
-    def reset(self) -> None:
-        """Put back what the op changes, so that every sample times the same work, and wait until that is done.
-
-        To ask JAX takes longer than a sample where hundreds of benchmarks hold arrays: not asked where it need not be.
-        """
-        getattr(self.op, "reset", int)()
-        while self.late is not False and self.backend.pending():  # all that an old commit's backend can be asked
-            self.late = True
-            time.sleep(1e-4)  # a loop without a pause would take the core from what it waits for
-
-    def close(self) -> None:
-        """End the threads, processes and shared memory of the op."""
-        getattr(self.op, "close", int)()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def sample(self) -> float:
-        """Return the seconds of one sample, from a reset."""
-        self.reset()
-        start = time.perf_counter()
-        self.run()
-        return time.perf_counter() - start
-
-    def measure_calls(self) -> int:
-        """Double the calls of a sample until it takes 10 ms, or there are as many as the case allows; return them.
-
-        One sample in which others had the cores does not end it.
-        """
-        most = self.variant.case.most_calls or float("inf")
-        while self.calls < most and not all(self.sample() >= LEAST for _ in range(2)):
-            self.calls = int(min(2 * self.calls, most))
-        return self.calls
-
-    def answer(self) -> list[Any]:
-        """Make a few calls from the start; return the last output and the weights after it, as NumPy copies."""
-        from rl_impls.backends import tree_map
-
-        measured, self.calls = self.calls, self.variant.case.answered_calls
-        self.reset()
-        try:
-            out = self.run()
-        finally:
-            self.calls = measured
-        if self.backend.pending():
-            raise NotWaitedError(f"{self.variant.id}: the sample ended before the device had finished")
-        params = getattr(self.op, "params", None)
-        copied: list[Any] = tree_map(np.array, [self.backend.to_host(out), params or {}])
-        return copied
-
-    def settle(self) -> list[Any]:
-        """Compile, warm the caches, and check that samples are repeatable and waited for; return the answer.
-
-        Raises:
-            NotWaitedError: the device was still computing when a sample ended.
-            DriftError: two samples, each after a reset, gave different answers.
-        """
-        first, second = self.answer(), self.answer()
-        for a, b in zip(leaves(first), leaves(second), strict=True):
-            if a.shape != b.shape or not np.allclose(a, b, rtol=1e-5, atol=1e-7, equal_nan=True):
-                raise DriftError(f"{self.variant.id}: two samples after a reset gave different answers")
-        self.reset()
-        self.late = bool(self.late)
-        return first
-
-    def stats(self) -> dict[str, float]:
-        """Return what else the op measured in its last sample: latencies, the lag of its policy."""
-        measured: dict[str, float] = getattr(self.op, "stats", dict)()
-        return measured
-
-    def phases(self) -> dict[str, float]:
-        """Return the seconds that each phase of a loop took in its last sample."""
-        seconds: dict[str, float] = getattr(self.op, "phases", dict)()
-        return seconds
-
-
-def flat(tree: Any) -> list[Any]:
-    """Return the leaves of nested dicts, lists and tuples, a dict's by name."""
-    if isinstance(tree, dict):
-        tree = [tree[name] for name in sorted(tree)]
-    return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, list | tuple) else [tree]
-
-
-def leaves(tree: Any) -> list[Any]:
-    """Return the same as arrays."""
-    return [np.asarray(leaf) for leaf in flat(tree)]
-
-
-def unsupported_reason(error: Exception) -> str | None:
-    """Return what of a case this revision does not have, where that is why it could not be prepared."""
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("rl_impls"):
-        return f"no {error.name}"
-    if isinstance(error, ValueError) and str(error).startswith("unknown "):  # what the registry says of a name
-        return str(error)
-    return str(error) if type(error).__name__ == "OpUnavailable" else None
-
-
-@functools.cache
-def prepared(identity: str, seed: int) -> Prepared:
-    """Return a settled variant, prepared once in this process."""
-    from .cases import variants
-
-    variant = variants()[identity]
-    if variant.case.multicore:
-        raise ValueError(f"{identity}: owns threads or processes, so it is prepared and closed each time, never kept")
-    ready = variant.prepare(seed)
-    ready.settle()
-    ready.measure_calls()
-    return ready

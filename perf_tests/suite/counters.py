@@ -6,7 +6,7 @@ import functools
 import tracemalloc
 from typing import Any
 
-from .case import Prepared, graphs_compiled
+from .prepared import Prepared, graphs_compiled
 
 
 def count(prepared: Prepared) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from importlib import metadata
@@ -57,8 +58,6 @@ def git_state(root: Path) -> str:
 
 def info(root: Path) -> dict[str, Any]:
     """Return all of it, for the head of a result file."""
-    import os
-
     return {
         "cpu_model": cpu_model(),
         "cores": os.cpu_count(),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perf_tests.suite.case import Variant
+from rl_impls import backends
 
 from ..bisect import bisect
 from ..revisions import git
@@ -56,8 +57,6 @@ def {op}(*args, **kwargs):
 
 def plant(root: Path, variant: Variant, part: float, place: int) -> str:
     """Commit eight changes to a case's source file, of which the one at ``place`` slows it; return that commit."""
-    from rl_impls import backends
-
     source = root / "rl_impls" / variant.case.workload / f"_{backends.get(variant.backend).source}.py"
     made = []
     for number in range(COMMITS):

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perf_tests.interleaved import log_ratio
 from perf_tests.progress import left
 from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
@@ -28,9 +27,8 @@ from perf_tests.suite.process import CACHE
 
 from .. import revisions
 from ..pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
-from ..rule import GateError, Rule
+from ..rule import GateError, Rule, log_ratio
 from ..run import LIMIT, side_of
-from ..turn import turn
 from ..workers import PYTHON, Worker, both
 from . import dosed
 
@@ -218,8 +216,8 @@ def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] =
 
     known = Counter(json.loads(line)["what"] for line in file.read_text().splitlines()) if file.exists() else Counter()
     write({"what": "machine", "date": datetime.date.today().isoformat(), **machine.info(root)})
-    alone, together = ([c for c in CASES if variants()[c].case.wide is many] for many in (False, True))
-    with turn(CACHE / "gate"), revisions.workspace(CACHE / "gate") as folder:
+    alone, together = ([c for c in CASES if (variants()[c].case.cores != "one") is many] for many in (False, True))
+    with revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")
         sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
         while time.monotonic() < end:

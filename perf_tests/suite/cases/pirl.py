@@ -236,7 +236,7 @@ CASES = (
         flops=sustained_flops, bytes=sustained_bytes, bench=[dict(batch=2048)],
     ),
     Case(
-        "pirl", "serve", serve_inputs, LOWERED + CUDA, "requests", io="own", multicore=True,
+        "pirl", "serve", serve_inputs, LOWERED + CUDA, "requests", io="own", cores="own",
         axes={"clients": (1, 32)}, items=lambda clients: 4 * clients,
         exclude=[dict(form="naive", backend=COMPILED)],  # its guards fail in a thread that did not compile
         bench=[dict(clients=1, backend="torch"), dict(clients=32, backend=("numpy", "torch", "onnx", "jax"))],

@@ -241,7 +241,7 @@ CASES = (
         forms=("tf32",), axes={"batch": BATCHES}, items=lambda batch: 1, flops=train_flops,
     ),
     Case(
-        "snake", "train_step", train_inputs, ("torch",), "updates", reference=None, multicore=True,
+        "snake", "train_step", train_inputs, ("torch",), "updates", reference=None, cores="own",
         forms=("ddp",), axes={"batch": SHOWN}, items=lambda batch: 1, flops=train_flops, bench=[dict(batch=256)],
     ),
     Case(
@@ -266,7 +266,7 @@ CASES = (
     ),
     Case(
         "snake", "collect_and_learn", loop_inputs, LEARNING, "environment steps", io="own", reference=None,
-        forms=("threaded",), most_calls=1, version=3, multicore=True,
+        forms=("threaded",), most_calls=1, version=3, cores="own",
         axes={"envs": (64, 1024), "every": (1, 4, 8, 16), "batch": BATCHES}, items=loop_items, flops=loop_flops,
         bench=[dict(backend=LOOPING, batch=32, envs=64, every=4)],
     ),

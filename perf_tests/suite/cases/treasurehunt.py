@@ -345,7 +345,7 @@ CASES = (
     ),
     Case(
         "treasurehunt", "epoch", epoch_inputs, LEARNING, "turns", forms=LOOPS, io="own", reference=None, most_calls=1,
-        all_cores=True, version=2,
+        cores="all", version=2,
         axes={"agents": AGENTS, "worlds": WORLDS}, items=lambda agents, worlds: EPISODE * worlds,
         flops=epoch_flops,
         # torch's epoch is its turns and its update, which are gated
@@ -353,7 +353,7 @@ CASES = (
     ),
     Case(
         "treasurehunt", "epoch", epoch_inputs, ("torch", "jax"), "turns", io="own", reference=None, most_calls=1,
-        multicore=True, forms=("processes",), axes={"agents": AGENTS, "worlds": WORLDS},
+        cores="own", forms=("processes",), axes={"agents": AGENTS, "worlds": WORLDS},
         items=lambda agents, worlds: EPISODE * worlds,
         flops=epoch_flops,
         bench=[dict(backend="torch", agents=5, worlds=1)],
