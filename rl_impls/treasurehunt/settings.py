@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.checks import check_integer
+from ..common.checks import check_choice, check_fields
 
 EMPTY, WALL, GEM, FOOD, BONE, AGENT = range(6)
 KINDS = 6
@@ -43,15 +43,10 @@ class Settings:
     observation: str = "onehot"
 
     def __post_init__(self):
-        check_integer("height", self.height, 1, 1024)
-        check_integer("width", self.width, 1, 1024)
-        check_integer("agents", self.agents, 1, self.height * self.width, ", the cells there are")
-        check_integer("radius", self.radius, 1, max(self.height, self.width), ", the size of the world")
-        check_integer("turns", self.turns, 1, 2**31 - 1)
-        if not isinstance(self.spawn, float) or not 0 <= self.spawn <= 1:
-            raise ValueError(f"spawn: got {self.spawn!r}, wanted a chance from 0.0 to 1.0")
-        if self.observation not in OBSERVATIONS:
-            raise ValueError(f"observation: got {self.observation!r}, wanted one of {', '.join(OBSERVATIONS)}")
+        check_fields(self, height=(1, 1024), width=(1, 1024), turns=(1,), spawn=(0, 1))
+        check_fields(self, agents=(1, self.height * self.width, ", the cells there are"))
+        check_fields(self, radius=(1, max(self.height, self.width), ", the size of the world"))
+        check_choice("observation", self.observation, OBSERVATIONS)
 
     @property
     def rows(self):
