@@ -71,17 +71,6 @@ def test_a_checkpoint_names_the_backend_that_was_found(tmp_path, monkeypatch):
         assert saved_with(path) == "torch"
 
 
-def test_the_command_line_of_snake_takes_auto(tmp_path, monkeypatch, capsys):
-    from rl_impls.snake.__main__ import main
-
-    monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), HERE[False])
-    path = tmp_path / "agent"
-    main(["train", str(path), "--backend", "auto", "--hidden", "8", "--warm-up", "32", "--steps", "1"])
-    assert saved_with(path) == "torch"
-    main(["evaluate", str(path), "--backend", "auto", "--episodes", "1"])
-    assert "n = 1 episodes" in capsys.readouterr().out
-
-
 def test_no_benchmark_is_named_after_auto():
     assert "auto" not in backends.BACKENDS
     assert not [name for name in variants() if "auto" in name]

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rl_impls.backends import get, resolve, workloads
-from rl_impls.params import write_whole
+from rl_impls.common.files import write_whole
 
 from .selection import Selection, select
 from .suite.case import TIERS

@@ -7,12 +7,14 @@ that is called) and a device. Nothing heavy is imported before a backend is aske
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from . import neuron
+from .common.checks import choose as choose  # where the suite finds it on every revision
 from .lowering import LOWERINGS, Target
 
 Array = Any
@@ -29,14 +31,6 @@ class BackendUnavailable(NotImplementedError):
 
 class OpUnavailable(NotImplementedError):
     """An op that a source does not have."""
-
-
-def choose(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return ``name``, or raise a ValueError that lists the known ones."""
-    known = list(known)
-    if name not in known:
-        raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
-    return name
 
 
 @dataclass(frozen=True)
@@ -257,8 +251,6 @@ def _no_jax_cuda() -> str | None:
 
 
 def _no_neuron() -> str | None:
-    from . import neuron
-
     return neuron.missing()
 
 

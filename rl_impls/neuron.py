@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import params as weights
-from .backends import choose
 from .common.batching import BatchGrid
+from .common.checks import choose
 
 DEVICE = "neuron"
 DEVICE_FILES = "/dev/neuron*"

@@ -6,12 +6,13 @@ import hashlib
 import itertools
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from .common.files import write_whole
 
 Params = dict[str, npt.NDArray[np.generic]]
 DIGEST = "sha256"
@@ -56,21 +57,6 @@ def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str,
     for name in sorted(params):
         total.update(params[name].tobytes())
     return total.hexdigest()
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic]] | None = None) -> Params:

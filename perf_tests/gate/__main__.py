@@ -11,7 +11,7 @@ from perf_tests.progress import Progress
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.case import Variant
 from perf_tests.suite.cases import variants
-from rl_impls.params import write_whole
+from rl_impls.common.files import write_whole
 
 from . import report
 from .bisect import bisect

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from .. import backends, params
+from ..common.checks import check_changes, check_fields, check_integer
 from .env import ACTIONS, DRAWS
 from .memory import DTYPES, FIELDS
 from .spec import Geometry
@@ -60,21 +60,10 @@ class Config:
         """Raise a ValueError for a value that makes no sense."""
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("snake"))
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int":
-                least = 0 if field.name == "target_every" else 1
-                if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                    raise ValueError(f"{field.name}: got {value!r}, wanted an integer of {least} or more")
-            elif field.type == "float" and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{field.name}: got {value!r}, wanted a finite number above 0")
-        if not 0 < self.gamma <= 1:
-            raise ValueError(f"gamma: got {self.gamma}, wanted more than 0, at most 1")
-        if self.warm_up < self.batch or self.capacity < self.warm_up:
-            raise ValueError(
-                f"warm_up: got {self.warm_up}, wanted at least the batch, {self.batch}, "
-                f"and at most the capacity, {self.capacity}"
-            )
+        counts = dict.fromkeys(("envs", "every", "batch", "hidden", "max_steps"), (1,))
+        check_fields(self, **counts, target_every=(0,), learning_rate=(0,), gamma=(0, 1), gradient_norm=(0,))
+        check_fields(self, capacity=(self.batch,))
+        check_fields(self, warm_up=(self.batch, self.capacity, ", the batch and the capacity"))
         _ = self.knobs  # a form and numbers that no knob has
 
     @property
@@ -107,6 +96,8 @@ class SnakeAgent:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
         BackendUnavailable: the backend cannot run on this machine.
     """
+
+    UNIT = "environment steps"
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
         self.config = Config(backend, form, **config)
@@ -180,9 +171,7 @@ class SnakeAgent:
 
     def evaluate(self, episodes, seed):
         """Play greedily, all episodes side by side; return ``foods``, ``returns`` and ``lengths``, each [episodes]."""
-        if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
-            raise ValueError(f"episodes: got {episodes!r}, wanted an integer of 1 or more")
-        return play(self.config, self.params, episodes, seed)
+        return play(self.config, self.params, check_integer("episodes", episodes, 1), seed)
 
     def close(self):
         """End the threads and processes of the loop."""
@@ -200,9 +189,7 @@ class SnakeAgent:
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
         """
-        unknown = changes.keys() - {"backend", "form"}
-        if unknown:
-            raise ValueError(f"changes: got {sorted(unknown)}, wanted backend and form alone")
+        check_changes(changes)
         config, state, rng, step = read(path)
         agent = cls.__new__(cls)
         agent.config, agent.rng, agent.step = replace(config, **changes), np.random.default_rng(0), step

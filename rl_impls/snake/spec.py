@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from ..common.checks import check_integer
+from ..common.checks import check_fields
 from ..common.shapes import check_keys, check_mlp, sizes
 
 
@@ -108,11 +108,9 @@ class Geometry:
     max_steps: int = 500
 
     def __post_init__(self):
-        check_integer("dim", self.dim, 2, 1024)
-        check_integer("dist_to_border", self.dist_to_border, 0, (self.dim - 1) // 2, ", to leave a cell to start on")
-        longest = self.dist_to_border + 1
-        check_integer("starting_blocks", self.starting_blocks, 1, longest, ", to lie on the board for every heading")
-        check_integer("max_steps", self.max_steps, 1, 2**31 - 1)
+        check_fields(self, dim=(2, 1024), max_steps=(1,))
+        check_fields(self, dist_to_border=(0, (self.dim - 1) // 2, ", to leave a cell to start on"))
+        check_fields(self, starting_blocks=(1, self.dist_to_border + 1, ", to lie on the board for every heading"))
 
     @property
     def cells(self):

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from ..common.command import main
+from functools import partial
+
+from ..backends import NAMES
+from ..common import command
 from .agent import Config, TreasurehuntAgents
+from .knobs import FORMS
+from .spec import OBSERVATIONS
+
+CHOICES = {"backend": NAMES, "form": tuple(FORMS), "observation": tuple(OBSERVATIONS)}
+main = partial(command.main, TreasurehuntAgents, Config, CHOICES, steps=600)
 
 if __name__ == "__main__":
-    main(TreasurehuntAgents, Config)
+    main()

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from .. import backends, params
-from ..common.checks import check_integer
+from ..common.checks import check_changes, check_fields, check_integer
 from ..common.shapes import parse
 from ._numpy import COSINES
 from .memory import LEAST, Memory
@@ -60,12 +60,9 @@ class Config:
     def __post_init__(self):
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("treasurehunt"))
-        check_integer("worlds", self.worlds, 1, self.capacity)
-        check_integer("hidden", self.hidden, 1, 2**16)
-        check_integer("batch", self.batch, 1, self.capacity)
-        for name in ("learning_rate", "gradient_norm", "soft_update", "epsilon", "epsilon_step"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(f"{name}: got {getattr(self, name)}, wanted a number of 0 or more")
+        rates = dict.fromkeys(("learning_rate", "gradient_norm", "soft_update", "epsilon", "epsilon_step"), (0,))
+        check_fields(self, **rates, gamma=(0, 1), hidden=(1, 2**16), capacity=(1,))
+        check_fields(self, worlds=(1, self.capacity), batch=(1, self.capacity))
 
 
 def init_params(rng, config):
@@ -285,9 +282,7 @@ class TreasurehuntAgents:
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
         """
-        unknown = changes.keys() - {"backend", "form"}
-        if unknown:
-            raise ValueError(f"changes: got {sorted(unknown)}, wanted backend and form alone")
+        check_changes(changes)
         config, state, rng, step = read(path)
         agents = cls.__new__(cls)
         agents._take(replace(config, **changes), rng, step)

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..common.checks import check_integer
+from ..common.checks import check_choice, check_fields
 from ..common.shapes import check_keys, sizes
 
 EMPTY, WALL, GEM, FOOD, BONE, AGENT = range(6)
@@ -36,7 +36,16 @@ class Settings:
     """The size of a world and what happens in it; hashable, so that it can be a static argument.
 
     A world is ``height`` x ``width`` cells inside walls, kept as a grid padded by ``radius`` walls on every side, so
-    that no view reaches past its edge. ``turns`` is the length of an episode.
+    that no view reaches past its edge.
+
+    Attributes:
+        agents: in a world.
+        height: of a world, in cells, without its walls.
+        width: of a world, in cells, without its walls.
+        radius: cells that an agent sees in each direction.
+        spawn: chance that an item appears in an empty cell in a turn.
+        turns: length of an episode.
+        observation: what an agent sees of a cell, its kind one-hot or its colour.
 
     Raises:
         ValueError: no agents, more agents than cells, a vision radius larger than the world, a kind of observation
@@ -52,15 +61,10 @@ class Settings:
     observation: str = "onehot"
 
     def __post_init__(self):
-        check_integer("height", self.height, 1, 1024)
-        check_integer("width", self.width, 1, 1024)
-        check_integer("agents", self.agents, 1, self.height * self.width, ", the cells there are")
-        check_integer("radius", self.radius, 1, max(self.height, self.width), ", the size of the world")
-        check_integer("turns", self.turns, 1, 2**31 - 1)
-        if not isinstance(self.spawn, float) or not 0 <= self.spawn <= 1:
-            raise ValueError(f"spawn: got {self.spawn!r}, wanted a chance from 0.0 to 1.0")
-        if self.observation not in OBSERVATIONS:
-            raise ValueError(f"observation: got {self.observation!r}, wanted one of {', '.join(OBSERVATIONS)}")
+        check_fields(self, height=(1, 1024), width=(1, 1024), turns=(1,), spawn=(0, 1))
+        check_fields(self, agents=(1, self.height * self.width, ", the cells there are"))
+        check_fields(self, radius=(1, max(self.height, self.width), ", the size of the world"))
+        check_choice("observation", self.observation, OBSERVATIONS)
 
     @property
     def rows(self):

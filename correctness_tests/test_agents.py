@@ -1,0 +1,84 @@
+"""What the agents of all workloads have in common: they go on as if they had never been saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from correctness_tests.waiting import limit
+from correctness_tests.workload_agents import SMALL, agent_of, contents, make
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+limited = limit("training or playing")
+
+
+def kept(agent, folder):
+    """All that an agent goes on from."""
+    agent.save(folder / "kept")
+    return contents(folder / "kept")
+
+
+@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_training_twice_as_long_is_training_saving_loading_and_training(tmp_path, workload, backend):
+    whole, first = make(workload, backend), make(workload, backend)
+    wanted = [whole.learn() for _ in range(4)]
+    got = [first.learn() for _ in range(2)]
+    first.save(tmp_path / "agent")
+    second = agent_of(workload).load(tmp_path / "agent")
+    assert second.config == first.config
+    got += [second.learn() for _ in range(2)]
+    np.testing.assert_equal(got, wanted)
+    assert whole.step == second.step == 4 * whole.chunk
+    assert kept(second, tmp_path) == kept(whole, tmp_path) != contents(tmp_path / "agent")
+    np.testing.assert_equal(second.evaluate(4, seed=1), whole.evaluate(4, seed=1))
+    for agent in (whole, first, second):
+        agent.close()
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_an_agent_that_was_saved_before_it_learned_goes_on_alike(tmp_path, workload):
+    agent = make(workload)
+    agent.save(tmp_path / "agent")
+    np.testing.assert_equal(agent_of(workload).load(tmp_path / "agent").learn(), agent.learn())
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_one_seed_trains_one_agent_and_another_another(tmp_path, workload):
+    one, two, other = make(workload, seed=1), make(workload, seed=1), make(workload, seed=2)
+    for agent in (one, two, other):
+        agent.learn()
+    assert kept(one, tmp_path) == kept(two, tmp_path) != kept(other, tmp_path)
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_an_evaluation_is_seeded_and_changes_nothing(tmp_path, workload):
+    agent = make(workload)
+    agent.learn()
+    before = kept(agent, tmp_path)
+    first, again, other = (agent.evaluate(8, seed) for seed in (1, 1, 2))
+    np.testing.assert_equal(again, first)
+    assert any((other[name] != first[name]).any() for name in first)
+    assert {values.shape for values in first.values()} == {(8,)}
+    assert kept(agent, tmp_path) == before
+
+
+@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("episodes", [0, -1, 1.5, True])
+def test_no_episodes_are_refused(workload, episodes):
+    with pytest.raises(ValueError, match=f"^episodes: got {episodes}, wanted an integer from 1 to"):
+        make(workload).evaluate(episodes, seed=0)
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_a_loaded_agent_may_have_another_backend_and_form_and_nothing_else(tmp_path, workload):
+    agent, kind = make(workload), agent_of(workload)
+    agent.learn()
+    agent.save(tmp_path / "agent")
+    other = kind.load(tmp_path / "agent", backend="jax", form="naive")
+    assert (other.config.backend, other.config.form, other.step) == ("jax", "naive", agent.step)
+    other.learn()
+    for wrong in ({"batch": 16}, {"seed": 1}, {"backend": "jax", "hidden": 8}):
+        with pytest.raises(ValueError, match=r"^changes: got \[.*\], wanted backend and form alone$"):
+            kind.load(tmp_path / "agent", **wrong)

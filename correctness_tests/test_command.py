@@ -1,0 +1,262 @@
+"""``python -m rl_impls.<workload>``: trains, goes on and evaluates; a mistake is one line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+import pytest
+
+from correctness_tests.waiting import limit, started
+from correctness_tests.workload_agents import SMALL, agent_of, as_options, contents
+from rl_impls import backends, params
+from rl_impls.common import command
+
+limited = limit("a command")
+
+FIGURES = {"snake": ["foods", "returns", "lengths"]}
+
+
+def run(workload, capsys, *arguments):
+    """Run a command in this process; return what it prints."""
+    importlib.import_module(f"rl_impls.{workload}.__main__").main(list(map(str, arguments)))
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_training_resuming_and_evaluating(tmp_path, capsys, workload):
+    path, options = tmp_path / "agent", as_options(SMALL[workload])
+    text = run(workload, capsys, "train", path, "--steps", 300, "--seed", 1, *options)
+    assert "training from step 0 to 300" in text
+    assert f"{path}: 512 environment steps" in text
+    text = run(workload, capsys, "train", path, "--steps", 1, "--resume", "--form", "naive")
+    assert "training from step 512 to 513" in text
+    assert f"{path}: 768 environment steps" in text
+    text = run(workload, capsys, "evaluate", path, "--episodes", 3, "--form", "full")
+    assert [line.split()[0] for line in text.splitlines()] == FIGURES[workload]
+    assert text.count("n = 3 episodes") == 3
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_the_options_of_a_command_reach_the_agent(tmp_path, capsys, workload):
+    path, kind = tmp_path / "agent", agent_of(workload)
+    run(workload, capsys, "train", path, "--steps", 1, "--seed", 5, *as_options(SMALL[workload] | {"form": "naive"}))
+    agent = kind(form="naive", seed=5, **SMALL[workload])
+    agent.learn()
+    agent.save(tmp_path / "wanted")
+    assert contents(path) == contents(tmp_path / "wanted")
+    figures = agent.evaluate(4, seed=2)
+    for line in run(workload, capsys, "evaluate", path, "--episodes", 4, "--seed", 2).splitlines():
+        name, mean, _, error, *_ = line.split()
+        assert float(mean) == pytest.approx(np.mean(figures[name]), abs=0.006)
+        assert float(error.rstrip(",")) == pytest.approx(np.std(figures[name]) / 2, abs=0.006)
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_auto_is_a_backend(tmp_path, monkeypatch, capsys, workload):
+    monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), lambda: "no device")
+    path, options = tmp_path / "agent", as_options(SMALL[workload])
+    run(workload, capsys, "train", path, "--backend", "auto", "--steps", 1, *options)
+    assert json.loads(params.load_with_metadata(path)[1]["config"])["backend"] == "torch"
+    assert "n = 1 episodes" in run(workload, capsys, "evaluate", path, "--backend", "auto", "--episodes", 1)
+
+
+@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evaluate", "nowhere"), "nowhere"),
+        (("train", "agent", "--steps", "0"), "steps: got 0, wanted an integer from 1 to"),
+        (("train", "agent", "--threads", "0"), "threads: got 0, wanted an integer from 1 to"),
+        (("train", "agent", "--seed", "-1"), "seed: got -1, wanted an integer from 0 to"),
+        (("train", "folder/agent"), "checkpoint: got folder/agent, wanted a file in a folder that exists"),
+        (("train", "."), "checkpoint: got ., wanted a file in a folder that exists"),
+        (("train", "agent", "--every", "0"), "every: got 0, wanted an integer from 1 to"),
+        (("train", "agent", "--learning-rate", "nan"), "learning_rate: got nan, wanted a number of 0 or more"),
+        (("train", "agent", "--resume", "--hidden", "3"), "changes: got ['hidden'], wanted backend and form alone"),
+        (("train", "agent", "--resume", "--seed", "3"), "changes: got ['seed'], wanted backend and form alone"),
+        (("train", "agent", "--resume"), "agent"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, workload, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(workload, capsys, *arguments)
+    assert message in ended.value.code  # which Python prints, and exits with 1
+    assert ended.value.code.startswith(f"{arguments[0]}: ")
+    assert len(ended.value.code.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_what_an_option_takes_and_what_it_may_be_is_asked_first(tmp_path, capsys, workload):
+    for option, word in (("--hidden", "wide"), ("--backend", "abacus"), ("--form", "fastest"), ("--gama", "1")):
+        with pytest.raises(SystemExit) as ended:
+            run(workload, capsys, "train", tmp_path / "agent", option, word)
+        assert ended.value.code == 2
+        assert option in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_an_interrupted_training_is_saved(tmp_path, workload):
+    path = tmp_path / "agent"
+    words = [sys.executable, "-m", f"rl_impls.{workload}", "train", str(path), "--hidden", "16", "--steps", "10000000"]
+    with started([*words, "--threads", "1", "--inter-op-threads", "1"]) as process:
+        assert process.stdout.readline().startswith("training from step 0")
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        assert process.returncode == 130
+    saved = agent_of(workload).load(path)
+    assert saved.step % saved.chunk == 0
+    assert saved.step < 10_000_000
+
+
+def help_of(main, capsys, *words):
+    """The help of a command, in one line."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("workload", SMALL)
+def test_every_field_of_a_configuration_is_an_option_with_its_default(monkeypatch, capsys, workload):
+    monkeypatch.setenv("COLUMNS", "1000")
+    agent = importlib.import_module(f"rl_impls.{workload}.agent")
+    text = help_of(importlib.import_module(f"rl_impls.{workload}.__main__").main, capsys, "train")
+    for entry in fields(agent.Config):
+        option, default = f" --{entry.name.replace('_', '-')} ", entry.default
+        default = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        assert f"(default: {default})" in text.rpartition(option)[2].partition(" --")[0]
+
+
+@dataclass(frozen=True)
+class Board:
+    """A part.
+
+    Attributes:
+        width: of the board, in cells, which is said
+            in two lines.
+        share: 50 % of it.
+    """
+
+    width: int = 3
+    share: float = 0.5
+
+    def __post_init__(self):
+        if self.width > 9:
+            raise ValueError(f"width: got {self.width}, wanted at most 9")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole.
+
+    Attributes:
+        board: that is played on.
+        layers: widths.
+        form: of play.
+
+    Raises:
+        ValueError: never.
+    """
+
+    board: Board = field(default_factory=Board)
+    layers: tuple[int, ...] = (4, 5)
+    form: str = "full"
+
+
+class Player:
+    """Learns nothing.
+
+    It only notes what it is made of and asked.
+    """
+
+    UNIT, chunk, made = "moves", 10, []
+
+    def __init__(self, *, seed, **config):
+        self.config, self.step = Config(**config), 0
+        self.made.append((seed, self.config))
+
+    def learn(self):
+        self.step += self.chunk
+        return {"score": 1.5, "games": 2}
+
+    def evaluate(self, episodes, seed):
+        return {"a": np.arange(episodes), "longest": np.full(episodes, seed)}
+
+    def save(self, path):
+        path.write_text(str(self.step))
+
+    @classmethod
+    def load(cls, path, **changes):
+        made = cls(seed=0, **changes)
+        made.step = int(path.read_text())
+        return made
+
+    def close(self):
+        self.made.append("closed")
+
+
+@pytest.fixture
+def play(capsys):
+    """Return a function that runs a command of the player. -> what it prints"""
+    Player.made.clear()
+
+    def play(*words, **how):
+        command.main(Player, Config, {"form": ("full", "naive")}, list(map(str, words)), **how)
+        return capsys.readouterr().out
+
+    return play
+
+
+def test_fields_of_a_part_are_options_like_the_others(tmp_path, play):
+    out = play("train", tmp_path / "it", "--width", 5, "--layers", "6,7", "--form", "naive", "--seed", 4, "--steps", 11)
+    assert Player.made == [(4, Config(Board(5, 0.5), (6, 7), "naive")), "closed"]
+    assert out.startswith("training from step 0 to 11\n")
+    assert out.endswith(f"{tmp_path / 'it'}: 20 moves\n")
+
+
+def test_what_is_not_given_is_as_in_the_configuration(tmp_path, play):
+    assert play("train", tmp_path / "it", steps=7).endswith("10 moves\n")
+    assert Player.made == [(0, Config()), "closed"]
+
+
+def test_figures_are_means_and_standard_errors(tmp_path, play):
+    (tmp_path / "it").write_text("0")
+    lines = play("evaluate", tmp_path / "it", "--episodes", 5, "--seed", 3).splitlines()
+    assert lines[0] == "a           2.00 +- 0.63, n = 5 episodes"
+    assert lines[1] == "longest     3.00 +- 0.00, n = 5 episodes"
+    assert Player.made[-1] == "closed"
+
+
+def test_a_mistake_in_a_part_is_one_line(tmp_path, play):
+    with pytest.raises(SystemExit, match=r"^train: width: got 10, wanted at most 9$"):
+        play("train", tmp_path / "it", "--width", 10)
+
+
+def test_help_is_what_the_docstrings_say(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "1000")
+    shown = help_of(lambda words: command.main(Player, Config, {}, words, steps=7), capsys, "train")
+    assert "--width N of the board, in cells, which is said in two lines (default: 3)" in shown
+    assert "--share X 50 % of it (default: 0.5)" in shown
+    assert "--layers N,... widths (default: 4,5)" in shown
+    assert "--steps N moves, rounded up to whole chunks (default: 7)" in shown
+    assert "--board" not in shown
+    assert "Learns nothing." in help_of(lambda words: command.main(Player, Config, {}, words), capsys)
+    assert "--width" not in help_of(lambda words: command.main(Player, Config, {}, words), capsys, "evaluate")
+
+
+def test_a_configuration_without_sentences_is_refused():
+    @dataclass
+    class Bare:
+        """It says nothing."""
+
+        width: int = 1
+
+    with pytest.raises(TypeError, match="Bare: its docstring has no Attributes"):
+        command.main(Player, Bare, {}, ["train", "it"])

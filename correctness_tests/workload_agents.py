@@ -1,0 +1,41 @@
+"""Agents small enough for a test, one of each workload that has one."""
+
+from __future__ import annotations
+
+import importlib
+
+from rl_impls import params
+
+SMALL = {
+    "snake": {"hidden": 16, "warm_up": 64, "capacity": 500, "target_every": 256},
+}
+
+
+def agent_of(workload):
+    """The class of a workload's agent."""
+    [found] = (
+        value
+        for value in vars(importlib.import_module(f"rl_impls.{workload}.agent")).values()
+        if hasattr(value, "UNIT")
+    )
+    return found
+
+
+def make(workload, backend="torch", seed=3, **config):
+    """Return a small agent."""
+    return agent_of(workload)(backend=backend, seed=seed, **SMALL[workload] | config)
+
+
+def contents(path):
+    """All that a checkpoint holds, comparable; the order in its file is by chance."""
+    arrays, metadata = params.load_with_metadata(path)
+    return {name: (value.dtype, value.shape, value.tobytes()) for name, value in arrays.items()}, metadata
+
+
+def as_options(config):
+    """Return a configuration as the options of a command line."""
+    words = []
+    for name, value in config.items():
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        words += [f"--{name.replace('_', '-')}", text]
+    return words
