@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import asdict, is_dataclass
 
 from rl_impls import params
+from rl_impls.treasurehunt.spec import Settings
 
 SMALL = {
     "snake": {"hidden": 16, "warm_up": 64, "capacity": 500, "target_every": 256},
-}
+    "treasurehunt": {
+        "settings": Settings(agents=2, height=6, width=6, turns=6, spawn=0.1), "worlds": 2, "hidden": 8, "batch": 8,
+        "capacity": 64, "learning_rate": 1e-2,
+    },
+}  # fmt: skip
 
 
 def agent_of(workload):
@@ -32,10 +38,16 @@ def contents(path):
     return {name: (value.dtype, value.shape, value.tobytes()) for name, value in arrays.items()}, metadata
 
 
+def single(config):
+    """The fields of a configuration and of those within it, by name."""
+    for name, value in config.items():
+        yield from single(asdict(value)) if is_dataclass(value) else [(name, value)]
+
+
 def as_options(config):
     """Return a configuration as the options of a command line."""
     words = []
-    for name, value in config.items():
+    for name, value in single(config):
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
         words += [f"--{name.replace('_', '-')}", text]
     return words

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from . import neuron
 from .common.checks import choose as choose  # where the suite finds it on every revision
 from .lowering import LOWERINGS, Target
 
@@ -251,6 +250,8 @@ def _no_jax_cuda() -> str | None:
 
 
 def _no_neuron() -> str | None:
+    from . import neuron
+
     return neuron.missing()
 
 

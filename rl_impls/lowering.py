@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .neuron import NeuronModel
-
 Function = Callable[..., Any]
 
 
@@ -153,6 +151,8 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
 
 def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
     """Compile for AWS Neuron, for exactly the example's batch size."""
+    from .neuron import NeuronModel
+
     return NeuronModel(module, example[0], sizes=(example[0].shape[0],), autocast=autocast)
 
 
