@@ -18,7 +18,7 @@ from rl_impls.common import command
 
 limited = limit("a command")
 
-FIGURES = {"snake": ["foods", "returns", "lengths"]}
+FIGURES = {"snake": ["foods", "returns", "lengths"], "pirl": ["returns", "lengths", "predicted"]}
 
 
 def run(workload, capsys, *arguments):
@@ -89,6 +89,13 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, workload, argument
     assert message in ended.value.code  # which Python prints, and exits with 1
     assert ended.value.code.startswith(f"{arguments[0]}: ")
     assert len(ended.value.code.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch-trace"])
+def test_a_backend_that_cannot_learn_is_one_line(tmp_path, capsys, backend):
+    with pytest.raises(SystemExit, match=f"^train: pirl has no op 'train_step' on {backend}"):
+        run("pirl", capsys, "train", tmp_path / "agent", "--backend", backend)
     assert not list(tmp_path.iterdir())
 
 

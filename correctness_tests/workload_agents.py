@@ -8,6 +8,7 @@ from rl_impls import params
 
 SMALL = {
     "snake": {"hidden": 16, "warm_up": 64, "capacity": 500, "target_every": 256},
+    "pirl": {"hidden": (8, 8), "batch": 8, "points": 4, "capacity": 200, "warm_up": 20, "every": 8, "sync_every": 3},
 }
 
 

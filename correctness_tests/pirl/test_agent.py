@@ -213,7 +213,7 @@ def test_a_bad_transition_is_refused(name, value):
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.1, np.nan])
 def test_a_bad_epsilon_is_refused(epsilon):
-    with pytest.raises(ValueError, match=r"^epsilon: got .*wanted 0 to 1"):
+    with pytest.raises(ValueError, match=r"^epsilon: got .*wanted a number from 0 to 1"):
         make().act(STATES[0], epsilon)
 
 
