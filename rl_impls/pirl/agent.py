@@ -56,11 +56,11 @@ class Config:
     boundary_weight: float = 1.0
     sync_every: int = 100
     capacity: int = 50_000
-    every: int = 4
+    every: int = 1
     warm_up: int = 1_000
     epsilon_start: float = 1.0
     epsilon_end: float = 0.05
-    epsilon_steps: int = 20_000
+    epsilon_steps: int = 10_000
 
     def __post_init__(self):
         """Raise a ValueError for a value that makes no sense."""
