@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from rl_impls.common import checks
+from rl_impls.pirl.agent import Config as Pirl
 from rl_impls.snake.agent import Config as Snake
 from rl_impls.snake.spec import Geometry
 from rl_impls.treasurehunt.agent import Config as Treasurehunt
 from rl_impls.treasurehunt.spec import Settings
 
-CLASSES = {"snake": Snake, "geometry": Geometry, "treasurehunt": Treasurehunt, "settings": Settings}
+CLASSES = {"pirl": Pirl, "snake": Snake, "geometry": Geometry, "treasurehunt": Treasurehunt, "settings": Settings}
 NUMBERS = [
     pytest.param(kind, field.name, id=f"{name}-{field.name}")
     for name, kind in CLASSES.items()
@@ -53,6 +54,12 @@ def test_numbers_of_numpy_become_pythons(kind, name):
     assert made == kind()
     assert type(getattr(made, name)) is type(usual)
     assert json.loads(json.dumps(asdict(made))) == json.loads(json.dumps(asdict(kind())))
+
+
+@pytest.mark.parametrize("value", [3, "88", None])
+def test_one_width_is_no_tuple_of_them(value):
+    with pytest.raises(ValueError, match=f"^hidden: got {value!r}, wanted a tuple of integers$"):
+        Pirl(hidden=value)
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,23 @@ import importlib
 import json
 import signal
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
 from correctness_tests.waiting import limit, started
-from correctness_tests.workload_agents import SMALL, agent_of, as_options, contents
+from correctness_tests.workload_agents import SMALL, agent_of, as_options, contents, make
 from rl_impls import backends, params
 from rl_impls.common import command
 
 limited = limit("a command")
 
-FIGURES = {"snake": ["foods", "returns", "lengths"]}
+FIGURES = {
+    "snake": ["foods", "returns", "lengths"],
+    "pirl": ["returns", "lengths", "predicted"],
+    "treasurehunt": ["returns", "agent_0", "agent_1"],
+}
 
 
 def run(workload, capsys, *arguments):
@@ -29,13 +33,14 @@ def run(workload, capsys, *arguments):
 
 @pytest.mark.parametrize("workload", SMALL)
 def test_training_resuming_and_evaluating(tmp_path, capsys, workload):
-    path, options = tmp_path / "agent", as_options(SMALL[workload])
-    text = run(workload, capsys, "train", path, "--steps", 300, "--seed", 1, *options)
-    assert "training from step 0 to 300" in text
-    assert f"{path}: 512 environment steps" in text
+    path, options, small = tmp_path / "agent", as_options(SMALL[workload]), make(workload)
+    chunk, unit = small.chunk, small.UNIT
+    text = run(workload, capsys, "train", path, "--steps", chunk + 1, "--seed", 1, *options)
+    assert f"training from step 0 to {chunk + 1}\n" in text
+    assert f"{path}: {2 * chunk} {unit}\n" in text
     text = run(workload, capsys, "train", path, "--steps", 1, "--resume", "--form", "naive")
-    assert "training from step 512 to 513" in text
-    assert f"{path}: 768 environment steps" in text
+    assert f"training from step {2 * chunk} to {2 * chunk + 1}\n" in text
+    assert f"{path}: {3 * chunk} {unit}\n" in text
     text = run(workload, capsys, "evaluate", path, "--episodes", 3, "--form", "full")
     assert [line.split()[0] for line in text.splitlines()] == FIGURES[workload]
     assert text.count("n = 3 episodes") == 3
@@ -75,7 +80,7 @@ def test_auto_is_a_backend(tmp_path, monkeypatch, capsys, workload):
         (("train", "agent", "--seed", "-1"), "seed: got -1, wanted an integer from 0 to"),
         (("train", "folder/agent"), "checkpoint: got folder/agent, wanted a file in a folder that exists"),
         (("train", "."), "checkpoint: got ., wanted a file in a folder that exists"),
-        (("train", "agent", "--every", "0"), "every: got 0, wanted an integer from 1 to"),
+        (("train", "agent", "--batch", "0"), "batch: got 0, wanted an integer from 1 to"),
         (("train", "agent", "--learning-rate", "nan"), "learning_rate: got nan, wanted a number of 0 or more"),
         (("train", "agent", "--resume", "--hidden", "3"), "changes: got ['hidden'], wanted backend and form alone"),
         (("train", "agent", "--resume", "--seed", "3"), "changes: got ['seed'], wanted backend and form alone"),
@@ -89,6 +94,13 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, workload, argument
     assert message in ended.value.code  # which Python prints, and exits with 1
     assert ended.value.code.startswith(f"{arguments[0]}: ")
     assert len(ended.value.code.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch-trace"])
+def test_a_backend_that_cannot_learn_is_one_line(tmp_path, capsys, backend):
+    with pytest.raises(SystemExit, match=f"^train: pirl has no op 'train_step' on {backend}"):
+        run("pirl", capsys, "train", tmp_path / "agent", "--backend", backend)
     assert not list(tmp_path.iterdir())
 
 
@@ -128,10 +140,10 @@ def test_every_field_of_a_configuration_is_an_option_with_its_default(monkeypatc
     monkeypatch.setenv("COLUMNS", "1000")
     agent = importlib.import_module(f"rl_impls.{workload}.agent")
     text = help_of(importlib.import_module(f"rl_impls.{workload}.__main__").main, capsys, "train")
-    for entry in fields(agent.Config):
+    for entry, _, sentence in command.single_fields(agent.Config):
         option, default = f" --{entry.name.replace('_', '-')} ", entry.default
         default = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        assert f"(default: {default})" in text.rpartition(option)[2].partition(" --")[0]
+        assert f"{sentence.rstrip('.')} (default: {default})" in text.rpartition(option)[2].partition(" --")[0]
 
 
 @dataclass(frozen=True)

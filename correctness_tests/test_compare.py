@@ -10,7 +10,7 @@ from perf_tests import compare
 from perf_tests.suite.cases import variants
 
 NAIVE, FULL = "snake.act[naive-torch-envs1]", "snake.act[full-numpy-envs1]"
-MANY, LONG = "snake.env_step[vectorised-numpy-envs64]", "pirl.forward[full-jax-batch1-iohost-hidden32]"
+LONG = "pirl.forward[full-jax-batch1-iohost-hidden32]"
 
 
 class Counted:

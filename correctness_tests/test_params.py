@@ -147,11 +147,3 @@ def test_initial_weights_lie_within_one_over_the_root_of_fan_in(sizes, seed):
 def test_widths_that_make_no_net_are_refused(sizes):
     with pytest.raises(ValueError, match="sizes: got"):
         params.init_mlp(np.random.default_rng(0), sizes)
-
-
-def test_largest_difference_is_found_and_shapes_have_to_agree():
-    other = {**NET, "w1": NET["w1"] + np.float32(0.25)}
-    assert params.max_difference(NET, NET) == 0
-    assert params.max_difference(NET, other) == pytest.approx(0.25, abs=1e-6)
-    with pytest.raises(ValueError, match="wanted the same names and shapes"):
-        params.max_difference(NET, OTHERS["a layer more"])

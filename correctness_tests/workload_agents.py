@@ -14,6 +14,7 @@ SMALL = {
         "settings": Settings(agents=2, height=6, width=6, turns=6, spawn=0.1), "worlds": 2, "hidden": 8, "batch": 8,
         "capacity": 64, "learning_rate": 1e-2,
     },
+    "pirl": {"hidden": (8, 8), "batch": 8, "points": 4, "capacity": 200, "warm_up": 20, "every": 8, "sync_every": 3},
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Weights as a flat ``dict[str, np.ndarray]``: initialise, check, save, load, compare."""
+"""Weights as a flat ``dict[str, np.ndarray]``: initialise, check, save, load."""
 
 from __future__ import annotations
 
@@ -113,10 +113,3 @@ def match(
 def signature(params: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, str]:
     """Return dtype and shape of each array, as in ``float32[16, 32]``."""
     return {name: f"{value.dtype}{list(value.shape)}" for name, value in params.items()}
-
-
-def max_difference(a: Mapping[str, npt.NDArray[np.generic]], b: Mapping[str, npt.NDArray[np.generic]]) -> float:
-    """Return the largest absolute difference of two sets of weights of the same names and shapes."""
-    if {k: v.shape for k, v in a.items()} != {k: v.shape for k, v in b.items()}:
-        raise ValueError(f"params: got {signature(a)} and {signature(b)}, wanted the same names and shapes")
-    return max((float(np.max(np.abs(a[k].astype(np.float64) - b[k].astype(np.float64)))) for k in a), default=0.0)

@@ -32,6 +32,6 @@ def live(agent, transitions, seed=0):
 
 def everything(agent):
     """All that an agent goes on from, as comparable bytes."""
-    arrays = {**agent.state(), **agent.replay.arrays()}
+    arrays = {**agent.state(), **agent.replay.arrays()} | ({"env": agent.env.state} if agent.env.running else {})
     content = {name: (value.dtype.str, value.shape, value.tobytes()) for name, value in sorted(arrays.items())}
-    return content, agent.rng.bit_generator.state, agent.updates
+    return content, agent.rng.bit_generator.state, agent.updates, agent.step

@@ -125,6 +125,9 @@ EDITS = {
     "a field of another type": lambda: {"arrays": {"replay.action": np.zeros(9, np.float32)}},
     "a field too much": lambda: {"arrays": {"replay.colour": np.zeros(9)}},
     "memory of another length": lambda: {"arrays": {"replay.pushed": np.array(10)}},
+    "an episode off the road": lambda: {"arrays": {"env.state": np.full(16, 2.0)}},
+    "an episode of another shape": lambda: {"arrays": {"env.state": np.zeros(4)}},
+    "no number of steps": lambda: {"step": "many"},
     "moments of another shape": lambda: {"arrays": {"first.w0": np.zeros((1, 1), np.float32)}},
 }
 
@@ -134,6 +137,22 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, checkpoint, edit):
     path = edited(checkpoint, tmp_path, **edit())
     with pytest.raises(CheckpointError, match="edited"):
         load(path)
+
+
+def test_a_checkpoint_of_an_agent_that_could_not_drive_yet_begins_with_the_first_step(tmp_path, checkpoint):
+    from dataclasses import fields
+
+    from rl_impls.pirl.agent import Config
+
+    (tmp_path / "agent").write_bytes(checkpoint)
+    named = [field.name for field in fields(Config)]
+    older = {
+        name: value for name, value in json.loads(config()).items() if named.index(name) <= named.index("capacity")
+    }
+    agent = load(edited(checkpoint, tmp_path, config=json.dumps(older), step=None))
+    assert (agent.step, agent.env.running) == (0, False)
+    assert everything(agent) == everything(load(tmp_path / "agent"))
+    assert agent.config == make().config
 
 
 def test_weights_alone_are_no_agent(tmp_path):

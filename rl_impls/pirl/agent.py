@@ -10,13 +10,16 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from .. import backends, params
+from ..common.checks import check_changes, check_fields, check_integer, check_number
 from ..common.replay import Replay
-from .env import sample_points
+from .env import PirlEnv, sample_points
 from .physics import ACTIONS, STATES
 
 TRAINS = ("eager", "compile", "jit")  # lowerings through which a gradient can be taken
 PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
-REPLAY, METADATA = "replay.", ("config", "rng", "updates")
+REPLAY, METADATA = "replay.", ("config", "rng", "updates", "step")
+EPISODE = "env.state"  # where an episode is running
+CHUNK = 256  # environment steps
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class Config:
         boundary_weight: of the boundary terms in the loss.
         sync_every: updates from one copy of the target to the next.
         capacity: transitions the replay keeps.
+        every: environment steps from one update to the next.
+        warm_up: environment steps before the first update.
+        epsilon_start: share of actions that are drawn in the first environment step.
+        epsilon_end: that share once it has fallen.
+        epsilon_steps: environment steps over which it falls, in a straight line.
     """
 
     backend: str = "torch"
@@ -48,22 +56,21 @@ class Config:
     boundary_weight: float = 1.0
     sync_every: int = 100
     capacity: int = 50_000
+    every: int = 1
+    warm_up: int = 1_000
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.05
+    epsilon_steps: int = 10_000
 
     def __post_init__(self):
         """Raise a ValueError for a value that makes no sense."""
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("pirl"))
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        counts = [(name, getattr(self, name)) for name in ("order", "batch", "points", "sync_every", "capacity")]
-        for name, value in counts + [("hidden", width) for width in self.hidden]:
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name}: got {value!r}, wanted integers of 1 or more")
-        if self.batch > self.capacity:
-            raise ValueError(f"batch: got {self.batch}, wanted at most the capacity, {self.capacity}")
-        for name in ("learning_rate", "pde_weight", "boundary_weight"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name}: got {value}, wanted a finite number of 0 or more")
+        counts = dict.fromkeys(("hidden", "points", "sync_every", "capacity", "every", "epsilon_steps"), (1,))
+        weights = dict.fromkeys(("learning_rate", "pde_weight", "boundary_weight"), (0,))
+        shares = dict.fromkeys(("epsilon_start", "epsilon_end"), (0, 1))
+        check_fields(self, **counts, **weights, **shares, order=(1, 2), warm_up=(0,))
+        check_fields(self, batch=(1, self.capacity, ", the capacity"))
 
     @property
     def sizes(self):
@@ -102,28 +109,28 @@ def checked(name, states, shape):
     return np.array(states)
 
 
-def is_integer(value, stop):
-    """Say whether ``value`` is an integer in [0, stop)."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < stop
-
-
 class PirlAgent:
     """Learns ``Q(s, a)``, the probability of staying on the road until the horizon runs out.
 
     ``PirlAgent("torch", "full", seed=0, hidden=(32, 32, 32))``; the keywords are those of :class:`Config`. All that is
-    random (weights, exploration, batches, points) comes from the seed.
+    random (weights, episodes, exploration, batches, points) comes from the seed.
 
     Raises:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
         BackendUnavailable: when the backend, which cannot run on this machine, is first used.
     """
 
+    UNIT = "environment steps"
+    chunk = CHUNK
+
     def __init__(self, backend="torch", form="full", *, seed, **config):
         self.config = Config(backend, form, **config)
         self.backend = backends.get(self.config.backend)
         self.knobs = replace(backends.forms("pirl")[form], order=self.config.order)
         self.rng = np.random.default_rng(seed)
-        self.updates = 0
+        self.env = PirlEnv()
+        self.env.np_random = self.rng
+        self.step = self.updates = 0
         row = np.zeros(STATES, np.float32)
         self.replay = Replay(
             self.config.capacity,
@@ -167,24 +174,106 @@ class PirlAgent:
         return np.array(self.backend.to_host(self._nets[size](self.backend.from_host(states))))
 
     def act(self, state, epsilon):
-        """Epsilon-greedy: with probability ``epsilon`` any action, else ``argmax_a Q(s, a)``.  f32[16] -> int"""
+        """Return an action, epsilon-greedy: any with probability epsilon, else ``argmax_a Q(s, a)``.
+
+        Args:
+            state: f32[16].
+            epsilon: 0 to 1.
+
+        Raises:
+            ValueError: a state of another shape or dtype, or not finite; an epsilon outside of its range.
+        """
         state = checked("state", state, (STATES,))
-        if not 0 <= epsilon <= 1:
-            raise ValueError(f"epsilon: got {epsilon}, wanted 0 to 1")
+        check_number("epsilon", epsilon, 0, 1)
         if self.rng.random() < epsilon:
             return int(self.rng.integers(ACTIONS))
         return int(self.get_qs(state).argmax())
 
     def remember(self, state, action, reward, next_state, terminated):
-        """Store a transition: f32[16], int, float, f32[16], bool."""
+        """Store a transition.
+
+        Args:
+            state: f32[16].
+            action: 0 to 24.
+            reward: of the step.
+            next_state: f32[16].
+            terminated: whether the episode ended with it, so that nothing is to be had from ``next_state``.
+
+        Raises:
+            ValueError: one of them is not that; nothing is stored.
+        """
         state, next_state = checked("state", state, (STATES,)), checked("next_state", next_state, (STATES,))
-        if not is_integer(action, ACTIONS):
-            raise ValueError(f"action: got {action!r}, wanted an integer from 0 to {ACTIONS - 1}")
-        if not math.isfinite(reward):
-            raise ValueError(f"reward: got {reward}, wanted a finite number")
+        check_integer("action", action, 0, ACTIONS - 1)
+        check_number("reward", reward)
         if not isinstance(terminated, bool | np.bool_):
             raise ValueError(f"terminated: got {terminated!r}, wanted a bool")
         self.replay.push(state=state, action=action, reward=reward, next_state=next_state, terminated=terminated)
+
+    @property
+    def epsilon(self):
+        """Share of drawn actions at this step."""
+        start, end = self.config.epsilon_start, self.config.epsilon_end
+        return start + (end - start) * min(1.0, self.step / self.config.epsilon_steps)
+
+    def learn(self):
+        """Drive for one chunk, from where the last call ended, and learn in between.
+
+        Returns:
+            ``episodes``, how many ended in this chunk, ``safe``, how many of them on the road, and ``loss``, the mean
+            over its updates: nan where none was due.
+
+        Raises:
+            OpUnavailable: the backend is for inference only.
+        """
+        self._build_train_step()
+        episodes, safe, losses = 0, 0, []
+        for _ in range(self.chunk):
+            reward, terminated = self._drive()
+            episodes, safe = episodes + terminated, safe + int(reward)
+            if self.step >= self.config.warm_up and self.step % self.config.every == 0:
+                losses.append(self.train())
+        made = [loss for loss in losses if loss is not None]
+        return {"episodes": episodes, "safe": safe, "loss": sum(made) / len(made) if made else math.nan}
+
+    def _drive(self):
+        """Make an environment step, of a new episode where the last has ended, and store it."""
+        if not self.env.running:
+            self.env.reset()
+        state = self.env.observation()
+        action = self.act(state, self.epsilon)
+        next_state, reward, terminated, _, _ = self.env.step(action)
+        self.remember(state, action, reward, next_state, terminated)
+        self.step += 1
+        return reward, terminated
+
+    def evaluate(self, episodes, seed):
+        """Drive greedily, all episodes side by side.
+
+        Args:
+            episodes: how many.
+            seed: of their starts and of the noise in them.
+
+        Returns:
+            ``returns`` f64[episodes], 1 where the car stayed on the road until the horizon ran out, else 0; ``lengths``
+            i64[episodes] in environment steps; ``predicted`` f32[episodes], ``max_a Q`` of the first state, which the
+            mean of the returns tells right or wrong.
+        """
+        seeds = np.random.default_rng(seed).integers(2**31, size=check_integer("episodes", episodes, 1))
+        envs = [PirlEnv() for _ in seeds]
+        states = np.array([env.reset(seed=int(number))[0] for env, number in zip(envs, seeds)])
+        predicted = self.get_qs_batch(states).max(axis=1)
+        returns, lengths = np.zeros(episodes), np.zeros(episodes, int)
+        while any(env.running for env in envs):
+            for k, action in enumerate(self.get_qs_batch(states).argmax(axis=1)):
+                if envs[k].running:
+                    states[k], reward, *_ = envs[k].step(action)
+                    returns[k] += reward
+                    lengths[k] += 1
+        return {"returns": returns, "lengths": lengths, "predicted": predicted}
+
+    def close(self):
+        """End what the agent has started: nothing but its environment."""
+        self.env.close()
 
     def train(self):
         """Make one update; every ``sync_every`` updates the target takes the online weights.
@@ -228,29 +317,45 @@ class PirlAgent:
         self._train_step = step
 
     def save(self, path):
-        """Write a checkpoint, whole or not at all: weights, moments, replay, random state and configuration."""
+        """Write a checkpoint, whole or not at all: all that the agent goes on from, and its configuration.
+
+        Args:
+            path: of the file, in a folder that exists.
+        """
         arrays = self.state() | {REPLAY + name: value for name, value in self.replay.arrays().items()}
-        values = (asdict(self.config), self.rng.bit_generator.state, self.updates)
+        if self.env.running:
+            arrays[EPISODE] = self.env.state
+        values = (asdict(self.config), self.rng.bit_generator.state, self.updates, self.step)
         params.save(path, arrays, **{name: json.dumps(value) for name, value in zip(METADATA, values)})
 
     @classmethod
-    def load(cls, path, backend=None):
-        """Return the agent of a checkpoint, which goes on bit for bit; on ``backend`` where one is named.
+    def load(cls, path, **changes):
+        """Return the agent of a checkpoint, which goes on bit for bit.
+
+        A checkpoint of an agent that could not drive yet has no episode and no steps: it begins with the first.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
+            ValueError: a change to something else, or to a backend or form that is not known.
         """
-        backend = backend and backends.resolve(backend)
+        check_changes(changes)
+        Config(**changes)
         arrays, metadata = params.load_with_metadata(path)
         stored = {name.removeprefix(REPLAY): arrays.pop(name) for name in list(arrays) if name.startswith(REPLAY)}
+        episode = arrays.pop(EPISODE, None)
         try:
-            config, rng, updates = (json.loads(metadata[name]) for name in METADATA)
-            wanted = Config(**config)
-            state = params.match(path, arrays, fresh_state(outline(wanted.sizes)))
-            agent = cls(**config | {"backend": backend or wanted.backend}, seed=0)
+            config, rng, updates, step = (json.loads(({"step": "0"} | metadata)[name]) for name in METADATA)
+            state = params.match(path, arrays, fresh_state(outline(Config(**config).sizes)))
+            agent = cls(**config | changes, seed=0)
             agent.replay.restore(stored)
             agent.rng.bit_generator.state = rng
-            agent.updates = int(updates)
+            agent.updates, agent.step = int(updates), int(step)
+            if episode is not None:
+                agent.env.reset(options={"state": episode})
         except params.CheckpointError:
             raise
         except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from ..common.checks import check_number
 from .physics import ACTIONS, DYNAMICS, ROAD, STATES, TAU, VX, E, road
 
 VEHICLE = DYNAMICS["vehicle"]
@@ -82,9 +83,7 @@ class PirlEnv(gymnasium.Env):
     """
 
     def __init__(self, sigma=VEHICLE.sigma):
-        if not (math.isfinite(sigma) and sigma >= 0):
-            raise ValueError(f"sigma: got {sigma}, wanted a finite number of 0 or more")
-        self.sigma = sigma
+        self.sigma = check_number("sigma", sigma, 0)
         self.observation_space = gymnasium.spaces.Box(LOW.astype(np.float32), HIGH.astype(np.float32))
         self.action_space = gymnasium.spaces.Discrete(ACTIONS)
         self.state, self.running = None, False

@@ -170,7 +170,15 @@ class SnakeAgent:
         return {"foods": int((rewards > 0).sum()), "episodes": int(ended.sum()), "loss": float(losses.mean())}
 
     def evaluate(self, episodes, seed):
-        """Play greedily, all episodes side by side; return ``foods``, ``returns`` and ``lengths``, each [episodes]."""
+        """Play greedily, all episodes side by side.
+
+        Args:
+            episodes: how many.
+            seed: of the games.
+
+        Returns:
+            ``foods`` i64[episodes], ``returns`` f64[episodes] and ``lengths`` i64[episodes] in environment steps.
+        """
         return play(self.config, self.params, check_integer("episodes", episodes, 1), seed)
 
     def close(self):
@@ -184,10 +192,15 @@ class SnakeAgent:
 
     @classmethod
     def load(cls, path, **changes):
-        """Return the agent of a checkpoint, which goes on bit for bit; ``changes`` are to its backend and form.
+        """Return the agent of a checkpoint, which goes on bit for bit.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
+            ValueError: a change to something else, or to a backend or form that is not known.
         """
         check_changes(changes)
         config, state, rng, step = read(path)

@@ -256,7 +256,7 @@ class TreasurehuntAgents:
             seed: of the worlds.
         """
         returns = self.play(episodes, seed)
-        return {"returns": returns.mean(axis=1)} | {f"agent {n}": column for n, column in enumerate(returns.T)}
+        return {"returns": returns.mean(axis=1)} | {f"agent_{n}": column for n, column in enumerate(returns.T)}
 
     def close(self):
         """End the processes of the agents, if they have any."""
