@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .offline import pack
 from .suite.asv_cases import gated, parameters
 
 ROOT = Path(__file__).parents[1]
@@ -35,13 +36,17 @@ def existing() -> str:
 
 
 def main() -> None:
-    """Check the benchmarks, run both commits, publish."""
+    """Check the benchmarks, run both commits, publish pages that need no network."""
     if not (Path.home() / ".asv-machine.json").exists():
         asv("machine", "--yes")
     asv("check")
     for revision in ("HEAD~1", "HEAD"):
         asv("run", f"{revision}^!", "--show-stderr", only=existing())
     asv("publish", "--no-pull")
+    try:
+        pack(PAGES)
+    except ValueError as error:
+        sys.exit(str(error))
     print(f"open {PAGES / 'index.html'} through: {sys.executable} -m asv preview")
 
 
