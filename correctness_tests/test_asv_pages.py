@@ -170,8 +170,9 @@ def page(browser):
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda mistake: mistakes.append(mistake))
         yield page
+        ended = page.url
     assert {urlsplit(address).hostname for address in asked} == {"127.0.0.1"}
-    assert mistakes == []
+    assert mistakes == [] or ended.endswith("/error.html")  # without one script, those after it fail
 
 
 def texts(page, selector):
