@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick gate test test-slow lint asv results clean
+.PHONY: help setup bench bench-quick gate test test-slow browser lint asv results clean
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -50,9 +50,14 @@ gate: setup  ## is the working tree slower than a revision? make gate BASE=main
 test: setup  ## run the correctness tests, but for the slow ones
 	$(TESTS) -m 'not slow' $(BESIDE)
 
-test-slow: setup  ## run the slow tests: learning, every id, whole runs; those that need all cores after the others
+test-slow: setup browser  ## run the slow tests: learning, every id, whole runs; those that need all cores after the others
 	$(TESTS) -m 'slow and not alone' $(BESIDE)
 	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]  # pytest's word for: none selected
+
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	  || { apt-get --quiet update && apt-get --quiet --yes install --no-install-recommends chromium; } >/dev/null 2>&1 \
+	  || echo 'no browser, and none could be installed; the tests of the ASV pages need one: apt-get install chromium'
 
 lint: setup  ## style, types, spelling, workflows
 	$(BIN)/ruff check .

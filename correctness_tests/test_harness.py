@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -154,49 +152,6 @@ def test_inputs_depend_on_the_seed_and_the_axes_alone():
     assert not np.array_equal(torch.inputs(0).args[0], other.inputs(0).args[0][:32])
 
 
-def test_asv_classes_cover_the_gate_and_nothing_else():
-    classes = {
-        name: made for name, made in vars(asv_cases).items() if isinstance(made, type) and "params" in vars(made)
-    }
-    covered = {identity for made in classes.values() for identity in made.identities.values()}
-    assert covered == {variant.id for variant in variants().values() if variant.tier == "gate"}
-    for made in classes.values():
-        assert made.params == [list(made.identities)]
-
-
-def test_asv_version_follows_what_is_measured():
-    case = next(case for case in load() if case.name == "pirl.forward")
-    gate = [variant for variant in case.variants() if variant.tier == "gate"]
-    other = replace(case, inputs=lambda rng, **axes: case.inputs(np.random.default_rng(1), **axes))
-    untouched = replace(case, tolerance=1e-3, unit="states", most_calls=1)
-
-    def version(changed):
-        return asv_cases.version([replace(variant, case=changed) for variant in gate])
-
-    assert version(case) == version(untouched)
-    assert len({version(case), version(replace(case, version=2)), version(other)}) == 3
-
-
-def test_asv_reports_seconds_per_call(monkeypatch):
-    now = itertools.count(start=5)
-    monkeypatch.setattr(asv_cases.time, "perf_counter", lambda: float(next(now)))
-    benchmark = asv_cases.CaseBenchmark()
-    benchmark.prepared = SimpleNamespace(calls=4)
-    start = benchmark.timer()
-    assert benchmark.timer() - start == 1 / 4
-
-
-def test_asv_has_one_class_for_an_op_of_several_cases(monkeypatch):
-    case = next(case for case in load() if case.name == "pirl.sync_target")
-    cases = replace(case, forms=("full",), gate=[{}]), replace(case, forms=("naive",), gate=[{}], version=7)
-    monkeypatch.setattr(asv_cases, "variants", lambda: {v.id: v for case in cases for v in case.variants()})
-    ((name, found),) = asv_cases.gated().items()
-    made = asv_cases.benchmark_class(name, found)
-    assert made.__name__ == "PirlSyncTarget"
-    assert len(made.identities) == sum(len(list(case.variants())) for case in cases)
-    assert made.time_sample.version.startswith("7-")
-
-
 @pytest.mark.parametrize(("cost", "wanted"), [(0.03, 1), (0.006, 2), (0.0006, 32)])
 def test_calls_are_doubled_until_a_sample_takes_ten_milliseconds(monkeypatch, cost, wanted):
     prepared = counted_clock(monkeypatch, cost)
@@ -248,16 +203,6 @@ def test_arguments_are_held_as_the_op_says():
         assert all(isinstance(argument, tuple) and len(argument) == 5 for argument in prepared.args)
     with prepare(variants()["treasurehunt.act[full-jax-agents5-worlds1]"], 0) as prepared:
         assert all(hasattr(argument, "shape") for argument in prepared.args)
-
-
-def test_asv_shows_not_available_for_an_op_that_a_commit_lacks(monkeypatch):
-    from rl_impls.pirl import _numpy
-
-    monkeypatch.delattr(_numpy, "sync_target")
-    with pytest.raises(NotImplementedError, match="no op 'sync_target' on numpy"):
-        asv_cases.ready("pirl.sync_target[full-numpy-hidden32]")
-    with pytest.raises(backends.OpUnavailable):
-        prepare(variants()["pirl.sync_target[full-numpy-hidden32]"], 0)
 
 
 def test_asv_fails_where_an_op_fails(monkeypatch):

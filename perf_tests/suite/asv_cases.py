@@ -1,17 +1,18 @@
 """One generated ASV class per op, over the variants of the gate tier.
 
-ASV names them ``<workload>.<op>`` with the parameters of the id. A variant that a commit cannot run, because it lacks
-the workload, the op or the backend, shows n/a.
+ASV names them ``<workload>.<op>``; form, backend and each axis are its parameters. A variant that a commit cannot run,
+because it lacks the workload, the op or the backend, shows n/a; so does a combination that is no variant of the tier.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from . import process
 from .case import Variant
@@ -20,6 +21,8 @@ from .prepared import Prepared, flat, prepared, unsupported_reason
 
 SEED = 0
 SAMPLES = 15
+LACKING = "-"  # the value of an axis that another case of the op has
+Values = tuple[int | str, ...]
 
 
 class CaseBenchmark:
@@ -29,23 +32,44 @@ class CaseBenchmark:
     rounds = 1
     repeat = SAMPLES
     warmup_time = 0
-    processes = 2
     timeout = 300
-    param_names = ("variant",)
-    identities: dict[str, str]
+    ids: Mapping[Values, str]
 
-    def setup(self, parameters: str) -> None:
+    def setup(self, *values: int | str) -> None:
         """Put everything back; build at the first time in a process."""
-        self.prepared = ready(self.identities[parameters])
+        self.prepared = ready(self.ids[values])
         self.prepared.reset()
 
     def timer(self) -> float:
         """Return the time by a clock that is as many times slower as there are calls in a sample."""
         return time.perf_counter() / self.prepared.calls
 
-    def time_sample(self, parameters: str) -> None:
-        """Run one sample."""
-        self.prepared.run()
+
+class Parameters(NamedTuple):
+    """The parameters of an op: their names, and the id of each combination of their values that is a variant."""
+
+    names: list[str]
+    ids: dict[Values, str]
+
+    @property
+    def values(self) -> list[list[int | str]]:
+        """The values that each parameter takes."""
+        return [list(dict.fromkeys(column)) for column in zip(*self.ids, strict=True)]
+
+    @property
+    def skipped(self) -> list[Values]:
+        """The combinations that are no variant."""
+        return [combination for combination in itertools.product(*self.values) if combination not in self.ids]
+
+
+def parameters(variants: Sequence[Variant]) -> Parameters:
+    """Return the parameters of an op: form, backend, and the axes of all its cases."""
+    names = ["form", "backend", *dict.fromkeys(name for variant in variants for name in variant.axes)]
+    ids: dict[Values, str] = {}
+    for variant in variants:
+        chosen = {"form": variant.form, "backend": variant.backend, **variant.axes}
+        ids[tuple(chosen.get(name, LACKING) for name in names)] = variant.id
+    return Parameters(names, ids)
 
 
 def ready(identity: str) -> Prepared:
@@ -61,8 +85,8 @@ def ready(identity: str) -> Prepared:
 
 
 def version(variants: Sequence[Variant]) -> str:
-    """Return what changes whenever something else is measured: the cases' versions, and all inputs."""
-    digest = hashlib.sha256()
+    """Return what changes whenever something else is measured: the parameters, the cases' versions, and all inputs."""
+    digest = hashlib.sha256(repr(parameters(variants)).encode())
     for variant in variants:
         inputs = variant.inputs(SEED)
         digest.update(f"{variant.id} {variant.case.version} {sorted(inputs.spec)}".encode())
@@ -74,15 +98,18 @@ def version(variants: Sequence[Variant]) -> str:
 def benchmark_class(name: str, variants: Sequence[Variant]) -> type[CaseBenchmark]:
     """Make the ASV class of an op, ``workload.op``."""
 
-    def time_sample(self: CaseBenchmark, parameters: str) -> None:
+    def time_sample(self: CaseBenchmark, *values: int | str) -> None:
         self.prepared.run()
 
     time_sample.version = version(variants)  # type: ignore[attr-defined]
     time_sample.benchmark_name = f"{name}.time_sample"  # type: ignore[attr-defined]
+    found = parameters(variants)
     members: dict[str, Any] = {
         "__module__": __name__,
-        "params": [[variant.parameters for variant in variants]],
-        "identities": {variant.parameters: variant.id for variant in variants},
+        "param_names": found.names,
+        "params": found.values,
+        "skip_params": found.skipped,
+        "ids": found.ids,
         "time_sample": time_sample,
     }
     return type("".join(part.capitalize() for part in re.split("[._]", name)), (CaseBenchmark,), members)
@@ -97,7 +124,4 @@ def gated() -> dict[str, list[Variant]]:
     return found
 
 
-for _name, _variants in gated().items():
-    _made = benchmark_class(_name, _variants)
-    globals()[_made.__name__] = _made
-del CaseBenchmark.time_sample  # ASV takes the base class for a benchmark otherwise
+globals().update({made.__name__: made for made in itertools.starmap(benchmark_class, gated().items())})

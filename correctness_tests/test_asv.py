@@ -1,0 +1,124 @@
+"""What ASV is given: the gate tier, an op each, with form, backend and every axis as parameters."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from asv.benchmarks import Benchmarks
+
+from perf_tests.asv import existing
+from perf_tests.suite import asv_cases
+from perf_tests.suite.case import Inputs
+from perf_tests.suite.cases import load, variants
+from rl_impls import backends
+
+CLASSES = [made for made in vars(asv_cases).values() if isinstance(made, type) and "skip_params" in vars(made)]
+GATED = {variant.id: variant for variant in variants().values() if variant.tier == "gate"}
+
+
+def combinations(made):
+    """Return what ASV would run of a class: names and values of the parameters."""
+    everything = itertools.product(*made.params)
+    return [dict(zip(made.param_names, values)) for values in everything if values not in made.skip_params]
+
+
+def test_the_combinations_that_are_not_skipped_are_the_gate_tier():
+    assert sum(len(combinations(made)) for made in CLASSES) == len(GATED)
+    found = set()
+    for made in CLASSES:
+        assert made.param_names[:2] == ["form", "backend"]
+        for values in combinations(made):
+            variant = GATED[made.ids[tuple(values.values())]]
+            assert made.time_sample.benchmark_name == f"{variant.case.name}.time_sample"
+            wanted = {"form": variant.form, "backend": variant.backend, **variant.axes}
+            assert {name: value for name, value in values.items() if value != "-"} == wanted
+            found.add(variant.id)
+    assert found == GATED.keys()
+
+
+def test_a_run_of_make_asv_selects_what_is_not_skipped():
+    listed = [
+        {
+            "name": made.time_sample.benchmark_name,
+            "params": [[repr(value) for value in values] for values in made.params],
+        }
+        for made in CLASSES
+    ]
+    selected = Benchmarks(SimpleNamespace(benchmark_dir=""), listed, regex=existing()).benchmark_selection
+    for made in CLASSES:
+        everything = list(itertools.product(*made.params))
+        chosen = [everything[index] for index in selected[made.time_sample.benchmark_name]]
+        assert chosen == [values for values in everything if values not in made.skip_params]
+
+
+def case(name):
+    """Return a case of the suite."""
+    return next(case for case in load() if case.name == name)
+
+
+def test_an_op_of_several_cases_is_one_class_with_the_axes_of_all(monkeypatch):
+    same = {"inputs": lambda rng, **axes: Inputs({}), "exclude": [], "gate": [{}], "bench": []}
+    plain = replace(case("pirl.sync_target"), forms=("full",), backends=("numpy", "torch"), axes={}, **same)
+    wide = replace(plain, forms=("naive",), backends=("numpy",), axes={"hidden": (32, 64)}, version=7)
+    listed = {variant.id: variant for case in (plain, wide) for variant in case.variants()}
+    monkeypatch.setattr(asv_cases, "variants", lambda: listed)
+    ((name, found),) = asv_cases.gated().items()
+    made = asv_cases.benchmark_class(name, found)
+    assert made.__name__ == "PirlSyncTarget"
+    assert made.param_names == ["form", "backend", "hidden"]
+    assert made.params == [["full", "naive"], ["numpy", "torch"], ["-", 32, 64]]
+    assert made.ids == {
+        ("full", "numpy", "-"): "pirl.sync_target[full-numpy]",
+        ("full", "torch", "-"): "pirl.sync_target[full-torch]",
+        ("naive", "numpy", 32): "pirl.sync_target[naive-numpy-hidden32]",
+        ("naive", "numpy", 64): "pirl.sync_target[naive-numpy-hidden64]",
+    }
+    assert len(made.skip_params) == 2 * 2 * 3 - 4
+    assert made.time_sample.version.startswith("7-")
+
+
+def test_what_a_combination_times_is_the_variant_of_its_values(monkeypatch):
+    asked = []
+    monkeypatch.setattr(asv_cases, "ready", lambda identity: asked.append(identity) or SimpleNamespace(reset=int))
+    for made in CLASSES:
+        for values in combinations(made):
+            made().setup(*values.values())
+            assert GATED[asked[-1]].form == values["form"]
+            assert GATED[asked[-1]].backend == values["backend"]
+    assert sorted(asked) == sorted(GATED)
+
+
+def test_the_version_follows_what_is_measured():
+    forward = case("pirl.forward")
+    gate = [variant for variant in forward.variants() if variant.tier == "gate"]
+    other = replace(forward, inputs=lambda rng, **axes: forward.inputs(np.random.default_rng(1), **axes))
+    untouched = replace(forward, tolerance=1e-3, unit="states", most_calls=1)
+
+    def version(changed):
+        return asv_cases.version([replace(variant, case=changed) for variant in gate])
+
+    assert version(forward) == version(untouched)
+    assert len({version(changed) for changed in (forward, replace(forward, version=2), other)}) == 3
+
+
+def test_a_sample_is_in_seconds_per_call(monkeypatch):
+    now = itertools.count(start=5)
+    monkeypatch.setattr(asv_cases.time, "perf_counter", lambda: float(next(now)))
+    benchmark = asv_cases.CaseBenchmark()
+    benchmark.prepared = SimpleNamespace(calls=4)
+    start = benchmark.timer()
+    assert benchmark.timer() - start == 1 / 4
+
+
+def test_an_op_that_a_commit_lacks_is_not_available(monkeypatch):
+    from rl_impls.pirl import _numpy
+
+    monkeypatch.delattr(_numpy, "sync_target")
+    with pytest.raises(NotImplementedError, match="no op 'sync_target' on numpy"):
+        asv_cases.ready("pirl.sync_target[full-numpy-hidden32]")
+    with pytest.raises(backends.OpUnavailable):
+        variants()["pirl.sync_target[full-numpy-hidden32]"].prepare(0)
