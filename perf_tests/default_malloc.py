@@ -26,12 +26,11 @@ from .gate.rule import Record, interval
 from .gate.run import LIMIT
 from .gate.workers import PYTHON, Side, both
 from .progress import Progress
-from .report.fronts import FRONTS
 from .report.order import spans
 from .report.table import SEEN, duration, marked, ratio_words
 from .selection import Selection, select
 from .suite.case import TIERS, Variant
-from .suite.cases import variants
+from .suite.cases import front_of, variants
 from .suite.process import CACHE, MEMORY
 
 ROOT = Path(__file__).parents[1]
@@ -44,8 +43,8 @@ class Failure(Exception):
 
 
 def in_front(variant: Variant) -> bool:
-    """Tell whether the first table of its workload in the results shows a benchmark."""
-    front = FRONTS.get(variant.case.workload)
+    """Tell whether one of the first tables that its workload names for the results shows a benchmark."""
+    front = front_of(variant.case.workload)
     row = {"op": variant.case.op, "form": variant.form, "backend": variant.backend, "axes": variant.axes}
     return variant.tier != "full" and front is not None and front.holds(row)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from perf_tests.suite.cases import variants
 
-from .fronts import FRONTS, STALE, line
+from .fronts import STALE, front_table, line
 from .order import Row, per_item, spans
 from .table import COLUMNS, LEGEND, SEEN, lines, quantity, stale, warnings
 from .table import factor as shown
@@ -117,11 +117,9 @@ def head(results: Results, rows: Sequence[Row]) -> list[str]:
 
 def workload_section(name: str, rows: Sequence[Row]) -> list[str]:
     """Return a workload's first table, whose code its forms stand for, and all its ops, folded."""
-    found, table = sources(name), []
-    if name in FRONTS:
-        table = [FRONTS[name].caption, "", *FRONTS[name].table(rows), ""]
+    found = sources(name)
     folded = [f"<details><summary><b>{name}, all ops</b></summary>", "", *op_table(rows), "", "</details>", ""]
-    return [*table, *found, *([""] if found else []), *folded]
+    return [*front_table(name, rows), *found, *([""] if found else []), *folded]
 
 
 def name_of(machine: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""One module per workload, each with its ``CASES``; a new module here is found without being registered."""
+"""One module per workload, found without being registered: each has ``CASES``, and may have a ``FRONT``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from ..case import Case, Variant
+from ..front import Front
 
 
 class CasesError(ImportError):
@@ -43,6 +44,23 @@ def cases_of(name: str) -> tuple[Case, ...]:
         raise CasesError(f"{file}: CASES: got {found!r}, wanted a tuple of one or more cases")
     if strange := [case.name for case in found if case.workload != name]:
         raise CasesError(f"{file}: got the case {strange[0]}, wanted cases of {name} alone")
+    return found
+
+
+def front_of(name: str) -> Front | None:
+    """Return what the results page shows first of a workload, None where its module of cases says nothing of it.
+
+    Args:
+        name: of the workload; it may be one that is gone.
+
+    Raises:
+        CasesError: its ``FRONT`` is none.
+    """
+    if name not in {module.name for module in pkgutil.iter_modules(__path__)}:
+        return None
+    found = getattr(importlib.import_module(f"{__name__}.{name}"), "FRONT", None)
+    if not isinstance(found, Front | None):
+        raise CasesError(f"perf_tests/suite/cases/{name}.py: FRONT: got {found!r}, wanted a Front")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, Inputs
+from ..front import ByBackend, Front
 
 BATCHES = (1, 8, 16, 32, 64, 128, 512, 1024, 2048)
 POINTS = 32  # of each kind: inside, at tau = 0, on the edge of the safe set
@@ -248,3 +249,9 @@ CASES = (
         items=lambda serve, every: 10, bench=[dict(every=10)],
     ),
 )  # fmt: skip
+
+FRONT = Front(
+    "**pirl, forward pass** of the 16-32-32-32-25 net in float32, NumPy arrays in and out, by batch size; `use` names "
+    "all backends that cannot be told apart from the fastest:",
+    [ByBackend(dict(op="forward", form="full", io="host", hidden=32), by="batch")],
+)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, Inputs
+from ..front import ByForm, Front
 
 DIM, START, BORDER = 10, 3, 3
 SIZES = (DIM * DIM, 256, 256, 4)
@@ -278,4 +279,18 @@ CASES = (
         gate=[dict(backend="jax", envs=1, every=4, batch=32)],
         bench=[dict(batch=32, envs=1, every=(1, 4)), dict(batch=32, envs=(64, 1024), every=4)],
     ),
+)  # fmt: skip
+
+FRONT = Front(
+    "**snake, the whole loop** in torch: what each optimisation of a DQN is worth alone, and all together, per "
+    "environment step, against `naive` and against `plain`:",
+    [
+        ByForm(
+            dict(
+                op="collect_and_learn", backend="torch", form=("naive", "plain", "full", *ONLY), envs=1, every=1,
+                batch=32,
+            ),
+            "an update every step", "an environment step",
+        )
+    ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, Inputs, Pattern
+from ..front import ByColumn, Front
 
 AGENTS, WORLDS = (1, 5, 16), (1, 16)
 SIDE, RADIUS, VIEW, KINDS = 21, 2, 25, 6
@@ -358,4 +359,25 @@ CASES = (
         flops=epoch_flops,
         bench=[dict(backend="torch", agents=5, worlds=1)],
     ),
+)  # fmt: skip
+
+FRONT = Front(
+    "**treasurehunt**, five agents that each learn alone, a call of each op in torch and in JAX. What NumPy does of "
+    "the torch program is marked; the last column is the best of torch over the best of JAX:",
+    [
+        ByColumn(
+            dict(agents=5), "five agents, float32",
+            {
+                "torch: agent by agent": dict(form="naive", backend=("torch", "numpy")),
+                "torch: at once": dict(form="full", backend=("torch", "numpy")),
+                "torch-compile": dict(form="full", backend="torch-compile"),
+                "jax: agent by agent": dict(form="one_by_one", backend="jax"),
+                "jax: vmap": dict(form="full", backend="jax"), "jax: one program": dict(form="compiled", backend="jax"),
+            },
+        ),
+        ByColumn(
+            dict(agents=5), "five agents, bfloat16",
+            {"torch": dict(form="bfloat16", backend="torch"), "jax": dict(form="bfloat16", backend="jax")},
+        ),
+    ],
 )  # fmt: skip
