@@ -20,12 +20,22 @@ BASELINES = ("naive", "plain")
 
 
 def line(*cells: str) -> str:
-    """Return one row of a Markdown table."""
+    """Return one row of a Markdown table.
+
+    Args:
+        cells: of the row.
+    """
     return f"| {' | '.join(cells)} |"
 
 
 def cell(row: Row | None, count: float, bold: bool = False) -> str:
-    """Return the time of so many items, ``stale`` for a stale row, nothing for none."""
+    """Return the time of so many items, ``stale`` for a stale row, nothing for none.
+
+    Args:
+        row: of a result, if there is one.
+        count: how many items.
+        bold: whether it is shown in bold.
+    """
     if row is None:
         return ""
     shown = STALE if stale(row) else call_words(row, count)
@@ -36,6 +46,11 @@ def ratio(over: Sequence[Row], under: Sequence[Row], less: str = "") -> str:
     """Return the best time of some rows over the best of others, and a word where it is certainly below 1.
 
     A stale row is not looked at; where only stale ones are left on a side, so is the ratio.
+
+    Args:
+        over: rows of which the best is divided.
+        under: rows by whose best it is divided.
+        less: the word.
     """
     if not over or not under:
         return ""
@@ -89,7 +104,12 @@ def by_form(rows: Iterable[Row], table: ByForm) -> list[str]:
 
 
 def gain(base: Row | None, row: Row) -> str:
-    """Return how many times as fast as the baseline a row is."""
+    """Return how many times as fast as the baseline a row is.
+
+    Args:
+        base: the baseline's row, if there is one.
+        row: of a result.
+    """
     return "1" if row is base and not stale(row) else ratio([base] if base else [], [row])
 
 
@@ -116,7 +136,11 @@ def by_column(rows: Iterable[Row], table: ByColumn) -> list[str]:
 
 
 def numpy_mark(row: Row | None) -> str:
-    """Say that a time is NumPy's."""
+    """Say that a time is NumPy's.
+
+    Args:
+        row: of a result, if there is one.
+    """
     return " (NumPy)" if row and row["backend"] == "numpy" else ""
 
 

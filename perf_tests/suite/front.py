@@ -10,7 +10,7 @@ from .case import Pattern, alternatives
 
 
 def holds(pattern: Pattern, row: Mapping[str, Any]) -> bool:
-    """Tell whether a row of a result, or a benchmark written as one, has the values that a pattern wants.
+    """Return whether a row of a result, or a benchmark written as one, has the values that a pattern wants.
 
     Args:
         pattern: values of ``op``, ``form``, ``backend`` or an axis, one or a tuple of each; an axis that a row does not
@@ -34,7 +34,7 @@ class ByBackend:
     by: str = ""
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether a row of a result is in it.
+        """Return whether a row of a result is in it.
 
         Args:
             row: with ``op``, ``form``, ``backend`` and ``axes``.
@@ -57,7 +57,7 @@ class ByForm:
     item: str
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether a row of a result is in it.
+        """Return whether a row of a result is in it.
 
         Args:
             row: with ``op``, ``form``, ``backend`` and ``axes``.
@@ -88,7 +88,7 @@ class ByColumn:
         return next((name for name, pattern in self.columns.items() if holds(pattern, row)), None)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether a row of a result is in it.
+        """Return whether a row of a result is in it.
 
         Args:
             row: with ``op``, ``form``, ``backend`` and ``axes``.
@@ -109,7 +109,7 @@ class Front:
     tables: Sequence[ByBackend | ByForm | ByColumn]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether one of its tables shows a row of a result.
+        """Return whether one of its tables shows a row of a result.
 
         Args:
             row: with ``op``, ``form``, ``backend`` and ``axes``.

@@ -29,6 +29,9 @@ def load() -> tuple[Case, ...]:
 def cases_of(name: str) -> tuple[Case, ...]:
     """Return the cases of one workload.
 
+    Args:
+        name: of the workload.
+
     Raises:
         CasesError: its module has none, or cannot be imported.
     """
@@ -82,11 +85,19 @@ def variants() -> dict[str, Variant]:
 
 
 def ids_file(workload: str) -> Path:
-    """Return where the permanent ids of a workload are kept."""
+    """Return where the permanent ids of a workload are kept.
+
+    Args:
+        workload: its name.
+    """
     return Path(__file__).with_name(f"{workload}.ids")
 
 
 def ids_text(workload: str) -> str:
-    """Return the tier and id of everything that a workload has, a line each, by id."""
+    """Return the tier and id of everything that a workload has, a line each, by id.
+
+    Args:
+        workload: its name.
+    """
     found = sorted(variant.id for variant in variants().values() if variant.case.workload == workload)
     return "".join(f"{variants()[identity].tier:5} {identity}\n" for identity in found)
