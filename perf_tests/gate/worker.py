@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from perf_tests.suite import process
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # before NumPy is imported, which takes its threads from what is set by then
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     ballast = bytearray(random.SystemRandom().randrange(1 << 22))  # moves the heap from process to process
