@@ -154,7 +154,7 @@ def suspected(screen: Sequence[float], rule: Rule) -> int:
 def stopped_for_futility(
     rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
 ) -> npt.NDArray[np.bool_]:
-    """Return of confirmations, as far as they have come, whether they are over: what the screen saw is not seen again.
+    """Return which confirmations, as far as they have come, are over: what the screen saw is not seen again.
 
     That is looked at after every so many pairs as a screen has. It can only end in `ok`, so it makes no false alarm.
     f[R, n] -> bool[R]

@@ -161,7 +161,7 @@ def front_table(name: str, rows: Iterable[Row]) -> list[str]:
     front = front_of(name) or Front(
         f"**{name}**, the fastest form of each op on each backend; `use` names all backends that cannot be told apart "
         "from the fastest:",
-        (ByBackend(),),
+        [ByBackend({})],
     )
     told, rows = [front.caption, ""], list(rows)
     for table in front.tables:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .case import Pattern, alternatives
@@ -22,16 +22,14 @@ def holds(pattern: Pattern, row: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class ByBackend:
-    """A table with a column for each backend; all that may be the fastest are named.
+class Table:
+    """What all tables have.
 
     Attributes:
         rows: which rows of the result are in it.
-        by: the axis that has a line for each value; where none is named, there is one for each op and its axes.
     """
 
-    rows: Pattern = field(default_factory=dict)
-    by: str = ""
+    rows: Pattern
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row of a result is in it.
@@ -43,39 +41,40 @@ class ByBackend:
 
 
 @dataclass(frozen=True)
-class ByForm:
+class ByBackend(Table):
+    """A table with a column for each backend; all that may be the fastest are named.
+
+    Attributes:
+        by: the axis that has a line for each value; where none is named, there is one for each op and its axes.
+    """
+
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class ByForm(Table):
     """A table with a line for each form of one op, slowest first, and its gains over ``naive`` and ``plain``.
 
     Attributes:
-        rows: which rows of the result are in it.
         head: what stands above the forms.
         item: what stands above the time of an item.
     """
 
-    rows: Pattern
     head: str
     item: str
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a row of a result is in it.
-
-        Args:
-            row: with ``op``, ``form``, ``backend`` and ``axes``.
-        """
-        return holds(self.rows, row)
-
 
 @dataclass(frozen=True)
-class ByColumn:
+class ByColumn(Table):
     """A table with a line for each op, and the best of torch over the best of JAX at its end.
 
+    It holds those rows that have a column.
+
     Attributes:
-        rows: which rows of the result are in it, of those that have a column.
         head: what stands above the ops.
         columns: by what stands above it, which rows each column shows; NumPy's where torch has not got the op itself.
     """
 
-    rows: Pattern
     head: str
     columns: Mapping[str, Pattern]
 
@@ -93,7 +92,7 @@ class ByColumn:
         Args:
             row: with ``op``, ``form``, ``backend`` and ``axes``.
         """
-        return holds(self.rows, row) and self.column(row) is not None
+        return super().holds(row) and self.column(row) is not None
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Front:
     """
 
     caption: str
-    tables: Sequence[ByBackend | ByForm | ByColumn]
+    tables: Sequence[Table]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Return whether one of its tables shows a row of a result.
