@@ -12,7 +12,7 @@ from .commands import ROOT, copy_with, environment, python
 
 PAGE = ROOT / "docs" / "adding-a-workload.md"
 FILES = dict(re.findall(r"^`([\w/]+\.py)` .*?```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S))
-GENERAL = ("against_reference", "axes", "cases", "costs", "knobs_seen", "precision")
+GENERAL = ("against_reference", "axes", "cases", "costs", "docstrings", "knobs_seen", "precision")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from perf_tests.gate.rule import log_ratio
+from perf_tests.gate.statistics import log_ratio
 from perf_tests.interleaved import block, in_words
 
 

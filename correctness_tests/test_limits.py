@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from perf_tests.passes import Timed
 from perf_tests.rows import row
 from perf_tests.suite import limits
 from perf_tests.suite.cases import variants
+from perf_tests.timed import Timed
 
 LIMITS = {"threads": 1.0, "float32_flops": 1e9, "bfloat16_flops": 2e9, "copy_bytes": 1e8}
 

@@ -11,7 +11,7 @@ import pytest
 
 from correctness_tests.result_rows import cells, hunt, loop, malloc, row
 from perf_tests.report import readme
-from perf_tests.report.fronts import FRONTS, HALF, SINGLE, agents_table, column, forward_table, knob_table
+from perf_tests.report.fronts import front_table
 from perf_tests.report.headlines import headlines, picture
 from perf_tests.report.order import Span
 from perf_tests.report.page import judged, name_of, op_table, page, present_versions
@@ -25,7 +25,7 @@ from perf_tests.report.table import (
     row_line,
     text_tables,
 )
-from perf_tests.suite.cases import variants
+from perf_tests.suite.cases import CasesError, front_of, pirl, variants
 
 LIMITS = {"threads": 2.0, "float32_flops": 4.63e11, "bfloat16_flops": 8e11, "copy_bytes": 2e10}
 MACHINE = {
@@ -58,14 +58,14 @@ def test_a_readme_without_markers_is_refused():
 def test_all_that_cannot_be_told_apart_from_the_fastest_are_bold_and_named():
     rows = [row("torch", 3e-5), row("onnx", 1.03e-5), row("jax", 1e-5)]
     rows += [row("torch", 1e-4, count=64), row("onnx", 2e-4, count=64)]
-    table = forward_table(rows)
+    table = table_of("pirl", rows)
     assert table[2] == "| 8 | 30 us | **10.3 us** | **10 us** | jax or onnx |"
     assert table[3] == "| 64 | **100 us** | 200 us |  | torch |"
 
 
 def test_use_goes_by_the_time_with_default_malloc_and_both_are_shown():
     rows = [row("numpy", 293e-6, default_malloc=malloc(1.6)), row("torch", 400e-6, default_malloc=malloc(1.01))]
-    assert forward_table(rows)[2] == "| 8 | 293 us (469 us) | **400 us** | torch |"
+    assert table_of("pirl", rows)[2] == "| 8 | 293 us (469 us) | **400 us** | torch |"
 
 
 @pytest.mark.parametrize(("ratio", "shown"), [(1.09, "10 us"), (0.91, "10 us"), (1.11, "10 us (11.1 us)")])
@@ -77,7 +77,7 @@ def test_both_times_are_shown_beyond_ten_per_cent(ratio, shown):
 
 def test_a_difference_with_default_malloc_that_may_be_none_changes_nothing():
     rows = [row("numpy", 293e-6, default_malloc=malloc(1.6, 0.9, 2.0)), row("torch", 400e-6)]
-    assert forward_table(rows)[2] == "| 8 | **293 us** | 400 us | numpy |"
+    assert table_of("pirl", rows)[2] == "| 8 | **293 us** | 400 us | numpy |"
 
 
 def test_how_sure_default_malloc_is_counts_beside_the_passes_too():
@@ -86,19 +86,24 @@ def test_how_sure_default_malloc_is_counts_beside_the_passes_too():
         row("numpy", 1e-5, passes=passes, default_malloc=malloc(1.5, 1.05, 3.0)),
         row("torch", 1.2e-5, passes=passes),
     ]
-    assert forward_table(rows)[2].endswith("| torch or numpy |")
+    assert table_of("pirl", rows)[2].endswith("| torch or numpy |")
 
 
 def test_a_gain_is_per_item_against_both_baselines_with_its_interval():
     rows = [loop("naive", 64e-3, 0.01), loop("plain", 32e-3, 0.01), loop("full", 250e-3, 0.01, count=1000)]
-    table = knob_table(rows)
+    table = table_of("snake", rows)
     assert cells(table[2]) == ["**naive**", "1 ms", "1", "0.50 (0.49-0.51)"]
     assert cells(table[4]) == ["**full**", "250 us", "4.00 (3.92-4.08)", "2.00 (1.96-2.04)"]
 
 
 def test_a_gain_whose_interval_includes_1_is_not_told_apart():
     rows = [loop("naive", 1.02e-3), loop("only_relu", 1e-3)]
-    assert cells(knob_table(rows)[3]) == ["naive but for `relu`", "15.6 us", "1.02 (0.98-1.06): not told apart", ""]
+    assert cells(table_of("snake", rows)[3]) == [
+        "naive but for `relu`",
+        "15.6 us",
+        "1.02 (0.98-1.06): not told apart",
+        "",
+    ]
 
 
 def test_float32_is_compared_with_float32_and_compiled_torch_counts():
@@ -110,7 +115,7 @@ def test_float32_is_compared_with_float32_and_compiled_torch_counts():
         hunt("train_step", "full", "numpy", 1e-9), hunt("act", "full", "torch", 1e-9, axes={"agents": 1}),
     ]  # fmt: skip
     rows = [one | {"axes": {"agents": one["axes"]["agents"]}} for one in rows]
-    head, _, single, _, half_head, _, half = agents_table(rows)
+    head, _, single, _, half_head, _, half = table_of("treasurehunt", rows)
     assert cells(head)[3] == "torch-compile"
     assert cells(single) == ["`train_step`", "40 ms", "30 ms", "24 ms", "", "12 ms", "", "2.00 (1.92-2.08)"]
     assert cells(half_head) == ["five agents, bfloat16", "torch", "jax", "torch / JAX"]
@@ -119,11 +124,10 @@ def test_float32_is_compared_with_float32_and_compiled_torch_counts():
 
 def test_columns_of_the_agents_hold_one_precision_each():
     of_agents = [variant for variant in variants().values() if variant.case.workload == "treasurehunt"]
-    held = [variant for variant in of_agents if FRONTS["treasurehunt"].holds(as_row(variant))]
-    for variant in held:
-        wanted = "float32" if column(as_row(variant)) in SINGLE else "bfloat16"
-        assert variant.knobs().precision == wanted
-    assert {column(as_row(variant)) for variant in held} == SINGLE.keys() | HALF.keys()
+    for table, precision in zip(front_of("treasurehunt").tables, ("float32", "bfloat16"), strict=True):
+        held = [variant for variant in of_agents if table.holds(as_row(variant))]
+        assert {variant.knobs().precision for variant in held} == {precision}
+        assert {table.column(as_row(variant)) for variant in held} == table.columns.keys()
 
 
 def as_row(variant):
@@ -133,7 +137,7 @@ def as_row(variant):
 
 def test_cells_that_are_numpy_say_so():
     rows = [hunt("stack", "full", "numpy", 2e-6, 16), hunt("stack", "full", "jax", 8e-6, 16)]
-    line = cells(agents_table(rows)[-1])
+    line = cells(table_of("treasurehunt", rows)[-1])
     assert line[0] == "`stack`, worlds 16"
     assert line[2] == "2 us (NumPy)"
     assert line[-1] == "0.25 (0.24-0.26): JAX is not faster (NumPy)"
@@ -141,12 +145,42 @@ def test_cells_that_are_numpy_say_so():
 
 def test_where_torch_and_jax_overlap_the_ratio_says_so():
     rows = [hunt("act", "full", "torch", 2e-6), hunt("act", "full", "jax", 2.02e-6)]
-    assert cells(agents_table(rows)[-1])[-1].endswith(": not told apart")
+    assert cells(table_of("treasurehunt", rows)[-1])[-1].endswith(": not told apart")
 
 
 def test_cells_of_calls_with_more_items_are_of_as_many_items_as_the_others():
     rows = [hunt("turn", "full", "torch", 2e-3), hunt("turn", "compiled", "jax", 8e-3, count=64)]
-    assert cells(agents_table(rows)[-1])[2:7] == ["2 ms", "", "", "", "1 ms"]
+    assert cells(table_of("treasurehunt", rows)[-1])[2:7] == ["2 ms", "", "", "", "1 ms"]
+
+
+def test_a_workload_that_says_nothing_gets_its_fastest_forms_by_backend(monkeypatch):
+    monkeypatch.delattr(pirl, "FRONT")
+    rows = [
+        row("torch", 2e-5, form="naive"), row("torch", 1e-5), row("jax", 3e-5), row("onnx", 1.01e-5, count=4),
+        row("torch", 5e-6, form="half", precision="bfloat16"),
+    ]  # fmt: skip
+    name = "pirl.forward batch {}, io host, hidden 32"
+    assert table_of("pirl", rows)[0] == "| op | torch | jax | onnx | use |"
+    assert list(map(cells, table_of("pirl", rows)[2:])) == [
+        [f"`{name.format(8)}`", "**10 us**", "30 us", "", "torch"],
+        [f"`{name.format(4)}`", "", "", "**10.1 us**", "onnx"],
+        [f"`{name.format(8)} in bfloat16`", "**5 us**", "", "", "torch"],
+    ]
+    assert front_table("pirl", rows)[0].startswith("**pirl**, the fastest form of each op on each backend; ")
+
+
+def test_what_is_no_front_is_refused_and_a_workload_that_is_gone_has_none(monkeypatch):
+    monkeypatch.setattr(pirl, "FRONT", "a table")
+    with pytest.raises(CasesError, match=r"cases/pirl\.py: FRONT: got 'a table', wanted a Front"):
+        front_of("pirl")
+    assert front_of("gone") is None
+
+
+def table_of(workload, rows):
+    """Return the lines of a workload's first tables, without the caption."""
+    caption, empty, *lines, end = front_table(workload, rows)
+    assert (caption != "", empty, end) == (True, "", "")
+    return lines
 
 
 def results(*rows, **changed):
@@ -183,15 +217,15 @@ def test_a_row_of_a_case_that_is_gone_is_stale():
 def test_no_stale_row_goes_into_a_ratio():
     old = {"stale": True}
     rows = [loop("naive", 1e-2) | old, loop("plain", 2e-3), loop("full", 1e-3)]
-    assert cells(knob_table(rows)[3]) == ["**full**", "15.6 us", "stale", "2.00 (1.92-2.08)"]
-    assert cells(knob_table(rows)[4]) == ["**naive**", "stale", "stale", "stale"]
+    assert cells(table_of("snake", rows)[3]) == ["**full**", "15.6 us", "stale", "2.00 (1.92-2.08)"]
+    assert cells(table_of("snake", rows)[4]) == ["**naive**", "stale", "stale", "stale"]
     hunts = [
         hunt("act", "naive", "torch", 1e-9) | old,
         hunt("act", "full", "torch", 2e-6),
         hunt("act", "full", "jax", 1e-6),
     ]
-    assert cells(agents_table(hunts)[-1])[-1] == "2.00 (1.92-2.08)"
-    assert cells(agents_table(hunts[:1] + hunts[2:])[-1])[-1] == "stale"
+    assert cells(table_of("treasurehunt", hunts)[-1])[-1] == "2.00 (1.92-2.08)"
+    assert cells(table_of("treasurehunt", hunts[:1] + hunts[2:])[-1])[-1] == "stale"
 
 
 def test_the_present_code_decides_what_is_stale(monkeypatch):

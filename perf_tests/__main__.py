@@ -14,7 +14,11 @@ from .suite.cases import CasesError, ids_file, ids_text
 
 
 def listed(options: argparse.Namespace) -> None:
-    """Print tier and id of what is selected, and why it cannot run here where that is so."""
+    """Print tier and id of what is selected, and why it cannot run here where that is so.
+
+    Args:
+        options: the command line as parsed.
+    """
     backends = tuple(map(resolve, options.backend))
     selection = Selection(workloads=options.workload, backends=backends, tier=options.tier)
     missing = {name: get(name).missing() for name in {variant.backend for variant in select(selection)}}
@@ -24,19 +28,31 @@ def listed(options: argparse.Namespace) -> None:
 
 
 def kept(options: argparse.Namespace) -> None:
-    """Write the ids of a workload, which are permanent from then on, beside its cases."""
+    """Write the ids of a workload, which are permanent from then on, beside its cases.
+
+    Args:
+        options: the command line as parsed.
+    """
     path = ids_file(options.name)
     write_whole(path, ids_text(options.name).encode())
     print(f"{path}: {len(path.read_text().splitlines())} ids")
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Split at commas."""
+    """Split at commas.
+
+    Args:
+        text: names with commas between them.
+    """
     return tuple(text.split(","))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one of the commands; a mistake is one line and exit code 2."""
+    """Run one of the commands; a mistake is one line and exit code 2.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
     parser = argparse.ArgumentParser(prog="python -m perf_tests", description=__doc__)
     commands = parser.add_subparsers(required=True)
     show = commands.add_parser("list", help="print ids and tiers, and what cannot run here and why")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rl_impls import backends
 
-from .gate.rule import log_ratio
+from .gate.statistics import log_ratio
 from .interleaved import block, fresh_processes, in_words
 from .progress import tracked
 from .suite import process
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def sample(prepared: Prepared) -> float:
-    """Return the seconds one sample takes per item."""
+    """Return the seconds one sample takes per item.
+
+    Args:
+        prepared: the benchmark, settled.
+    """
     prepared.reset()
     start = time.perf_counter()
     prepared.run()
@@ -34,7 +38,14 @@ def sample(prepared: Prepared) -> float:
 
 
 def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
-    """Return the median log-ratio of the times per item, first over second."""
+    """Return the median log-ratio of the times per item, first over second.
+
+    Args:
+        first: id of a benchmark.
+        second: id of the one it is compared with.
+        blocks: of four samples.
+        seed: of all that is drawn.
+    """
     import numpy as np
 
     from .suite.cases import variants
@@ -56,7 +67,11 @@ def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print how many times faster the second benchmark is than the first, per item."""
+    """Print how many times faster the second benchmark is than the first, per item.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
     parser = argparse.ArgumentParser(prog="python -m perf_tests.compare", description=__doc__.splitlines()[0])
     parser.add_argument("first", help="id, as in 'pirl.train_step[naive-torch-batch256-order1]'")
     parser.add_argument("second", help="id of the benchmark to compare it with")

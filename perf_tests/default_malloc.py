@@ -22,16 +22,16 @@ from rl_impls import backends
 from .files import Unwritable, check_folder, remove_halves, reserved
 from .gate.interrupts import by_sigterm
 from .gate.pairs import CaseError, PairError, Pairs, cores
-from .gate.rule import Record, interval
+from .gate.rule import Record
 from .gate.run import LIMIT
+from .gate.statistics import interval
 from .gate.workers import PYTHON, Side, both
 from .progress import Progress
-from .report.fronts import FRONTS
 from .report.order import spans
 from .report.table import SEEN, duration, marked, ratio_words
 from .selection import Selection, select
 from .suite.case import TIERS, Variant
-from .suite.cases import variants
+from .suite.cases import front_of, variants
 from .suite.process import CACHE, MEMORY
 
 ROOT = Path(__file__).parents[1]
@@ -44,14 +44,22 @@ class Failure(Exception):
 
 
 def in_front(variant: Variant) -> bool:
-    """Tell whether the first table of its workload in the results shows a benchmark."""
-    front = FRONTS.get(variant.case.workload)
+    """Return whether one of the first tables that its workload names for the results shows a benchmark.
+
+    Args:
+        variant: the benchmark.
+    """
+    front = front_of(variant.case.workload)
     row = {"op": variant.case.op, "form": variant.form, "backend": variant.backend, "axes": variant.axes}
     return variant.tier != "full" and front is not None and front.holds(row)
 
 
 def chosen(names: Sequence[str], tier: str | None) -> list[Variant]:
     """Return the benchmarks of these names, of a tier, or else of the gate tier and the results' first tables.
+
+    Args:
+        names: ids of benchmarks, if any.
+        tier: a name, if any.
 
     Raises:
         ValueError: an unknown name.
@@ -70,6 +78,12 @@ def compared(variant: Variant, pairs: int, blocks: int, rng: random.Random) -> d
     """Return the seconds of a call on each side, and how many times as long it takes with default malloc.
 
     The interval is of the median over all blocks, at 95 % where there are six or more.
+
+    Args:
+        variant: the benchmark.
+        pairs: of fresh processes.
+        blocks: of four turns in each pair.
+        rng: draws the order of sides.
 
     Raises:
         Failure: it cannot be prepared.
@@ -103,14 +117,25 @@ def compared(variant: Variant, pairs: int, blocks: int, rng: random.Random) -> d
 
 
 def told(found: dict[str, Any]) -> str:
-    """Return one result in words."""
+    """Return one result in words.
+
+    Args:
+        found: a result as :func:`compared` returns it.
+    """
     times = f"{duration(found['kept'])} kept, {duration(found['default'])} default"
     mark = " <--" if marked({"default_malloc": found}) else ""
     return f"{found['id']}: {times}, {ratio_words(spans(found))}{mark}"
 
 
 def measure(chosen: Iterable[Variant], pairs: int, blocks: int, progress: Progress) -> list[dict[str, Any]]:
-    """Return the result of each benchmark that can run here; say why of those that failed."""
+    """Return the result of each benchmark that can run here; say why of those that failed.
+
+    Args:
+        chosen: the benchmarks.
+        pairs: of fresh processes.
+        blocks: of four turns in each pair.
+        progress: shows how far it is.
+    """
     found, rng = [], random.Random(0)
     for variant in chosen:
         try:
@@ -122,7 +147,11 @@ def measure(chosen: Iterable[Variant], pairs: int, blocks: int, progress: Progre
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Time benchmarks with kept memory and with default malloc; exit code 1 if one failed."""
+    """Time benchmarks with kept memory and with default malloc; exit code 1 if one failed.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
     parser = argparse.ArgumentParser(prog="python -m perf_tests.default_malloc", description=__doc__.splitlines()[0])
     parser.add_argument("id", nargs="*", help="as in 'pirl.forward[full-numpy-batch2048-iohost-hidden32]'")
     parser.add_argument("--tier", choices=TIERS, help="all of a tier, instead of the gate's and the first tables'")

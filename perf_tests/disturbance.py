@@ -33,7 +33,11 @@ class Reading:
     busy: float
 
     def since(self, before: Reading) -> dict[str, Any]:
-        """Return what happened since an earlier reading."""
+        """Return what happened since an earlier reading.
+
+        Args:
+            before: the earlier one.
+        """
         earlier = asdict(before)
         return {name: value - earlier[name] for name, value in asdict(self).items()}
 
@@ -85,7 +89,11 @@ class Threads:
         return 0.0
 
     def open(self, count: int) -> None:
-        """Open the file of each thread that is there."""
+        """Open the file of each thread that is there.
+
+        Args:
+            count: links of the folder of threads, two more than there are threads.
+        """
         while self.files:
             os.close(self.files.pop())
         for thread in os.listdir(TASKS):

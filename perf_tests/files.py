@@ -19,7 +19,12 @@ class Unwritable(RuntimeError):
 
 @contextmanager
 def naming(path: Path, option: str = "") -> Iterator[None]:
-    """Name this path, and the option that gave it, where the system refuses something."""
+    """Name this path, and the option that gave it, where the system refuses something.
+
+    Args:
+        path: of the file or folder; nothing is written where :func:`reserved` gets None.
+        option: name of the option that gave it, if any.
+    """
     try:
         yield
     except OSError as error:
@@ -31,6 +36,11 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
     """Take so many bytes of room for a file, if one is named; return what writes it, whole or not at all.
 
     Until then, and where it is never called, what the file held stays. The option that named it is said in errors.
+
+    Args:
+        path: of the file or folder; nothing is written where :func:`reserved` gets None.
+        room: bytes.
+        option: name of the option that gave it, if any.
 
     Raises:
         Unwritable: the file is a folder or a device, its folder cannot be written, or there is no room.
@@ -63,14 +73,22 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
 
 
 def check_folder(path: Path) -> None:
-    """Raise Unwritable unless files can be made in a folder; make it where it is missing."""
+    """Raise Unwritable unless files can be made in a folder; make it where it is missing.
+
+    Args:
+        path: of the file or folder; nothing is written where :func:`reserved` gets None.
+    """
     with naming(path):
         path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
 
 
 def whole(library: Path) -> bool:
-    """Tell whether a 64-bit ELF file reaches to the end of its table of sections, which a linker writes last."""
+    """Return whether a 64-bit ELF file reaches to the end of its table of sections, which a linker writes last.
+
+    Args:
+        library: its file.
+    """
     with library.open("rb") as file:
         head = file.read(64)
     if len(head) < 64 or head[:5] != b"\x7fELF\x02":
@@ -84,6 +102,9 @@ def remove_halves(cache: Path) -> str:
 
     torch would not make them anew: it fails, or takes the processor for one that lacks the fast instructions. What was
     written to a moment ago is left: a compiler of another process may be at it.
+
+    Args:
+        cache: folder of the compile cache.
     """
     now = time.time()
     halves = [

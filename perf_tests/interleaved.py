@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from .gate.interrupts import by_sigterm
-from .gate.rule import FEWEST, Block, interval
+from .gate.statistics import FEWEST, Block, interval
 
 
 def block(first: int, sample: Callable[[int, bool], float]) -> Block:
@@ -35,6 +35,11 @@ def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterat
     """Run ``python -m module ARGUMENTS --one N`` for N = 0, 1, ...; return what each printed last, as JSON.
 
     A process that fails ends this one with its exit code; it has said why.
+
+    Args:
+        module: its full name.
+        arguments: of the command line, without ``--one``.
+        count: how many processes.
     """
     for number in range(count):
         command = [sys.executable, "-m", module, *arguments, "--one", str(number)]
@@ -46,7 +51,11 @@ def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterat
 
 
 def in_words(ratios: Sequence[float]) -> str:
-    """Return the median of ratios from fresh processes with its 95 % interval, or the extremes of fewer than six."""
+    """Return the median of ratios from fresh processes with its 95 % interval, or the extremes of fewer than six.
+
+    Args:
+        ratios: one of each process.
+    """
     low, high = interval(ratios)
     name = "95 % interval" if len(ratios) >= FEWEST else "extremes"
     return f"{median(ratios):.3g}x, {name} {low:.3g} to {high:.3g}, n = {len(ratios)} processes"

@@ -15,123 +15,39 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from types import TracebackType
 from typing import Any
 
 from rl_impls.backends import get
 
-from .gate.rule import interval
-from .gate.worker import LONG
 from .gate.workers import Side, Worker, WorkerError
 from .progress import Progress
-from .report.order import SCATTER
 from .suite import process
 from .suite.case import Variant
 from .suite.prepared import LEAST
+from .timed import Timed
 
 ROOT = Path(__file__).parents[1]
 AGAIN = 3  # further passes, at most, of what was disturbed
-CLEAN = 0.6  # part of the samples that are to be undisturbed, or the benchmark is timed again
-WAITED = 0.1  # part of its time that a sample may wait for a core, or have it stolen, and is undisturbed
-OTHERS, RECENT = 0.4, 0.3  # part of a core that others may take, over the last seconds of samples
+RECENT = 0.3  # seconds of samples over which it is counted what others took
 SHORT = 0.8 * LEAST  # seconds of a sample that is too short: its calls were measured in a loud moment
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
 HEAVY = 8  # benchmarks that take as long to prepare as one that starts processes
 FREE = 0.2  # part of the memory to be left free: what does not fit comes when the rest is done
-
-Sample = Mapping[str, Any]
-
-
-@dataclass
-class Timed:
-    """What is known of one benchmark.
-
-    Attributes:
-        calls: in a sample.
-        samples: one of each pass that it was timed in, see :meth:`.gate.worker.Requests.visit`.
-        said: what else the last visit returned: ``stats`` and ``phases``.
-        counters: exact counts of a call.
-        failure: why it could not be prepared or timed; empty where it could.
-    """
-
-    variant: Variant
-    calls: int = 0
-    samples: dict[int, Sample] = field(default_factory=dict)
-    said: Mapping[str, Any] = field(default_factory=dict)
-    counters: Mapping[str, int] = field(default_factory=dict)
-    failure: Mapping[str, Any] = field(default_factory=dict)
-
-    def clean(self) -> dict[int, Sample]:
-        """Return the undisturbed samples by pass.
-
-        Others took little of the cores then, nothing was stolen, and it waited hardly more than is usual for this
-        benchmark: some wait for their own threads.
-        """
-        usual = median([part(sample, "waited") for sample in self.samples.values()] or [0.0])
-        return {
-            number: sample
-            for number, sample in self.samples.items()
-            if sample["others"] <= OTHERS
-            and part(sample, "stolen") <= WAITED
-            and part(sample, "waited") <= WAITED + 2 * usual
-        }
-
-    def counted(self) -> dict[int, Sample]:
-        """Return the samples that count: the undisturbed ones, or all where these are fewer than half."""
-        return self.samples if self.disturbed() else self.clean()
-
-    def disturbed(self) -> float:
-        """Return the part of the samples that count that was disturbed."""
-        clean = self.clean()
-        return 0.0 if 2 * len(clean) >= len(self.samples) else 1 - len(clean) / len(self.samples)
-
-    def wanting(self, wanted: int) -> bool:
-        """Tell whether too few samples are undisturbed, of so many that were wanted."""
-        return len(self.clean()) < CLEAN * wanted
-
-    def long(self) -> bool:
-        """Tell whether a call takes so long that fewer samples have to do."""
-        return bool(min(sample["seconds"] for sample in self.samples.values()) >= LONG)
-
-    def passes(self) -> list[float | None]:
-        """Return the seconds of a call in each pass, None where it is missing or disturbed."""
-        clean = self.clean()
-        return [clean[k]["seconds"] if k in clean else None for k in range(1 + max(self.samples))]
-
-    def figures(self) -> dict[str, Any]:
-        """Return the time of a call and how sure it is, of the samples that count.
-
-        ``low`` and ``high`` are the interval of the median, at 95 % where there are six samples or more, and by how
-        much processes differ.
-        """
-        seconds = [sample["seconds"] for sample in self.counted().values()]
-        first, middle, third = quantiles(seconds, method="inclusive") if len(seconds) > 1 else seconds * 3
-        low, high = interval(seconds)
-        return {
-            "calls": self.calls,
-            "seconds_per_call": middle,
-            "low": low * (1 - SCATTER),
-            "high": high * (1 + SCATTER),
-            "spread": (third - first) / middle,
-            "passes": self.passes(),
-            "samples": len(seconds),
-            "disturbed": self.disturbed(),
-        }
-
-
-def part(sample: Sample, name: str) -> float:
-    """Return the part of a sample's time that a reading of it is."""
-    return float(sample[name] / (sample["calls"] * sample["seconds"]))
 
 
 class Bench(AbstractContextManager["Bench"]):
     """The process in which the benchmarks of one backend are prepared and timed.
 
     One that ends the process fails, alone: it is replaced, and the others are prepared again when they are visited.
+
+    Args:
+        threads: of the process.
+        seed: of all inputs.
+        dose: part of its own time by which each sample is slowed.
     """
 
     def __init__(self, threads: int, seed: int, dose: float) -> None:
@@ -151,7 +67,13 @@ class Bench(AbstractContextManager["Bench"]):
         self.worker.__exit__(kind, error, trace)
 
     def ask(self, timed: Timed, do: str, **arguments: Any) -> dict[str, Any]:
-        """Return what the process answers; where it fails, its words are the benchmark's failure."""
+        """Return what the process answers; where it fails, its words are the benchmark's failure.
+
+        Args:
+            timed: what is known of the benchmark; changed in place.
+            do: name of the request, see :class:`.gate.worker.Requests`.
+            arguments: of the request, by name.
+        """
         try:
             self.worker.ask(do, identity=timed.variant.id, **arguments)
             reply = self.worker.reply()
@@ -164,7 +86,12 @@ class Bench(AbstractContextManager["Bench"]):
         return reply
 
     def prepare(self, timed: Timed, beside: bool = False) -> None:
-        """Build a benchmark, unless it is there, and measure its calls; others may do so ``beside`` this one."""
+        """Build a benchmark, unless it is there, and measure its calls; others may do so ``beside`` this one.
+
+        Args:
+            timed: what is known of the benchmark; changed in place.
+            beside: whether others prepare meanwhile.
+        """
         if timed.variant.id in self.prepared or timed.failure:
             return
         timed.counters = self.ask(timed, "prepare", seed=self.seed, counted=True, beside=beside).get("counters", {})
@@ -173,7 +100,12 @@ class Bench(AbstractContextManager["Bench"]):
         self.prepared.add(timed.variant.id)
 
     def visit(self, timed: Timed, number: int) -> None:
-        """Take a sample of a benchmark for a pass; where it is too short, double its calls."""
+        """Take a sample of a benchmark for a pass; where it is too short, double its calls.
+
+        Args:
+            timed: what is known of the benchmark; changed in place.
+            number: of the pass.
+        """
         self.prepare(timed)
         most = timed.variant.case.most_calls or sys.maxsize
         while not timed.failure:
@@ -193,7 +125,12 @@ class Others:
         self.recent: deque[tuple[float, float]] = deque()
 
     def note(self, timed: Timed, number: int) -> None:
-        """Write it to the sample of a pass; what a benchmark's own processes take cannot be told apart."""
+        """Write it to the sample of a pass; what a benchmark's own processes take cannot be told apart.
+
+        Args:
+            timed: what is known of the benchmark; changed in place.
+            number: of the pass.
+        """
         sample = timed.samples[number]
         if timed.variant.case.cores == "own":
             share = 0.0
@@ -233,7 +170,11 @@ class Run:
         self.disturbed = self.again = self.first = 0  # samples
 
     def measure(self, show: Callable[[Timed], str]) -> None:
-        """Time all benchmarks; ``show`` says in a line what is known of one after its first visit."""
+        """Time all benchmarks; ``show`` says in a line what is known of one after its first visit.
+
+        Args:
+            show: ``show(timed)`` returns a line.
+        """
         left = list(self.timed.values())
         while left:
             with ExitStack() as stack:
@@ -251,6 +192,10 @@ class Run:
         """Prepare as many benchmarks as there is memory for, a backend on each core; return them.
 
         Those that torch.compile compiles come first, alone: their threads are compiled in, and wait by spinning.
+
+        Args:
+            benches: processes by their names.
+            left: benchmarks that are still to be timed.
         """
         full = threading.Event()
         compiled = {place(timed) for timed in left if get(timed.variant.backend).lowering == "compile"}
@@ -279,7 +224,13 @@ class Run:
                 raise
 
     def take(self, benches: Mapping[str, Bench], ready: Sequence[Timed], show: Callable[[Timed], str]) -> None:
-        """Time the benchmarks in passes, the long ones in every other; then those again that were disturbed."""
+        """Time the benchmarks in passes, the long ones in every other; then those again that were disturbed.
+
+        Args:
+            benches: processes by their names.
+            ready: benchmarks that are prepared.
+            show: ``show(timed)`` returns a line.
+        """
         others = Others()
 
         def due(turn: int, chosen: Iterable[Timed]) -> list[Timed]:
@@ -310,12 +261,20 @@ class Run:
                     progress.step()
 
     def wanting(self, group: Iterable[Timed]) -> bool:
-        """Tell whether one of those that are compared has too few undisturbed samples."""
+        """Return whether one of those that are compared has too few undisturbed samples.
+
+        Args:
+            group: benchmarks that are compared with each other.
+        """
         timed = [one for one in group if one.samples and not one.failure]
         return any(one.wanting(-(-self.rounds // 2) if one.long() else self.rounds) for one in timed)
 
     def shuffled(self, chosen: Iterable[Timed]) -> list[Timed]:
-        """Return benchmarks in a drawn order in which those that are compared with each other stay together."""
+        """Return benchmarks in a drawn order in which those that are compared with each other stay together.
+
+        Args:
+            chosen: benchmarks.
+        """
         found = groups(chosen)
         return [timed for group in self.rng.sample(found, len(found)) for timed in self.rng.sample(group, len(group))]
 
@@ -339,7 +298,11 @@ class Run:
 
 
 def groups(chosen: Iterable[Timed]) -> list[list[Timed]]:
-    """Return benchmarks with those that they are compared with: forms and backends of an op with the same axes."""
+    """Return benchmarks with those that they are compared with: forms and backends of an op with the same axes.
+
+    Args:
+        chosen: benchmarks.
+    """
     found: dict[tuple[Any, ...], list[Timed]] = {}
     for timed in chosen:
         found.setdefault((timed.variant.case.name, *timed.variant.axes.items()), []).append(timed)
@@ -351,6 +314,9 @@ def place(timed: Timed) -> str:
 
     Once a second thread has called torch, OpenMP's idle threads sleep instead of waiting: a process that had run a loop
     with a thread took four times as long for an update, and nine times for a small forward pass.
+
+    Args:
+        timed: the benchmark.
     """
     return f"{timed.variant.backend}{' with threads' * (timed.variant.case.cores == 'own')}"
 

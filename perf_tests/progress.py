@@ -14,12 +14,20 @@ Thing = TypeVar("Thing")
 
 
 def about(seconds: float) -> str:
-    """Return a time in words, as in ``about 3 min``."""
+    """Return a time in words, as in ``about 3 min``.
+
+    Args:
+        seconds: the time.
+    """
     return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"
 
 
 def left(seconds: float) -> str:
-    """Return how much time is left in words, as in ``about 3 min left``."""
+    """Return how much time is left in words, as in ``about 3 min left``.
+
+    Args:
+        seconds: the time.
+    """
     return f"{about(seconds)} left"
 
 
@@ -60,14 +68,22 @@ class Progress(AbstractContextManager["Progress"]):
             self.bar.stop()
 
     def say(self, line: str) -> None:
-        """Print a line that is no step."""
+        """Print a line that is no step.
+
+        Args:
+            line: to print.
+        """
         if self.bar:
             self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             self.log(line)
 
     def step(self, line: str = "") -> None:
-        """Count one thing as done; print its line, or, every few seconds, how far it is."""
+        """Count one thing as done; print its line, or, every few seconds, how far it is.
+
+        Args:
+            line: to print, if any.
+        """
         self.done += 1
         now = time.monotonic()
         if self.bar:
@@ -79,11 +95,19 @@ class Progress(AbstractContextManager["Progress"]):
             self.log(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
 
     def skip(self, count: int) -> None:
-        """Take so many things off those to be done."""
+        """Take so many things off those to be done.
+
+        Args:
+            count: how many.
+        """
         self.total -= count
 
     def remaining(self, now: float) -> str:
-        """Return the time left by the mean of the steps so far, nothing after the last."""
+        """Return the time left by the mean of the steps so far, nothing after the last.
+
+        Args:
+            now: seconds by the monotonic clock.
+        """
         todo = self.total - self.done
         return f", {left((now - self.start) / self.done * todo)}" if todo > 0 else ""
 
@@ -100,7 +124,14 @@ def bar() -> Any:
 
 
 def tracked(things: Iterable[Thing], total: int, what: str, log: Callable[[str], Any] | None = None) -> Iterator[Thing]:
-    """Return the things one by one, showing how many there were so far."""
+    """Return the things one by one, showing how many there were so far.
+
+    Args:
+        things: what is done one after the other.
+        total: how many they are.
+        what: what they are called, in the plural.
+        log: prints a line, instead of standard error.
+    """
     with Progress(total, what, log) as progress:
         for thing in things:
             progress.step()

@@ -7,12 +7,18 @@ from typing import Any
 
 from rl_impls.backends import get
 
-from .passes import Timed
 from .suite.limits import share
+from .timed import Timed
 
 
 def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, Any]:
-    """Return one row: what was timed, how long a call takes, how sure that is, and the share of the machine's limit."""
+    """Return one row: what was timed, how long a call takes, how sure that is, and the share of the machine's limit.
+
+    Args:
+        timed: what is known of the benchmark.
+        limits: of this machine, as :func:`.suite.limits.here` returns them.
+        threads: of the process that timed it.
+    """
     variant, case = timed.variant, timed.variant.case
     figures, items = timed.figures(), case.items(**variant.axes)
     seconds, device = figures["seconds_per_call"], get(variant.backend).device

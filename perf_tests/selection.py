@@ -14,7 +14,16 @@ from .suite.cases import variants
 
 @dataclass(frozen=True)
 class Selection:
-    """What to keep; an empty tuple keeps everything."""
+    """What to keep; an empty tuple keeps everything.
+
+    Attributes:
+        workloads: names.
+        ops: names.
+        forms: names.
+        backends: names.
+        axes: wanted values of each axis, as text.
+        tier: ``gate``, ``bench``, which includes it, or ``full``, which includes both.
+    """
 
     workloads: Sequence[str] = ()
     ops: Sequence[str] = ()
@@ -24,11 +33,23 @@ class Selection:
     tier: str = "bench"
 
     def has(self, tier: str) -> bool:
-        """Tell whether it includes a tier: ``bench`` includes ``gate``, ``full`` both."""
+        """Return whether it includes a tier: ``bench`` includes ``gate``, ``full`` both.
+
+        Args:
+            tier: its name.
+        """
         return TIERS.index(tier) <= TIERS.index(self.tier)
 
     def keeps(self, workload: str, op: str, form: str, backend: str, axes: Mapping[str, int | str]) -> bool:
-        """Tell whether a benchmark with these parts is selected, whatever its tier."""
+        """Return whether a benchmark with these parts is selected, whatever its tier.
+
+        Args:
+            workload: its name.
+            op: its name.
+            form: name of a setting of the knobs.
+            backend: its name.
+            axes: a value for each axis.
+        """
         return all(
             not wanted or str(value) in wanted
             for wanted, value in (
@@ -42,7 +63,11 @@ class Selection:
 
 
 def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
-    """Return the values of each axis."""
+    """Return the values of each axis.
+
+    Args:
+        among: the benchmarks.
+    """
     values: dict[str, dict[str, None]] = {}
     for variant in among:
         for name, value in variant.axes.items():
@@ -51,7 +76,11 @@ def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
 
 
 def check_names(everything: Iterable[Variant]) -> None:
-    """Raise a ValueError for a case whose workload, form or backend there is not; an older commit may lack some."""
+    """Raise a ValueError for a case whose workload, form or backend there is not; an older commit may lack some.
+
+    Args:
+        everything: the benchmarks.
+    """
     for case in {id(variant.case): variant.case for variant in everything}.values():
         forms = backends.forms(backends.choose(f"workload of case {case.name}", case.workload, backends.workloads()))
         for kind, names, known in (("form", case.forms, forms), ("backend", case.backends, backends.BACKENDS)):
@@ -61,6 +90,9 @@ def check_names(everything: Iterable[Variant]) -> None:
 
 def select(selection: Selection) -> list[Variant]:
     """Return the selected variants.
+
+    Args:
+        selection: what to keep.
 
     Raises:
         ValueError: an unknown name, with the known ones, or a selection that matches nothing.

@@ -23,7 +23,11 @@ class Replay:
         self.times: Iterator[float] = iter(())
 
     def load(self, seconds: list[float]) -> None:
-        """Take samples."""
+        """Take samples.
+
+        Args:
+            seconds: of each sample.
+        """
         self.times = (time for length in seconds for time in (0.0, length))
 
     def __call__(self) -> float:
@@ -35,7 +39,13 @@ CLOCK = Replay()
 
 
 def report(benchmark: Any, seconds: list[float], calls: int) -> None:
-    """Give pytest-benchmark samples of so many calls each; its own figures are seconds per call."""
+    """Give pytest-benchmark samples of so many calls each; its own figures are seconds per call.
+
+    Args:
+        benchmark: pytest-benchmark's fixture.
+        seconds: of each sample.
+        calls: of each sample.
+    """
     CLOCK.load(seconds)
     benchmark.pedantic(lambda: None, rounds=len(seconds), iterations=calls)
 

@@ -6,6 +6,7 @@ import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
 from perf_tests.gate import rule
+from perf_tests.gate.allowed import allowances, check_allowed, matches, reasons
 from perf_tests.gate.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
 from perf_tests.suite.cases import variants
 
@@ -31,7 +32,7 @@ def outcome(allowed=(), strict=False, /, **changed):
     records = {name: record for name, record in (GOOD | changed).items() if record}
     findings = decide(records, RULE)
     wrong = rule.void_reasons(records, findings)
-    return wrong, rule.exit_code(wrong, rule.failures(findings, rule.reasons(findings, allowed), strict))
+    return wrong, rule.exit_code(wrong, rule.failures(findings, reasons(findings, allowed), strict))
 
 
 @pytest.mark.parametrize("allowed", [[], [("*", "because")]])
@@ -84,7 +85,7 @@ def test_reasons_are_those_of_the_patterns_that_name_a_failing_case():
     slow, gone = timed(SLOW[:4], SLOW), Record(state="gone")
     records = GOOD | {"a.x[1]": slow, "a.y[1]": gone, "a.z[1]": timed([0.0] * 4), "b.x[1]": slow}
     given = [("a.*", "known"), ("a.x[1]", "a new net"), ("canary*", "no"), ("?.z[1]", "no")]
-    assert rule.reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
+    assert reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
 
 
 @pytest.mark.parametrize(
@@ -93,25 +94,25 @@ def test_reasons_are_those_of_the_patterns_that_name_a_failing_case():
      ("a.b", False), ("a.b[full-torch-n1", False), ("A.*", False), ("a.?[full]", False), ("a.b[!x]*", False)],
 )  # fmt: skip
 def test_a_pattern_has_wildcards_and_brackets_that_stand_for_themselves(pattern, matched):
-    assert rule.matches("a.b[full-torch-n1]", pattern) is matched
-    assert not rule.matches("a.bf", "a.b[full]")
+    assert matches("a.b[full-torch-n1]", pattern) is matched
+    assert not matches("a.bf", "a.b[full]")
 
 
 def test_every_id_names_itself_alone_and_can_stand_before_a_reason():
     for name in variants():
-        assert rule.allowances([f"{name} = n=1 is  rare"]) == [(name, "n=1 is rare")]
-        assert rule.matches(name, name)
+        assert allowances([f"{name} = n=1 is  rare"]) == [(name, "n=1 is rare")]
+        assert matches(name, name)
         assert not {*"*?"} & {*name}
 
 
 @pytest.mark.parametrize("text", ["", "why", "=why", "a.b=", " = ", "a.b = "])
 def test_a_pattern_without_a_reason_is_refused(text):
     with pytest.raises(GateError, match=r"--gate-allow: got '.*', wanted ID-PATTERN=REASON"):
-        rule.allowances(["a.c=why", text])
+        allowances(["a.c=why", text])
 
 
 def test_a_pattern_that_names_no_case_is_refused():
     names = ["a.b[full]", "a.c[full]"]
-    rule.check_allowed([("a.*", "why"), ("a.b[full]", "why")], names)
+    check_allowed([("a.*", "why"), ("a.b[full]", "why")], names)
     with pytest.raises(GateError, match=r"--gate-allow: 'a.b\[f\]' matches none of the 2 cases"):
-        rule.check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
+        check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)

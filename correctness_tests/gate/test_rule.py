@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from perf_tests.gate import rule
-from perf_tests.gate.rule import Finding, Record, Rule, decide, log_ratio
+from perf_tests.gate.rule import Finding, Record, Rule, decide
+from perf_tests.gate.statistics import holm, interval, log_ratio, signed_rank, signed_ranks
 
 RULE = Rule()
 TOLERATED, PROMISED = math.log1p(RULE.tolerated), math.log1p(RULE.promised)
@@ -54,7 +55,7 @@ def test_identical_sides_are_ok(times, tolerated):
 
 @given(st.lists(st.floats(-1, TOLERATED) | st.just(TOLERATED), min_size=16, max_size=16))
 def test_what_is_at_most_the_tolerated_is_never_significant(confirm):
-    assert rule.signed_rank(confirm, RULE.tolerated) == 1
+    assert signed_rank(confirm, RULE.tolerated) == 1
     record = timed([0.5] * 4, [value - 1e-9 for value in confirm])
     assert {verdict_on(record).verdict, verdict_on(swapped(record)).verdict} <= {"ok", "inconclusive"}
 
@@ -84,7 +85,7 @@ def test_a_longer_head_never_makes_slower_milder(screen, confirm, longer):
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(grid(n), grid(n))))
 def test_p_never_rises_where_values_rise(two):
     lower, upper = [min(pair) for pair in zip(*two)], [max(pair) for pair in zip(*two)]
-    assert rule.signed_rank(upper, RULE.tolerated) <= rule.signed_rank(lower, RULE.tolerated)
+    assert signed_rank(upper, RULE.tolerated) <= signed_rank(lower, RULE.tolerated)
 
 
 @given(st.integers(1, 8).flatmap(grid), st.sampled_from([0.01, 0.03]))
@@ -93,13 +94,13 @@ def test_signed_rank_counts_all_signs(values, tolerated):
     observed = sum(rank for rank, value in enumerate(beyond, 1) if value > 0)
     signs = itertools.product((0, 1), repeat=len(values))
     reached = [sum(rank * sign for rank, sign in enumerate(row, 1)) >= observed for row in signs]
-    assert rule.signed_rank(values, tolerated) == pytest.approx(sum(reached) / len(reached), rel=1e-12)
+    assert signed_rank(values, tolerated) == pytest.approx(sum(reached) / len(reached), rel=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 16, 30])
 def test_the_smallest_p_is_one_of_all_signs(count):
     values = [0.02 + k / 1000 for k in range(count)]
-    assert rule.signed_rank(values, RULE.tolerated) == pytest.approx(2**-count, rel=1e-12)
+    assert signed_rank(values, RULE.tolerated) == pytest.approx(2**-count, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -108,23 +109,23 @@ def test_the_smallest_p_is_one_of_all_signs(count):
      ([0.02, 0.02, 0.9], [0.06, 0.06, 0.9]), ([0.001, 0.013, 0.011], [0.003, 0.022, 0.022])],
 )  # fmt: skip
 def test_holm_on_examples_worked_by_hand(raw, wanted):
-    assert rule.holm(raw) == pytest.approx(wanted)
+    assert holm(raw) == pytest.approx(wanted)
 
 
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.2]), max_size=12), st.randoms())
 def test_holm_is_its_definition_in_any_order(raw, rng):
-    adjusted = rule.holm(raw)
+    adjusted = holm(raw)
     for p, found in zip(raw, adjusted):
         assert p <= found == min(1, max(sum(r >= q for r in raw) * q for q in raw if q <= p))
     order = rng.sample(range(len(raw)), len(raw))
-    assert rule.holm([raw[i] for i in order]) == [adjusted[i] for i in order]
+    assert holm([raw[i] for i in order]) == [adjusted[i] for i in order]
 
 
 @given(st.integers(1, 30).flatmap(grid))
 def test_the_interval_is_the_narrowest_of_95_percent_between_order_statistics_of_few_the_extremes(values):
     coins = [math.comb(len(values), heads) / 2 ** len(values) for heads in range(len(values))]
     rank = max((rank for rank in range(1, len(values)) if 2 * sum(coins[:rank]) <= 0.05), default=1)
-    low, high = rule.interval(values)
+    low, high = interval(values)
     assert (low, high) == (sorted(values)[rank - 1], sorted(values)[-rank])
     assert low <= median(values) <= high
 
@@ -133,7 +134,7 @@ def test_the_interval_of_sixteen_is_from_the_fourth_to_the_thirteenth():
     coins = [math.comb(16, heads) / 2**16 for heads in range(16)]
     assert 2 * sum(coins[:4]) <= 0.05 < 2 * sum(coins[:5])
     values = [float(k) for k in (9, 2, 16, 5, 1, 12, 7, 14, 3, 10, 6, 15, 4, 11, 8, 13)]
-    assert rule.interval(values) == (4, 13)
+    assert interval(values) == (4, 13)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=3, max_size=9, unique=True), SECONDS, SECONDS)
@@ -194,7 +195,7 @@ def test_each_direction_is_a_family_of_its_settled_suspects():
     found = decide(records, RULE)
     assert found["a"].p == pytest.approx(3 * 2**-16)
     assert found["fast"].p == pytest.approx(2**-16)
-    assert found["not"].p == pytest.approx(2 * rule.signed_rank(UNDECIDED, RULE.tolerated))
+    assert found["not"].p == pytest.approx(2 * signed_rank(UNDECIDED, RULE.tolerated))
     assert (found["over"].p, found["over"].stopped_for_futility, found["not"].stopped_for_futility) == (
         None,
         True,
@@ -244,7 +245,7 @@ def test_seven_values_that_speak_against_it_settle_a_suspect_however_small(again
 
 @given(st.lists(grid(16, 15), min_size=1, max_size=5))
 def test_letting_go_takes_from_what_is_found_and_adds_nothing(rows):
-    for values, p, plain in zip(rows, rule.confirmed(rows, RULE), rule.signed_ranks(rows, RULE.tolerated)):
+    for values, p, plain in zip(rows, rule.confirmed(rows, RULE), signed_ranks(rows, RULE.tolerated)):
         assert p == (1 if rule.stopped_for_futility([values], RULE)[0] else plain)
 
 
@@ -256,7 +257,7 @@ def test_pairs_after_a_suspect_was_let_go_change_no_verdict():
 @pytest.mark.parametrize(("factor", "slower"), [(1, True), (0.99, False)])
 def test_p_may_be_as_large_as_the_level(factor, slower):
     records = {"case": timed(SLOW[:4], SLOW), "not": timed(SLOW[:4], UNDECIDED)}
-    holm_of_two = 2 * rule.signed_rank(SLOW, RULE.tolerated)
+    holm_of_two = 2 * signed_rank(SLOW, RULE.tolerated)
     assert (decide(records, Rule(level=factor * holm_of_two))["case"].verdict == "slower") is slower
 
 

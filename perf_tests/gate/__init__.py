@@ -1,5 +1,5 @@
 """The regression gate: is the working tree slower than a revision, on this machine, today?
 
-To be read in this order: ``rule.py``, what numbers conclude; ``run.py``, a whole run; ``pairs.py``, two processes that
-take turns; ``worker.py``, what each of them does.
+To be read in this order: ``rule.py``, what numbers conclude, by ``statistics.py``; ``run.py``, a whole run;
+``pairs.py``, two processes that take turns; ``worker.py``, what each of them does.
 """

@@ -30,7 +30,11 @@ MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in both pages
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Decide again from what a run measured, by its own rule or another."""
+    """Decide again from what a run measured, by its own rule or another.
+
+    Args:
+        options: the command line as parsed.
+    """
     try:
         artifact = Artifact.model_validate_json(options.file.read_bytes())
     except (OSError, ValueError) as error:
@@ -42,7 +46,11 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def find_commit(options: argparse.Namespace) -> int:
-    """Name the commit that slowed a case."""
+    """Name the commit that slowed a case.
+
+    Args:
+        options: the command line as parsed.
+    """
     rule = rule_with(options.rule)
     step = bisect(ROOT, options.good, options.bad, variant_of(options.case), rule, limit=options.limit)
     print(f"slowed by {step}")
@@ -51,6 +59,9 @@ def find_commit(options: argparse.Namespace) -> int:
 
 def variant_of(case: str) -> Variant:
     """Return the case of this name.
+
+    Args:
+        case: its id.
 
     Raises:
         GateError: there is none.
@@ -61,7 +72,11 @@ def variant_of(case: str) -> Variant:
 
 
 def power(options: argparse.Namespace) -> int:
-    """Measure the gate's own error rates for some minutes, going on with the file, and print them."""
+    """Measure the gate's own error rates for some minutes, going on with the file, and print them.
+
+    Args:
+        options: the command line as parsed.
+    """
     if options.minutes > 0:
         measure(ROOT, options.file, options.minutes)
     measured, rule = read(options.file), rule_with(options.rule)
@@ -74,7 +89,11 @@ def power(options: argparse.Namespace) -> int:
 
 
 def planted(options: argparse.Namespace) -> int:
-    """Count how often bisect names the commit that slows a case, the next case at every try."""
+    """Count how often bisect names the commit that slows a case, the next case at every try.
+
+    Args:
+        options: the command line as parsed.
+    """
     if options.tries < 1:
         raise GateError(f"--tries: got {options.tries}, wanted at least 1")
     if not 0 < options.slowdown <= 10:
@@ -90,7 +109,11 @@ def planted(options: argparse.Namespace) -> int:
 
 
 def measure_noise(options: argparse.Namespace) -> int:
-    """Count fresh memory on both sides of identical code, and print how far apart the counts are."""
+    """Count fresh memory on both sides of identical code, and print how far apart the counts are.
+
+    Args:
+        options: the command line as parsed.
+    """
     if options.pairs < 1:
         raise GateError(f"--pairs: got {options.pairs}, wanted at least 1")
     noise.show(noise.counted(ROOT, options.pairs), print)
@@ -98,7 +121,11 @@ def measure_noise(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one of the commands; a mistake is one line and code 2."""
+    """Run one of the commands; a mistake is one line and code 2.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
     commands = parser.add_subparsers(required=True)
     again = commands.add_parser("replay", help="decide again from a JSON artifact")

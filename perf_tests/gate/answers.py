@@ -17,24 +17,45 @@ TOLERANCES = {"float32": 3e-5, "bfloat16": 1e-2, "int8": 1e-2}
 
 
 def tolerance(variant: Variant) -> float:
-    """Return by how much a case's answers may differ."""
+    """Return by how much a case's answers may differ.
+
+    Args:
+        variant: the benchmark.
+    """
     return TOLERANCES[variant.precision]
 
 
 def save(path: Path, answer: Any) -> None:
-    """Write the arrays of an answer; those in a type that NumPy does not have itself, as bfloat16, in float32."""
+    """Write the arrays of an answer; those in a type that NumPy does not have itself, as bfloat16, in float32.
+
+    Args:
+        path: of the ``.npz`` file.
+        answer: arrays in nested lists, tuples and dicts.
+    """
     arrays = [leaf for leaf in leaves(answer) if leaf.dtype != object]  # nothing, where an op returns nothing
     np.savez(path, *(leaf if leaf.dtype.kind in "biufc" else leaf.astype(np.float32) for leaf in arrays))
 
 
 def same(first: Path, second: Path, tolerance: float) -> bool:
-    """Tell whether two answers have the same arrays, up to a difference relative to the largest value of each."""
+    """Return whether two answers have the same arrays, up to a difference relative to the largest value of each.
+
+    Args:
+        first: file of one answer.
+        second: file of the other.
+        tolerance: largest difference, as a part of the largest value of each array.
+    """
     with np.load(first, allow_pickle=False) as a, np.load(second, allow_pickle=False) as b:
         return a.files == b.files and all(close(a[name], b[name], tolerance) for name in a.files)
 
 
 def close(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: float) -> bool:
-    """Tell whether arrays have one shape and, where they are floating point, values near each other."""
+    """Return whether arrays have one shape and, where they are floating point, values near each other.
+
+    Args:
+        a: one array.
+        b: the other, of any shape and type.
+        tolerance: largest difference, as a part of the largest value of each array.
+    """
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if not np.issubdtype(a.dtype, np.inexact):

@@ -19,14 +19,24 @@ from .environments import environments
 from .pairs import PairError, Pairs, cores
 from .report import spread
 from .revisions import git
-from .rule import GateError, Record, Rule, interval, log_ratio, signed_rank
+from .rule import GateError, Record, Rule
 from .run import LIMIT, side_of
+from .statistics import interval, log_ratio, signed_rank
 from .workers import Side
 
 
 @dataclass(frozen=True)
 class Step:
-    """A commit compared with an earlier one: median log-ratio of its pairs, interval, and p of being slower."""
+    """A commit compared with an earlier one: median log-ratio of its pairs, interval, and p of being slower.
+
+    Attributes:
+        commit: the later commit.
+        slowdown: median log-ratio of its pairs, 0 for none.
+        low: lower end of the 95 % interval of it.
+        high: upper end.
+        pairs: how many pairs.
+        p: how likely such pairs are if it is not slower.
+    """
 
     commit: str
     slowdown: float
@@ -44,6 +54,11 @@ class Step:
 def between(root: Path, good: str, bad: str) -> list[str]:
     """Return the commits after ``good`` up to ``bad``, along first parents, oldest first.
 
+    Args:
+        root: of the repository.
+        good: a revision that is fast.
+        bad: a later revision that is slow.
+
     Raises:
         GateError: an unknown revision, or ``good`` does not come before ``bad``.
     """
@@ -59,7 +74,16 @@ def between(root: Path, good: str, bad: str) -> list[str]:
 def comparison(
     root: Path, variant: Variant, rule: Rule, seed: int, limit: float, cache: Path
 ) -> Iterator[Callable[[str, str, int], Step]]:
-    """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks."""
+    """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks.
+
+    Args:
+        root: of the repository.
+        variant: the benchmark.
+        rule: the numbers to decide by.
+        seed: of all that is left to chance.
+        limit: seconds that a worker may take for one request.
+        cache: folder of what is kept from run to run, as environments.
+    """
     rng = random.Random(seed)
     with revisions.workspace(cache) as folder, environments(cache) as python_for:
         revisions.snapshot(root, folder / "benchmarks")
@@ -104,6 +128,17 @@ def bisect(
 
     The bad commit, and in the end the one that is named, get the pairs of a confirmation and must be slower by the
     gate's rule; each other half of them.
+
+    Args:
+        root: of the repository.
+        good: a revision that is fast.
+        bad: a later revision that is slow.
+        variant: the benchmark.
+        rule: the numbers to decide by.
+        seed: of all that is left to chance.
+        limit: seconds that a worker may take for one request.
+        cache: folder of what is kept from run to run, as environments.
+        log: prints a line.
 
     Raises:
         GateError: an unknown revision, nothing between them, a case that is not slower or cannot be run, no commit that

@@ -22,6 +22,9 @@ class Canary:
     """Sorts the same numbers a fixed number of times for each of its cores, which share the work.
 
     It offers what the gate uses of a prepared case.
+
+    Args:
+        units: how often each core sorts.
     """
 
     calls = 1  # for the gate: what it sorts in a sample is not cut

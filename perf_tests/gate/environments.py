@@ -24,13 +24,23 @@ KEPT = 2  # environments, of 2.3 GB each: those used last
 
 @contextmanager
 def environments(cache: Path) -> Iterator[Callable[[str, Path], Path]]:
-    """Return ``python_for(name, folder)``; no other gate removes what it returns until this ends."""
+    """Return ``python_for(name, folder)``; no other gate removes what it returns until this ends.
+
+    Args:
+        cache: folder in which environments are kept.
+    """
     with ExitStack() as held:
         yield lambda name, folder: python_for(name, folder, cache, held)
 
 
 def python_for(name: str, folder: Path, cache: Path, held: ExitStack) -> Path:
     """Return the interpreter of a side, whose lock file is in this folder, and say where that is not this one.
+
+    Args:
+        name: what the side is called.
+        folder: with the side's code and lock file.
+        cache: folder in which environments are kept.
+        held: keeps the lock of an environment in use.
 
     Raises:
         GateError: its environment cannot be made.
@@ -58,12 +68,20 @@ def python_for(name: str, folder: Path, cache: Path, held: ExitStack) -> Path:
 
 
 def say(words: str) -> None:
-    """Print a line."""
+    """Print a line.
+
+    Args:
+        words: what to print.
+    """
     print(f"gate: {words}", file=sys.stderr, flush=True)
 
 
 def lines(text: str) -> Iterator[str]:
-    """Return the lines of a lock file that name a package."""
+    """Return the lines of a lock file that name a package.
+
+    Args:
+        text: of a lock file.
+    """
     for line in text.splitlines():
         wanted = line.partition(" #")[0].rstrip(" \\").strip()
         if wanted and not wanted.startswith(("#", "--")):
@@ -71,7 +89,11 @@ def lines(text: str) -> Iterator[str]:
 
 
 def lacks(text: str) -> str | None:
-    """Return the first line of a lock file that is not what is installed here, and what is; None if there is none."""
+    """Return the first line of a lock file that is not what is installed here, and what is; None if there is none.
+
+    Args:
+        text: of a lock file.
+    """
     for wanted in lines(text):
         try:
             requirement = Requirement(wanted)
@@ -89,7 +111,11 @@ def lacks(text: str) -> str | None:
 
 
 def commands(environment: Path) -> list[list[str]]:
-    """Return what makes an environment: an empty one, then all that the lock file names."""
+    """Return what makes an environment: an empty one, then all that the lock file names.
+
+    Args:
+        environment: folder of the environment.
+    """
     install = ["install", "--disable-pip-version-check", "--progress-bar=off", "--no-deps", "-r", str(LOCK)]
     return [
         [sys.executable, "-m", "venv", str(environment)],
@@ -99,6 +125,11 @@ def commands(environment: Path) -> list[list[str]]:
 
 def make(environment: Path, folder: Path, name: str) -> None:
     """Make an environment of the lock file in this folder, and show how far that is; what fails leaves nothing.
+
+    Args:
+        environment: folder of the environment.
+        folder: with the lock file.
+        name: what the side is called.
 
     Raises:
         GateError: it cannot be made, with what pip says.
@@ -119,6 +150,11 @@ def make(environment: Path, folder: Path, name: str) -> None:
 
 def follow(command: list[str], folder: Path, progress: Progress) -> None:
     """Run a command to its end, a step of progress for each package that pip collects.
+
+    Args:
+        command: program and arguments.
+        folder: where it runs.
+        progress: shows how far it is.
 
     Raises:
         CalledProcessError: it failed; its output is what it says of errors, or else its last line.
@@ -142,7 +178,11 @@ def follow(command: list[str], folder: Path, progress: Progress) -> None:
 
 
 def remove_old(cache: Path) -> None:
-    """Remove all environments but those used last, and those that a gate uses now."""
+    """Remove all environments but those used last, and those that a gate uses now.
+
+    Args:
+        cache: folder in which environments are kept.
+    """
     ready = {path.parent: path.stat().st_mtime_ns for path in cache.glob("env-*/.ready")}
     found = [path for path in cache.glob("env-*") if path.is_dir()]
     for old in sorted(found, key=lambda path: ready.get(path, 0), reverse=True)[KEPT:]:

@@ -39,6 +39,13 @@ def measure(
 
     What cannot be counted is said in the record's words.
 
+    Args:
+        sides: base and head.
+        limit: seconds that a worker may take for one request.
+        folder: of this run.
+        records: what is known of each case; changed in place.
+        variants: the benchmarks; those not timed any more are left out.
+
     Raises:
         PairError: a worker did not start.
     """
@@ -56,7 +63,11 @@ def measure(
 
 
 def by_modules(variants: Iterable[Variant]) -> list[list[str]]:
-    """Return the cases in groups whose backends need the same modules."""
+    """Return the cases in groups whose backends need the same modules.
+
+    Args:
+        variants: the benchmarks; those not timed any more are left out.
+    """
     from rl_impls import backends  # see bring
 
     found: dict[tuple[str, ...], list[str]] = {}
@@ -66,7 +77,12 @@ def by_modules(variants: Iterable[Variant]) -> list[list[str]]:
 
 
 def note(record: Record, replies: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write both sides' counts to a record."""
+    """Write both sides' counts to a record.
+
+    Args:
+        record: what is known of the case; changed in place.
+        replies: counts of ``base`` and of ``head``, or why there are none.
+    """
     failed = [f"{side}: {reply['failed']}" for side, reply in replies.items() if "failed" in reply]
     if failed:
         record.words = f"fresh memory was not counted: {failed[0]}"
@@ -78,6 +94,9 @@ def count(prepared: Prepared) -> dict[str, int]:
     """Return the page faults of a call of a settled case, and by how many bytes a call leaves the process larger.
 
     Each is the least that any samples have: threads and the places of other arrays add to some of them, as it happens.
+
+    Args:
+        prepared: the case, settled.
     """
     calls = min(CALLS, prepared.variant.case.most_calls or CALLS)
     faults, sizes = [], [size()]
@@ -104,7 +123,11 @@ def size() -> int:
 
 
 def bring(variant: Variant) -> None:
-    """Import what a case's backend needs."""
+    """Import what a case's backend needs.
+
+    Args:
+        variant: the benchmark.
+    """
     from rl_impls import backends  # of a worker's own commit, which may have none
 
     for module in backends.get(variant.backend).modules:
@@ -112,7 +135,11 @@ def bring(variant: Variant) -> None:
 
 
 def forked(job: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what a job returns in a fork of this process, or ``{"failed": how}`` where that ends before."""
+    """Return what a job returns in a fork of this process, or ``{"failed": how}`` where that ends before.
+
+    Args:
+        job: returns what JSON can hold.
+    """
     readable, writable = os.pipe()
     child = os.fork()
     if not child:

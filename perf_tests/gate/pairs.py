@@ -15,7 +15,8 @@ from perf_tests import interleaved
 
 from . import interrupts
 from .answers import same
-from .rule import Block, Record
+from .rule import Record
+from .statistics import Block
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
@@ -28,7 +29,13 @@ class PairError(Exception):
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """What a side does at its turn: samples of so many calls, after one that does not count where it has to warm up."""
+    """What a side does at its turn: samples of so many calls, after one that does not count where it has to warm up.
+
+    Attributes:
+        calls: of each sample.
+        samples: at each turn.
+        warm: whether one more comes before, which does not count.
+    """
 
     calls: int
     samples: int
@@ -37,7 +44,12 @@ class SamplePlan:
 
 @dataclass(frozen=True)
 class Cores:
-    """What a worker runs on: one core, to which all its threads are moved, or all of them."""
+    """What a worker runs on: one core, to which all its threads are moved, or all of them.
+
+    Attributes:
+        all: numbers of the cores of this process.
+        one: the core to which workers are moved; None where they have all.
+    """
 
     all: tuple[int, ...]
     one: int | None
@@ -51,6 +63,10 @@ class Cores:
         """Return how to time a case, given the seconds of a call and the calls of its sample: the same for both sides.
 
         On a slow machine a sample has fewer calls, so that it takes no longer than twice the least.
+
+        Args:
+            call: seconds of a call.
+            calls: of a sample that is long enough.
         """
         calls = min(calls, max(1, math.floor(2 * self.least / call)))
         return SamplePlan(calls, math.ceil(self.least / (calls * call)), warm=self.one is None or call < LEAST_COLD)
@@ -61,12 +77,20 @@ class Cores:
         return len(self.all) if self.one is None else 1
 
     def at_start(self, side: int) -> tuple[int, ...]:
-        """Cores for preparing, which both sides do at once: one each where they are to be pinned."""
+        """Cores for preparing, which both sides do at once: one each where they are to be pinned.
+
+        Args:
+            side: 0 for the first worker of a pair to start, 1 for the second.
+        """
         return self.all if self.one is None else (self.all[side % len(self.all)],)
 
 
 def cores(all_cores: bool) -> Cores:
-    """Return the cores of this process, and the last of them for cases that run on one."""
+    """Return the cores of this process, and the last of them for cases that run on one.
+
+    Args:
+        all_cores: whether the cases run on all of them.
+    """
     here = tuple(sorted(os.sched_getaffinity(0)))
     return Cores(here, None if all_cores else here[-1])
 
@@ -80,7 +104,7 @@ class Pairs:
         limit: seconds that a worker may take for one request.
         tolerances: largest relative difference between the answers of each case.
         folder: where answers are put.
-        chance: draws the order of cases and sides.
+        rng: draws the order of cases and of sides.
         known: the cases that base has by its own listing: one of these that it cannot prepare is not new.
     """
 
@@ -100,7 +124,14 @@ class Pairs:
         self.plans: dict[str, SamplePlan] = {}
 
     def measure(self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str) -> None:
-        """Add a pair of every case that is still timed; one that ends a worker becomes an error, the others go on."""
+        """Add a pair of every case that is still timed; one that ends a worker becomes an error, the others go on.
+
+        Args:
+            records: what is known of each case; changed in place.
+            names: of the cases.
+            place: the cores that workers run on.
+            phase: ``screen`` or ``confirm``: where the pair is noted.
+        """
         while remaining := [name for name in names if records[name].state == "timed"]:
             try:
                 found = self.measure_pair(records, remaining, place)
@@ -113,6 +144,11 @@ class Pairs:
 
     def measure_pair(self, records: dict[str, Record], names: Sequence[str], place: Cores) -> dict[str, list[Block]]:
         """Measure one pair of fresh processes.
+
+        Args:
+            records: what is known of each case; changed in place.
+            names: of the cases.
+            place: the cores that workers run on.
 
         Raises:
             CaseError: a worker died or hung over a case.
@@ -135,6 +171,9 @@ class Pairs:
     def workers(self, place: Cores) -> Iterator[list[Worker]]:
         """Return a fresh process of each side; while they are there, interrupts come where they are waited for.
 
+        Args:
+            place: the cores that workers run on.
+
         Raises:
             PairError: one failed, and not over a case.
         """
@@ -153,7 +192,13 @@ class Pairs:
                 raise PairError(str(error)) from error
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
-        """Prepare a case on both sides, the first time compare answers and counts; tell whether it can be timed."""
+        """Prepare a case on both sides, the first time compare answers and counts; tell whether it can be timed.
+
+        Args:
+            workers: base's and head's.
+            name: of the case.
+            record: what is known of the case; changed in place.
+        """
         first = name not in self.seen
         files = self.folder / "base.npz", self.folder / "head.npz"
         with blamed(name):
@@ -176,7 +221,13 @@ class Pairs:
         return True
 
     def plan(self, base: Worker, name: str, place: Cores) -> SamplePlan:
-        """Return how to time a case, on both sides by what base takes: measured in the first pair, the same in all."""
+        """Return how to time a case, on both sides by what base takes: measured in the first pair, the same in all.
+
+        Args:
+            base: its worker.
+            name: of the case.
+            place: the cores that workers run on.
+        """
         if name not in self.plans:
             with blamed(name):
                 base.ask("measure", identity=name)
@@ -185,7 +236,14 @@ class Pairs:
         return self.plans[name]
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
-        """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose."""
+        """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose.
+
+        Args:
+            workers: base's and head's.
+            name: of the case.
+            plan: how to time the case.
+            dose: by what head is slowed on purpose: ``extra`` calls, or seconds to ``spin``.
+        """
 
         def sample(side: int, changed: bool) -> float:
             asked = {**asdict(plan), "warm": plan.warm and changed}
@@ -197,7 +255,12 @@ class Pairs:
 
 
 class CaseError(Exception):
-    """A worker died or hung over this case."""
+    """A worker died or hung over this case.
+
+    Args:
+        name: of the case.
+        words: what happened, in a line.
+    """
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -206,7 +269,11 @@ class CaseError(Exception):
 
 @contextmanager
 def blamed(name: str) -> Iterator[None]:
-    """Turn a worker's death into an error of the case it worked on."""
+    """Turn a worker's death into an error of the case it worked on.
+
+    Args:
+        name: of the case.
+    """
     try:
         yield
     except WorkerError as error:

@@ -26,7 +26,11 @@ OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--ju
 
 
 def rule_of(text: str) -> dict[str, str]:
-    """Parse ``name=value,name=value``."""
+    """Parse ``name=value,name=value``.
+
+    Args:
+        text: as given on the command line.
+    """
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
         raise ValueError(f"got {text!r}, wanted name=value[,name=value]")
@@ -52,7 +56,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def outputs_of(config: pytest.Config) -> dict[str, Path]:
-    """Return the files that a run writes, by option."""
+    """Return the files that a run writes, by option.
+
+    Args:
+        config: of the pytest run.
+    """
     given = {option: config.getoption(name, None) for option, name in OUTPUTS.items()}
     return {option: Path(os.path.expandvars(path)).expanduser() for option, path in given.items() if path}
 
@@ -76,7 +84,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from rl_impls import backends
 
-    from .rule import GateError, allowances, check_allowed, rule_with
+    from .allowed import allowances, check_allowed
+    from .rule import GateError, rule_with
     from .run import opened
 
     selection, variants = config.stash[SELECTED]
@@ -112,7 +121,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def names_of(config: pytest.Config) -> list[str]:
-    """Return the selected cases, and those that are gone."""
+    """Return the selected cases, and those that are gone.
+
+    Args:
+        config: of the pytest run.
+    """
     _, variants = config.stash[SELECTED]
     return list(dict.fromkeys([*(variant.id for variant in variants), *config.stash[GATE].records]))
 
@@ -125,7 +138,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def logger(config: pytest.Config) -> Callable[[str], None]:
-    """Return what prints a line while tests run."""
+    """Return what prints a line while tests run.
+
+    Args:
+        config: of the pytest run.
+    """
     reporter = config.pluginmanager.getplugin("terminalreporter")
     capture = config.pluginmanager.getplugin("capturemanager")
 
@@ -139,7 +156,11 @@ def logger(config: pytest.Config) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def gate_outcome(request: pytest.FixtureRequest) -> Any:
-    """Run the gate and write what it measured; where that fails, so does the test that asks for it, the only one."""
+    """Run the gate and write what it measured; where that fails, so does the test that asks for it, the only one.
+
+    Args:
+        request: that of the test that asks.
+    """
     from .rule import GateError
 
     gate, log = request.config.stash[GATE], logger(request.config)
@@ -161,6 +182,12 @@ def write(
     artifact: Any, outcome: Any, files: Mapping[str, Callable[[bytes], None]], log: Callable[[str], None]
 ) -> None:
     """Write the artifact and the table; the verdicts are told where that cannot be.
+
+    Args:
+        artifact: all that was measured.
+        outcome: what is concluded from it.
+        files: what writes each file, by the option that names it.
+        log: prints a line.
 
     Raises:
         Unwritable: a file cannot be written.

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .rule import CHANGED, FEWEST, Finding, is_canary
+from .rule import CHANGED, Finding, is_canary
 from .run import Artifact, Outcome
+from .statistics import FEWEST
 
 ORDER = ("error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged")
 WORDS = {0: "passed", 1: "failed", 2: "void: nothing of it can be believed"}
 
 
 def spread(low: float, high: float, count: int) -> str:
-    """Return a 95 % interval in per cent, as in ``[+4.7, +5.3]``, or what is said of fewer than six values."""
+    """Return a 95 % interval in per cent, as in ``[+4.7, +5.3]``, or what is said of fewer than six values.
+
+    Args:
+        low: lower end of the interval, in per cent.
+        high: upper end.
+        count: how many values it is of.
+    """
     return f"[{low:+.1f}, {high:+.1f}]" if count >= FEWEST else f"(extremes {low:+.1f}, {high:+.1f})"
 
 
 def change(finding: Finding) -> str:
-    """Return the change in per cent with its interval, as in ``+5.1 % [+4.7, +5.3]``."""
+    """Return the change in per cent with its interval, as in ``+5.1 % [+4.7, +5.3]``.
+
+    Args:
+        finding: the verdict on it.
+    """
     if finding.ratio is None or finding.low is None or finding.high is None:
         return ""
     middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
@@ -25,14 +36,24 @@ def change(finding: Finding) -> str:
 
 
 def significance(finding: Finding) -> str:
-    """Return the p of a confirmation, or after how many pairs it ended without one."""
+    """Return the p of a confirmation, or after how many pairs it ended without one.
+
+    Args:
+        finding: the verdict on it.
+    """
     if finding.stopped_for_futility:
         return f"stopped for futility after {finding.pairs} pairs"
     return "" if finding.p is None else f"{finding.p:.2g}"
 
 
 def line(name: str, finding: Finding, reason: str = "") -> str:
-    """Return the verdict on one case, with its change, the number of pairs, the notes and why it is allowed."""
+    """Return the verdict on one case, with its change, the number of pairs, the notes and why it is allowed.
+
+    Args:
+        name: of the case.
+        finding: the verdict on it.
+        reason: why the case is allowed to be slower or gone, if it is.
+    """
     pairs = f"n = {finding.pairs} pairs" if finding.pairs and not finding.stopped_for_futility else ""
     p = ("" if finding.p is None else "p = ") + significance(finding)
     allowed = f"allowed: {reason}" if reason else ""
@@ -40,18 +61,30 @@ def line(name: str, finding: Finding, reason: str = "") -> str:
 
 
 def cases(findings: Mapping[str, Finding]) -> dict[str, Finding]:
-    """Return the findings without the canaries', worst first."""
+    """Return the findings without the canaries', worst first.
+
+    Args:
+        findings: the verdict on each case, by name.
+    """
     real = [(name, finding) for name, finding in findings.items() if not is_canary(name)]
     return dict(sorted(real, key=lambda item: (ORDER.index(item[1].verdict), item[0])))
 
 
 def canaries(findings: Mapping[str, Finding]) -> str:
-    """Return what was measured of the canaries."""
+    """Return what was measured of the canaries.
+
+    Args:
+        findings: the verdict on each case, by name.
+    """
     return "; ".join(line(name, finding) for name, finding in findings.items() if is_canary(name))
 
 
 def counted(findings: Mapping[str, Finding]) -> str:
-    """Return how many cases got each verdict, and how many of them another answer."""
+    """Return how many cases got each verdict, and how many of them another answer.
+
+    Args:
+        findings: the verdict on each case, by name.
+    """
     found = cases(findings).values()
     verdicts = [finding.verdict for finding in found]
     changed = sum(CHANGED in finding.notes for finding in found)
@@ -60,7 +93,12 @@ def counted(findings: Mapping[str, Finding]) -> str:
 
 
 def failure(name: str, outcome: Outcome) -> str:
-    """Return why a case does not pass, or nothing: in a void run none does."""
+    """Return why a case does not pass, or nothing: in a void run none does.
+
+    Args:
+        name: of the case.
+        outcome: what the run concludes.
+    """
     told = line(name, outcome.findings[name])
     if outcome.wrong:
         return f"{told}; void: {outcome.wrong[0]}"
@@ -68,7 +106,11 @@ def failure(name: str, outcome: Outcome) -> str:
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """Return a line on each case that is not plainly ok, and one on the canaries."""
+    """Return a line on each case that is not plainly ok, and one on the canaries.
+
+    Args:
+        outcome: what the run concludes.
+    """
     told = [
         line(name, finding, outcome.excused.get(name, ""))
         for name, finding in cases(outcome.findings).items()
@@ -78,7 +120,12 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def markdown(artifact: Artifact, outcome: Outcome) -> str:
-    """Return the summary of a run: what was compared, the outcome, and a table of what was timed or is gone."""
+    """Return the summary of a run: what was compared, the outcome, and a table of what was timed or is gone.
+
+    Args:
+        artifact: all that was measured.
+        outcome: what the run concludes.
+    """
     rows = cases(outcome.findings)
     told = {name: finding for name, finding in rows.items() if finding.verdict not in ("unchanged", "new")}
     lines = [

@@ -24,6 +24,10 @@ LOCK = Path("requirements") / "py311.txt"
 def git(root: Path, *arguments: str) -> bytes:
     """Return what a git command prints, of the repository it is run in.
 
+    Args:
+        root: of the repository.
+        arguments: of git.
+
     Raises:
         subprocess.CalledProcessError: git refuses.
     """
@@ -34,6 +38,10 @@ def git(root: Path, *arguments: str) -> bytes:
 
 def resolve(root: Path, revision: str) -> str:
     """Return the commit that a revision names.
+
+    Args:
+        root: of the repository.
+        revision: a name of a commit, such as a branch.
 
     Raises:
         GateError: no repository, or no such commit in it.
@@ -54,6 +62,11 @@ def resolve(root: Path, revision: str) -> str:
 def export(root: Path, commit: str, folder: Path) -> None:
     """Write what the gate needs of a commit.
 
+    Args:
+        root: of the repository.
+        commit: its full hash.
+        folder: where it is written.
+
     Raises:
         GateError: the commit has no ``rl_impls``.
     """
@@ -66,7 +79,12 @@ def export(root: Path, commit: str, folder: Path) -> None:
 
 
 def snapshot(root: Path, folder: Path) -> None:
-    """Copy the working tree, new files included, so that edits during a run change nothing."""
+    """Copy the working tree, new files included, so that edits during a run change nothing.
+
+    Args:
+        root: of the repository.
+        folder: where it is copied to.
+    """
     listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *FOLDERS)
     for name in filter(None, listed.decode().split("\0")):
         if (root / name).is_file():  # a deleted file is still listed
@@ -75,7 +93,12 @@ def snapshot(root: Path, folder: Path) -> None:
 
 
 def digest(folder: Path, workload: str) -> str:
-    """Return a hash of all that a workload's speed depends on: its code, its cases, the lock files."""
+    """Return a hash of all that a workload's speed depends on: its code, its cases, the lock files.
+
+    Args:
+        folder: with the code of a side.
+        workload: its name.
+    """
     code = folder / "rl_impls"
     parts = [
         *code.glob("*.py"),
@@ -92,7 +115,13 @@ def digest(folder: Path, workload: str) -> str:
 
 
 def lay_out(folder: Path, code: Path, benchmarks: Path) -> Path:
-    """Make a folder with one revision's ``rl_impls`` and another's ``perf_tests``."""
+    """Make a folder with one revision's ``rl_impls`` and another's ``perf_tests``.
+
+    Args:
+        folder: to be made.
+        code: folder with the ``rl_impls`` wanted.
+        benchmarks: folder with the ``perf_tests`` wanted.
+    """
     folder.mkdir(parents=True)
     (folder / "rl_impls").symlink_to(code / "rl_impls")
     (folder / "perf_tests").symlink_to(benchmarks / "perf_tests")
@@ -104,6 +133,9 @@ def turn(cache: Path) -> Iterator[None]:
     """Wait until no other gate with this cache is at work: two that measure side by side are each other's noise.
 
     The lock ends with its process, however that ends.
+
+    Args:
+        cache: folder that the runs of this clone share.
     """
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "turn.lock").open("a+") as file:
@@ -121,7 +153,11 @@ def turn(cache: Path) -> Iterator[None]:
 
 @contextmanager
 def workspace(cache: Path) -> Iterator[Path]:
-    """Return a folder for one run at its turn, gone after it; those of runs that were killed go too."""
+    """Return a folder for one run at its turn, gone after it; those of runs that were killed go too.
+
+    Args:
+        cache: folder that the runs of this clone share.
+    """
     with turn(cache):
         for old in cache.glob("run-*"):
             if not Path("/proc", old.name.split("-")[1]).exists():

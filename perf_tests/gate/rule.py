@@ -7,12 +7,13 @@ and is the unit of all statistics: two processes of the same code differ by more
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from .statistics import holm, interval, log_ratio, signed_ranks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +35,6 @@ WANTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # right verdicts on 
     False: {SAME: ("ok", "inconclusive"), SLOWED: ("slower",)},
     True: {SAME_ON_ALL: ("ok", "inconclusive"), SLOWED_ON_ALL: ("slower",)},
 }
-FEWEST = 6  # values whose median has a 95 % interval
 
 
 class GateError(Exception):
@@ -76,6 +76,10 @@ class Rule(BaseModel):
 def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
     """Return a rule with some of its numbers changed.
 
+    Args:
+        changes: the numbers to change, by name; text is parsed.
+        rule: what is changed; the default rule unless given.
+
     Raises:
         GateError: an unknown name, or a number out of range.
     """
@@ -85,37 +89,6 @@ def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
         first = error.errors()[0]
         where = f"{first['loc'][0]}: {first['msg']}, got {first['input']!r}" if first["loc"] else first["msg"]
         raise GateError(f"rule, {where}") from error
-
-
-def allowances(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the pattern of ids and the reason of each ``ID-PATTERN=REASON``.
-
-    Raises:
-        GateError: one of them is missing.
-    """
-    found = []
-    for text in texts:
-        pattern, _, reason = text.partition("=")
-        if not pattern.strip() or not reason.strip():
-            raise GateError(f"--gate-allow: got {text!r}, wanted ID-PATTERN=REASON")
-        found.append((pattern.strip(), " ".join(reason.split())))
-    return found
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Tell whether a pattern names a case: ``*`` and ``?`` stand for others, brackets for themselves."""
-    return fnmatchcase(name, pattern.replace("[", "[[]"))
-
-
-def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> None:
-    """Refuse patterns that name no case.
-
-    Raises:
-        GateError: there is one.
-    """
-    for pattern, _ in allowed:
-        if not any(matches(name, pattern) for name in names):
-            raise GateError(f"--gate-allow: {pattern!r} matches none of the {len(names)} cases")
 
 
 class Record(BaseModel):
@@ -165,45 +138,30 @@ class Finding(BaseModel):
     notes: list[str] = []
 
 
-def log_ratio(blocks: Sequence[Block]) -> float:
-    """Return what a pair says: the median over its blocks of ``log(second / first)``."""
-    return median(math.log(second / first) for first, second in blocks)
-
-
 def suspected(screen: Sequence[float], rule: Rule) -> int:
     """Return 1 where the screen's pairs look slower, their median, -1 where all of them look faster, else 0.
 
     A slowdown is not to be missed; a speed-up that is not sure of itself is not worth the time.
+
+    Args:
+        screen: log-ratio of each pair.
+        rule: the numbers to decide by.
     """
     tolerated = math.log1p(rule.tolerated)
     return (median(screen) > tolerated) - (max(screen) < -tolerated)
 
 
-def signed_rank(values: Sequence[float], tolerated: float) -> float:
-    """Return the exact one-sided p of Wilcoxon's signed-rank test of H0: the slowdown is at most the tolerated."""
-    return float(signed_ranks([values], tolerated)[0])
-
-
-def signed_ranks(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], tolerated: float) -> list[float]:
-    """Return the p of every row.  f[R, n] -> R values"""
-    import numpy as np
-    from scipy.stats import wilcoxon
-
-    beyond = np.asarray(rows, dtype=float) - math.log1p(tolerated)
-    found = np.ones(len(beyond))
-    nonzero = np.any(beyond != 0, axis=1)  # of nothing but zeros there is no p
-    if nonzero.any():
-        found[nonzero] = wilcoxon(beyond[nonzero], alternative="greater", method="exact", axis=1).pvalue
-    return list(map(float, found))
-
-
 def stopped_for_futility(
     rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
 ) -> npt.NDArray[np.bool_]:
-    """Tell of confirmations, as far as they have come, whether they are over: what the screen saw is not seen again.
+    """Return which confirmations, as far as they have come, are over: what the screen saw is not seen again.
 
     That is looked at after every so many pairs as a screen has. It can only end in `ok`, so it makes no false alarm.
     f[R, n] -> bool[R]
+
+    Args:
+        rows: log-ratios f[R, n], a row for each confirmation.
+        rule: the numbers to decide by.
     """
     import numpy as np
 
@@ -217,6 +175,10 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
     """Return the least p that confirmations can have once they are whole, or 1 where they are stopped for futility.
 
     It is least where all pairs to come are slower than any so far, so of a whole one it is the p.  f[R, n] -> R values
+
+    Args:
+        rows: log-ratios f[R, n], a row for each confirmation.
+        rule: the numbers to decide by.
     """
     import numpy as np
 
@@ -230,27 +192,13 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
     ]
 
 
-def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values adjusted by Holm's step-down method: none is significant unless all smaller ones are."""
-    adjusted, largest = [0.0] * len(p), 0.0
-    for rank, index in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
-        largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
-        adjusted[index] = largest
-    return adjusted
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the median, distribution-free; of fewer than six values the extremes."""
-    from scipy.stats import quantile_test
-
-    if len(values) < FEWEST:
-        return min(values), max(values)
-    found = quantile_test(values, q=median(values), p=0.5).confidence_interval(0.95)
-    return float(found.low), float(found.high)
-
-
 def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
-    """Return the cases that need confirmation: 1 looks slower, -1 faster."""
+    """Return the cases that need confirmation: 1 looks slower, -1 faster.
+
+    Args:
+        records: what is known of each case, by name.
+        rule: the numbers to decide by.
+    """
     found = {
         name: suspected([log_ratio(pair) for pair in record.screen], rule)
         for name, record in records.items()
@@ -260,7 +208,12 @@ def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
 
 
 def unsettled(records: Mapping[str, Record], rule: Rule) -> list[str]:
-    """Return the suspects that are to get further pairs: those that these can still make significant."""
+    """Return the suspects that are to get further pairs: those that these can still make significant.
+
+    Args:
+        records: what is known of each case, by name.
+        rule: the numbers to decide by.
+    """
     return [
         name
         for name, side in suspects(records, rule).items()
@@ -270,17 +223,31 @@ def unsettled(records: Mapping[str, Record], rule: Rule) -> list[str]:
 
 
 def confirmation(record: Record, side: int) -> list[float]:
-    """Return what a suspect's further pairs say, positive where they agree with the screen."""
+    """Return what a suspect's further pairs say, positive where they agree with the screen.
+
+    Args:
+        record: what is known of the case.
+        side: 1 where the screen looks slower, -1 where it looks faster.
+    """
     return [side * log_ratio(pair) for pair in record.confirm]
 
 
 def is_canary(name: str) -> bool:
-    """Tell whether this is a canary, of either pass."""
+    """Return whether this is a canary, of either pass.
+
+    Args:
+        name: of the case.
+    """
     return any(name in wanted for wanted in WANTED.values())
 
 
 def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
-    """Return the verdict on every case, canaries included."""
+    """Return the verdict on every case, canaries included.
+
+    Args:
+        records: what is known of each case, by name.
+        rule: the numbers to decide by.
+    """
     directions = suspects(records, rule)
     settled = directions.keys() - set(unsettled(records, rule))
     p: dict[str, float] = {}
@@ -293,7 +260,14 @@ def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
 
 
 def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
-    """Return the verdict on one case, given where the screen points and the least adjusted p of its confirmation."""
+    """Return the verdict on one case, given where the screen points and the least adjusted p of its confirmation.
+
+    Args:
+        record: what is known of the case.
+        direction: 1 where the screen looks slower, -1 where faster, 0 where neither.
+        p: adjusted p of the confirmation, the least that is possible; None for no suspect, or one still to be measured.
+        rule: the numbers to decide by.
+    """
     if record.state != "timed":
         return Finding(verdict=record.state, notes=[record.words] if record.words else [])
     pairs = [log_ratio(pair) for pair in (direction and record.confirm) or record.screen]
@@ -332,12 +306,23 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
 
 
 def rises(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Return the exact counters that are higher at head, with both values."""
+    """Return the exact counters that are higher at head, with both values.
+
+    Args:
+        base: base's counts, by name.
+        head: head's counts, by name.
+    """
     return {name: (base[name], head[name]) for name in base if name in head and head[name] > base[name]}
 
 
 def beyond(name: str, base: int, head: int) -> bool:
-    """Tell whether a count of fresh memory has risen by more than it does on identical code."""
+    """Return whether a count of fresh memory has risen by more than it does on identical code.
+
+    Args:
+        name: of the count.
+        base: base's count.
+        head: head's count.
+    """
     return head - base > max(MARGIN[name], SHARE * base)
 
 
@@ -345,6 +330,10 @@ def void_reasons(records: Mapping[str, Record], findings: Mapping[str, Finding])
     """Return why nothing of this run can be believed: a case without a measurement, a canary on the wrong side.
 
     Each pass in which something was to be timed has canaries of its own.
+
+    Args:
+        records: what is known of each case, by name.
+        findings: the verdict on each case, by name.
     """
     timed = [name for name, record in records.items() if record.state in ("timed", "error")]
     wrong = [f"{name}: {' '.join(findings[name].notes)}" for name in timed if findings[name].verdict in VOIDING]
@@ -357,15 +346,14 @@ def void_reasons(records: Mapping[str, Record], findings: Mapping[str, Finding])
     return wrong
 
 
-def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return why each case that is slower or gone may be so, of those that a pattern lets pass."""
-    failing = [name for name, found in findings.items() if found.verdict in FAILING and not is_canary(name)]
-    given = {name: [reason for pattern, reason in allowed if matches(name, pattern)] for name in failing}
-    return {name: "; ".join(found) for name, found in given.items() if found}
-
-
 def failures(findings: Mapping[str, Finding], excused: Mapping[str, str], strict: bool) -> list[str]:
-    """Return the cases that fail: slower or gone without a reason; undecided or with another answer in a strict run."""
+    """Return the cases that fail: slower or gone without a reason; undecided or with another answer in a strict run.
+
+    Args:
+        findings: the verdict on each case, by name.
+        excused: reasons of the cases that may be slower or gone, by name.
+        strict: whether an undecided case and a changed answer fail too.
+    """
     return [
         name
         for name, found in findings.items()
@@ -378,7 +366,12 @@ def failures(findings: Mapping[str, Finding], excused: Mapping[str, str], strict
 
 
 def exit_code(wrong: Sequence[str], failed: Sequence[str]) -> int:
-    """Return 2 where there are complaints, so that the run is void, 1 where a case fails, else 0."""
+    """Return 2 where there are complaints, so that the run is void, 1 where a case fails, else 0.
+
+    Args:
+        wrong: why nothing of the run can be believed.
+        failed: the cases that fail.
+    """
     if wrong:
         return VOID
     return FAILED if failed else PASSED

@@ -22,6 +22,7 @@ from perf_tests.suite.process import CACHE
 from rl_impls import backends
 
 from . import memory, revisions
+from .allowed import reasons
 from .answers import tolerance
 from .environments import environments
 from .pairs import Cores, PairError, Pairs, cores
@@ -34,7 +35,6 @@ from .rule import (
     decide,
     exit_code,
     failures,
-    reasons,
     unsettled,
     void_reasons,
 )
@@ -110,7 +110,21 @@ class Outcome:
 
 @dataclass
 class Gate:
-    """Base and head, laid out and ready to be compared; ``known`` are the cases that base has by its own listing."""
+    """Base and head, laid out and ready to be compared; ``known`` are the cases that base has by its own listing.
+
+    Attributes:
+        base: the commit that is compared with.
+        head: what the working tree is called.
+        sides: base and head, laid out.
+        variants: all that was selected.
+        records: what is known of each case, those that are gone included.
+        folder: of this run, gone after it.
+        rule: the numbers to decide by.
+        seed: of the order of cases and of sides.
+        limit: seconds that a worker may take for one request.
+        known: the cases that base has by its own listing.
+        log: prints a line.
+    """
 
     base: str
     head: str
@@ -162,7 +176,15 @@ class Gate:
         )
 
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
-        """Measure pairs of these cases, or of the suspects among them that are not settled."""
+        """Measure pairs of these cases, or of the suspects among them that are not settled.
+
+        Args:
+            pairs: measures them.
+            phase: ``screen`` or ``confirm``.
+            times: pairs of each case, at most.
+            names: of the cases of this pass.
+            place: the cores that workers run on.
+        """
         spent: list[float] = []
         for pair in range(times):
             chosen = [name for name in names if self.records[name].state == "timed"]
@@ -189,6 +211,16 @@ def opened(
     cache: Path = CACHE / "gate",
 ) -> Iterator[Gate]:
     """Lay out base and head in a folder that is gone afterwards, and say which cases are to be timed.
+
+    Args:
+        root: of the repository.
+        revision: a name of the commit to compare with.
+        variants: the benchmarks that can run here.
+        selection: what was asked for: tells which of base's cases are gone.
+        rule: the numbers to decide by.
+        seed: of all that is left to chance.
+        limit: seconds that a worker may take for one request.
+        cache: folder of what runs share: locks, environments, their own folders.
 
     Raises:
         GateError: an unknown revision, a base without ``rl_impls``, a side whose import fails.
@@ -230,19 +262,37 @@ def opened(
 
 
 def expected(alone: int, together: int, rule: Rule) -> float:
-    """Return about how many seconds a run takes, given its cases on one core and those on all cores."""
+    """Return about how many seconds a run takes, given its cases on one core and those on all cores.
+
+    Args:
+        alone: cases on one core.
+        together: cases on all cores.
+        rule: the numbers to decide by.
+    """
     screen = sum(START + count * EACH[many] for many, count in ((False, alone), (True, together)) if count)
     suspects = sum(SUSPECTS * count * EACH[many] for many, count in ((False, alone), (True, together)))
     return rule.screen * screen + rule.confirm * (START + suspects) + (alone + together) * FORKED
 
 
 def side_of(name: str, folder: Path, code: Path, benchmarks: Path, python: Path) -> Side:
-    """Return a side with the ``rl_impls`` of one folder and the ``perf_tests`` of another."""
+    """Return a side with the ``rl_impls`` of one folder and the ``perf_tests`` of another.
+
+    Args:
+        name: ``base`` or ``head``.
+        folder: of this run.
+        code: folder with the ``rl_impls`` wanted.
+        benchmarks: folder with the ``perf_tests`` wanted.
+        python: interpreter of the side's environment.
+    """
     return Side(name, revisions.lay_out(folder / "sides" / name, code, benchmarks), python, CACHE)
 
 
 def listed(base: Path, side: Side) -> list[Any]:
     """Return every id that base itself has, with its tier and parts.
+
+    Args:
+        base: folder with base's own code.
+        side: whose interpreter and variables are used.
 
     Raises:
         GateError: base's import fails.
@@ -254,6 +304,10 @@ def listed(base: Path, side: Side) -> list[Any]:
 def check_imports(head: Side, variants: Sequence[Variant]) -> None:
     """Import the source files of these cases, so that a mistake in one is known before anything is timed.
 
+    Args:
+        head: the side.
+        variants: the benchmarks.
+
     Raises:
         GateError: an import fails.
     """
@@ -264,6 +318,12 @@ def check_imports(head: Side, variants: Sequence[Variant]) -> None:
 
 def told(side: Side, folder: Path, code: str, *arguments: str) -> str:
     """Run some lines on a side, with the packages of a folder; return what they print.
+
+    Args:
+        side: whose interpreter and variables are used.
+        folder: where it runs, and whose packages it sees.
+        code: of Python.
+        arguments: of the code, in ``sys.argv``.
 
     Raises:
         GateError: an import fails, or takes too long.

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from perf_tests.suite import process
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # before NumPy is imported, which takes its threads from what is set by then
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     ballast = bytearray(random.SystemRandom().randrange(1 << 22))  # moves the heap from process to process
@@ -45,7 +45,11 @@ LONG = 0.05  # seconds of a call that needs none before it
 
 
 def failure(error: Exception) -> dict[str, Any]:
-    """Return why a case could not be prepared, and of what kind that is."""
+    """Return why a case could not be prepared, and of what kind that is.
+
+    Args:
+        error: what preparing it raised.
+    """
     found: dict[str, Any] = {"failed": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
     if lacking := unsupported_reason(error):
         found["absent"] = lacking
@@ -59,6 +63,9 @@ def one_thread(beside: bool) -> Iterator[None]:
     """Give torch's operations one thread for a while, ``beside`` another process: two wait for each other by spinning.
 
     One of the two is always stopped there: a loop took 22 s to settle, and takes 1 s alone.
+
+    Args:
+        beside: whether another process works meanwhile.
     """
     torch = sys.modules.get("torch") if beside else None
     if torch is None:
@@ -99,6 +106,14 @@ class Requests:
 
         Returns ``{"failed": why}`` for a case that fails, with ``absent`` where this revision does not have it, or
         ``unavailable`` where its backend cannot run here.
+
+        Args:
+            identity: id of the case, or name of a canary.
+            answer: file for the answer, if it is wanted.
+            fault: name of a mistake to build in, if any.
+            seed: of the inputs.
+            counted: whether operations are counted.
+            beside: whether another process works meanwhile.
         """
         try:
             prepared: Any = CANARIES[identity]() if identity in CANARIES else prepare(variants()[identity], seed)
@@ -115,12 +130,21 @@ class Requests:
         return {"counters": counters}
 
     def calls(self, identity: str, beside: bool = False) -> dict[str, Any]:
-        """Return how many calls make a sample, measured now, ``beside`` others or not."""
+        """Return how many calls make a sample, measured now, ``beside`` others or not.
+
+        Args:
+            identity: id of the case, or name of a canary.
+            beside: whether another process works meanwhile.
+        """
         with one_thread(beside):
             return {"calls": self.prepared[identity].measure_calls()}
 
     def measure(self, identity: str) -> dict[str, Any]:
-        """Return the same, and the seconds of one call in the fastest of a few samples."""
+        """Return the same, and the seconds of one call in the fastest of a few samples.
+
+        Args:
+            identity: id of the case, or name of a canary.
+        """
         calls, prepared = self.calls(identity)["calls"], self.prepared[identity]
         return {"calls": calls, "call": min(prepared.sample() for _ in range(SAMPLES)) / calls}
 
@@ -131,6 +155,11 @@ class Requests:
         long call needs none before it. To be slower on purpose, a sample spins for a part, the ``dose``, of its time.
 
         Returns the sample, and what else the op says of it: its ``stats`` and ``phases``.
+
+        Args:
+            identity: id of the case, or name of a canary.
+            calls: of the sample.
+            dose: part of its own time by which the sample is slowed.
         """
         prepared, pace = self.prepared[identity], disturbance.pace()
         prepared.calls = -(-calls // 4)
@@ -141,7 +170,12 @@ class Requests:
         return {"sample": {**sample, "pace": pace}, "stats": prepared.stats(), "phases": prepared.phases()}
 
     def taken(self, prepared: Any, dose: float) -> dict[str, Any]:
-        """Take one sample."""
+        """Take one sample.
+
+        Args:
+            prepared: the case.
+            dose: part of its own time by which the sample is slowed.
+        """
         prepared.reset()
         before, start = disturbance.read(), time.perf_counter()
         prepared.run()
@@ -152,7 +186,12 @@ class Requests:
         return {"seconds": seconds / prepared.calls, "calls": prepared.calls, **disturbance.read().since(before)}
 
     def memory(self, identity: str, seed: int = SEED) -> dict[str, Any]:
-        """Return the counts of a case's fresh memory, or ``{"failed": why}``; the case is prepared in a fork."""
+        """Return the counts of a case's fresh memory, or ``{"failed": why}``; the case is prepared in a fork.
+
+        Args:
+            identity: id of the case, or name of a canary.
+            seed: of the inputs.
+        """
 
         def counted() -> dict[str, Any]:
             try:
@@ -169,7 +208,11 @@ class Requests:
         return memory.forked(counted)
 
     def place(self, core: int | None) -> dict[str, Any]:
-        """Move all threads to one core, if one is named."""
+        """Move all threads to one core, if one is named.
+
+        Args:
+            core: its number, None to stay where they are.
+        """
         if core is not None:
             for thread in os.listdir("/proc/self/task"):
                 os.sched_setaffinity(int(thread), {core})
@@ -190,6 +233,14 @@ class Requests:
         all cores its threads may still spin.
 
         To be slower on purpose, it makes ``extra`` calls or spins for a time.
+
+        Args:
+            identity: id of the case, or name of a canary.
+            samples: how many.
+            calls: of each sample; those of the case unless given.
+            warm: whether a call that does not count comes first.
+            extra: calls after the last sample, which count.
+            spin: seconds to wait after the last sample, which count.
         """
         prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls
@@ -205,7 +256,11 @@ class Requests:
         return {"seconds": spent + (time.perf_counter() - start if extra or spin else 0.0)}
 
     def close(self, identity: str) -> dict[str, Any]:
-        """End what a case started."""
+        """End what a case started.
+
+        Args:
+            identity: id of the case, or name of a canary.
+        """
         self.prepared.pop(identity).close()
         return {}
 

@@ -63,7 +63,14 @@ class Side:
 
 
 class Worker(AbstractContextManager["Worker"]):
-    """A fresh process of one side; it ends with its standard input, so also when the gate is killed."""
+    """A fresh process of one side; it ends with its standard input, so also when the gate is killed.
+
+    Args:
+        side: whose process it is.
+        cores: numbers of the cores to start on.
+        threads: that its libraries get.
+        limit: seconds that it may take for one request.
+    """
 
     def __init__(self, side: Side, cores: Sequence[int], threads: int, limit: float) -> None:
         self.side, self.limit = side, limit
@@ -81,7 +88,12 @@ class Worker(AbstractContextManager["Worker"]):
         self.buffer = b""
 
     def ask(self, do: str, **arguments: Any) -> None:
-        """Send a request."""
+        """Send a request.
+
+        Args:
+            do: name of the request, see :class:`.worker.Requests`.
+            arguments: of the request, by name.
+        """
         assert self.process.stdin
         with suppress(BrokenPipeError):  # the reply says what happened
             self.process.stdin.write((json.dumps({"do": do, **arguments}) + "\n").encode())
@@ -153,7 +165,13 @@ class Worker(AbstractContextManager["Worker"]):
 
 
 def both(workers: Sequence[Worker], do: str, **arguments: Any) -> list[dict[str, Any]]:
-    """Ask all workers at once, and wait for all answers."""
+    """Ask all workers at once, and wait for all answers.
+
+    Args:
+        workers: those to be asked.
+        do: name of the request, see :class:`.worker.Requests`.
+        arguments: of the request, by name.
+    """
     for worker in workers:
         worker.ask(do, **arguments)
     return [worker.reply() for worker in workers]

@@ -22,7 +22,7 @@ from typing import Any
 from rl_impls import backends
 
 from ..files import Unwritable, reserved
-from ..gate.rule import interval, log_ratio
+from ..gate.statistics import interval, log_ratio
 from ..interleaved import block, fresh_processes, in_words
 from ..suite import process
 
@@ -35,6 +35,10 @@ INSTALL = "pip install 'rlgauge[peers]'"
 
 class Side:
     """One side of a comparison: a loop that goes on from block to block, and all it starts from.
+
+    Args:
+        seed: of all that is drawn: weights, games, memory, moves and batches.
+        envs: environments N that are played at once.
 
     Attributes:
         spec: weights, games, memory and constants, as the op ``collect_and_learn`` takes them.
@@ -76,7 +80,14 @@ class Side:
         return seconds
 
     def play(self, explore: Any, random_actions: Any, draws: Any, rows: Any) -> Any:
-        """Play and learn for one block; return its outcome, all of it computed."""
+        """Play and learn for one block; return its outcome, all of it computed.
+
+        Args:
+            explore: whether a step takes a random action, bool[T, N].
+            random_actions: those actions, i32[T, N].
+            draws: what the environments need of randomness, i32[T, N, 3].
+            rows: of the memory, that each update learns from, i64[U, B].
+        """
         raise NotImplementedError
 
     def sizes(self) -> list[int]:
@@ -88,7 +99,11 @@ class Side:
         return self.outcome[0].size, len(self.outcome[-1])
 
     def check_first(self, other: Side) -> None:
-        """Raise a RuntimeError unless both played and learned alike at the beginning of their first block."""
+        """Raise a RuntimeError unless both played and learned alike at the beginning of their first block.
+
+        Args:
+            other: the other side, after its first block.
+        """
         import numpy as np
 
         first = EQUAL // self.envs
@@ -101,7 +116,14 @@ class Side:
 
 
 class Ours(Side):
-    """``collect_and_learn`` of a form on a backend."""
+    """``collect_and_learn`` of a form on a backend.
+
+    Args:
+        seed: of all that is drawn: weights, games, memory, moves and batches.
+        backend: its name.
+        form: name of a setting of the knobs.
+        envs: environments N that are played at once.
+    """
 
     def __init__(self, seed: list[int], backend: str, form: str, envs: int = 1) -> None:
         import numpy as np
@@ -117,7 +139,11 @@ class Ours(Side):
         self.op: Any = self.backend.build("snake", "collect_and_learn", self.spec, example, knobs)
 
     def play(self, *numbers: Any) -> Any:
-        """Play and learn for one block; return its outcome."""
+        """Play and learn for one block; return its outcome.
+
+        Args:
+            numbers: what :meth:`Side.drawn` returned.
+        """
         return self.backend.to_host(self.backend.wait(self.op(*numbers)))
 
     def sizes(self) -> list[int]:
@@ -126,7 +152,13 @@ class Ours(Side):
 
 
 def identity(form: str, backend: str, envs: int = 1) -> str:
-    """Return the id of the benchmark whose loop is compared."""
+    """Return the id of the benchmark whose loop is compared.
+
+    Args:
+        form: name of a setting of the knobs.
+        backend: its name.
+        envs: environments N that are played at once.
+    """
     return f"snake.collect_and_learn[{form}-{backend}-envs{envs}-every{EVERY}-batch{BATCH}]"
 
 
@@ -157,7 +189,12 @@ Comparisons = Mapping[str, Comparison]
 
 
 def check_alike(theirs: Side, ours: Side) -> None:
-    """Raise a RuntimeError unless both did the same work in the block before."""
+    """Raise a RuntimeError unless both did the same work in the block before.
+
+    Args:
+        theirs: the one side.
+        ours: the other.
+    """
     alike = {
         "sizes of the net's arrays": (theirs.sizes(), ours.sizes()),
         "environment steps and updates of a block": (theirs.done(), ours.done()),
@@ -170,6 +207,12 @@ def check_alike(theirs: Side, ours: Side) -> None:
 
 def one_pair(comparison: Comparison, blocks: int, seed: int, pair: int) -> dict[str, float]:
     """Return the median log-ratio of the times of a block, theirs over ours, and the median steps per second of each.
+
+    Args:
+        comparison: what is compared with what.
+        blocks: of four turns.
+        seed: of all that is drawn: weights, games, memory, moves and batches.
+        pair: its number, from 0.
 
     Raises:
         RuntimeError: the two do not do the same work.
@@ -199,7 +242,13 @@ def one_pair(comparison: Comparison, blocks: int, seed: int, pair: int) -> dict[
 
 
 def summary(comparison: Comparison, results: Sequence[Mapping[str, float]], threads: int) -> dict[str, Any]:
-    """Return what is kept of a comparison: the median ratio with its 95 % interval, and n."""
+    """Return what is kept of a comparison: the median ratio with its 95 % interval, and n.
+
+    Args:
+        comparison: what is compared with what.
+        results: what :func:`one_pair` returned in each process.
+        threads: that each side has.
+    """
     ratios = [math.exp(result["ratio"]) for result in results]
     low, high = interval(ratios)
     return {
@@ -211,7 +260,15 @@ def summary(comparison: Comparison, results: Sequence[Mapping[str, float]], thre
 
 
 def parse(module: str, about: str, comparisons: Comparisons, checks: Comparisons, threads: int) -> Any:
-    """Return the command line as a namespace; a mistake in it ends the process with one line."""
+    """Return the command line as a namespace; a mistake in it ends the process with one line.
+
+    Args:
+        module: name of the script.
+        about: what it does, in a line.
+        comparisons: by the name that ``--only`` takes.
+        checks: further comparisons, made with ``--check``.
+        threads: that each side has unless the command line says so.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     parser.add_argument("--pairs", type=int, default=7, help="fresh processes for each comparison (6 or more)")
     parser.add_argument("--blocks", type=int, default=8, help="blocks of four samples in each")
@@ -235,7 +292,11 @@ def parse(module: str, about: str, comparisons: Comparisons, checks: Comparisons
 
 
 def check_installed(needed: Sequence[str]) -> None:
-    """End the process with one line unless these packages and backends are there."""
+    """End the process with one line unless these packages and backends are there.
+
+    Args:
+        needed: names of packages and backends.
+    """
     for name in needed:
         if name in backends.BACKENDS:
             if reason := backends.get(name).missing():
@@ -245,7 +306,14 @@ def check_installed(needed: Sequence[str]) -> None:
 
 
 def measured(module: str, name: str, comparison: Comparison, options: Any) -> dict[str, Any]:
-    """Make one comparison in fresh processes; print its result and return what is kept of it."""
+    """Make one comparison in fresh processes; print its result and return what is kept of it.
+
+    Args:
+        module: name of the script.
+        name: of the comparison.
+        comparison: what is compared with what.
+        options: the command line as parsed.
+    """
     asked = ["--only", name, "--blocks", str(options.blocks), "--threads", str(options.threads)]
     asked += ["--seed", str(options.seed)]
     results = list(fresh_processes(module, asked, options.pairs))

@@ -20,7 +20,12 @@ CLEANRL = "in the shape of CleanRL 1.0's dqn.py"
 
 
 class PlainLoop(Side):
-    """A DQN from step to step. ``fused``: Adam in one kernel, otherwise as torch chooses."""
+    """A DQN from step to step. ``fused``: Adam in one kernel, otherwise as torch chooses.
+
+    Args:
+        seed: of all that is drawn.
+        fused: whether Adam updates all arrays in one kernel.
+    """
 
     def __init__(self, seed: list[int], fused: bool) -> None:
         import numpy as np
@@ -55,7 +60,14 @@ class PlainLoop(Side):
         self.memory_terminated[: self.pushed] = terminated
 
     def play(self, explore: Any, random_actions: Any, draws: Any, rows: Any) -> Any:
-        """Play and learn for one block, one environment step after the other."""
+        """Play and learn for one block, one environment step after the other.
+
+        Args:
+            explore: whether a step takes a random action, bool[T, 1].
+            random_actions: those actions, i32[T, 1].
+            draws: what the environment needs of randomness, i32[T, 1, 3].
+            rows: of the memory, that each update learns from, i64[U, B].
+        """
         import numpy as np
         import torch
         from torch import nn

@@ -21,7 +21,11 @@ LEFT_OUT = (
 
 
 class Theirs(Side):
-    """Stable-Baselines3's DQN, after as many random steps as ours has stored."""
+    """Stable-Baselines3's DQN, after as many random steps as ours has stored.
+
+    Args:
+        seed: of all that is drawn.
+    """
 
     def __init__(self, seed: list[int]) -> None:
         import torch
@@ -57,7 +61,11 @@ class Theirs(Side):
         self.model.learn(self.pushed)
 
     def play(self, *numbers: Any) -> Any:
-        """Play and learn for one block by its own numbers; return how many steps and updates that were."""
+        """Play and learn for one block by its own numbers; return how many steps and updates that were.
+
+        Args:
+            numbers: what our side plays by; not used.
+        """
         played, updates = self.model.num_timesteps, self.model._n_updates
         self.model.learn(STEPS, reset_num_timesteps=False)
         return self.model.num_timesteps - played, self.model._n_updates - updates
@@ -72,7 +80,11 @@ class Theirs(Side):
         return sorted(parameter.numel() for parameter in self.model.q_net.parameters())
 
     def check_first(self, other: Side) -> None:
-        """Raise a RuntimeError unless their game, played as ours was in its first block, gives and ends the same."""
+        """Raise a RuntimeError unless their game, played as ours was in its first block, gives and ends the same.
+
+        Args:
+            other: our side, after its first block.
+        """
         games: Any = import_module("rl_impls.snake.vector_env")
         game = games.PlainEnvs(1, self.env.geometry)
         game.set_state(other.spec["env_state"])
@@ -83,7 +95,12 @@ class Theirs(Side):
 
 
 def against(backend: str, form: str) -> Comparison:
-    """Return the comparison of a form."""
+    """Return the comparison of a form.
+
+    Args:
+        backend: name of ours.
+        form: name of our setting of the knobs.
+    """
     try:
         found = version("stable-baselines3")
     except PackageNotFoundError:

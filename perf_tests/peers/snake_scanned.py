@@ -23,7 +23,12 @@ PUREJAXRL = "in the shape of purejaxrl's dqn.py"
 
 
 def drawn_for_a_step(key: Any, envs: int) -> Any:
-    """Return the next key, one for the rows of a batch, and what a step needs: explore, random moves, draws."""
+    """Return the next key, one for the rows of a batch, and what a step needs: explore, random moves, draws.
+
+    Args:
+        key: of JAX's random numbers.
+        envs: environments N that are played at once.
+    """
     import jax
 
     draws: int = import_module("rl_impls.snake.env").DRAWS
@@ -34,14 +39,25 @@ def drawn_for_a_step(key: Any, envs: int) -> Any:
 
 
 def drawn_rows(key: Any, envs: int, stored: Any) -> Any:
-    """Return the rows of the batches of a step.  -> i32[U, B]"""
+    """Return the rows of the batches of a step.  -> i32[U, B]
+
+    Args:
+        key: of JAX's random numbers.
+        envs: environments N that are played at once.
+        stored: transitions that are in the memory.
+    """
     import jax
 
     return jax.random.randint(key, (max(1, envs // EVERY), BATCH), 0, stored)
 
 
 def replay(envs: int, capacity: int) -> Any:
-    """Return ``numbers(key, pushed) -> key, numbers``: what a drawing loop draws in a block, for every step."""
+    """Return ``numbers(key, pushed) -> key, numbers``: what a drawing loop draws in a block, for every step.
+
+    Args:
+        envs: environments N that are played at once.
+        capacity: transitions that the memory holds.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -62,6 +78,11 @@ def make_train(geometry: Any, spec: Any, envs: int) -> Any:
     """Return the optimiser and ``train(state, *numbers) -> state, outcome``, T steps of N environments in one scan.
 
     Without numbers it draws them.
+
+    Args:
+        geometry: of the game.
+        spec: weights, games, memory and constants.
+        envs: environments N that are played at once.
     """
     import jax
     import jax.numpy as jnp
@@ -134,12 +155,22 @@ def make_train(geometry: Any, spec: Any, envs: int) -> Any:
 
 
 def of_updates(values: Any, envs: int) -> Any:
-    """Return what belongs to the steps that learn."""
+    """Return what belongs to the steps that learn.
+
+    Args:
+        values: of all steps.
+        envs: environments N that are played at once.
+    """
     return values[EVERY // envs - 1 :: EVERY // envs] if envs < EVERY else values
 
 
 class ScannedLoop(Side):
-    """A DQN as one program."""
+    """A DQN as one program.
+
+    Args:
+        seed: of all that is drawn.
+        envs: environments N that are played at once.
+    """
 
     def __init__(self, seed: list[int], envs: int = 1) -> None:
         import jax
@@ -167,7 +198,14 @@ class ScannedLoop(Side):
         self.state = jax.tree.map(jnp.array, state)
 
     def play(self, explore: Any, random_actions: Any, draws: Any, rows: Any) -> Any:
-        """Play and learn for one block; return its outcome."""
+        """Play and learn for one block; return its outcome.
+
+        Args:
+            explore: whether a step takes a random action, bool[T, N].
+            random_actions: those actions, i32[T, N].
+            draws: what the environments need of randomness, i32[T, N, 3].
+            rows: of the memory, that each update learns from, i64[U, B].
+        """
         import numpy as np
 
         if self.envs < EVERY:  # rows of every step, though only some of them learn
@@ -178,7 +216,11 @@ class ScannedLoop(Side):
         return self.outcome_of(self.train(self.state, explore, random_actions, draws, rows))
 
     def outcome_of(self, result: Any) -> Any:
-        """Keep the state and return the outcome, all of it computed."""
+        """Keep the state and return the outcome, all of it computed.
+
+        Args:
+            result: what the compiled program returned.
+        """
         import jax
         import numpy as np
 
@@ -192,7 +234,13 @@ class ScannedLoop(Side):
 
 
 class Drawn(Side):
-    """A side whose numbers are those that a drawing loop of the same seed draws."""
+    """A side whose numbers are those that a drawing loop of the same seed draws.
+
+    Args:
+        seed: of all that is drawn.
+        envs: environments N that are played at once.
+        how: further arguments of the side's class.
+    """
 
     def __init__(self, seed: list[int], envs: int = 1, **how: Any) -> None:
         import jax
@@ -215,7 +263,11 @@ class DrawingLoop(Drawn, ScannedLoop):
     """The scanned loop that draws in its program."""
 
     def play(self, *numbers: Any) -> Any:
-        """Play and learn for one block; return its outcome."""
+        """Play and learn for one block; return its outcome.
+
+        Args:
+            numbers: what :meth:`drawn` returned; its program draws the same again.
+        """
         return self.outcome_of(self.train(self.state | {"key": self.key}))
 
 
@@ -223,13 +275,22 @@ class OursDrawing(Drawn, Ours):
     """Ours, which draws by NumPy inside the time and plays by the other's numbers."""
 
     def play(self, *numbers: Any) -> Any:
-        """Play and learn for one block; return its outcome."""
+        """Play and learn for one block; return its outcome.
+
+        Args:
+            numbers: what :meth:`drawn` returned.
+        """
         Side.drawn(self)
         return super().play(*numbers)
 
 
 def against(envs: int, drawing: bool) -> Comparison:
-    """Return the comparison with so many environments."""
+    """Return the comparison with so many environments.
+
+    Args:
+        envs: environments N that are played at once.
+        drawing: whether the random numbers are drawn while the clock runs.
+    """
     ours = functools.partial(OursDrawing if drawing else Ours, backend="jax", form="compiled", envs=envs)
     theirs = functools.partial(DrawingLoop if drawing else ScannedLoop, envs=envs)
     peer, left_out = ("a scanned loop that draws", DRAWN) if drawing else ("a scanned loop", LEFT_OUT)

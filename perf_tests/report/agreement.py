@@ -21,6 +21,9 @@ def orders(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str], int, bool]]:
     """Yield each pair of rows of one table, by their ids.
 
     With it, 1 or -1 where the second or the first is certainly faster, else 0; and whether the first's median is less.
+
+    Args:
+        rows: of one run.
     """
     for group in grouped(rows).values():
         for a, b in itertools.combinations(sorted(group, key=lambda row: str(row["id"])), 2):
@@ -29,7 +32,12 @@ def orders(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str], int, bool]]:
 
 
 def agreement(first: Iterable[Row], second: Iterable[Row]) -> dict[str, int]:
-    """Return counts of pairs: all, undecided in each run, decided in both, of these the agreeing, medians agreeing."""
+    """Return counts of pairs: all, undecided in each run, decided in both, of these the agreeing, medians agreeing.
+
+    Args:
+        first: rows of one run.
+        second: rows of the other.
+    """
     found = [{pair: (order, medians) for pair, order, medians in orders(rows)} for rows in (first, second)]
     both = [(found[0][pair], found[1][pair]) for pair in found[0] if pair in found[1]]
     decided = [(a, b) for (a, _), (b, _) in both if a and b]
@@ -44,7 +52,11 @@ def agreement(first: Iterable[Row], second: Iterable[Row]) -> dict[str, int]:
 
 
 def rows_of(path: Path) -> list[Row]:
-    """Return the rows of a pytest-benchmark JSON of this suite."""
+    """Return the rows of a pytest-benchmark JSON of this suite.
+
+    Args:
+        path: of the file.
+    """
     try:
         rows = [benchmark["extra_info"] for benchmark in json.loads(path.read_text())["benchmarks"]]
         if not any({"low", "high", "precision"} <= row.keys() for row in rows):
@@ -55,7 +67,11 @@ def rows_of(path: Path) -> list[Row]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the counts, a line each."""
+    """Print the counts, a line each.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.agreement", description=__doc__.splitlines()[0])
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)

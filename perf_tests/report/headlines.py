@@ -23,7 +23,13 @@ WIDTH, BAR, LEFT, RIGHT, TOP = 860, 12, 300, 40, 84  # of the picture, in pixels
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest row of a library, the names of all that cannot be told apart from it, and its gain over naive."""
+    """The fastest row of a library, the names of all that cannot be told apart from it, and its gain over naive.
+
+    Attributes:
+        row: the fastest.
+        names: form and backend of each that may be the fastest, fastest first.
+        gain: how many times as fast as naive the fastest is.
+    """
 
     row: Row
     names: Sequence[str]
@@ -46,12 +52,21 @@ class Headline:
 
 
 def library(row: Row) -> str:
-    """Return the library of a row's backend."""
+    """Return the library of a row's backend.
+
+    Args:
+        row: of a result.
+    """
     return str(row["backend"].partition("-")[0])
 
 
 def best(naive: Row, rows: Sequence[Row]) -> Best | None:
-    """Return the fastest of some rows, None of none."""
+    """Return the fastest of some rows, None of none.
+
+    Args:
+        naive: the baseline's row.
+        rows: those that are compared with it.
+    """
     if not rows:
         return None
     found = fastest(rows)
@@ -60,7 +75,12 @@ def best(naive: Row, rows: Sequence[Row]) -> Best | None:
 
 
 def headline(name: str, group: Sequence[Row]) -> Headline | None:
-    """Return what is said of the rows of one op, or None where there is no baseline, or nothing beside it."""
+    """Return what is said of the rows of one op, or None where there is no baseline, or nothing beside it.
+
+    Args:
+        name: op, axes and precision.
+        group: rows of one op, axes and precision.
+    """
     fresh = [row for row in group if not stale(row)]
     naive = [row for own in OWN for row in fresh if (row["form"], row["backend"]) == ("naive", own)]
     if not naive:
@@ -71,7 +91,11 @@ def headline(name: str, group: Sequence[Row]) -> Headline | None:
 
 
 def chosen(rows: Iterable[Row]) -> list[Headline]:
-    """Return ten ops: of each the axes with the most rows, of each workload in turn the op whose call is longest."""
+    """Return ten ops: of each the axes with the most rows, of each workload in turn the op whose call is longest.
+
+    Args:
+        rows: of a result.
+    """
     found: dict[str, dict[str, tuple[int, Headline]]] = {}
     for name, group in grouped(rows).items():
         told, ops = headline(name, group), found.setdefault(group[0]["workload"], {})
@@ -86,13 +110,22 @@ def chosen(rows: Iterable[Row]) -> list[Headline]:
 
 
 def taken_on(results: Mapping[str, Any]) -> str:
-    """Return when, where and on what the figures were taken."""
+    """Return when, where and on what the figures were taken.
+
+    Args:
+        results: what is kept of a run: its date, machine and rows.
+    """
     machine = results["machine"]
     return f"{results['date']}, {machine['cpu_model']}, {machine['cores']} cores, commit {machine['git']}"
 
 
 def cells(found: Best | None, count: float) -> list[str]:
-    """Return what is said of the fastest of a library: its names, the time of so many items, its gain and its limit."""
+    """Return what is said of the fastest of a library: its names, the time of so many items, its gain and its limit.
+
+    Args:
+        found: what is said of it, if there is one.
+        count: how many items.
+    """
     if found is None:
         return [""] * 3
     share = share_words(found.row["limit_share"], found.row["bound"])
@@ -100,7 +133,13 @@ def cells(found: Best | None, count: float) -> list[str]:
 
 
 def headlines(results: Mapping[str, Any], rows: Sequence[Row], page: str) -> str:
-    """Return the picture, the table, and where all the others are, as Markdown; ``page`` without its ending."""
+    """Return the picture, the table, and where all the others are, as Markdown; ``page`` without its ending.
+
+    Args:
+        results: what is kept of a run: its date, machine and rows.
+        rows: of a result.
+        page: path of the page of all results, without its ending.
+    """
     told = [
         f"![How many times as fast as naive: ten ops]({page}.svg)",
         "",
@@ -115,7 +154,12 @@ def headlines(results: Mapping[str, Any], rows: Sequence[Row], page: str) -> str
 
 
 def picture(results: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """Return the gains as bars on a logarithmic axis, each with its interval, as SVG."""
+    """Return the gains as bars on a logarithmic axis, each with its interval, as SVG.
+
+    Args:
+        results: what is kept of a run: its date, machine and rows.
+        rows: of a result.
+    """
     told = chosen(rows)
     gains = [found.gain for one in told for found in one.bests if found]
     low, high = min([1.0, *(gain.low for gain in gains)]), max([2.0, *(gain.high for gain in gains)])

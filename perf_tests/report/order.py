@@ -17,7 +17,14 @@ PAIRED = 3  # passes that two figures have to share to be compared pass by pass
 
 @dataclass(frozen=True)
 class Span:
-    """A positive figure, the interval in which it stands, and what each pass of a run gave, None where disturbed."""
+    """A positive figure, the interval in which it stands, and what each pass of a run gave, None where disturbed.
+
+    Attributes:
+        middle: the figure itself.
+        low: lower end of its interval.
+        high: upper end.
+        passes: what each pass gave, None where it was disturbed.
+    """
 
     middle: float
     low: float
@@ -51,7 +58,11 @@ class Span:
         return Span(self.middle * other.middle, self.low * other.low, self.high * other.high)
 
     def below(self, other: Span) -> bool:
-        """Tell whether it is certainly the smaller one: their ratio's interval is below 1."""
+        """Return whether it is certainly the smaller one: their ratio's interval is below 1.
+
+        Args:
+            other: the figure to compare with.
+        """
         return (self / other).high < 1
 
     @property
@@ -66,36 +77,60 @@ class Span:
 
 
 def spans(figures: Mapping[str, float]) -> Span:
-    """Return the span of what has ``ratio``, ``low`` and ``high``."""
+    """Return the span of what has ``ratio``, ``low`` and ``high``.
+
+    Args:
+        figures: by name.
+    """
     return Span(figures["ratio"], figures["low"], figures["high"])
 
 
 def with_default_malloc(row: Row) -> Span | None:
-    """Return how many times as long a row takes with default malloc, where it was seen to take longer or less."""
+    """Return how many times as long a row takes with default malloc, where it was seen to take longer or less.
+
+    Args:
+        row: of a result.
+    """
     found = spans(row["default_malloc"]) if row.get("default_malloc") else None
     return None if found is None or found.undecided else found
 
 
 def items(row: Row) -> float:
-    """Return how many items a call of a row handles."""
+    """Return how many items a call of a row handles.
+
+    Args:
+        row: of a result.
+    """
     return float(row["seconds_per_call"] * row["items_per_second"])
 
 
 def per_item(row: Row) -> Span:
-    """Return the seconds of one item: what forms of different numbers of items per call can be compared by."""
+    """Return the seconds of one item: what forms of different numbers of items per call can be compared by.
+
+    Args:
+        row: of a result.
+    """
     count = items(row)
     passes = tuple(seconds and seconds / count for seconds in row.get("passes", ()))
     return Span(1 / row["items_per_second"], row["low"] / count, row["high"] / count, passes)
 
 
 def for_a_user(row: Row) -> Span:
-    """Return the seconds of one item in a user's process: with default malloc, where that makes a difference."""
+    """Return the seconds of one item in a user's process: with default malloc, where that makes a difference.
+
+    Args:
+        row: of a result.
+    """
     changed = with_default_malloc(row)
     return per_item(row) * changed if changed else per_item(row)
 
 
 def ranks(figures: Sequence[Span]) -> list[tuple[int, int]]:
-    """Return the best and the worst rank that each of them may have, 1 for the smallest."""
+    """Return the best and the worst rank that each of them may have, 1 for the smallest.
+
+    Args:
+        figures: one or more.
+    """
     return [
         (1 + sum(other.below(one) for other in figures), len(figures) - sum(one.below(other) for other in figures))
         for one in figures
@@ -103,11 +138,19 @@ def ranks(figures: Sequence[Span]) -> list[tuple[int, int]]:
 
 
 def leaders(figures: Mapping[str, Span]) -> list[str]:
-    """Return the names of all that cannot be told apart from the smallest, smallest first."""
+    """Return the names of all that cannot be told apart from the smallest, smallest first.
+
+    Args:
+        figures: by name.
+    """
     in_order = sorted(figures, key=lambda name: figures[name].middle)
     return [name for name in in_order if not figures[in_order[0]].below(figures[name])]
 
 
 def fastest(rows: Iterable[Row]) -> Row:
-    """Return the row with the least time of an item in a user's process."""
+    """Return the row with the least time of an item in a user's process.
+
+    Args:
+        rows: one or more.
+    """
     return min(rows, key=lambda row: for_a_user(row).middle)

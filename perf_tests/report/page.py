@@ -10,7 +10,7 @@ from typing import Any
 
 from perf_tests.suite.cases import variants
 
-from .fronts import FRONTS, STALE, line
+from .fronts import STALE, front_table, line
 from .order import Row, per_item, spans
 from .table import COLUMNS, LEGEND, SEEN, lines, quantity, stale, warnings
 from .table import factor as shown
@@ -27,6 +27,10 @@ def judged(results: Results, versions: Mapping[str, int]) -> list[dict[str, Any]
     """Return the rows, each with ``stale`` and with ``default_malloc``, or None where that is stale or missing.
 
     A row is stale if it was measured under another version than its case now has, or its case is gone.
+
+    Args:
+        results: what is kept of a run: its date, machine and rows.
+        versions: of the case of each benchmark as it is now, by id.
     """
     memory = {found["id"]: found for found in results.get("default_malloc", [])}
     rows = []
@@ -43,7 +47,11 @@ def judged(results: Results, versions: Mapping[str, int]) -> list[dict[str, Any]
 
 
 def op_table(rows: Iterable[Row]) -> list[str]:
-    """Every op: a row per form and backend, fastest first, ranked as far as the samples tell."""
+    """Every op: a row per form and backend, fastest first, ranked as far as the samples tell.
+
+    Args:
+        rows: of a result.
+    """
     table = [line(*COLUMNS), line(*("---:" if side == "right" else "---" for side in COLUMNS.values()))]
     for group in lines(rows):
         table += [line(f"`{name}`" if name else "", *others) for name, *others in group]
@@ -51,13 +59,22 @@ def op_table(rows: Iterable[Row]) -> list[str]:
 
 
 def sources(workload: str) -> list[str]:
-    """Return a line for each form of which the workload says whose code it stands for."""
+    """Return a line for each form of which the workload says whose code it stands for.
+
+    Args:
+        workload: its name.
+    """
     said: Mapping[str, str] = getattr(importlib.import_module(f"rl_impls.{workload}.knobs"), "SOURCES", {})
     return [f"- `{form}`: {sentence}" for form, sentence in said.items()]
 
 
 def peer_line(found: Mapping[str, Any], versions: Mapping[str, int]) -> str:
-    """Return how our loop compares with somebody else's, and what the comparison leaves out."""
+    """Return how our loop compares with somebody else's, and what the comparison leaves out.
+
+    Args:
+        found: a comparison as it is kept.
+        versions: of the case of each benchmark as it is now, by id.
+    """
     named = f"- `{found['case']}` beside {found['peer']} {found['version']}".rstrip()
     if found["case_version"] != versions.get(found["case"]):
         return f"{named}: {STALE}"
@@ -71,7 +88,12 @@ def peer_line(found: Mapping[str, Any], versions: Mapping[str, int]) -> str:
 
 
 def memory_line(results: Results, rows: Sequence[Row]) -> list[str]:
-    """Say how the times with default malloc were measured, where they were."""
+    """Say how the times with default malloc were measured, where they were.
+
+    Args:
+        results: what is kept of a run: its date, machine and rows.
+        rows: of a result.
+    """
     compared = [row["default_malloc"] for row in rows if row["default_malloc"]]
     if not compared:
         return []
@@ -87,7 +109,11 @@ def memory_line(results: Results, rows: Sequence[Row]) -> list[str]:
 
 
 def ceilings(machine: Mapping[str, Any]) -> str:
-    """Return the limits that shares are of."""
+    """Return the limits that shares are of.
+
+    Args:
+        machine: what :func:`perf_tests.suite.machine.info` returned, and the machine's limits.
+    """
     units = {"flops": "FLOP/s", "bytes": "B/s"}
     split = [(name.rpartition("_"), value) for name, value in machine.get("limits", {}).items()]
     told = [f"{name} {quantity(value)}{units[unit]}" for (name, _, unit), value in split if unit in units]
@@ -95,7 +121,12 @@ def ceilings(machine: Mapping[str, Any]) -> str:
 
 
 def head(results: Results, rows: Sequence[Row]) -> list[str]:
-    """Say when, where and on what the figures were taken, how wide they stand, and what is to be known first."""
+    """Say when, where and on what the figures were taken, how wide they stand, and what is to be known first.
+
+    Args:
+        results: what is kept of a run: its date, machine and rows.
+        rows: of a result.
+    """
     machine, fresh = results["machine"], [row for row in rows if not stale(row)]
     versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
     told = [
@@ -116,22 +147,35 @@ def head(results: Results, rows: Sequence[Row]) -> list[str]:
 
 
 def workload_section(name: str, rows: Sequence[Row]) -> list[str]:
-    """Return a workload's first table, whose code its forms stand for, and all its ops, folded."""
-    found, table = sources(name), []
-    if name in FRONTS:
-        table = [FRONTS[name].caption, "", *FRONTS[name].table(rows), ""]
+    """Return a workload's first table, whose code its forms stand for, and all its ops, folded.
+
+    Args:
+        name: of the workload.
+        rows: of a result.
+    """
+    found = sources(name)
     folded = [f"<details><summary><b>{name}, all ops</b></summary>", "", *op_table(rows), "", "</details>", ""]
-    return [*table, *found, *([""] if found else []), *folded]
+    return [*front_table(name, rows), *found, *([""] if found else []), *folded]
 
 
 def name_of(machine: Mapping[str, Any]) -> str:
-    """Return the name of a machine's page, as in ``amd-epyc-2-cores``."""
+    """Return the name of a machine's page, as in ``amd-epyc-2-cores``.
+
+    Args:
+        machine: what :func:`perf_tests.suite.machine.info` returned, and the machine's limits.
+    """
     words = f"{machine['cpu_model']} {machine['cores']} cores"
     return "-".join(re.findall("[a-z0-9]+", words.lower()))
 
 
 def page(results: Results, peers: Sequence[Mapping[str, Any]] = (), versions: Mapping[str, int] | None = None) -> str:
-    """Return all results as Markdown; versions are those of the cases as they are now unless given."""
+    """Return all results as Markdown; versions are those of the cases as they are now unless given.
+
+    Args:
+        results: what is kept of a run: its date, machine and rows.
+        peers: comparisons with other people's code, as they are kept.
+        versions: of the case of each benchmark as it is now, by id.
+    """
     versions = present_versions() if versions is None else versions
     rows = judged(results, versions)
     workloads = dict.fromkeys(row["workload"] for row in rows)

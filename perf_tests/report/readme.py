@@ -35,13 +35,23 @@ COMPARED = {"id", "version", "ratio", "low", "high", "n"}  # of a benchmark with
 
 
 def reduce(result: Results) -> dict[str, Any]:
-    """Keep of a pytest-benchmark JSON what the pages show."""
+    """Keep of a pytest-benchmark JSON what the pages show.
+
+    Args:
+        result: JSON of a pytest-benchmark run, parsed.
+    """
     rows = [{name: b["extra_info"][name] for name in KEPT if name in b["extra_info"]} for b in result["benchmarks"]]
     return {"date": result["datetime"][:10], "machine": result["machine_info"]["rlgauge"], "rows": rows}
 
 
 def insert(text: str, start: str, end: str, body: str) -> str:
     """Return a page's text with what is between two markers renewed.
+
+    Args:
+        text: of the page.
+        start: the marker before.
+        end: the marker after.
+        body: what is to stand between them.
 
     Raises:
         ValueError: a marker is missing.
@@ -58,6 +68,11 @@ def renewed(
 ) -> list[dict[str, Any]]:
     """Return the kept comparisons with those measured now in their places, each with its case's version.
 
+    Args:
+        peers: comparisons that are kept.
+        measured: comparisons that were made now.
+        versions: of the case of each benchmark as it is now, by id.
+
     Raises:
         ValueError: one is of no case.
     """
@@ -71,7 +86,12 @@ def renewed(
 
 
 def read(path: Path, wanted: str) -> Any:
-    """Return what a JSON file holds; end with a line on what was wanted where that fails."""
+    """Return what a JSON file holds; end with a line on what was wanted where that fails.
+
+    Args:
+        path: of the file.
+        wanted: what the file should be, for the message.
+    """
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -79,12 +99,20 @@ def read(path: Path, wanted: str) -> Any:
 
 
 def as_json(content: Any) -> str:
-    """Return the text of a kept file."""
+    """Return the text of a kept file.
+
+    Args:
+        content: what JSON can hold.
+    """
     return json.dumps(content, indent=1) + "\n"
 
 
 def write(texts: Mapping[Path, str]) -> None:
-    """Write files, whole, and none of them unless there is room for all; end with a line where that fails."""
+    """Write files, whole, and none of them unless there is room for all; end with a line where that fails.
+
+    Args:
+        texts: what each file is to hold, by its path.
+    """
     try:
         with ExitStack() as stack:
             writes = [stack.enter_context(reserved(path, len(text.encode()))) for path, text in texts.items()]
@@ -95,7 +123,13 @@ def write(texts: Mapping[Path, str]) -> None:
 
 
 def with_run(found: Any, results: Results, peers: Any) -> tuple[Results, Any]:
-    """Return the results of a run in the place of those kept."""
+    """Return the results of a run in the place of those kept.
+
+    Args:
+        found: JSON of a pytest-benchmark run, parsed.
+        results: what is kept of a run: its date, machine and rows.
+        peers: comparisons that are kept.
+    """
     run = reduce(found)
     if not run["rows"]:
         raise ValueError("it has no benchmarks")
@@ -103,19 +137,35 @@ def with_run(found: Any, results: Results, peers: Any) -> tuple[Results, Any]:
 
 
 def with_memory(found: Any, results: Results, peers: Any) -> tuple[Results, Any]:
-    """Return the results with new times by default malloc."""
+    """Return the results with new times by default malloc.
+
+    Args:
+        found: JSON that ``perf_tests.default_malloc`` wrote, parsed.
+        results: what is kept of a run: its date, machine and rows.
+        peers: comparisons that are kept.
+    """
     if not isinstance(found, list) or not all(one.keys() >= COMPARED for one in found):
         raise ValueError(f"it is no list of results with {', '.join(sorted(COMPARED))}")
     return {**results, "default_malloc": found}, peers
 
 
 def with_peers(found: Any, results: Results, peers: Any) -> tuple[Results, Any]:
-    """Return the comparisons with one or several new ones."""
+    """Return the comparisons with one or several new ones.
+
+    Args:
+        found: JSON that a peer wrote, parsed.
+        results: what is kept of a run: its date, machine and rows.
+        peers: comparisons that are kept.
+    """
     return results, renewed(peers, found if isinstance(found, list) else [found], present_versions())
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Keep the figures of what was measured, renew the pages; a file that cannot be shown ends it with a line."""
+    """Keep the figures of what was measured, renew the pages; a file that cannot be shown ends it with a line.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
     parser.add_argument("result", type=Path, nargs="?", help="the JSON of a pytest-benchmark run of this suite")
     parser.add_argument("--default-malloc", type=Path, metavar="FILE", help="what perf_tests.default_malloc wrote")

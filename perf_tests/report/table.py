@@ -21,7 +21,11 @@ LEGEND = (
 
 
 def quantity(value: float) -> str:
-    """Three significant digits with a prefix: 12.3k, 4.56M."""
+    """Return three significant digits with a prefix: 12.3k, 4.56M.
+
+    Args:
+        value: a number.
+    """
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{value / factor:.3g}{prefix}"
@@ -29,7 +33,11 @@ def quantity(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Three significant digits in us, ms or s."""
+    """Return three significant digits in us, ms or s.
+
+    Args:
+        seconds: the time.
+    """
     for factor, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
@@ -37,39 +45,67 @@ def duration(seconds: float) -> str:
 
 
 def percent(part: float) -> str:
-    """Two significant digits, whole per cents from 10 on: 0.013 %, 4.2 %, 140 %."""
+    """Return two significant digits, whole per cents from 10 on: 0.013 %, 4.2 %, 140 %.
+
+    Args:
+        part: of 1.
+    """
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
 
 def factor(value: float) -> str:
-    """A ratio with two decimals, below 0.1 and from 10 on with as many as it takes for two or three digits."""
+    """Return a ratio with two decimals, below 0.1 and from 10 on with as many as it takes for two or three digits.
+
+    Args:
+        value: a number.
+    """
     return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
 def axes(row: Row) -> str:
-    """Axes as in ``batch 32, io host``."""
+    """Return the axes as in ``batch 32, io host``.
+
+    Args:
+        row: of a result.
+    """
     return ", ".join(f"{name} {value}" for name, value in row["axes"].items())
 
 
 def title(row: Row) -> str:
-    """What a row is compared within: op, axes, and the precision where it is not float32."""
+    """Return what a row is compared within: op, axes, and the precision where it is not float32.
+
+    Args:
+        row: of a result.
+    """
     precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
     return " ".join(filter(None, [f"{row['workload']}.{row['op']}", axes(row), precision]))
 
 
 def rate(row: Row) -> str:
-    """Items per second, as in ``12.3k samples/s``."""
+    """Return the items per second, as in ``12.3k samples/s``.
+
+    Args:
+        row: of a result.
+    """
     return f"{quantity(row['items_per_second'])} {row['unit']}/s"
 
 
 def marked(row: Row) -> float | None:
-    """Return how many times as long a row takes with default malloc, where that is seen to be more than 10 % off."""
+    """Return how many times as long a row takes with default malloc, where that is seen to be more than 10 % off.
+
+    Args:
+        row: of a result.
+    """
     changed = with_default_malloc(row)
     return changed.middle if changed and abs(changed.middle - 1) > SEEN else None
 
 
 def phases(row: Row) -> str:
-    """Shares of a loop's phases, longest first, and the lag of the policy that acts."""
+    """Return the shares of a loop's phases, longest first, and the lag of the policy that acts.
+
+    Args:
+        row: of a result.
+    """
     spent: Mapping[str, float] = row.get("phases") or {}
     whole = sum(spent.values())
     told = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
@@ -79,7 +115,11 @@ def phases(row: Row) -> str:
 
 
 def notes(row: Row) -> str:
-    """All that qualifies a row: what disturbed it, default malloc, latencies, phases."""
+    """Return all that qualifies a row: what disturbed it, default malloc, latencies, phases.
+
+    Args:
+        row: of a result.
+    """
     changed = marked(row)
     return "; ".join(
         filter(
@@ -97,7 +137,12 @@ def notes(row: Row) -> str:
 
 
 def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
-    """Return what a reader has to know first: a tree that is in no commit, a loud machine, rows that cannot be."""
+    """Return what a reader has to know first: a tree that is in no commit, a loud machine, rows that cannot be.
+
+    Args:
+        machine: what :func:`perf_tests.suite.machine.info` returned, and the machine's limits.
+        rows: of a result.
+    """
     dirty = f"The working tree had changes that are in no commit: {machine['git']}."
     loudness = machine.get("loudness", {}).get("text", "")
     return [
@@ -108,7 +153,11 @@ def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
 
 
 def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the rows of each op, axes and precision, fastest item first, in the order in which they first came."""
+    """Return the rows of each op, axes and precision, fastest item first, in the order in which they first came.
+
+    Args:
+        rows: of a result.
+    """
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(title(row), []).append(row)
@@ -116,18 +165,30 @@ def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def stale(row: Row) -> bool:
-    """Tell whether a row was measured under another version of its case than the present one."""
+    """Return whether a row was measured under another version of its case than the present one.
+
+    Args:
+        row: of a result.
+    """
     return bool(row.get("stale"))
 
 
 def ranked(group: list[Row]) -> list[str]:
-    """Return the rank of each row, as in ``1`` or ``2-3``; of a stale one none."""
+    """Return the rank of each row, as in ``1`` or ``2-3``; of a stale one none.
+
+    Args:
+        group: rows of one op, axes and precision, fastest first.
+    """
     found = iter(ranks([per_item(row) for row in group if not stale(row)]))
     return ["" if stale(row) else "-".join(map(str, dict.fromkeys(next(found)))) for row in group]
 
 
 def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
-    """Return the cells of every row, by group; a stale row says so in the place of its figures."""
+    """Return the cells of every row, by group; a stale row says so in the place of its figures.
+
+    Args:
+        rows: of a result.
+    """
     return [
         [
             [
@@ -144,7 +205,11 @@ def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
 
 
 def figures(row: Row) -> list[str]:
-    """Time of a call, half of its interval, rate, share of the limit, notes."""
+    """Return the time of a call, half of its interval, rate, share of the limit, notes.
+
+    Args:
+        row: of a result.
+    """
     half = percent(per_item(row).half)
     return [
         duration(row["seconds_per_call"]),
@@ -156,7 +221,11 @@ def figures(row: Row) -> list[str]:
 
 
 def row_line(row: Row) -> str:
-    """One row for a line of progress: id, time of a call, half of its interval if it has one, rate, share, notes."""
+    """Return a row as a line of progress: id, time of a call, half of its interval if it has one, rate, share, notes.
+
+    Args:
+        row: of a result.
+    """
     call, half, per_second, of_limit, said = figures(row)
     reached = f"{of_limit} of limit" if of_limit.endswith("%") else of_limit.strip("-")
     call = f"{call} ± {half}" if row["samples"] > 1 else call
@@ -164,20 +233,34 @@ def row_line(row: Row) -> str:
 
 
 def ratio_words(ratio: Span) -> str:
-    """A ratio with its interval, as in ``1.26 (1.20-1.31)``, and a word where the interval includes 1."""
+    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``, and a word where the interval includes 1.
+
+    Args:
+        ratio: of two times.
+    """
     shown = f"{factor(ratio.middle)} ({factor(ratio.low)}-{factor(ratio.high)})"
     return f"{shown}: not told apart" if ratio.undecided else shown
 
 
 def call_words(row: Row, count: float) -> str:
-    """Time of so many items, with default malloc in brackets where that is more than 10 % off; what disturbed it."""
+    """Return the time of so many items, with default malloc in brackets if more than 10 % off, and what disturbed it.
+
+    Args:
+        row: of a result.
+        count: how many items.
+    """
     seconds, changed = row["seconds_per_call"] * count / items(row), marked(row)
     shown = f"{duration(seconds)} ({duration(changed * seconds)})" if changed else duration(seconds)
     return f"{shown}, disturbed {percent(row['disturbed'])}" if row["disturbed"] else shown
 
 
 def text_tables(rows: Iterable[Row], machine: Mapping[str, Any] | None = None) -> str:
-    """All results for a terminal; with the machine's facts, what a reader has to know first is said above them."""
+    """Return all results for a terminal; with the machine's facts, what a reader has to know first is said above them.
+
+    Args:
+        rows: of a result.
+        machine: facts of the machine, if they are to be told.
+    """
     from rich.console import Console
     from rich.table import Table
 

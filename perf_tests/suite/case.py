@@ -21,14 +21,23 @@ CORES = ("one", "all", "own")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an op is built from, and what it is called with."""
+    """What an op is built from, and what it is called with.
+
+    Attributes:
+        spec: what the op is built from, by name.
+        args: what each call gets.
+    """
 
     spec: Mapping[str, Any]
     args: tuple[Any, ...] = ()
 
 
 def no_cost(**axes: Any) -> float:
-    """Return the cost of an op that does no arithmetic, or moves no data, worth counting."""
+    """Return the cost of an op that does no arithmetic, or moves no data, worth counting.
+
+    Args:
+        axes: the values of the case's axes.
+    """
     return 0.0
 
 
@@ -37,8 +46,14 @@ class Case:
     """One op of a workload and every way it is timed: forms x backends x axes, but for what is excluded.
 
     Attributes:
+        workload: its folder in ``rl_impls``.
+        op: the builder's name in the workload's source files.
         inputs: ``inputs(rng, **axes)``; the same for all backends and forms.
+        backends: names of those that it is timed on.
+        unit: what a call handles, in the plural.
         items: ``items(**axes)``, how many ``unit`` one call handles.
+        forms: names of the settings of the knobs that it is timed in.
+        axes: values of each axis; one that is also the name of a knob sets it.
         exclude: patterns of combinations that do not exist.
         gate: patterns of those that a regression gate compares.
         bench: patterns of those that are timed unless something else is asked for; all others are of tier ``full``.
@@ -117,7 +132,11 @@ class Case:
             yield dict(zip(parts, values, strict=True))
 
     def tier(self, combination: Mapping[str, int | str]) -> str | None:
-        """Return gate, bench or full; None where the combination does not exist."""
+        """Return gate, bench or full; None where the combination does not exist.
+
+        Args:
+            combination: values of ``form``, ``backend`` and each axis, by name.
+        """
         for patterns, tier in ((self.exclude, None), (self.gate, "gate"), (self.bench, "bench")):
             if any(matches(pattern, combination) for pattern in patterns):
                 return tier
@@ -152,28 +171,53 @@ class Case:
 
 
 def is_names(values: Any) -> bool:
-    """Tell whether it is a tuple of names."""
+    """Return whether it is a tuple of names.
+
+    Args:
+        values: what a field of a case or a pattern holds.
+    """
     return isinstance(values, tuple) and all(isinstance(value, str) for value in values)
 
 
 def is_values(values: Any) -> bool:
-    """Tell whether it is a tuple of one or more values."""
+    """Return whether it is a tuple of one or more values.
+
+    Args:
+        values: what a field of a case or a pattern holds.
+    """
     return isinstance(values, tuple) and bool(values)
 
 
 def alternatives(values: Any) -> tuple[Any, ...]:
-    """Return what a pattern allows for a name: one value or several."""
+    """Return what a pattern allows for a name: one value or several.
+
+    Args:
+        values: what a field of a case or a pattern holds.
+    """
     return values if isinstance(values, tuple) else (values,)
 
 
 def matches(pattern: Pattern, combination: Mapping[str, int | str]) -> bool:
-    """Tell whether a combination has one of the values that the pattern allows, for each name in it."""
+    """Return whether a combination has one of the values that the pattern allows, for each name in it.
+
+    Args:
+        pattern: one value or a tuple of them, by name.
+        combination: values of ``form``, ``backend`` and each axis, by name.
+    """
     return all(combination[name] in alternatives(values) for name, values in pattern.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """One benchmark: a case, a form, a backend and a value for each axis."""
+    """One benchmark: a case, a form, a backend and a value for each axis.
+
+    Attributes:
+        case: what it is a combination of.
+        form: name of a setting of the knobs.
+        backend: name of a backend.
+        axes: a value for each axis of the case.
+        tier: ``gate``, ``bench`` or ``full``.
+    """
 
     case: Case
     form: str
@@ -197,7 +241,11 @@ class Variant:
         return str(self.axes.get("io", self.case.io))
 
     def inputs(self, seed: int) -> Inputs:
-        """Return the seeded inputs, which depend on the op and the axes alone."""
+        """Return the seeded inputs, which depend on the op and the axes alone.
+
+        Args:
+            seed: of all that is drawn.
+        """
         values = ",".join(f"{name}={self.axes[name]}" for name in sorted(self.axes) if name != "io")
         stream = zlib.crc32(f"{self.case.name}:{values}".encode())
         return self.case.inputs(np.random.default_rng([seed, stream]), **self.axes)

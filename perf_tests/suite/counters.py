@@ -15,6 +15,9 @@ def count(prepared: Prepared) -> dict[str, int]:
     ``graphs``: compiled for it, in JAX also those that one more call compiles. ``aten_ops``: operations torch
     dispatches in a call. ``hlo_flops``, ``hlo_bytes``: of the functions JAX compiles, before optimisation.
     ``allocated_bytes``: of new arrays in a call (NumPy: the peak).
+
+    Args:
+        prepared: the variant, settled.
     """
     kind = prepared.backend.lowering
     counts = COUNTERS[kind](prepared)

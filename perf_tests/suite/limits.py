@@ -35,6 +35,9 @@ def products(size: int) -> Iterator[tuple[str, float, Call]]:
     """Yield a matrix product in each library, as the figure it tells, its FLOPs and the call.
 
     The libraries differ by a factor of two on some processors.
+
+    Args:
+        size: rows and columns of the matrices.
     """
     import numpy as np
 
@@ -71,7 +74,11 @@ def copies() -> Iterator[tuple[str, float, Call]]:
 
 
 def least_time(call: Call) -> float:
-    """Return the least time of the calls of one burst, in seconds."""
+    """Return the least time of the calls of one burst, in seconds.
+
+    Args:
+        call: what is timed.
+    """
     least, end = float("inf"), time.perf_counter() + BURST
     while (start := time.perf_counter()) < end:
         call()
@@ -80,7 +87,11 @@ def least_time(call: Call) -> float:
 
 
 def measure(threads: int) -> dict[str, float]:
-    """Measure in this process: the best of bursts that take turns, so that what else runs lowers no figure for long."""
+    """Measure in this process: the best of bursts that take turns, so that what else runs lowers no figure for long.
+
+    Args:
+        threads: of the process that measures.
+    """
     set_up(threads)
     calls = [*itertools.chain.from_iterable(map(products, SIZES)), *copies()]
     for _, _, call in calls:
@@ -94,6 +105,9 @@ def measure(threads: int) -> dict[str, float]:
 
 def here(threads: int) -> dict[str, float]:
     """Measure this machine's limits anew, with ``threads`` threads, in a process of its own; takes a few seconds.
+
+    Args:
+        threads: of the process that measures.
 
     Returns:
         ``threads``; ``float32_flops`` and ``bfloat16_flops`` per second, the peak of a matrix product in the fastest
@@ -129,7 +143,12 @@ def share(
 
 
 def share_words(share: float | None, bound: str | None) -> str:
-    """Return a share as a table shows it: ``12 %``, ``in cache`` for more bytes than memory can move, or ``-``."""
+    """Return a share as a table shows it: ``12 %``, ``in cache`` for more bytes than memory can move, or ``-``.
+
+    Args:
+        share: part of the limit, 1.0 for all of it; None where a call has no cost.
+        bound: ``flops`` or ``bytes``, which limit binds; None likewise.
+    """
     if share is None:
         return "-"
     if bound == "bytes" and share > 1:
@@ -141,6 +160,10 @@ def complaints(rows: Iterable[Mapping[str, Any]], limits: Mapping[str, float]) -
     """Return a line for each row that computes faster than the machine can: its cost or the limit is wrong.
 
     A row has ``id``, ``limit_share`` and ``bound``, as ``share`` returned them.
+
+    Args:
+        rows: of a result.
+        limits: what ``here`` returned.
     """
     peaks = ", ".join(
         f"{name.removesuffix('_flops')} {rate:.3g}" for name, rate in limits.items() if name.endswith("_flops")

@@ -42,7 +42,11 @@ def blas() -> str:
 
 
 def git_state(root: Path) -> str:
-    """Return the commit, with ``+dirty`` where the working tree differs from it."""
+    """Return the commit, with ``+dirty`` where the working tree differs from it.
+
+    Args:
+        root: of the repository.
+    """
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+dirty", "--exclude=*"],
@@ -57,7 +61,11 @@ def git_state(root: Path) -> str:
 
 
 def info(root: Path) -> dict[str, Any]:
-    """Return all of it, for the head of a result file."""
+    """Return all of it, for the head of a result file.
+
+    Args:
+        root: of the repository.
+    """
     return {
         "cpu_model": cpu_model(),
         "cores": os.cpu_count(),

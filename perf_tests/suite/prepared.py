@@ -246,19 +246,31 @@ class Prepared(AbstractContextManager["Prepared"]):
 
 
 def flat(tree: Any) -> list[Any]:
-    """Return the leaves of nested dicts, lists and tuples, a dict's by name."""
+    """Return the leaves of nested dicts, lists and tuples, a dict's by name.
+
+    Args:
+        tree: of arrays and numbers.
+    """
     if isinstance(tree, dict):
         tree = [tree[name] for name in sorted(tree)]
     return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, list | tuple) else [tree]
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Return the same as arrays."""
+    """Return the same as arrays.
+
+    Args:
+        tree: of arrays and numbers.
+    """
     return [np.asarray(leaf) for leaf in flat(tree)]
 
 
 def unsupported_reason(error: Exception) -> str | None:
-    """Return what of a case this revision does not have, where that is why it could not be prepared."""
+    """Return what of a case this revision does not have, where that is why it could not be prepared.
+
+    Args:
+        error: what :func:`prepare` raised.
+    """
     if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("rl_impls"):
         return f"no {error.name}"
     if isinstance(error, ValueError) and str(error).startswith("unknown "):  # what the registry says of a name
@@ -268,7 +280,12 @@ def unsupported_reason(error: Exception) -> str | None:
 
 @functools.cache
 def prepared(identity: str, seed: int) -> Prepared:
-    """Return a settled variant, prepared once in this process."""
+    """Return a settled variant, prepared once in this process.
+
+    Args:
+        identity: of the variant.
+        seed: of all that is drawn.
+    """
     variant = variants()[identity]
     if variant.case.cores == "own":
         raise ValueError(f"{identity}: owns threads or processes, so it is prepared and closed each time, never kept")

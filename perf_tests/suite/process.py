@@ -27,6 +27,11 @@ def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:
 
     JAX takes its number of threads from the affinity it starts with, the others from variables read at import.
 
+    Args:
+        threads: how many.
+        memory: ``kept`` or ``default``.
+        turn: number of this process among those side by side, from 0.
+
     Raises:
         ValueError: more threads than cores, or less than one; memory that is neither kept nor default.
         RuntimeError: torch or JAX was imported before, or NumPy where it is not to have all cores.

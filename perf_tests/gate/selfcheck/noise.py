@@ -21,6 +21,10 @@ Counts = tuple[dict[str, int], dict[str, int]]  # of base, of head
 def counted(root: Path, times: int) -> dict[str, list[Counts]]:
     """Return what both sides count of each case of the gate tier, in so many pairs of processes of the working tree.
 
+    Args:
+        root: of the repository.
+        times: how many pairs.
+
     Raises:
         PairError: a worker did not start.
     """
@@ -42,7 +46,12 @@ def counted(root: Path, times: int) -> dict[str, list[Counts]]:
 
 
 def show(found: dict[str, list[Counts]], say: Callable[[str], None]) -> None:
-    """Say of each count how far apart both sides of a pair were, where they were, and how often beyond the margin."""
+    """Say of each count how far apart both sides of a pair were, where they were, and how often beyond the margin.
+
+    Args:
+        found: counts of both sides in each pair, by case.
+        say: prints a line.
+    """
     for what, margin in MARGIN.items():
         named = pairs = 0
         for name, counts in found.items():

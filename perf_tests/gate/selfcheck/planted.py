@@ -56,7 +56,14 @@ def {op}(*args, **kwargs):
 
 
 def plant(root: Path, variant: Variant, part: float, place: int) -> str:
-    """Commit eight changes to a case's source file, of which the one at ``place`` slows it; return that commit."""
+    """Commit eight changes to a case's source file, of which the one at ``place`` slows it; return that commit.
+
+    Args:
+        root: of a copy of the repository.
+        variant: the benchmark.
+        part: of a call's own time, by which it is slowed.
+        place: of the eight commits, from 0.
+    """
     source = root / "rl_impls" / variant.case.workload / f"_{backends.get(variant.backend).source}.py"
     made = []
     for number in range(COMMITS):
@@ -70,6 +77,14 @@ def plant(root: Path, variant: Variant, part: float, place: int) -> str:
 
 def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, log: Callable[[str], None]) -> bool:
     """Return whether bisect names the slowed one of eight commits on top of HEAD.
+
+    Args:
+        root: of the repository.
+        variant: the benchmark.
+        part: of a call's own time, by which it is slowed.
+        rule: the numbers to decide by.
+        seed: of all that is left to chance.
+        log: prints a line.
 
     Raises:
         GateError: no repository.

@@ -27,8 +27,9 @@ from perf_tests.suite.process import CACHE
 
 from .. import revisions
 from ..pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
-from ..rule import GateError, Rule, log_ratio
+from ..rule import GateError, Rule
 from ..run import LIMIT, side_of
+from ..statistics import log_ratio
 from ..workers import PYTHON, Worker, both
 from . import dosed
 
@@ -73,12 +74,23 @@ EVERY = 25  # pairs between two rounds of pytest-benchmark
 
 
 def named(case: str, mistake: str) -> str:
-    """Return how a case with a mistake is called."""
+    """Return how a case with a mistake is called.
+
+    Args:
+        case: its id.
+        mistake: name of what is built in.
+    """
     return f"{case}!{mistake}"
 
 
 def samples_for(calls: int, least: int, dose: float) -> tuple[int, int]:
-    """Return how many samples to take, not less than these, and how many further calls are the dose, to 5 % of it."""
+    """Return how many samples to take, not less than these, and how many further calls are the dose, to 5 % of it.
+
+    Args:
+        calls: of a sample.
+        least: samples at least.
+        dose: part of a sample's time.
+    """
     for more in range(least, least + 50):
         wanted = more * calls * dose
         if round(wanted) and abs(round(wanted) / wanted - 1) <= 0.05:
@@ -88,7 +100,15 @@ def samples_for(calls: int, least: int, dose: float) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """What is timed in every block: a case, what is done to head's side, and how often."""
+    """What is timed in every block: a case, what is done to head's side, and how often.
+
+    Attributes:
+        name: of the prepared case.
+        treatment: the dose or the mistake, as it is kept.
+        plan: how it is timed.
+        dose: what slows head: ``extra`` calls, or seconds to ``spin``.
+        blocks: how many.
+    """
 
     name: str
     treatment: str
@@ -98,7 +118,16 @@ class Slot:
 
 
 def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
-    """Return a case at every dose, given the seconds of a call and the calls of a sample."""
+    """Return a case at every dose, given the seconds of a call and the calls of a sample.
+
+    Args:
+        case: its id.
+        call: seconds of a call.
+        calls: of a sample.
+        kind: ``spin`` or ``calls``, what the dose is made of.
+        place: the cores that workers run on.
+        blocks: how many.
+    """
     for dose in DOSES if place.one is not None and case in FULLY else FEWER:
         plan = place.plan(call, calls)
         slowed: dict[str, float] = {}
@@ -111,7 +140,14 @@ def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks
 
 
 def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place: Cores) -> dict[str, dict[str, float]]:
-    """Return the log-ratio of each slot, by name and treatment."""
+    """Return the log-ratio of each slot, by name and treatment.
+
+    Args:
+        pairs: measures them.
+        workers: base's and head's.
+        slots: what is timed in every block.
+        place: the cores that workers run on.
+    """
     both(workers, "place", core=place.one)
     blocks: dict[Slot, list[Any]] = {slot: [] for slot in slots}
     for number in range(pairs.blocks):
@@ -127,7 +163,14 @@ def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place:
 
 
 def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return each case's log-ratio at each dose, all from one pair of workers."""
+    """Return each case's log-ratio at each dose, all from one pair of workers.
+
+    Args:
+        pairs: measures them.
+        kind: ``spin`` or ``calls``, what the dose is made of.
+        place: the cores that workers run on.
+        cases: ids of the cases.
+    """
     with pairs.workers(place) as workers:
         slots: list[Slot] = []
         for case in cases:
@@ -136,7 +179,12 @@ def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> d
 
 
 def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
-    """Return the log-ratio of each real mistake, from workers of their own: what it leaves behind may slow others."""
+    """Return the log-ratio of each real mistake, from workers of their own: what it leaves behind may slow others.
+
+    Args:
+        pairs: measures them.
+        place: the cores that workers run on.
+    """
     with pairs.workers(place) as workers:
         slots = []
         for case, mistake in MISTAKES:
@@ -147,7 +195,14 @@ def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
 
 
 def measured(workers: Sequence[Worker], case: str, place: Cores, mistake: str | None = None) -> tuple[float, int]:
-    """Prepare a case on both sides; return the seconds of base's call and the calls of its sample."""
+    """Prepare a case on both sides; return the seconds of base's call and the calls of its sample.
+
+    Args:
+        workers: base's and head's.
+        case: its id.
+        place: the cores that workers run on.
+        mistake: name of what is built in, if anything.
+    """
     replies = both(workers, "prepare", identity=case, fault=mistake)
     if any("failed" in reply for reply in replies):
         raise GateError(f"{case}: {[reply.get('failed') for reply in replies]}")
@@ -158,7 +213,12 @@ def measured(workers: Sequence[Worker], case: str, place: Cores, mistake: str | 
 
 
 def took(worker: Worker, name: str) -> float:
-    """Return the seconds of one sample."""
+    """Return the seconds of one sample.
+
+    Args:
+        worker: of one side.
+        name: of the prepared case.
+    """
     worker.ask("sample", identity=name, samples=1)
     return float(worker.reply()["seconds"])
 
@@ -167,6 +227,11 @@ def one_round(root: Path, cases: Sequence[str], rng: random.Random) -> dict[str,
     """Return the medians that pytest-benchmark measures of each case, plain and at each dose, a process each.
 
     It runs in the working tree, which is to be left alone meanwhile.
+
+    Args:
+        root: of the repository.
+        cases: ids of the cases.
+        rng: draws the order of doses.
     """
     medians = {}
     tests = [f"perf_tests/test_perf.py::test_perf[{case}]" for case in cases]
@@ -200,14 +265,28 @@ def one_round(root: Path, cases: Sequence[str], rng: random.Random) -> dict[str,
 
 
 def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
-    """Return the line of a pair: every case at its doses."""
+    """Return the line of a pair: every case at its doses.
+
+    Args:
+        pairs: measures them.
+        number: of this pair, from 0; tells its kind.
+        alone: ids of cases on one core.
+        together: ids of cases on all cores.
+    """
     kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
     found = dosed_pair(pairs, kind, cores(False), alone) | dosed_pair(pairs, kind, cores(True), together)
     return {"what": "pair", "kind": kind, "log_ratios": found}
 
 
 def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] = print) -> None:
-    """Add pairs and rounds to a file until the time is over; each is written whole or not at all."""
+    """Add pairs and rounds to a file until the time is over; each is written whole or not at all.
+
+    Args:
+        root: of the repository.
+        file: of lines of JSON, to which is added.
+        minutes: how long to measure.
+        log: prints a line.
+    """
     end = time.monotonic() + 60 * minutes
 
     def write(line: Mapping[str, Any]) -> None:

@@ -27,7 +27,12 @@ POWER, TRIES = 0.95, 2000
 
 @dataclass(frozen=True)
 class Rate:
-    """How often something happened, of how many."""
+    """How often something happened, of how many.
+
+    Attributes:
+        found: how often.
+        n: of how many.
+    """
 
     found: int
     n: int
@@ -48,7 +53,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a file holds: pairs in their order, pytest-benchmark's rounds, the machines, and pairs of real mistakes."""
+    """What a file holds: pairs in their order, pytest-benchmark's rounds, the machines, and pairs of real mistakes.
+
+    Attributes:
+        pairs: log-ratios of each case and treatment, a line each.
+        rounds: medians of pytest-benchmark, a line each.
+        machines: what each measurement ran on.
+        mistakes: log-ratios of real mistakes, a line each.
+    """
 
     pairs: Sequence[Mapping[str, Any]]
     rounds: Sequence[Mapping[str, Any]]
@@ -61,7 +73,13 @@ class Measured:
         return [case for case in CASES if all(case in pair["log_ratios"] for pair in self.pairs)]
 
     def values(self, case: str, treatment: str, kind: str | None = None) -> list[float]:
-        """Return a case's log-ratios at a treatment, in the order they were measured."""
+        """Return a case's log-ratios at a treatment, in the order they were measured.
+
+        Args:
+            case: its id.
+            treatment: a dose, as ``0.05``, or the name of a mistake.
+            kind: ``spin`` or ``calls``, None for both.
+        """
         return [
             pair["log_ratios"][case][treatment]
             for pair in (*self.pairs, *self.mistakes)
@@ -71,6 +89,9 @@ class Measured:
 
 def read(file: Path) -> Measured:
     """Return what was measured.
+
+    Args:
+        file: of lines of JSON.
 
     Raises:
         GateError: no such file, or not what ``power`` writes.
@@ -87,6 +108,11 @@ def verdicts(values: Sequence[float], rule: Rule, suspects: int = 1) -> Iterator
 
     The p-value is adjusted as that of the smallest of so many suspects. A last suspect that lacks pairs is confirmed by
     those of the beginning: a verdict that were dropped for its outcome would make the rates look better.
+
+    Args:
+        values: log-ratios of a case, in the order they were measured.
+        rule: the numbers to decide by.
+        suspects: in a whole run, for which p is adjusted.
     """
     start = 0
     while start + rule.screen <= len(values) >= rule.screen + rule.confirm:
@@ -103,7 +129,16 @@ def verdicts(values: Sequence[float], rule: Rule, suspects: int = 1) -> Iterator
 def rates(
     measured: Measured, cases: Iterable[str], treatment: str, kind: str | None, rule: Rule, suspects: int
 ) -> tuple[Rate, Rate]:
-    """Return how many verdicts were suspects, and how many `slower`."""
+    """Return how many verdicts were suspects, and how many `slower`.
+
+    Args:
+        measured: what was recorded.
+        cases: ids of the cases.
+        treatment: a dose, as ``0.05``, or the name of a mistake.
+        kind: ``spin`` or ``calls``, None for both.
+        rule: the numbers to decide by.
+        suspects: in a whole run, for which p is adjusted.
+    """
     both = [v for case in cases for v in verdicts(measured.values(case, treatment, kind), rule, suspects)]
     return Rate(sum(first for first, _ in both), len(both)), Rate(sum(second for _, second in both), len(both))
 
@@ -126,6 +161,11 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
 
     A suite is several sets of the measured cases. A set has pairs of its own, and what a pair says of its cases stays
     together.
+
+    Args:
+        measured: what was recorded.
+        rule: the numbers to decide by.
+        seed: of the draws.
     """
     rng = np.random.default_rng(seed)
     values = np.array([measured.values(case, "0") for case in measured.cases])  # [cases, pairs]
@@ -142,7 +182,14 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
 
 
 def smallest_found(values: Sequence[float], rule: Rule, suspects: int, seed: int = 0) -> float:
-    """Return the smallest slowdown found with 95 % power, simulated from a case's own pairs; inf beyond 50 %."""
+    """Return the smallest slowdown found with 95 % power, simulated from a case's own pairs; inf beyond 50 %.
+
+    Args:
+        values: log-ratios of a case, in the order they were measured.
+        rule: the numbers to decide by.
+        suspects: in a whole run, for which p is adjusted.
+        seed: of the draws.
+    """
     rng = np.random.default_rng(seed)
     draws = rng.choice(np.asarray(values), size=(TRIES, rule.screen + rule.confirm))
 
@@ -162,7 +209,14 @@ def smallest_found(values: Sequence[float], rule: Rule, suspects: int, seed: int
 
 
 def achieved(measured: Measured, case: str, dose: str, kind: str) -> str:
-    """Return how much slower a dose made a case, the median over pairs, each against its own blocks without."""
+    """Return how much slower a dose made a case, the median over pairs, each against its own blocks without.
+
+    Args:
+        measured: what was recorded.
+        case: its id.
+        dose: part of a call's time, as ``0.05``.
+        kind: ``spin`` or ``calls``.
+    """
     slowed, plain = (measured.values(case, treatment, kind) for treatment in (dose, "0"))
     if not slowed:
         return "not measured"
@@ -171,6 +225,11 @@ def achieved(measured: Measured, case: str, dose: str, kind: str) -> str:
 
 def example(measured: Measured, rule: Rule, dose: str = "0.05") -> str:
     """Return what a gate says of a case that is slower by a known part: the first recorded one that it finds.
+
+    Args:
+        measured: what was recorded.
+        rule: the numbers to decide by.
+        dose: part of a call's time, as ``0.05``.
 
     Raises:
         GateError: it finds none.
@@ -186,12 +245,21 @@ def example(measured: Measured, rule: Rule, dose: str = "0.05") -> str:
 
 
 def described(machine: Mapping[str, Any]) -> str:
-    """Return what a measurement ran on, when, and at which commit."""
+    """Return what a measurement ran on, when, and at which commit.
+
+    Args:
+        machine: what :func:`perf_tests.suite.machine.info` returned, and the date.
+    """
     return f"{machine['cpu_model']}, {machine['cores']} cores, {machine['date']}, commit {machine['git']}"
 
 
 def table(measured: Measured, rule: Rule) -> str:
-    """Return all of it as Markdown."""
+    """Return all of it as Markdown.
+
+    Args:
+        measured: what was recorded.
+        rule: the numbers to decide by.
+    """
     if not measured.pairs:
         raise GateError("nothing was measured yet: python -m perf_tests.gate power --minutes 120")
     suspicion, alarms = rates(measured, measured.cases, "0", None, rule, 1)

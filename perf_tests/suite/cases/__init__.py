@@ -1,4 +1,4 @@
-"""One module per workload, each with its ``CASES``; a new module here is found without being registered."""
+"""One module per workload, found without being registered: each has ``CASES``, and may have a ``FRONT``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from ..case import Case, Variant
+from ..front import Front
 
 
 class CasesError(ImportError):
@@ -28,6 +29,9 @@ def load() -> tuple[Case, ...]:
 def cases_of(name: str) -> tuple[Case, ...]:
     """Return the cases of one workload.
 
+    Args:
+        name: of the workload.
+
     Raises:
         CasesError: its module has none, or cannot be imported.
     """
@@ -43,6 +47,23 @@ def cases_of(name: str) -> tuple[Case, ...]:
         raise CasesError(f"{file}: CASES: got {found!r}, wanted a tuple of one or more cases")
     if strange := [case.name for case in found if case.workload != name]:
         raise CasesError(f"{file}: got the case {strange[0]}, wanted cases of {name} alone")
+    return found
+
+
+def front_of(name: str) -> Front | None:
+    """Return what the results page shows first of a workload, None where its module of cases says nothing of it.
+
+    Args:
+        name: of the workload; it may be one that is gone.
+
+    Raises:
+        CasesError: its ``FRONT`` is none.
+    """
+    if name not in {module.name for module in pkgutil.iter_modules(__path__)}:
+        return None
+    found = getattr(importlib.import_module(f"{__name__}.{name}"), "FRONT", None)
+    if not isinstance(found, Front | None):
+        raise CasesError(f"perf_tests/suite/cases/{name}.py: FRONT: got {found!r}, wanted a Front")
     return found
 
 
@@ -64,11 +85,19 @@ def variants() -> dict[str, Variant]:
 
 
 def ids_file(workload: str) -> Path:
-    """Return where the permanent ids of a workload are kept."""
+    """Return where the permanent ids of a workload are kept.
+
+    Args:
+        workload: its name.
+    """
     return Path(__file__).with_name(f"{workload}.ids")
 
 
 def ids_text(workload: str) -> str:
-    """Return the tier and id of everything that a workload has, a line each, by id."""
+    """Return the tier and id of everything that a workload has, a line each, by id.
+
+    Args:
+        workload: its name.
+    """
     found = sorted(variant.id for variant in variants().values() if variant.case.workload == workload)
     return "".join(f"{variants()[identity].tier:5} {identity}\n" for identity in found)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, Inputs
+from ..front import ByBackend, Front
 
 BATCHES = (1, 8, 16, 32, 64, 128, 512, 1024, 2048)
 POINTS = 32  # of each kind: inside, at tau = 0, on the edge of the safe set
@@ -19,7 +20,12 @@ EAGER = ("torch", "torch-cuda")
 
 
 def net(rng: np.random.Generator, hidden: int) -> dict[str, Any]:
-    """Weights of 16-h-h-h-25."""
+    """Weights of 16-h-h-h-25.
+
+    Args:
+        rng: the generator of all that is drawn.
+        hidden: width h of each of the three hidden layers.
+    """
     sizes = (16, hidden, hidden, hidden, 25)
     params = {}
     for k, (rows, columns) in enumerate(itertools.pairwise(sizes)):
@@ -29,12 +35,21 @@ def net(rng: np.random.Generator, hidden: int) -> dict[str, Any]:
 
 
 def multiplications(hidden: int) -> int:
-    """Weights of the net, and so multiplications for one state."""
+    """Weights of the net, and so multiplications for one state.
+
+    Args:
+        hidden: width h of each of the three hidden layers.
+    """
     return 16 * hidden + 2 * hidden**2 + hidden * 25
 
 
 def states(rng: np.random.Generator, batch: int) -> Any:
-    """Vehicle states f32[B, 16] in the ranges of an episode."""
+    """Vehicle states f32[B, 16] in the ranges of an episode.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: states B.
+    """
     low = [5, -5, -20, -0.9, -10]  # m/s, deg, deg/s, m, deg
     high = [25, 5, 20, 0.9, 10]
     curvature = rng.uniform(-0.02, 0.02, (batch, 1))
@@ -44,13 +59,24 @@ def states(rng: np.random.Generator, batch: int) -> Any:
 
 
 def with_column(array: Any, column: int, values: Any) -> Any:
-    """Return ``array`` with one column replaced."""
+    """Return ``array`` with one column replaced.
+
+    Args:
+        array: f32[B, S], changed in place.
+        column: which one.
+        values: what it is to hold: f32[B], or one number.
+    """
     array[:, column] = values
     return array
 
 
 def spec(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
-    """Everything an op is built from."""
+    """Everything an op is built from.
+
+    Args:
+        rng: the generator of all that is drawn.
+        hidden: width h of each of the three hidden layers.
+    """
     return {
         "params": net(rng, hidden),
         "target": net(rng, hidden),
@@ -63,7 +89,12 @@ def spec(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
 
 
 def learning(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
-    """The same for a loss to which each term adds: strong noise, and nets that no state of an episode saturates."""
+    """The same for a loss to which each term adds: strong noise, and nets that no state of an episode saturates.
+
+    Args:
+        rng: the generator of all that is drawn.
+        hidden: width h of each of the three hidden layers.
+    """
     everything = spec(rng, hidden)
     for part in ("params", "target"):
         everything[part]["w0"] *= 2 / LARGEST[:, None]
@@ -71,22 +102,44 @@ def learning(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
 
 
 def forward_inputs(rng: np.random.Generator, batch: int, hidden: int, io: str) -> Inputs:
-    """A batch of states."""
+    """A batch of states.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: states B.
+        hidden: width h of each of the three hidden layers.
+        io: where the states come from, which changes nothing here.
+    """
     return Inputs(spec(rng, hidden), (states(rng, batch),))
 
 
 def act_inputs(rng: np.random.Generator, hidden: int = 32) -> Inputs:
-    """One state and a draw that takes the greedy branch."""
+    """One state and a draw that takes the greedy branch.
+
+    Args:
+        rng: the generator of all that is drawn.
+        hidden: width h of each of the three hidden layers.
+    """
     return Inputs(spec(rng, hidden), (states(rng, 1), 0.5, 7))
 
 
 def pde_inputs(rng: np.random.Generator, order: int) -> Inputs:
-    """Points inside."""
+    """Points inside.
+
+    Args:
+        rng: the generator of all that is drawn.
+        order: 1 for the drift of the PDE alone, 2 with the diffusion.
+    """
     return Inputs(learning(rng), (states(rng, POINTS),))
 
 
 def training_batch(rng: np.random.Generator, batch: int) -> tuple[Any, ...]:
-    """Transitions, and points of each kind."""
+    """Transitions, and points of each kind.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: states B.
+    """
     return (
         states(rng, batch),
         rng.integers(0, 25, batch).astype(np.int32),
@@ -100,27 +153,55 @@ def training_batch(rng: np.random.Generator, batch: int) -> tuple[Any, ...]:
 
 
 def train_inputs(rng: np.random.Generator, batch: int, order: int, hidden: int = 32) -> Inputs:
-    """A training batch."""
+    """A training batch.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: states B.
+        order: 1 for the drift of the PDE alone, 2 with the diffusion.
+        hidden: width h of each of the three hidden layers.
+    """
     return Inputs(learning(rng, hidden), training_batch(rng, batch))
 
 
 def sync_inputs(rng: np.random.Generator, hidden: int) -> Inputs:
-    """Weights alone."""
+    """Weights alone.
+
+    Args:
+        rng: the generator of all that is drawn.
+        hidden: width h of each of the three hidden layers.
+    """
     return Inputs(spec(rng, hidden))
 
 
 def sustained_inputs(rng: np.random.Generator, batch: int) -> Inputs:
-    """Sixteen different batches."""
+    """Sixteen different batches.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: states B.
+    """
     return Inputs(spec(rng), (states(rng, 16 * batch).reshape(16, batch, 16),))
 
 
 def serve_inputs(rng: np.random.Generator, clients: int) -> Inputs:
-    """Four requests from each client."""
+    """Four requests from each client.
+
+    Args:
+        rng: the generator of all that is drawn.
+        clients: how many ask at once.
+    """
     return Inputs({**spec(rng), "clients": clients}, (states(rng, 4 * clients),))
 
 
 def hybrid_inputs(rng: np.random.Generator, serve: str, every: int) -> Inputs:
-    """A training batch, the inference backend and how often it gets new weights."""
+    """A training batch, the inference backend and how often it gets new weights.
+
+    Args:
+        rng: the generator of all that is drawn.
+        serve: name of the backend that answers.
+        every: updates after which it gets new weights.
+    """
     return Inputs({**learning(rng), "serve": serve, "every": every}, training_batch(rng, 256))
 
 
@@ -128,32 +209,57 @@ STREAMS = {1: 1, 2: 1 + 5}  # by the order: what a point carries through the net
 
 
 def forward_flops(batch: int, hidden: int, **_: Any) -> float:
-    """FLOPs of a batch of states."""
+    """FLOPs of a batch of states.
+
+    Args:
+        batch: states B.
+        hidden: width h of each of the three hidden layers.
+    """
     return 2.0 * multiplications(hidden) * batch
 
 
 def forward_bytes(batch: int, **_: Any) -> float:
-    """Bytes of the states read and the Q-values written."""
+    """Bytes of the states read and the Q-values written.
+
+    Args:
+        batch: states B.
+    """
     return 4.0 * (16 + 25) * batch
 
 
 def act_flops(hidden: int = 32) -> float:
-    """FLOPs of one state."""
+    """FLOPs of one state.
+
+    Args:
+        hidden: width h of each of the three hidden layers.
+    """
     return forward_flops(1, hidden)
 
 
 def sustained_flops(batch: int) -> float:
-    """FLOPs of sixteen batches."""
+    """FLOPs of sixteen batches.
+
+    Args:
+        batch: states B.
+    """
     return 16 * forward_flops(batch, 32)
 
 
 def sustained_bytes(batch: int) -> float:
-    """Bytes of sixteen batches."""
+    """Bytes of sixteen batches.
+
+    Args:
+        batch: states B.
+    """
     return 16 * forward_bytes(batch)
 
 
 def pde_flops(order: int) -> float:
-    """FLOPs of the values, and of the streams in all but the last layer, of which they need the greedy action's row."""
+    """FLOPs of the values, and of the streams in all but the last layer, of which they need the greedy action's row.
+
+    Args:
+        order: 1 for the drift of the PDE alone, 2 with the diffusion.
+    """
     values, streams = POINTS, POINTS * STREAMS[order]
     return 2.0 * (values * multiplications(32) + streams * (multiplications(32) - 32 * 25))
 
@@ -162,6 +268,11 @@ def train_flops(batch: int, order: int, hidden: int = 32) -> float:
     """FLOPs of the target net forward, and of the online net forward, back to its weights and back to its inputs.
 
     Nothing goes back to the inputs of the first layer; streams pass all but the last layer, see ``pde_flops``.
+
+    Args:
+        batch: states B.
+        order: 1 for the drift of the PDE alone, 2 with the diffusion.
+        hidden: width h of each of the three hidden layers.
     """
     net, first, last = multiplications(hidden), 16 * hidden, hidden * 25
     values, streams = batch + 3 * POINTS, POINTS * STREAMS[order]
@@ -248,3 +359,9 @@ CASES = (
         items=lambda serve, every: 10, bench=[dict(every=10)],
     ),
 )  # fmt: skip
+
+FRONT = Front(
+    "**pirl, forward pass** of the 16-32-32-32-25 net in float32, NumPy arrays in and out, by batch size; `use` names "
+    "all backends that cannot be told apart from the fastest:",
+    [ByBackend(dict(op="forward", form="full", io="host", hidden=32), by="batch")],
+)

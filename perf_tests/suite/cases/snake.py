@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, Inputs
+from ..front import ByForm, Front
 
 DIM, START, BORDER = 10, 3, 3
 SIZES = (DIM * DIM, 256, 256, 4)
@@ -27,7 +28,11 @@ ONLY = tuple(f"only_{knob}" for knob in ALONE)
 
 
 def net(rng: np.random.Generator) -> dict[str, Any]:
-    """Weights of 100-256-256-4."""
+    """Weights of 100-256-256-4.
+
+    Args:
+        rng: the generator of all that is drawn.
+    """
     params = {}
     for k, (rows, columns) in enumerate(itertools.pairwise(SIZES)):
         params[f"w{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, (rows, columns)).astype(np.float32)
@@ -39,7 +44,12 @@ MULTIPLICATIONS = sum(rows * columns for rows, columns in itertools.pairwise(SIZ
 
 
 def start_state(rng: np.random.Generator, envs: int) -> dict[str, Any]:
-    """N games at their start: straight snakes of three on drawn cells, food on a drawn free cell."""
+    """N games at their start: straight snakes of three on drawn cells, food on a drawn free cell.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+    """
     row, column = rng.integers(BORDER, DIM - BORDER, (2, envs))
     heading = rng.integers(4, size=envs)
     head, stride = row * DIM + column, np.array([-DIM, 1, DIM, -1])[heading]
@@ -55,7 +65,12 @@ def start_state(rng: np.random.Generator, envs: int) -> dict[str, Any]:
 
 
 def boards(rng: np.random.Generator, count: int) -> Any:
-    """Observations f32[count, 100] of games at their start."""
+    """Observations f32[count, 100] of games at their start.
+
+    Args:
+        rng: the generator of all that is drawn.
+        count: how many.
+    """
     state = start_state(rng, count)
     board = state["lifetimes"] / np.float32(START)
     board[np.arange(count), state["food"]] = -1
@@ -63,7 +78,12 @@ def boards(rng: np.random.Generator, count: int) -> Any:
 
 
 def transitions(rng: np.random.Generator, count: int) -> tuple[Any, ...]:
-    """Boards, moves, rewards, next boards, and whether the episode ended there."""
+    """Boards, moves, rewards, next boards, and whether the episode ended there.
+
+    Args:
+        rng: the generator of all that is drawn.
+        count: how many.
+    """
     return (
         boards(rng, count),
         rng.integers(0, 4, count).astype(np.int32),
@@ -74,49 +94,94 @@ def transitions(rng: np.random.Generator, count: int) -> tuple[Any, ...]:
 
 
 def spec(rng: np.random.Generator) -> dict[str, Any]:
-    """Everything a net is trained with."""
+    """Everything a net is trained with.
+
+    Args:
+        rng: the generator of all that is drawn.
+    """
     return {"params": net(rng), "target": net(rng), "learning_rate": 1e-3, "gamma": 0.99, "gradient_norm": 10.0}
 
 
 def forward_inputs(rng: np.random.Generator, envs: int) -> Inputs:
-    """A board of each environment."""
+    """A board of each environment.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+    """
     return Inputs(spec(rng), (boards(rng, envs),))
 
 
 def act_inputs(rng: np.random.Generator, envs: int) -> Inputs:
-    """A board of each environment; one in ten explores, the first does not."""
+    """A board of each environment; one in ten explores, the first does not.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+    """
     explore = rng.random(envs) < 0.1
     explore[0] = False
     return Inputs(spec(rng), (boards(rng, envs), explore, rng.integers(0, 4, envs).astype(np.int32)))
 
 
 def step_inputs(rng: np.random.Generator, envs: int) -> Inputs:
-    """Eight moves of each environment."""
+    """Eight moves of each environment.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+    """
     return Inputs({"env_state": start_state(rng, envs)}, (moves(rng, 8, envs), draws(rng, 8, envs)))
 
 
 def moves(rng: np.random.Generator, steps: int, envs: int) -> Any:
-    """Drawn moves i32[T, N]."""
+    """Drawn moves i32[T, N].
+
+    Args:
+        rng: the generator of all that is drawn.
+        steps: of each environment, T.
+        envs: environments N that are played at once.
+    """
     return rng.integers(0, 4, (steps, envs)).astype(np.int32)
 
 
 def draws(rng: np.random.Generator, steps: int, envs: int) -> Any:
-    """What the environments need of randomness, i32[T, N, 3]."""
+    """What the environments need of randomness, i32[T, N, 3].
+
+    Args:
+        rng: the generator of all that is drawn.
+        steps: of each environment, T.
+        envs: environments N that are played at once.
+    """
     return rng.integers(2**31 - 1, size=(steps, envs, 3)).astype(np.int32)
 
 
 def remember_inputs(rng: np.random.Generator) -> Inputs:
-    """A full memory and 64 new transitions."""
+    """A full memory and 64 new transitions.
+
+    Args:
+        rng: the generator of all that is drawn.
+    """
     return Inputs({"stored": transitions(rng, STORED)}, transitions(rng, 64))
 
 
 def sample_inputs(rng: np.random.Generator, batch: int) -> Inputs:
-    """A full memory and the rows wanted."""
+    """A full memory and the rows wanted.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: transitions of an update.
+    """
     return Inputs({"stored": transitions(rng, CAPACITY)}, (rng.choice(CAPACITY, batch, replace=False),))
 
 
 def train_inputs(rng: np.random.Generator, batch: int) -> Inputs:
-    """A batch of transitions."""
+    """A batch of transitions.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: transitions of an update.
+    """
     return Inputs(spec(rng), transitions(rng, batch))
 
 
@@ -127,7 +192,15 @@ LONG = {1: 1024, 64: 16, 1024: 1}  # the same of a compiled loop: a call by itse
 def loop_inputs(
     rng: np.random.Generator, envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS
 ) -> Inputs:
-    """Every draw of a loop that starts shortly before the target net takes the online weights."""
+    """Every draw of a loop that starts shortly before the target net takes the online weights.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+        every: environment steps for each update.
+        batch: transitions of an update.
+        steps: of each environment in one call, by the number of environments.
+    """
     length, round_ = steps[envs], max(envs, every)  # updates fall on whole rounds
     played = -(np.arange(every, length * envs + 1, every) // -envs) * envs  # all environments step before they learn
     rows = np.array([rng.choice(STORED + stored, batch, replace=False) for stored in played])
@@ -140,22 +213,41 @@ def loop_inputs(
 
 
 def loop_items(envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS) -> int:
-    """Environment steps of a call."""
+    """Environment steps of a call.
+
+    Args:
+        envs: environments N that are played at once.
+        every: environment steps for each update.
+        batch: transitions of an update.
+        steps: of each environment in one call, by the number of environments.
+    """
     return steps[envs] * envs
 
 
 def forward_flops(envs: int) -> float:
-    """FLOPs of a board of each environment."""
+    """FLOPs of a board of each environment.
+
+    Args:
+        envs: environments N that are played at once.
+    """
     return 2.0 * MULTIPLICATIONS * envs
 
 
 def forward_bytes(envs: int) -> float:
-    """Bytes of the boards read and the Q-values written."""
+    """Bytes of the boards read and the Q-values written.
+
+    Args:
+        envs: environments N that are played at once.
+    """
     return 4.0 * (SIZES[0] + SIZES[-1]) * envs
 
 
 def step_bytes(envs: int) -> float:
-    """Bytes of eight steps: moves and draws read, rewards and ends written; and of the last boards, written."""
+    """Bytes of eight steps: moves and draws read, rewards and ends written; and of the last boards, written.
+
+    Args:
+        envs: environments N that are played at once.
+    """
     return (8 * (4 + 3 * 4 + 4 + 1) + 4.0 * DIM**2) * envs
 
 
@@ -165,7 +257,11 @@ def remember_bytes() -> float:
 
 
 def sample_bytes(batch: int) -> float:
-    """Bytes of both boards of each transition, read and written."""
+    """Bytes of both boards of each transition, read and written.
+
+    Args:
+        batch: transitions of an update.
+    """
     return 2 * 2 * 4.0 * DIM**2 * batch
 
 
@@ -173,12 +269,22 @@ def train_flops(batch: int) -> float:
     """FLOPs of the target net forward, and of the online net forward, back to its weights and back to its inputs.
 
     Nothing goes back to the inputs of the first layer.
+
+    Args:
+        batch: transitions of an update.
     """
     return 2.0 * batch * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
 
 
 def loop_flops(envs: int, every: int, batch: int, steps: Mapping[int, int] = STEPS) -> float:
-    """FLOPs of a call: a board for each environment step, and the updates."""
+    """FLOPs of a call: a board for each environment step, and the updates.
+
+    Args:
+        envs: environments N that are played at once.
+        every: environment steps for each update.
+        batch: transitions of an update.
+        steps: of each environment in one call, by the number of environments.
+    """
     return steps[envs] * envs * (forward_flops(1) + train_flops(batch) / every)
 
 
@@ -278,4 +384,18 @@ CASES = (
         gate=[dict(backend="jax", envs=1, every=4, batch=32)],
         bench=[dict(batch=32, envs=1, every=(1, 4)), dict(batch=32, envs=(64, 1024), every=4)],
     ),
+)  # fmt: skip
+
+FRONT = Front(
+    "**snake, the whole loop** in torch: what each optimisation of a DQN is worth alone, and all together, per "
+    "environment step, against `naive` and against `plain`:",
+    [
+        ByForm(
+            dict(
+                op="collect_and_learn", backend="torch", form=("naive", "plain", "full", *ONLY), envs=1, every=1,
+                batch=32,
+            ),
+            "an update every step", "an environment step",
+        )
+    ],
 )  # fmt: skip
