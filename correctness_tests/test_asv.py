@@ -121,4 +121,4 @@ def test_an_op_that_a_commit_lacks_is_not_available(monkeypatch):
     with pytest.raises(NotImplementedError, match="no op 'sync_target' on numpy"):
         asv_cases.ready("pirl.sync_target[full-numpy-hidden32]")
     with pytest.raises(backends.OpUnavailable):
-        variants()["pirl.sync_target[full-numpy-hidden32]"].prepare(0)
+        prepare(variants()["pirl.sync_target[full-numpy-hidden32]"], 0)

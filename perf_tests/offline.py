@@ -42,7 +42,12 @@ def pack(pages: Path) -> None:
 
 
 def local(tag: re.Match[str], copies: Mapping[str, str]) -> str:
-    """Return a tag that loads the copy; as it was where there is none."""
+    """Return a tag that loads the copy; as it was where there is none.
+
+    Args:
+        tag: of a page, found by ``ASKING``.
+        copies: name of the file of each copy, by its integrity hash.
+    """
     if tag[1] not in copies:
         return tag[0]
     named = re.sub(r'\b(src|href)="[^"]*"', rf'\1="{FOLDER}/{copies[tag[1]]}"', tag[0])
@@ -50,7 +55,11 @@ def local(tag: re.Match[str], copies: Mapping[str, str]) -> str:
 
 
 def elsewhere(pages: Path) -> Iterator[str]:
-    """Return the addresses on other hosts from which pages and styles load something."""
+    """Return the addresses on other hosts from which pages and styles load something.
+
+    Args:
+        pages: the folder of the pages.
+    """
     for pattern, address in ELSEWHERE.items():
         for file in sorted(pages.rglob(pattern)):
             yield from address.findall(file.read_text())

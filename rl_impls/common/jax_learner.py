@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from optax import tree_utils
 
+from .op import Op
+
 
 @jax.jit
 def copied(tree):
@@ -48,7 +50,7 @@ def identity(tree):
     return tree, lambda same: same
 
 
-class Learner:
+class Learner(Op):
     """Online weights, the optimiser's moments and target weights, which stay on the device from step to step.
 
     Weights and moments are kept as ``flatten`` makes them: a tree, or one flat vector.

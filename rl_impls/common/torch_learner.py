@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ..params import layers
+from .op import Op
 
 GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
@@ -60,7 +61,7 @@ def as_one_vector(parameters):
     return vector
 
 
-class Learner:
+class Learner(Op):
     """An online net that Adam updates and a target net; one knob says how Adam runs.
 
     Adam sees ``updated``: the parameters one by one or, where ``flat``, one vector of which they are views.

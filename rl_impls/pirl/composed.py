@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import backends
+from ..common.op import Op
 from .serving import SERVERS
 
 
@@ -30,7 +31,7 @@ def serve(spec, example, *, knobs, backend):
     return SERVERS[knobs.serving](build, clients=spec["clients"])
 
 
-class Hybrid:
+class Hybrid(Op):
     """Trains on one backend; a net on another takes the weights every few updates and acts between them."""
 
     UPDATES = 10  # in one call

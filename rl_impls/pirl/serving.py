@@ -9,6 +9,7 @@ from collections import deque
 import numpy as np
 
 from ..common.batching import BatchGrid
+from ..common.op import Op
 
 GRID = BatchGrid((1, 2, 4, 8, 16, 32))  # batch sizes the net is compiled for
 
@@ -89,7 +90,7 @@ class Batched:
         self.worker.join()
 
 
-class Load:
+class Load(Op):
     """A server under the load of its client threads, each sending one request after the other."""
 
     def __init__(self, server, clients):

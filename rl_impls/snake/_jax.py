@@ -11,6 +11,7 @@ import optax
 from jax.sharding import SingleDeviceSharding
 
 from ..common.jax_learner import Learner, Net, device_of, put
+from ..common.op import Op
 from ..params import layers
 from ._numpy import Remember, assemble
 from .jax_env import State, step
@@ -53,7 +54,7 @@ def env_step(spec, example, *, knobs, target):
     return EnvStep(spec, example, target)
 
 
-class EnvStep:
+class EnvStep(Op):
     """T steps of N environments from the same start, in one program."""
 
     def __init__(self, spec, example, target):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..common.op import Op
 from ..params import layers
 from .knobs import check_supported
 from .memory import DTYPES, make_memory
@@ -54,7 +55,7 @@ def act(spec, example, *, knobs, target):
     )
 
 
-class EnvStep:
+class EnvStep(Op):
     """T steps of N environments from the same start."""
 
     def __init__(self, spec, knobs):
@@ -80,7 +81,7 @@ def env_step(spec, example, *, knobs, target):
     return EnvStep(spec, knobs)
 
 
-class Remember:
+class Remember(Op):
     """Stores transitions in a memory that is full."""
 
     def __init__(self, spec, knobs):

@@ -183,7 +183,7 @@ class SnakeAgent:
 
     def close(self):
         """End the threads and processes of the loop."""
-        getattr(self.loop, "close", int)()
+        self.loop.close()
 
     def save(self, path):
         """Write a checkpoint, whole or not at all: weights, moments, memory, games, random state and configuration."""

@@ -15,6 +15,7 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from ..backends import get
+from ..common.op import Op
 
 SECONDS = 60  # to wait for the other process
 NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm", "target_every"
@@ -69,7 +70,7 @@ def end(pipe, process):
         distributed.destroy_process_group()
 
 
-class DistributedTrainStep:
+class DistributedTrainStep(Op):
     """One update of the online net by this process and a second one, equal to that of the whole batch.
 
     Args:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from ..common.op import Op
 from ..common.phases import Phases
 from .memory import FIELDS, make_memory
 from .spec import geometry_of
@@ -44,7 +45,7 @@ def parts_of(state):
     return parts
 
 
-class Loop:
+class Loop(Op):
     """T steps of N environments and an update every ``knobs.every`` environment steps, from a fixed start."""
 
     def __init__(self, spec, example, knobs, backend):
@@ -96,7 +97,7 @@ class Loop:
 
     def close(self):
         """End the processes of the update, if it has any."""
-        getattr(self.train, "close", int)()
+        self.train.close()
 
     @property
     def params(self):

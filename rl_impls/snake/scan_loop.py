@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..common.op import Op
 from ..common.phases import Phases
 from ._jax import DTYPES, TrainStep, as_arrays, as_state, choose_moves, make_update, put
 from .jax_env import observe, step
@@ -17,7 +18,7 @@ from .spec import geometry_of
 PHASES = ("program", "transfer")  # one program: what is done inside it cannot be told apart from outside
 
 
-class ScanLoop:
+class ScanLoop(Op):
     """T steps of N environments and an update every ``knobs.every`` environment steps, from a fixed start.
 
     Steps come in rounds: as many as lie between two updates, then as many updates as lie between two steps.
@@ -63,9 +64,6 @@ class ScanLoop:
     def carry(self):
         """All that the program takes and returns."""
         return (self.train.weights, self.train.moments, self.train.target_weights, *self.played)
-
-    def close(self):
-        """There is nothing to end."""
 
     def phases(self):
         """Return the seconds spent in the program, and in copying what it returns, since the last reset."""

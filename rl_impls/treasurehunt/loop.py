@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..common.op import Op
 from ..common.phases import Phases
 from .processes import ProcessTeams
 from .spec import settings_of
@@ -18,7 +19,7 @@ TEAMS = {  # by the knobs nets and processes
 }
 
 
-class Turns:
+class Turns(Op):
     """T turns of N agents in K worlds, without learning.
 
     Args:

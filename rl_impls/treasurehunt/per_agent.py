@@ -6,6 +6,8 @@ import operator
 
 import numpy as np
 
+from ..common.op import Op
+
 SHARED = ("step", "time", "last", "pushed")  # in a state, what all agents have alike
 STORED = ("frames", "actions", "rewards")  # in a memory, what each has for itself
 
@@ -52,7 +54,7 @@ def for_agents(make, spec, example, knobs, join, several=None):
     return (several or OneByOne)(members, join)
 
 
-class OneByOne:
+class OneByOne(Op):
     """N members, one for each agent: each gets its part of arguments [N, ...], and what they return is joined.
 
     Args:

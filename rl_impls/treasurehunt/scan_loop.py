@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..common.jax_learner import put
+from ..common.op import Op
 from ..common.phases import Phases
 from . import jax_env
 from ._jax import TrainStep, choose_actions, make_update, net_of, onehot_matmul
@@ -87,7 +88,7 @@ def make_epoch(settings, spec, knobs):
     return program
 
 
-class Program:
+class Program(Op):
     """One compiled program over all that a loop carries, from a fixed start."""
 
     def __init__(self, make, spec, example, worlds, batch, knobs, backend):
@@ -140,9 +141,6 @@ class Program:
     def params(self):
         """The online weights as NumPy."""
         return self.train.params
-
-    def close(self):
-        """There is nothing to end."""
 
     def phases(self):
         """Return the seconds spent in the program, and in copying what it returns, since the last reset."""

@@ -211,6 +211,3 @@ class Teams(Learners):
             drawn: the arguments of :meth:`Team.learn`.
         """
         return self.join(self.ask("learn", *drawn))
-
-    def close(self):
-        """There is nothing to end."""
