@@ -14,6 +14,7 @@ from perf_tests.asv import existing
 from perf_tests.suite import asv_cases
 from perf_tests.suite.case import Inputs
 from perf_tests.suite.cases import load, variants
+from perf_tests.suite.prepared import prepare
 from rl_impls import backends
 
 CLASSES = [made for made in vars(asv_cases).values() if isinstance(made, type) and "skip_params" in vars(made)]
