@@ -16,7 +16,12 @@ PAGES = ROOT / ".asv" / "html"
 
 
 def asv(*arguments: str, only: str = "") -> None:
-    """Run one ASV command, of some benchmarks only; a failure ends this program with its exit code."""
+    """Run one ASV command; a failure ends this program with its exit code.
+
+    Args:
+        arguments: the command and its options.
+        only: pattern of the benchmarks that it is about; all of them where it is empty.
+    """
     command = [sys.executable, "-m", "asv", *arguments, *(["--bench", only] if only else [])]
     print("asv", *arguments, flush=True)
     # an index that cannot be reached is given up at once: each package is served by another

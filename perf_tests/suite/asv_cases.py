@@ -36,7 +36,11 @@ class CaseBenchmark:
     ids: Mapping[Values, str]
 
     def setup(self, *values: int | str) -> None:
-        """Put everything back; build at the first time in a process."""
+        """Put everything back; build at the first time in a process.
+
+        Args:
+            values: of the parameters.
+        """
         self.prepared = ready(self.ids[values])
         self.prepared.reset()
 
@@ -46,7 +50,12 @@ class CaseBenchmark:
 
 
 class Parameters(NamedTuple):
-    """The parameters of an op: their names, and the id of each combination of their values that is a variant."""
+    """The parameters of an op.
+
+    Attributes:
+        names: of the parameters.
+        ids: the id of each combination of their values that is a variant.
+    """
 
     names: list[str]
     ids: dict[Values, str]
@@ -63,7 +72,11 @@ class Parameters(NamedTuple):
 
 
 def parameters(variants: Sequence[Variant]) -> Parameters:
-    """Return the parameters of an op: form, backend, and the axes of all its cases."""
+    """Return the parameters of an op: form, backend, and the axes of all its cases.
+
+    Args:
+        variants: of the op.
+    """
     names = ["form", "backend", *dict.fromkeys(name for variant in variants for name in variant.axes)]
     ids: dict[Values, str] = {}
     for variant in variants:
@@ -73,7 +86,14 @@ def parameters(variants: Sequence[Variant]) -> Parameters:
 
 
 def ready(identity: str) -> Prepared:
-    """Return a settled variant; NotImplementedError, which ASV shows as n/a, where this commit cannot run it."""
+    """Return a settled variant.
+
+    Args:
+        identity: its id.
+
+    Raises:
+        NotImplementedError: this commit cannot run it; ASV shows n/a.
+    """
     if not {"torch", "jax"} & sys.modules.keys():
         process.set_up(process.cores())
     try:
@@ -85,7 +105,11 @@ def ready(identity: str) -> Prepared:
 
 
 def version(variants: Sequence[Variant]) -> str:
-    """Return what changes whenever something else is measured: the parameters, the cases' versions, and all inputs."""
+    """Return what changes whenever something else is measured: the parameters, the cases' versions, and all inputs.
+
+    Args:
+        variants: of an op.
+    """
     digest = hashlib.sha256(repr(parameters(variants)).encode())
     for variant in variants:
         inputs = variant.inputs(SEED)
@@ -96,7 +120,12 @@ def version(variants: Sequence[Variant]) -> str:
 
 
 def benchmark_class(name: str, variants: Sequence[Variant]) -> type[CaseBenchmark]:
-    """Make the ASV class of an op, ``workload.op``."""
+    """Return the ASV class of an op.
+
+    Args:
+        name: ``workload.op``.
+        variants: of the op, in the gate tier.
+    """
 
     def time_sample(self: CaseBenchmark, *values: int | str) -> None:
         self.prepared.run()
