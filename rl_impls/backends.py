@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from .common.checks import choose as choose  # where the suite finds it on every revision
+from .common.shapes import check_op
 from .lowering import LOWERINGS, Target
 
 Array = Any
@@ -89,7 +90,7 @@ class Backend:
         if find_spec(f"{package}.spec"):
             described = importlib.import_module(f"{package}.spec")
             if op in described.ARGUMENTS:
-                described.check(op, spec, example)
+                check_op(described, op, spec, example)
         target = target or self.lowering_here()
         source = importlib.import_module(f"{package}._{self.source}")
         if hasattr(source, op):

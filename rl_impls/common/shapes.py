@@ -69,21 +69,28 @@ def described(value: Any) -> str:
     return f"{value.dtype}{list(value.shape)}".removeprefix("torch.")
 
 
-def check_keys(op: str, spec: Mapping[str, Any], known: Sequence[str], needed: Sequence[str]) -> None:
-    """Raise a ValueError for a spec with an unknown name, or without one that the op needs.
+def check_op(described: Any, op: str, spec: Mapping[str, Any], example: Sequence[Any]) -> dict[str, int]:
+    """Return the size of each axis of what an op is built from and called with: ``{"B": 32, "O": 100}``.
 
     Args:
-        op: name of the op, for the message.
-        spec: what the op is built from, by name.
-        known: every name that a spec of this workload may have.
-        needed: the names that this op needs.
+        described: the ``spec`` module of a workload. Its ``Spec`` names all that a spec may have, ``NEEDED[op]`` what
+            this op needs of it, ``ARGUMENTS[op]`` the shapes of what it is called with, and ``axes(op, spec)`` returns
+            the sizes that the spec gives.
+        op: name of the op.
+        spec: what it is built from, by name.
+        example: what it is called with.
+
+    Raises:
+        ValueError: a name that is unknown or lacking, shapes that do not fit each other.
     """
+    known, needed = described.Spec.__annotations__, described.NEEDED[op]
     for name in spec:
         if name not in known:
             raise ValueError(f"spec of {op}: got the unknown name {name!r}; known: {', '.join(known)}")
     lacking = [name for name in needed if name not in spec]
     if lacking:
         raise ValueError(f"spec of {op}: got no {', '.join(lacking)}; wanted {', '.join(needed)}")
+    return sizes(described.ARGUMENTS[op], example, **described.axes(op, spec))
 
 
 def check_mlp(name: str, params: Mapping[str, Any], like: Mapping[str, Any] | None = None) -> tuple[int, int]:

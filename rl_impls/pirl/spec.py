@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from ..common.shapes import check_keys, check_mlp, sizes
+from ..common.shapes import check_mlp
 from .physics import DYNAMICS
 
 
@@ -87,19 +87,17 @@ def dynamics_of(spec):
     return replace(named, sigma=spec.get("sigma", named.sigma))
 
 
-def check(op, spec, example):
-    """Return the size of each axis: ``{"B": 256, "S": 16, ...}``, of what an op is built from and called with.
+def axes(op, spec):
+    """Return the sizes that the spec of an op gives: ``{"S": 16, "A": 25}``.
 
     Args:
         op: its name.
         spec: what it is built from, see :class:`Spec`.
-        example: what it is called with, see ``ARGUMENTS``.
 
     Raises:
-        ValueError: a name that is unknown or lacking, shapes that do not fit each other.
+        ValueError: shapes that do not fit each other.
     """
-    check_keys(op, spec, tuple(Spec.__annotations__), NEEDED[op])
     inputs, actions = check_mlp("params", spec["params"])
     if "target" in NEEDED[op]:
         check_mlp("target", spec["target"], spec["params"])
-    return sizes(ARGUMENTS[op], example, S=inputs, A=actions)
+    return {"S": inputs, "A": actions}

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 from ..common.checks import check_fields
-from ..common.shapes import check_keys, check_mlp, sizes
+from ..common.shapes import check_mlp, sizes
 
 
 class Spec(TypedDict, total=False):
@@ -141,18 +141,16 @@ def has_target_net(spec):
     return spec.get("target_every") != 0
 
 
-def check(op, spec, example):
-    """Return the size of each axis: ``{"N": 64, "O": 100, ...}``, of what an op is built from and called with.
+def axes(op, spec):
+    """Return the sizes that the spec of an op gives: ``{"O": 100, "A": 4, "N": 64}``.
 
     Args:
         op: its name.
         spec: what it is built from, see :class:`Spec`.
-        example: what it is called with, see ``ARGUMENTS``.
 
     Raises:
-        ValueError: a name that is unknown or lacking, shapes that do not fit each other.
+        ValueError: shapes that do not fit each other.
     """
-    check_keys(op, spec, tuple(Spec.__annotations__), NEEDED[op])
     known = {}
     if "params" in NEEDED[op]:
         known["O"], known["A"] = check_mlp("params", spec["params"])
@@ -162,4 +160,4 @@ def check(op, spec, example):
         known = sizes(ENV_STATE, [spec["env_state"][name] for name in ENV_STATE], **known)
     if "stored" in NEEDED[op]:
         known = sizes(STORED, spec["stored"], **known)
-    return sizes(ARGUMENTS[op], example, **known)
+    return known

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from ..common.checks import check_choice, check_fields
-from ..common.shapes import check_keys, sizes
+from ..common.shapes import sizes
 
 EMPTY, WALL, GEM, FOOD, BONE, AGENT = range(6)
 KINDS = 6
@@ -196,18 +196,16 @@ ARGUMENTS = MappingProxyType(
 )  # fmt: skip
 
 
-def check(op, spec, example):
-    """Return the size of each axis: ``{"N": 5, "K": 1, ...}``, of what an op is built from and called with.
+def axes(op, spec):
+    """Return the sizes that the spec of an op gives: ``{"N": 5, "S": 750, ...}``.
 
     Args:
         op: its name.
         spec: what it is built from, see :class:`Spec`.
-        example: what it is called with, see ``ARGUMENTS``.
 
     Raises:
-        ValueError: a name that is unknown or lacking, shapes that do not fit each other.
+        ValueError: shapes that do not fit each other.
     """
-    check_keys(op, spec, tuple(Spec.__annotations__), NEEDED[op])
     known, settings = {}, settings_of(spec)
     for net in ("params", "target"):
         if net in NEEDED[op]:
@@ -219,4 +217,4 @@ def check(op, spec, example):
         wanted = settings.agents, FRAMES * settings.frame
         if (known["N"], known["S"]) != wanted:
             raise ValueError(f"params: got {known['N']} nets of {known['S']} inputs, wanted {wanted[0]} of {wanted[1]}")
-    return sizes(ARGUMENTS[op], example, **known)
+    return known
