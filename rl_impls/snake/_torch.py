@@ -208,8 +208,8 @@ def act(spec, example, *, knobs, target):
 def make_loss(net, bootstrap, gamma):
     """Return ``loss(*batch) -> f32``, the mean Huber loss of the TD errors; autograd differentiates it.
 
-    ``mean_B huber(Q(s, a) - r - gamma (1 - terminated) max_a' Q'(s', a'))`` (Mnih et al. 2015). The batch is obs f32[B,
-    O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B].
+    ``mean_B huber(Q(s, a) - r - gamma (1 - terminated) max_a' Q'(s', a'))`` (Mnih et al. 2015). The batch is obs
+    f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B].
 
     Args:
         net: the online net Q.
