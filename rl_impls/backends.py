@@ -71,7 +71,7 @@ class Backend:
         return DEVICES[self.source, self.device]()
 
     def require(self) -> None:
-        """Do nothing where this backend can run.
+        """Check that this backend can run.
 
         Raises:
             BackendUnavailable: it cannot.
@@ -104,7 +104,7 @@ class Backend:
             spec: what the op is built from, by name, see the ``Spec`` of the workload's ``spec`` module.
             example: what the op will be called with: arguments of the same shapes and dtypes.
             knobs: a setting of the workload's ``Knobs``, as one of :func:`forms`.
-            target: what is built for; None for a new one, see :meth:`lowering_here`.
+            target: device and lowering, with a record of what is lowered; None for a new one, :meth:`lowering_here`.
 
         Raises:
             BackendUnavailable: the backend cannot run on this machine.

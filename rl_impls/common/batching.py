@@ -36,7 +36,7 @@ class BatchGrid:
         return self.sizes[bisect_left(self.sizes, n)]
 
     def chunks(self, n: int) -> list[tuple[int, int, int]]:
-        """Return the chunks of ``n`` rows, ``(start, stop, size)`` each: those of the largest size first, then one.
+        """Return the chunks of ``n`` rows, ``(start, stop, size)`` each: full ones of the largest size, then the rest.
 
         Args:
             n: number of rows.

@@ -19,22 +19,22 @@ def copied(tree):
 
 
 def device_of(target):
-    """Return the JAX device that is built for.
+    """Return the JAX device of a backend.
 
     Args:
-        target: what is built for, a :class:`~rl_impls.lowering.Target`.
+        target: device and lowering of the backend, a :class:`~rl_impls.lowering.Target`.
     """
     return jax.devices("gpu" if target.device == "cuda" else "cpu")[0]
 
 
 def put(tree, target):
-    """Return copies of arrays on the backend's device, committed to it: for an array that is not, JAX compiles again.
+    """Return copies of arrays that stay on the backend's device: JAX would compile again for an array that may move.
 
     It waits for the copies, as putting a NumPy array on the device may mean to read it later, where it lies.
 
     Args:
         tree: nested tuples, lists and dicts of arrays.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
     return jax.block_until_ready(copied(jax.device_put(tree, device_of(target))))
 
@@ -46,7 +46,7 @@ class Net:
         function: ``function(weights, *args)``.
         params: the weights, arrays by name.
         example: arguments like those to come, without the weights.
-        target: what is built for; it compiles the function.
+        target: device and lowering of the backend.
     """
 
     def __init__(self, function, params, example, target):
@@ -87,7 +87,7 @@ class Learner:
     Args:
         spec: what an update is built from; ``params`` and ``target`` are taken, the weights f32 of both nets by name.
         optimizer: of optax, with Adam in it (Kingma and Ba 2015).
-        target: what is built for.
+        target: device and lowering of the backend.
         flatten: ``flatten(tree) -> flat, unflatten``: :func:`identity`, or ``ravel_pytree`` for one vector.
     """
 

@@ -6,7 +6,7 @@ from time import perf_counter
 
 
 def untimed(phase):
-    """Time nothing: what a part of a loop tells its phases to where nobody asks.
+    """Do nothing: it takes the place of :class:`Phases` where phases are not timed.
 
     Args:
         phase: its name.

@@ -13,10 +13,10 @@ MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
 def place(target):
-    """Return the name of the torch device that is built for, cpu or cuda.
+    """Return the name of the torch device of a backend, cpu or cuda.
 
     Args:
-        target: what is built for, a :class:`~rl_impls.lowering.Target`.
+        target: device and lowering of the backend, a :class:`~rl_impls.lowering.Target`.
     """
     return "cuda" if target.device == "cuda" else "cpu"
 

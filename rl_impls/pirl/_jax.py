@@ -3,7 +3,7 @@
 Axes: B states, R rows of states, S numbers a state, A actions, P points of each kind.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, what it is built for, see :class:`~rl_impls.lowering.Target`.
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
 They return the op; its arguments and its result are what their docstrings describe.
 """
 
@@ -301,7 +301,7 @@ class TrainStep(Learner):
         spec: weights of both nets, ``learning_rate``, dynamics and the weights of the terms are taken.
         example: a batch, see :func:`make_loss`.
         knobs: those of an update are read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
 
     def __init__(self, spec, example, knobs, target):

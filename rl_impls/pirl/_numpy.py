@@ -12,7 +12,7 @@ with V = 1 where tau = 0 and V = 0 on the edge of the safe set. Here tau is the 
 Axes: B states, S numbers a state, A actions, P points of each kind.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, what it is built for, see :class:`~rl_impls.lowering.Target`.
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
 They return the op; its arguments and its result are what their docstrings describe.
 """
 

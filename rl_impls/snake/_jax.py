@@ -3,7 +3,7 @@
 Axes: B transitions (or N boards), O numbers a board, A = 4 moves, T steps.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, what it is built for, see :class:`~rl_impls.lowering.Target`.
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
 They return the op; its arguments and its result are what their docstrings describe.
 """
 
@@ -82,7 +82,7 @@ class EnvStep:
     Args:
         spec: ``env_state``, the games at the start, and the board's ``geometry`` are taken.
         example: actions i32[T, N], draws i32[T, N, 3].
-        target: what is built for.
+        target: device and lowering of the backend.
     """
 
     def __init__(self, spec, example, target):
@@ -198,7 +198,7 @@ class TrainStep(Learner):
         spec: weights of both nets and what :func:`make_update` takes.
         example: a batch, see :func:`make_update`.
         knobs: ``precision`` is read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
 
     def __init__(self, spec, example, knobs, target):

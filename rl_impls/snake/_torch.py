@@ -3,7 +3,7 @@
 Axes: B transitions (or N boards), O numbers a board, A = 4 moves.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, what it is built for, see :class:`~rl_impls.lowering.Target`.
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
 They return the op; its arguments and its result are what their docstrings describe.
 """
 
@@ -46,7 +46,7 @@ def make_net(params, knobs, target):
     Args:
         params: its weights, see :class:`Net`.
         knobs: ``relu`` is read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
     return Net(params, knobs.relu == "inplace").to(place(target))
 
@@ -56,7 +56,7 @@ def autocast(knobs, target):
 
     Args:
         knobs: ``precision`` is read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
     if knobs.precision == "float32":
         return contextlib.nullcontext()
@@ -112,7 +112,7 @@ def lower_net(net, example, knobs, target):
         net: a torch module.
         example: boards f32[N, O], a tensor or, for ONNX, an array.
         knobs: ``inference``, ``quantised`` and those of CUDA are read.
-        target: what is built for.
+        target: device and lowering of the backend.
 
     Raises:
         ValueError: a knob that this backend does not have.
@@ -130,7 +130,7 @@ class Actor:
         net: a torch module, f32[N, O] -> f32[N, A].
         example: boards f32[N, O].
         knobs: those of acting, of precision and of tensors are read.
-        target: what is built for.
+        target: device and lowering of the backend.
         newest: parameters that :meth:`refresh` copies over the net's; none where the net is the one that learns.
     """
 
@@ -282,7 +282,7 @@ class TrainStep(Learner):
         spec: weights of both nets, ``learning_rate``, ``gamma``, ``gradient_norm`` and ``target_every`` are taken.
         example: a batch of tensors, see :func:`make_loss`.
         knobs: those of an update are read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
 
     def __init__(self, spec, example, knobs, target):

@@ -103,7 +103,7 @@ class DistributedTrainStep:
         spec: what the update is built from.
         example: a batch of torch's tensors, of even size.
         knobs: of the update.
-        target: what is built for.
+        target: device and lowering of the backend.
 
     Raises:
         RuntimeError: another one is open in this process, or the second process failed.

@@ -181,7 +181,7 @@ class SnakeEnv(gymnasium.Env):
         self.heading, self.steps, self.running = (int(state["heading"]), int(state["steps"]), bool(state["running"]))
 
     def check_started(self, name):
-        """Do nothing after the first reset.
+        """Check that there was a reset.
 
         Args:
             name: of the method that needs it, for the error.

@@ -105,12 +105,12 @@ ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_C
 
 
 def check_supported(knob, knobs, target):
-    """Do nothing where a backend has what a knob asks for; those that only CUDA has are checked each time.
+    """Check that a backend has what a knob asks for; the knobs that only CUDA has are checked in every call.
 
     Args:
         knob: its name, a key of ``ONLY``.
         knobs: the setting.
-        target: what is built for.
+        target: device and lowering of the backend.
 
     Raises:
         ValueError: the knob is set on a backend that does not have it.

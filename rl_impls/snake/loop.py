@@ -19,7 +19,7 @@ CHUNK = 32  # environment steps that a collecting thread plays ahead
 
 
 def check_schedule(envs, knobs, batch):
-    """Do nothing where updates fall on whole steps of all environments and the batch is the knob's.
+    """Check that updates fall on whole steps of all environments, and that the batch is the knob's.
 
     Args:
         envs: number of environments.

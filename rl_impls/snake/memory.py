@@ -20,7 +20,7 @@ class DequeMemory:
 
     Args:
         capacity: transitions that are kept.
-        size: numbers of a board; unused, as boards are kept whatever they are.
+        size: numbers of a board; unused, as a tuple holds boards of any size.
         keep: ``keep(board)``, a board as it is kept: as a list or as an array.
     """
 
@@ -187,7 +187,7 @@ class RingMemory:
 
 
 def check_rows(rows, stored):
-    """Do nothing where all rows are stored.
+    """Check that all rows are stored.
 
     Args:
         rows: i64[B], 0 the oldest.

@@ -230,7 +230,7 @@ class SnakeVectorEnv(VectorEnv):
             setattr(self, name, np.array(array, np.float32 if name == "lifetimes" else np.intp))
 
     def check_started(self, name):
-        """Do nothing after the first reset.
+        """Check that there was a reset.
 
         Args:
             name: of the method that needs it, for the error.

@@ -4,7 +4,7 @@ Axes: N agents, K worlds, B transitions, S numbers a state, Q quantiles, A = 4 a
 frame.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, what it is built for, see :class:`~rl_impls.lowering.Target`.
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
 They return the op; its arguments and its result are what their docstrings describe.
 """
 
@@ -180,7 +180,7 @@ def nets_of(function, spec, example, knobs, target):
         spec: what the agents are built from.
         example: the rest, arrays [N, ...].
         knobs: of the op.
-        target: what it is built for.
+        target: device and lowering of the backend.
     """
 
     def make(spec, example):
@@ -280,7 +280,7 @@ class TrainStep(Learner):
         spec: weights of both nets and what :func:`make_update` takes.
         example: a batch, see :func:`make_loss`.
         knobs: ``cosines`` and ``precision`` are read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
 
     def __init__(self, spec, example, knobs, target):
@@ -292,7 +292,7 @@ class TrainStep(Learner):
         )
 
     def actor(self, example):
-        """Return what plays by the online weights, also after they have learned: :func:`choose_actions` with them.
+        """Return ``actor(states, taus, explore, random_actions)``, which acts by the online weights of each moment.
 
         Args:
             example: arguments of a call, states, taus, explore and random_actions.

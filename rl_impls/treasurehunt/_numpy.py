@@ -7,7 +7,7 @@ Axes: N agents, K worlds, B transitions, S numbers a state, Q quantiles, A = 4 a
 frame.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, what it is built for, see :class:`~rl_impls.lowering.Target`.
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
 They return the op; its arguments and its result are what their docstrings describe.
 """
 

@@ -3,7 +3,7 @@
 Axes: N agents, K worlds, B transitions, S numbers a state, Q quantiles, A = 4 actions, M numbers of noise.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, what it is built for, see :class:`~rl_impls.lowering.Target`.
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
 They return the op; its arguments and its result are what their docstrings describe.
 """
 
@@ -159,7 +159,7 @@ def autocast(knobs, target):
 
     Args:
         knobs: ``precision`` is read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
     if knobs.precision == "float32":
         return contextlib.nullcontext()
@@ -171,7 +171,7 @@ def make_net(params, target):
 
     Args:
         params: its weights, see :class:`Iqn`.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
     return Iqn(params).to(place(target))
 
@@ -183,7 +183,7 @@ def lower_net(net, example, knobs, target):
         net: a torch module.
         example: its arguments, tensors.
         knobs: ``inference`` and ``precision`` are read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
     call = target.lower(net, example, guard=GUARDS[knobs.inference])
     if knobs.precision == "float32":
@@ -309,7 +309,7 @@ class TrainStep(Learner):
         spec: weights of both nets, ``learning_rate``, ``gradient_norm`` and ``soft_update`` are taken.
         example: a batch of tensors, see :func:`make_loss`.
         knobs: those of an update are read.
-        target: what is built for.
+        target: device and lowering of the backend.
     """
 
     def __init__(self, spec, example, knobs, target):
@@ -352,7 +352,7 @@ class TrainStep(Learner):
         return loss.detach()
 
     def actor(self, example):
-        """Return what plays by the online weights, also after they have learned, see :class:`Actor`.
+        """Return ``actor(states, taus, explore, random_actions)``, which acts by the online weights of each moment.
 
         Args:
             example: arguments of a call, see :func:`choose_actions`.

@@ -148,7 +148,8 @@ def reward(where, ahead, kind):
 def walk(settings, world, actions):
     """Move all agents in index order; the grid is not changed.  -> where i32[N, K], rewards f32[N, K]
 
-    Who finds an item gone finds the agent that took it in its place, so one look ahead serves all.
+    The cells ahead of all agents are looked up once, before the first move: an item that another agent
+    takes first has that agent on it, which is in the way.
 
     Args:
         settings: of the worlds, static.

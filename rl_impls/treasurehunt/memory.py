@@ -248,7 +248,7 @@ class Memory:
 
 
 def check_like(name, got, wanted):
-    """Do nothing where an array has the shape and dtype of another.
+    """Check that an array has the shape and dtype of another.
 
     Args:
         name: of the array, for the error.

@@ -177,7 +177,7 @@ class Worlds:
         return check_integers("draws", draws, (self.worlds, self.settings.height * self.settings.width), None)
 
     def check_agent(self, agent):
-        """Raise a ValueError where there is no agent of this index.
+        """Check that there is an agent of this index; a ValueError where there is none.
 
         Args:
             agent: what was given.
