@@ -22,7 +22,13 @@ Op = Callable[..., Any]
 
 
 class BackendUnavailable(NotImplementedError):
-    """A backend that cannot run on this machine, with the reason and what to do about it."""
+    """A backend that cannot run on this machine, with the reason and what to do about it.
+
+    Args:
+        backend: its name.
+        reason: why it cannot run.
+        install: what to do about it.
+    """
 
     def __init__(self, backend: str, reason: str, install: str) -> None:
         super().__init__(f"{backend}: {reason} ({install})")
@@ -30,12 +36,21 @@ class BackendUnavailable(NotImplementedError):
 
 
 class OpUnavailable(NotImplementedError):
-    """An op that a source does not have."""
+    """An op that a workload does not have on a source."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to run an op: source + lowering + device."""
+    """One way to run an op: source + lowering + device.
+
+    Attributes:
+        name: of the backend, as in ``BACKENDS``.
+        source: in which the ops are written: numpy, torch or jax.
+        lowering: name in :data:`.lowering.LOWERINGS`.
+        device: that computes: cpu, cuda or neuron.
+        modules: that have to be installed.
+        extra: of this package that installs them; empty where none does.
+    """
 
     name: str
     source: str
@@ -46,24 +61,28 @@ class Backend:
 
     @property
     def install(self) -> str:
-        """The line that would make this backend available."""
+        """The command that would make this backend available."""
         return f"pip install 'rlgauge[{self.extra}]'" if self.extra else "no package brings it"
 
     def missing(self) -> str | None:
-        """Say why this backend cannot run here; None if it can."""
+        """Return why this backend cannot run here; None if it can."""
         for module in self.modules:
             if find_spec(module) is None:
                 return f"{module} is not installed"
         return DEVICES[self.source, self.device]()
 
     def require(self) -> None:
-        """Raise BackendUnavailable where this backend cannot run."""
+        """Check that this backend can run.
+
+        Raises:
+            BackendUnavailable: it cannot.
+        """
         reason = self.missing()
         if reason is not None:
             raise BackendUnavailable(self.name, reason, HINTS.get(self.device, self.install))
 
     def lowering_here(self) -> Target:
-        """Return a fresh lowering, which records what it lowers."""
+        """Return a new :class:`.lowering.Target` of this backend, which records what it lowers."""
         return Target(self.name, LOWERINGS[self.lowering], self.device, self.array_kind)
 
     def build(
@@ -75,15 +94,23 @@ class Backend:
         knobs: Any,
         target: Target | None = None,
     ) -> Op:
-        """Build the callable of one op; it takes and returns this backend's own arrays.
+        """Return the callable of one op; it takes and returns this backend's own arrays.
 
         The op is looked up in the workload's source file, then in its ``composed`` file, which holds the ops that are
         made of other ops and so are written once for all sources.
 
+        Args:
+            workload: name of a package in :func:`workloads`.
+            op: its name, as in the workload's ``spec`` module.
+            spec: what the op is built from, by name, see the ``Spec`` of the workload's ``spec`` module.
+            example: what the op will be called with: arguments of the same shapes and dtypes.
+            knobs: a setting of the workload's ``Knobs``, as one of :func:`forms`.
+            target: device and lowering, with a record of what is lowered; None for a new one, :meth:`lowering_here`.
+
         Raises:
             BackendUnavailable: the backend cannot run on this machine.
             OpUnavailable: the workload has no such op on this source.
-            ValueError: what the workload's ``spec`` module says is wrong with the spec or the example.
+            ValueError: an unknown workload, or what its ``spec`` module finds wrong with the spec or the example.
         """
         self.require()
         package = f"{__package__}.{choose('workload', workload, workloads())}"
@@ -104,23 +131,39 @@ class Backend:
         return built
 
     def to_device(self, array: Array) -> Array:
-        """Copy a NumPy array to where this backend computes; numbers stay numbers."""
+        """Return a copy of a NumPy array where this backend computes.
+
+        Args:
+            array: the array; anything else, as a number, is returned unchanged.
+        """
         return ARRAYS[self.array_kind].to_device(array, self.device) if hasattr(array, "shape") else array
 
     def from_host(self, array: Array) -> Array:
-        """Hand a NumPy array to this backend in the cheapest way, sharing its memory where that is possible."""
+        """Return a NumPy array as this backend takes it, in the cheapest way; where possible they share memory.
+
+        Args:
+            array: the array; anything else, as a number, is returned unchanged.
+        """
         return ARRAYS[self.array_kind].from_host(array) if hasattr(array, "shape") else array
 
     def to_host(self, out: Array) -> Array:
-        """Return an output (an array, or a tuple, list or dict of them) as NumPy, computed and copied back."""
+        """Return an output as NumPy, computed and copied back.
+
+        Args:
+            out: an array, or a tuple, list or dict of them.
+        """
         return tree_map(ARRAYS[self.array_kind].to_host, out)
 
     def wait(self, out: Array) -> Array:
-        """Return ``out`` once the device has computed it."""
+        """Return an output once the device has computed it.
+
+        Args:
+            out: what an op returned.
+        """
         return ARRAYS[self.array_kind].wait(out)
 
     def pending(self) -> bool:
-        """Say whether the device still has work to do."""
+        """Return whether the device still has work to do."""
         return ARRAYS[self.array_kind].pending()
 
     @property
@@ -132,7 +175,12 @@ class Backend:
 
 
 def tree_map(function: Callable[[Array], Array], tree: Array) -> Array:
-    """Apply ``function`` to each leaf of nested tuples, lists and dicts."""
+    """Return nested tuples, lists and dicts with ``function`` applied to each leaf.
+
+    Args:
+        function: of a leaf.
+        tree: nested tuples, lists and dicts, or a leaf.
+    """
     if isinstance(tree, dict):
         return {key: tree_map(function, value) for key, value in tree.items()}
     if isinstance(tree, tuple | list):
@@ -142,7 +190,15 @@ def tree_map(function: Callable[[Array], Array], tree: Array) -> Array:
 
 @dataclass(frozen=True)
 class Arrays:
-    """How one library's arrays come and go."""
+    """How the arrays of one library come from NumPy and go back.
+
+    Attributes:
+        to_device: ``to_device(array, device)``, a copy where the backend computes.
+        from_host: ``from_host(array)``, the same in the cheapest way, with shared memory where that is possible.
+        to_host: ``to_host(out)``, as NumPy.
+        wait: ``wait(out)``, returns ``out`` once it is computed.
+        pending: ``pending()``, whether the device still has work to do.
+    """
 
     to_device: Callable[[Array, str], Array]
     from_host: Callable[[Array], Array]
@@ -292,14 +348,25 @@ NAMES = (*BACKENDS, AUTO)  # what a user may ask for
 
 
 def get(name: str) -> Backend:
-    """Return the backend of that name; a ValueError lists the known ones."""
+    """Return the backend of a name.
+
+    Args:
+        name: of the backend, as in ``BACKENDS``.
+
+    Raises:
+        ValueError: an unknown name; it lists the known ones.
+    """
     return BACKENDS[choose("backend", name, BACKENDS)]
 
 
 def resolve(name: str) -> str:
-    """Return the name of a backend as it is, and for ``auto`` the best that is here.
+    """Return the name of the backend that is meant: for ``auto`` the best one here, else the name itself.
 
-    That is ``torch-cuda`` where torch finds a CUDA device, else ``torch``. Ids and checkpoints hold what is returned.
+    The best is ``torch-cuda`` where torch finds a CUDA device, else ``torch``. Ids and checkpoints hold the name that
+    is returned.
+
+    Args:
+        name: of a backend, or ``auto``.
 
     Raises:
         ValueError: an unknown name; it lists the known ones.
@@ -320,6 +387,12 @@ def backends_of(workload: str) -> Collection[str]:
     """Return the names of the backends that a workload is for: what its package lists as ``BACKENDS``.
 
     A package that lists none is for every backend whose source it has.
+
+    Args:
+        workload: its name.
+
+    Raises:
+        ValueError: an unknown name; it lists the known ones.
     """
     package = f"{__package__}.{choose('workload', workload, workloads())}"
     written = (name for name, backend in BACKENDS.items() if find_spec(f"{package}._{backend.source}"))
@@ -328,14 +401,21 @@ def backends_of(workload: str) -> Collection[str]:
 
 
 def forms(workload: str) -> Mapping[str, Any]:
-    """Return the named forms of a workload: each a setting of its knobs."""
+    """Return the named forms of a workload, each a setting of its ``Knobs``.
+
+    Args:
+        workload: its name.
+
+    Raises:
+        ValueError: an unknown name; it lists the known ones.
+    """
     module = importlib.import_module(f"{__package__}.{choose('workload', workload, workloads())}.knobs")
     named: Mapping[str, Any] = module.FORMS
     return named
 
 
 def table() -> list[tuple[str, str]]:
-    """Return each backend's name and ``available``, or the reason why it is not and what to do."""
+    """Return for each backend its name, and ``available`` or the reason why it is not and what to do about it."""
     rows = []
     for backend in BACKENDS.values():
         try:

@@ -1,4 +1,8 @@
-"""How a function as written becomes the function that is called: eagerly, traced, compiled, exported."""
+"""How a function, or a module, becomes what is called: eagerly, traced, compiled, exported.
+
+Each of ``LOWERINGS`` takes ``function`` (or a module with ``load(params)``), ``example``, arguments like those of the
+calls to come, and ``guard``, which makes a context in which torch computes, as ``torch.inference_mode``.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +15,40 @@ Function = Callable[..., Any]
 
 
 class Lowered:
-    """A model ready to be called, which can take new weights without being traced again."""
+    """A model ready to be called, which can take new weights without being traced again.
+
+    Args:
+        call: the model.
+        load: ``load(params)``, takes new weights and returns what is called from then on; None: what was called before.
+    """
 
     def __init__(self, call: Function, load: Callable[[Any], Function | None]) -> None:
         self.call, self._load = call, load
 
     def __call__(self, *args: Any) -> Any:
-        """Call the model."""
+        """Return the model's output.
+
+        Args:
+            args: as in the example that it was lowered for.
+        """
         return self.call(*args)
 
     def load(self, params: Any) -> None:
-        """Take new weights: a flat dict of NumPy arrays."""
+        """Take new weights.
+
+        Args:
+            params: a flat dict of NumPy arrays.
+        """
         self.call = self._load(params) or self.call
 
 
 @dataclass
 class Target:
-    """What a builder builds for: a backend's device and its way of lowering, with a record of what was lowered.
+    """What a builder builds for: a backend's device and its lowering, with a record of what was lowered.
 
     Attributes:
         backend: its name.
-        lowering: makes of a function, or a module, and an example of its arguments what is called.
+        lowering: one of ``LOWERINGS``, makes what is called of a function or a module.
         device: cpu, cuda or neuron.
         arrays: whose arrays the callables take: numpy, torch, torch-cuda or jax.
         lowered: what was lowered, and for which arguments.
@@ -44,21 +61,39 @@ class Target:
     lowered: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
 
     def lower(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
-        """Return a function (or a module) as this backend calls it, for arguments like ``example``."""
+        """Return what this backend calls in place of a function or a module.
+
+        Args:
+            function: a function, or a module with ``load(params)``.
+            example: arguments like those of the calls to come.
+            options: more arguments of the lowering, as ``guard``, or ``donate_argnums`` of ``jax.jit``.
+        """
         result = self.lowering(function, example, **options)
         self.lowered.append((result, example))
         return result
 
 
 def eager(function: Any, example: tuple[Any, ...], guard: Any = None) -> Any:
-    """Call the function as it is, under ``guard`` (``torch.inference_mode``, say)."""
+    """Return the function unchanged; a module is called under ``guard`` and can take new weights.
+
+    Args:
+        function: a function, or a module.
+        example: unused: nothing depends on shapes.
+        guard: makes the context of each call of a module; None for none.
+    """
     if not hasattr(function, "load"):
         return function
     return Lowered(guard()(function.forward) if guard else function, function.load)
 
 
 def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
-    """``torch.jit.trace`` and freeze: the weights become constants, new ones are frozen in again."""
+    """Return a module traced by ``torch.jit.trace`` and frozen: its weights are constants; new ones are frozen again.
+
+    Args:
+        module: a torch module.
+        example: its arguments, torch tensors; it is called with them until torch has specialised it.
+        guard: makes the context of each call; None for none.
+    """
     import torch
 
     def freeze(traced: Any) -> Function:
@@ -84,7 +119,14 @@ def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
 
 
 def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **options: Any) -> Any:
-    """``torch.compile``: one graph for one shape; a second graph, or a fall back to eager, is an error."""
+    """Return what ``torch.compile`` makes: one graph for one shape; a second graph or a fall back to eager is an error.
+
+    Args:
+        function: a function, or a module.
+        example: unused: torch compiles for the arguments of the first call.
+        guard: makes the context of each call of a module; None for none.
+        options: of ``torch.compile``.
+    """
     import torch
 
     # Graphs are kept apart: otherwise the ninth prepared shape of one function silently runs eagerly.
@@ -97,7 +139,11 @@ def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **optio
 
 
 def int8(model: Any) -> Any:
-    """Return an ONNX model with weights of 8 bits, its activations quantised as they come."""
+    """Return an ONNX model with int8 weights; its activations are quantised in each call, by their own range.
+
+    Args:
+        model: an ``onnx.ModelProto`` in float32; its intermediate shapes are deleted.
+    """
     import tempfile
     from pathlib import Path
 
@@ -113,7 +159,14 @@ def int8(model: Any) -> Any:
 
 
 def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bool = False) -> Lowered:
-    """Export to ONNX and run in onnxruntime, from and to NumPy; new weights replace the graph's initialisers."""
+    """Return a module exported to ONNX and run by onnxruntime, from and to NumPy; new weights replace the graph's.
+
+    Args:
+        module: a torch module.
+        example: its arguments, tensors or NumPy arrays.
+        guard: unused: onnxruntime keeps no gradients.
+        quantised: compute in int8, see :func:`int8`.
+    """
     import io
     import logging
 
@@ -150,14 +203,27 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
 
 
 def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
-    """Compile for AWS Neuron, for exactly the example's batch size."""
+    """Return a :class:`.neuron.NeuronModel`, compiled for AWS Neuron for exactly the batch size of the example.
+
+    Args:
+        module: a torch module, f[B, S] -> f[B, A].
+        example: its one argument, f[B, S].
+        guard: unused: the model has its own.
+        autocast: let the compiler compute float32 matrix products in bfloat16.
+    """
     from .neuron import NeuronModel
 
     return NeuronModel(module, example[0], sizes=(example[0].shape[0],), autocast=autocast)
 
 
 def jit(function: Function, example: tuple[Any, ...], **options: Any) -> Function:
-    """``jax.jit``."""
+    """Return a function compiled by ``jax.jit``.
+
+    Args:
+        function: a pure function of arrays.
+        example: unused: JAX compiles for the arguments of the first call.
+        options: of ``jax.jit``.
+    """
     import jax
 
     compiled: Function = jax.jit(function, **options)

@@ -25,7 +25,11 @@ ABOUT, WEIGHTS, SUMS = "model.json", "weights.safetensors", "SHA256SUMS"
 
 
 def missing() -> str | None:
-    """Say why nothing can run on Neuron here; None if it can. A broken install raises its own ImportError."""
+    """Return why nothing can run on Neuron here; None if it can.
+
+    Raises:
+        ImportError: an install of torch-neuronx that is broken: its own error.
+    """
     try:
         import torch_neuronx
     except ModuleNotFoundError as error:
@@ -49,7 +53,15 @@ def installed_api() -> str:
 
 
 class Api(Protocol):
-    """What differs between the two lines. Batches and outputs are CPU tensors, a batch has one of the sizes."""
+    """What differs between the two lines. Batches and outputs are CPU tensors; a batch has one of the sizes.
+
+    Args:
+        module: an ``nn.Module``, f[B, S] -> f[B, A].
+        row: a tensor f[1, S] with the width and dtype of the batches.
+        sizes: the batch sizes to compile for.
+        autocast: let the compiler compute float32 matrix products in bfloat16.
+        saved: a folder that ``save`` wrote, read in place of compiling; None to compile.
+    """
 
     def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
         """Compile for each size, or read what ``save`` wrote."""
@@ -59,17 +71,29 @@ class Api(Protocol):
         """Return the number of Neuron devices."""
 
     def __call__(self, batch: Any) -> Any:
-        """Compute one batch; return once the device has."""
+        """Return the outputs of one batch, f[B, A], once the device has computed them.
+
+        Args:
+            batch: f[B, S], of one of the sizes.
+        """
 
     def refresh(self) -> None:
         """Use the weights that the module has now."""
 
     def save(self, folder: Path) -> None:
-        """Write what cannot be made again from the module without compiling."""
+        """Write what cannot be made from the module again without compiling.
+
+        Args:
+            folder: an empty one.
+        """
 
 
 class Traced:
-    """The XLA line: one traced model per size, its weights kept out of the compiled program."""
+    """The XLA line: one traced model per size, its weights kept out of the compiled program.
+
+    Args:
+        module, row, sizes, autocast, saved: see :class:`Api`.
+    """
 
     # Said in full: the compiler's own default casts float32 matrix products to bfloat16, or not, by its version.
     AUTOCAST: ClassVar = {False: "none", True: "matmult"}
@@ -98,7 +122,11 @@ class Traced:
         return len(glob(DEVICE_FILES))
 
     def __call__(self, batch: Any) -> Any:
-        """Compute one batch; the call copies the output back, and so waits for it."""
+        """Return the outputs of one batch; copying them back waits for the device.
+
+        Args:
+            batch: f[B, S], of one of the sizes.
+        """
         return self.models[len(batch)](batch).cpu()
 
     def refresh(self) -> None:
@@ -109,7 +137,11 @@ class Traced:
             torch_neuronx.replace_weights(model, self.module.state_dict())
 
     def save(self, folder: Path) -> None:
-        """Write the traced models."""
+        """Write the traced models, ``{size}.pt`` each.
+
+        Args:
+            folder: an empty one.
+        """
         import torch
 
         for size, model in self.models.items():
@@ -117,7 +149,11 @@ class Traced:
 
 
 class Compiled:
-    """The native line: the module on the device, one compiled graph per size. Moves the module there."""
+    """The native line: the module, moved to the device, and one compiled graph per size.
+
+    Args:
+        module, row, sizes, autocast, saved: see :class:`Api`; ``row`` and ``saved`` are unused.
+    """
 
     def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
         import torch
@@ -140,7 +176,11 @@ class Compiled:
         return int(torch.neuron.device_count())
 
     def __call__(self, batch: Any) -> Any:
-        """Compute one batch, wait, and copy the output back."""
+        """Return the outputs of one batch, copied back once the device has computed them.
+
+        Args:
+            batch: f[B, S], of one of the sizes.
+        """
         import torch
 
         # A new tensor: one that the caller made in inference mode would need a graph of its own.
@@ -154,7 +194,11 @@ class Compiled:
         """Nothing to do: the graphs use the module's own weights."""
 
     def save(self, folder: Path) -> None:
-        """Nothing to write: torch compiles the restored module again, from its cache where it can."""
+        """Write nothing: torch compiles the restored module again, from its cache where it can.
+
+        Args:
+            folder: unused.
+        """
 
 
 APIS: dict[str, type[Api]] = {"xla": Traced, "native": Compiled}
@@ -163,7 +207,17 @@ APIS: dict[str, type[Api]] = {"xla": Traced, "native": Compiled}
 class NeuronModel:
     """A net on Neuron that takes batches of any size, padded to the next compiled one.
 
-    The module has ``load(params)``, which takes new weights in place as a flat dict of NumPy arrays.
+    Args:
+        module: an ``nn.Module``, f[B, S] -> f[B, A], which computes each row by itself, with ``load(params)``, which
+            takes new weights in place as a flat dict of NumPy arrays.
+        example: a tensor f[B, S] with the width and dtype of the batches.
+        sizes: the batch sizes to compile for.
+        autocast: let the compiler compute float32 matrix products in bfloat16.
+        api: ``xla`` or ``native``; by default the installed one.
+        saved: a folder with traced models to read in place of compiling; :meth:`restore` checks it first.
+
+    Raises:
+        ValueError: no size, a size below 1, an example that is not f[B, S], or an unknown api.
     """
 
     def __init__(
@@ -176,19 +230,6 @@ class NeuronModel:
         *,
         saved: Path | None = None,
     ) -> None:
-        """Compile a module for batches like ``example`` f[B, S] at each of the sizes.
-
-        Args:
-            module: an ``nn.Module``, f[B, S] -> f[B, A], each row for itself.
-            example: a tensor with the width and dtype of the batches.
-            sizes: the batch sizes to compile for.
-            autocast: let the compiler compute float32 matrix products in bfloat16.
-            api: ``xla`` or ``native``; by default the installed one.
-            saved: a folder with traced models to read instead; ``restore`` checks it first.
-
-        Raises:
-            ValueError: no size, a size below 1, an example that is not f[B, S], or an unknown api.
-        """
         import torch
 
         if not isinstance(example, torch.Tensor) or example.ndim != 2:
@@ -202,7 +243,10 @@ class NeuronModel:
             self._compute(row, size)
 
     def __call__(self, states: Any) -> Any:
-        """Compute a batch of any size; return once the device has.  f[B, S] -> f[B, A], CPU tensors.
+        """Return the outputs of a batch of any size once the device has computed them.  f[B, S] -> f[B, A], CPU tensors
+
+        Args:
+            states: f[B, S], one row or more, of the example's width and dtype.
 
         Raises:
             ValueError: no rows, or another width or dtype than the example's.
@@ -226,12 +270,23 @@ class NeuronModel:
             return self.compiled(batch)[: len(rows)]
 
     def load(self, params: Any) -> None:
-        """Take new weights, a flat dict of NumPy arrays, without tracing or compiling again."""
+        """Take new weights, without tracing or compiling again.
+
+        Args:
+            params: a flat dict of NumPy arrays.
+        """
         self.module.load(params)
         self.compiled.refresh()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model to a new folder, whole or not at all; a FileExistsError where there is one."""
+        """Write the model, whole or not at all.
+
+        Args:
+            folder: a new one.
+
+        Raises:
+            FileExistsError: there is one already.
+        """
         folder = Path(folder)
         if folder.exists():
             raise FileExistsError(f"folder: {folder} exists, wanted a new one")
@@ -257,7 +312,12 @@ class NeuronModel:
 
     @classmethod
     def restore(cls, folder: str | os.PathLike[str], module: Any, api: str | None = None) -> Self:
-        """Read what ``save`` wrote, and give ``module`` its weights; traced models are not traced again.
+        """Return the model that ``save`` wrote, and give ``module`` its weights; traced models are not traced again.
+
+        Args:
+            folder: that was written.
+            module: of the same architecture, which gets the weights.
+            api: ``xla`` or ``native``; by default the installed one.
 
         Raises:
             ValueError: a file is missing, added or damaged, or the save is of another architecture or api. The module

@@ -23,9 +23,16 @@ class CheckpointError(ValueError):
 
 
 def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
-    """Weights of a fully connected net, uniform in +-1/sqrt(fan_in).
+    """Return random weights of a fully connected net, uniform in +-1/sqrt(fan_in).
 
     Layer ``k`` has ``w{k}`` f32[sizes[k], sizes[k+1]] and ``b{k}`` f32[sizes[k+1]].
+
+    Args:
+        rng: generator that draws them.
+        sizes: width of the input, of each hidden layer and of the output.
+
+    Raises:
+        ValueError: fewer than two widths, or one below 1.
     """
     if len(sizes) < 2 or any(size < 1 for size in sizes):
         raise ValueError(f"sizes: got {tuple(sizes)}, wanted at least two layer widths of 1 or more")
@@ -38,12 +45,22 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
 
 
 def layers(params: Mapping[str, npt.NDArray[np.generic]]) -> int:
-    """Return the number of fully connected layers in ``params``."""
+    """Return the number of fully connected layers.
+
+    Args:
+        params: weights, ``w{k}`` and ``b{k}`` of each layer k.
+    """
     return sum(name.startswith("w") for name in params)
 
 
 def save(path: str | os.PathLike[str], params: Mapping[str, npt.NDArray[np.generic]], **metadata: str) -> None:
-    """Write ``params`` to a safetensors file, whole or not at all, with a digest of all that it holds."""
+    """Write weights to a safetensors file, whole or not at all, with a digest of all that the file holds.
+
+    Args:
+        path: of the file.
+        params: arrays by name.
+        metadata: strings by name, kept in the same file.
+    """
     from safetensors.numpy import save as to_bytes
 
     arrays = {name: np.array(value, order="C") for name, value in params.items()}
@@ -51,7 +68,12 @@ def save(path: str | os.PathLike[str], params: Mapping[str, npt.NDArray[np.gener
 
 
 def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str, str]) -> str:
-    """Return the SHA-256 of names, dtypes, shapes, values and metadata, in hexadecimal."""
+    """Return the SHA-256 of names, dtypes, shapes, values and metadata, in hexadecimal.
+
+    Args:
+        params: arrays by name.
+        metadata: strings by name.
+    """
     head = json.dumps([sorted(signature(params).items()), sorted(metadata.items())])
     total = hashlib.sha256(head.encode())
     for name in sorted(params):
@@ -60,7 +82,11 @@ def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str,
 
 
 def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic]] | None = None) -> Params:
-    """Read a safetensors file; with ``like``, names, shapes and dtypes have to match it.
+    """Return the arrays of a safetensors file, by name.
+
+    Args:
+        path: of the file.
+        like: arrays whose names, shapes and dtypes the file must have; None: it may have any.
 
     Raises:
         CheckpointError: the file is corrupt or truncated, or does not match ``like``.
@@ -70,7 +96,10 @@ def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic
 
 
 def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, str]]:
-    """Read a safetensors file; where it has a digest, it is checked.
+    """Return the arrays and the metadata of a safetensors file, each by name; where it has a digest, that is checked.
+
+    Args:
+        path: of the file.
 
     Raises:
         CheckpointError: the file is corrupt or truncated.
@@ -94,7 +123,12 @@ def match(
     params: Mapping[str, npt.NDArray[np.generic]],
     like: Mapping[str, npt.NDArray[np.generic]],
 ) -> Params:
-    """Return ``params``, read from ``path``, in the order of ``like``.
+    """Return what was read from a file, in the order of ``like``.
+
+    Args:
+        path: of the file, for the error.
+        params: arrays by name, as they were read.
+        like: arrays whose names, shapes and dtypes they must have.
 
     Raises:
         CheckpointError: names, shapes or dtypes are not those of ``like``.
@@ -111,5 +145,9 @@ def match(
 
 
 def signature(params: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, str]:
-    """Return dtype and shape of each array, as in ``float32[16, 32]``."""
+    """Return dtype and shape of each array by name, as in ``float32[16, 32]``.
+
+    Args:
+        params: arrays by name.
+    """
     return {name: f"{value.dtype}{list(value.shape)}" for name, value in params.items()}

@@ -8,22 +8,42 @@ from collections.abc import Iterable
 
 
 class BatchGrid:
-    """The batch sizes a net is compiled for: any batch is cut into chunks, each padded to the next size."""
+    """The batch sizes that a net is compiled for: a batch of any size is cut into chunks, each padded to the next size.
+
+    Args:
+        sizes: batch sizes in rows, in any order.
+
+    Raises:
+        ValueError: no size, or one below 1.
+    """
 
     def __init__(self, sizes: Iterable[int]) -> None:
-        """Take the sizes, in any order; a ValueError for none at all or one below 1."""
         self.sizes = tuple(sorted({operator.index(size) for size in sizes}))
         if not self.sizes or self.sizes[0] < 1:
             raise ValueError(f"sizes: got {self.sizes}, wanted one or more batch sizes of 1 or more")
 
     def fit(self, n: int) -> int:
-        """Return the smallest size that holds ``n`` rows; a ValueError where there is none."""
+        """Return the smallest size that holds ``n`` rows.
+
+        Args:
+            n: number of rows.
+
+        Raises:
+            ValueError: fewer than 1 row, or more than the largest size.
+        """
         if not 1 <= n <= self.sizes[-1]:
             raise ValueError(f"n: got {n}, wanted 1 to {self.sizes[-1]} rows")
         return self.sizes[bisect_left(self.sizes, n)]
 
     def chunks(self, n: int) -> list[tuple[int, int, int]]:
-        """Cut ``n`` rows into ``(start, stop, size)``: the largest size first, then the rest; a ValueError below 1."""
+        """Return the chunks of ``n`` rows, ``(start, stop, size)`` each: full ones of the largest size, then the rest.
+
+        Args:
+            n: number of rows.
+
+        Raises:
+            ValueError: fewer than 1 row.
+        """
         if n < 1:
             raise ValueError(f"n: got {n}, wanted 1 or more rows")
         largest = self.sizes[-1]

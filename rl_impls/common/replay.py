@@ -8,9 +8,13 @@ PUSHED = "pushed"
 
 
 class Replay:
-    """The last ``capacity`` items, each a value of every field; shapes and dtypes are those of an example.
+    """The last ``capacity`` items, each with a value for every field; shapes and dtypes are those of an example.
 
     ``Replay(1000, state=np.zeros(16, np.float32), action=np.int32(0))``
+
+    Args:
+        capacity: items that are kept.
+        example: by the name of a field, a value like those to come, an array or a NumPy number.
 
     Raises:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
@@ -31,7 +35,14 @@ class Replay:
         return min(self.pushed, self.capacity)
 
     def push(self, **item):
-        """Store one item in place of the oldest."""
+        """Store one item in place of the oldest.
+
+        Args:
+            item: a value of every field, by its name.
+
+        Raises:
+            ValueError: other fields than the example's, or a value of another shape or kind of dtype.
+        """
         if item.keys() != self.fields.keys():
             raise ValueError(f"item: got the fields {sorted(item)}, wanted {sorted(self.fields)}")
         for name, value in item.items():
@@ -46,7 +57,15 @@ class Replay:
         self.pushed += 1
 
     def sample(self, rng, batch):
-        """Draw ``batch`` different items, uniformly.  -> a copy of each field, [batch, ...]"""
+        """Return ``batch`` different items, drawn uniformly: a copy of each field, [batch, ...], by name.
+
+        Args:
+            rng: generator that draws them.
+            batch: number of items.
+
+        Raises:
+            ValueError: a batch below 1, or of more items than are stored.
+        """
         if not 1 <= batch <= len(self):
             raise ValueError(f"batch: got {batch}, wanted 1 to {len(self)}, the number of items stored")
         rows = rng.choice(len(self), batch, replace=False)
@@ -58,7 +77,14 @@ class Replay:
         return {**stored, PUSHED: np.array(self.pushed)}
 
     def restore(self, arrays):
-        """Go on from what ``arrays`` returned."""
+        """Put back what :meth:`arrays` returned, in place of all that is stored.
+
+        Args:
+            arrays: by the name of a field, its stored items, [items, ...]; and ``pushed`` i64[].
+
+        Raises:
+            ValueError: names, shapes or dtypes that are not this buffer's.
+        """
         if arrays.keys() != self.fields.keys() | {PUSHED}:
             raise ValueError(f"arrays: got {sorted(arrays)}, wanted {sorted(self.fields.keys() | {PUSHED})}")
         pushed = arrays[PUSHED]

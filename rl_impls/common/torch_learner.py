@@ -14,17 +14,31 @@ MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
 def place(target):
-    """Return the name of the device that a lowering is for."""
+    """Return the name of the torch device of a backend, cpu or cuda.
+
+    Args:
+        target: device and lowering of the backend, a :class:`~rl_impls.lowering.Target`.
+    """
     return "cuda" if target.device == "cuda" else "cpu"
 
 
 def numpy(net):
-    """Return a copy of a net's weights as NumPy."""
+    """Return a copy of a net's weights as NumPy, by name.
+
+    Args:
+        net: with ``views()``, see :class:`Mlp`.
+    """
     return {name: view.cpu().numpy().copy() for name, view in net.views().items()}
 
 
 class Mlp(nn.Sequential):
-    """Linear layers with ``activation()`` between them and, it may be, ``output()`` after them.  f[B, I] -> f[B, O]"""
+    """Fully connected layers with an activation between them.  f[B, I] -> f[B, O]
+
+    Args:
+        params: weights ``w{k}`` f[I, O] and biases ``b{k}`` f[O] of each layer k.
+        activation: makes the module between two layers, as ``nn.Tanh``.
+        output: makes the module after the last layer; None for none.
+    """
 
     def __init__(self, params, activation, output=None):
         weights = [torch.from_numpy(params[f"w{k}"]) for k in range(layers(params))]
@@ -36,13 +50,17 @@ class Mlp(nn.Sequential):
 
     @torch.no_grad()
     def load(self, params):
-        """Take new weights, in place."""
+        """Take new weights, in place.
+
+        Args:
+            params: NumPy arrays by name, of the shapes of those before.
+        """
         for k, linear in enumerate(self.linears):
             linear.weight.copy_(torch.from_numpy(params[f"w{k}"].T))
             linear.bias.copy_(torch.from_numpy(params[f"b{k}"]))
 
     def views(self):
-        """Return the weights by name, [I, O], sharing their memory, in the order of ``parameters``."""
+        """Return the weights by name, [I, O], which share the memory of the parameters and come in their order."""
         views = {}
         for k, linear in enumerate(self.linears):
             views[f"w{k}"], views[f"b{k}"] = linear.weight.detach().T, linear.bias.detach()
@@ -52,7 +70,11 @@ class Mlp(nn.Sequential):
 
 
 def as_one_vector(parameters):
-    """Move parameters and their gradients into one vector each, of which they become views; return the vector."""
+    """Return one vector that holds all parameters; they become views of it, and their gradients views of its gradient.
+
+    Args:
+        parameters: a list of tensors, changed in place.
+    """
     vector = nn.Parameter(nn.utils.parameters_to_vector(parameters).detach())
     vector.grad = torch.zeros_like(vector)
     sizes = [parameter.numel() for parameter in parameters]
@@ -62,12 +84,20 @@ def as_one_vector(parameters):
 
 
 class Learner(Op):
-    """An online net that Adam updates and a target net; one knob says how Adam runs.
+    """An online net that Adam (Kingma and Ba 2015) updates, and a target net.
 
     Adam sees ``updated``: the parameters one by one or, where ``flat``, one vector of which they are views.
 
     A net has ``load(params)``, ``views()`` by name in the order of ``parameters()``, and ``to_params_layout``, which
-    takes an array that lies as a parameter does to one that lies as its view does, and back.
+    takes an array in the layout of a parameter to one in the layout of its view, and back.
+
+    Args:
+        spec: what an update is built from; ``params``, ``target`` (weights of both nets, by name) and ``learning_rate``
+            are taken.
+        optimizer: value of the knob: how Adam goes through the arrays, one by one (``loop``), as torch chooses
+            (``default``) or all at once (``fused``).
+        make: ``make(params)``, returns a net.
+        flat: give Adam one vector in place of all parameters.
     """
 
     def __init__(self, spec, optimizer, make, flat=False):
@@ -82,7 +112,7 @@ class Learner(Op):
         )
 
     def reset(self):
-        """Put weights and moments back."""
+        """Put both nets' weights and the moments back to the start."""
         for net, params in zip((self.net, self.target_net), self.start):
             net.load(params)
         for state in self.optimizer.state.values():
@@ -91,11 +121,11 @@ class Learner(Op):
 
     @property
     def params(self):
-        """The online weights as NumPy."""
+        """The online weights as NumPy, by name."""
         return numpy(self.net)
 
     def sync_target(self):
-        """Copy the online weights over the target's."""
+        """Copy the online weights to the target net."""
         self.target_net.load_state_dict(self.net.state_dict())
 
     def state(self):
@@ -113,7 +143,11 @@ class Learner(Op):
         return state
 
     def load_state(self, state):
-        """Take what ``state`` returned, here or on another backend."""
+        """Go on from a state, of this backend or another.
+
+        Args:
+            state: arrays by name, as :meth:`state` returned them.
+        """
         names = list(self.net.views())
         self.net.load({name: state[f"online.{name}"] for name in names})
         self.target_net.load({name: state[f"target.{name}"] for name in names})

@@ -1,4 +1,20 @@
-"""The reference of the physics-informed Q-agent, in equation order; as precise as the arrays it is given."""
+"""The reference of the physics-informed Q-agent, in equation order; as precise as the arrays it is given.
+
+The value ``V(s) = max_a Q(s, a)`` is the probability that the state ``s = (x, tau)`` stays in the safe set over the
+horizon tau. Under the greedy policy, ``dx = f dt + sigma dW``, it fulfils the backward Kolmogorov equation
+
+``dV/dtau = f . grad_x V + 1/2 tr(sigma sigma^T Hess V)``,
+
+with V = 1 where tau = 0 and V = 0 on the edge of the safe set. Here tau is the last component of the state, with drift
+-1, so that the equation is ``L V = 0``, L being the generator of the process. A physics-informed loss (Raissi et al.
+2019) adds the squares of what is left over in these equations to the TD error.
+
+Axes: B states, S numbers a state, A actions, P points of each kind.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
+They return the op; its arguments and its result are what their docstrings describe.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +25,14 @@ from .spec import dynamics_of
 
 
 def q_values(params, states):
-    """Probability of staying safe for each action.  f[B, S] -> f[B, A]"""
+    """Return the probability of staying safe for each action.  f[B, S] -> f[B, A]
+
+    ``h_{k+1} = tanh(h_k w_k + b_k)``, and a sigmoid after the last layer.
+
+    Args:
+        params: weights ``w{k}`` f[I, O] and biases ``b{k}`` f[O] of each layer k.
+        states: f[B, S].
+    """
     h = states
     last = layers(params) - 1
     for k in range(last):
@@ -18,10 +41,15 @@ def q_values(params, states):
 
 
 def derivatives(params, states, noisy):
-    """Q-values, their gradient and the diagonal of their Hessian.
+    """Return Q-values f[B, A], their gradient f[B, S, A] and the diagonal of their Hessian f[B, noisy, A].
 
-    ``f[B, S] -> f[B, A], f[B, S, A], f[B, noisy, A]``: by the chain rule, layer by layer, for the Jacobian J and the
-    second derivatives H of the first ``noisy`` components: ``J' = y' J`` and ``H' = y' H + y'' J^2``.
+    By the chain rule, layer by layer, for the Jacobian J and second derivatives H of the first ``noisy`` components:
+    ``J' = y' J`` and ``H' = y' H + y'' J^2``.
+
+    Args:
+        params: weights, see :func:`q_values`.
+        states: f[B, S].
+        noisy: number of components whose second derivatives are taken.
     """
     batch, width = states.shape
     h = states
@@ -45,9 +73,15 @@ def derivatives(params, states, noisy):
 
 
 def pde_residual(params, states, dynamics, order):
-    """Residual ``grad V . f + 1/2 tr(sigma sigma^T Hess V)`` with V = max_a Q and f at the greedy action.
+    """Return ``grad V . f + 1/2 tr(sigma sigma^T Hess V)``, V = max_a Q and f that of the greedy action.  -> f[P]
 
-    ``f[B, S] -> f[B]``; order 1 leaves the second term out.
+    It is 0 where V fulfils the backward Kolmogorov equation.
+
+    Args:
+        params: weights, see :func:`q_values`.
+        states: points in the safe set, f[P, S].
+        dynamics: of the process, a :class:`.physics.Dynamics`.
+        order: 2, or 1 to leave out the second term.
     """
     q, jacobian, hessian = derivatives(params, states, dynamics.noisy if order == 2 else 0)
     greedy = q.argmax(axis=1)
@@ -60,10 +94,20 @@ def pde_residual(params, states, dynamics, order):
 
 
 def loss(params, target_params, batch, *, dynamics, order, pde_weight, boundary_weight):
-    """TD error + weighted PDE residual + weighted boundary terms, each a mean of squares.
+    """Return the mean squared TD error + the weighted mean squares of residual and boundary errors.  -> f
 
-    ``batch`` is (states[B, S], actions[B], rewards[B], next_states[B, S], terminated[B], interior[P, S],
-    expired[P, S] with tau = 0, unsafe[P, S] on the edge of the safe set).
+    ``mean (Q(s, a) - r - (1 - terminated) max_a' Q'(s', a'))^2 + pde_weight mean residual^2
+    + boundary_weight (mean (V(expired) - 1)^2 + mean V(unsafe)^2)``
+
+    Args:
+        params: weights of the online net Q, see :func:`q_values`.
+        target_params: weights of the target net Q'.
+        batch: states[B, S], actions[B], rewards[B], next_states[B, S], terminated[B], interior[P, S], expired[P, S]
+            with tau = 0, unsafe[P, S] on the edge of the safe set.
+        dynamics: of the process, a :class:`.physics.Dynamics`.
+        order: of the residual, 1 or 2.
+        pde_weight: of the squared residual.
+        boundary_weight: of the boundary terms.
     """
     states, actions, rewards, next_states, terminated, interior, expired, unsafe = batch
     td_target = rewards + (1 - terminated) * q_values(target_params, next_states).max(axis=1)
@@ -79,27 +123,39 @@ def loss(params, target_params, batch, *, dynamics, order, pde_weight, boundary_
 
 
 class Net:
-    """Weights and the net that uses them."""
+    """Weights and the net that uses them.
+
+    Args:
+        params: weights, see :func:`q_values`.
+    """
 
     def __init__(self, params):
         self.load(params)
 
     def load(self, params):
-        """Take new weights."""
+        """Take a copy of new weights.
+
+        Args:
+            params: arrays by name.
+        """
         self.weights = {name: value.copy() for name, value in params.items()}
 
     def __call__(self, states):
-        """Q-values.  f32[B, S] -> f32[B, A]"""
+        """Return the Q-values.  f32[B, S] -> f32[B, A]
+
+        Args:
+            states: f32[B, S].
+        """
         return q_values(self.weights, states)
 
 
 def forward(spec, example, *, knobs, target):
-    """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
+    """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
     return Net(spec["params"])
 
 
 def act(spec, example, *, knobs, target):
-    """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
+    """Return the epsilon-greedy action: ``random_action`` where ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
     net, epsilon = Net(spec["params"]), spec["epsilon"]
 
     def call(state, u, random_action):
@@ -109,7 +165,7 @@ def act(spec, example, *, knobs, target):
 
 
 def pde_loss(spec, example, *, knobs, target):
-    """Mean squared PDE residual.  f[P, S] -> f"""
+    """Return the mean squared PDE residual of points in the safe set.  f[P, S] -> f"""
     dynamics = dynamics_of(spec)
 
     def call(interior):
@@ -119,7 +175,7 @@ def pde_loss(spec, example, *, knobs, target):
 
 
 def sync_target(spec, example, *, knobs, target):
-    """Copy the online weights over the target's.  -> the target's weights"""
+    """Copy the online weights to the target net.  -> the target's weights by name"""
     online = spec["params"]
     follower = {name: value.copy() for name, value in spec["target"].items()}
 

@@ -1,4 +1,11 @@
-"""The physics-informed Q-agent in torch."""
+"""The physics-informed Q-agent in torch; the equations are in :mod:`._numpy`.
+
+Axes: B states, R rows of states, S numbers a state, A actions, P points of each kind.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
+They return the op; its arguments and its result are what their docstrings describe.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +20,46 @@ from .spec import dynamics_of
 
 
 class Net(Mlp):
-    """Probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
+    """The probability of staying safe for each action; tanh between layers, a sigmoid last.  f32[B, S] -> f32[B, A]
+
+    Args:
+        params: weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
+    """
 
     def __init__(self, params):
         super().__init__(params, nn.Tanh, nn.Sigmoid)
 
 
 def make_net(params, target):
-    """Return a net with these weights on the backend's device."""
+    """Return a net on the backend's device.
+
+    Args:
+        params: its weights, see :class:`Net`.
+        target: device and lowering of the backend.
+    """
     return Net(params).to(place(target))
 
 
 def drift_by_row(dynamics, states, actions):
-    """Drift, one row after the other.  f32[P, S], i64[P] -> f32[P, S]"""
+    """Return the drift, computed one row after the other by NumPy.  f32[P, S], i64[P] -> f32[P, S]
+
+    Args:
+        dynamics: of the process, a :class:`.physics.Dynamics`.
+        states: f32[P, S].
+        actions: i64[P].
+    """
     rows = [dynamics.drift(state, action) for state, action in zip(states.cpu().numpy(), actions.cpu().numpy())]
     return torch.tensor(np.stack(rows), dtype=states.dtype, device=states.device)
 
 
 def drift_vectorised(dynamics, states, actions):
-    """Drift of all rows at once.  f32[P, S], i64[P] -> f32[P, S]"""
+    """Return the drift of all rows at once.  f32[P, S], i64[P] -> f32[P, S]
+
+    Args:
+        dynamics: of the process, a :class:`.physics.Dynamics`.
+        states: f32[P, S].
+        actions: i64[P].
+    """
     if states.is_cuda or torch.compiler.is_compiling():
         return dynamics.drift(states, actions, xp=torch)
     # forty operations on a few numbers each: a call of NumPy costs a third of one of torch
@@ -42,7 +70,16 @@ DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 
 
 def evaluate_autograd(net, rows, interior, dynamics, order, drift):
-    """Q-values of ``rows`` and the PDE residual of ``interior``, by nested differentiation."""
+    """Return the Q-values of ``rows`` f32[R, A] and the PDE residual of ``interior`` f32[P], by nested differentiation.
+
+    Args:
+        net: the net, f32[B, S] -> f32[B, A].
+        rows: states f32[R, S].
+        interior: points in the safe set, f32[P, S].
+        dynamics: of the process, a :class:`.physics.Dynamics`.
+        order: of the residual, 1 or 2.
+        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
+    """
     points = interior.clone().requires_grad_()
     value, greedy = net(points).max(dim=1)
     (gradient,) = torch.autograd.grad(value.sum(), points, create_graph=True)
@@ -55,10 +92,18 @@ def evaluate_autograd(net, rows, interior, dynamics, order, drift):
 
 
 def evaluate_generator(net, rows, interior, dynamics, order, drift):
-    """The same in one pass that carries the generator of the process, L = f . grad + 1/2 sigma^2 Laplacian.
+    """Return the same in one pass that carries the generator of the process, L = f . grad + 1/2 sigma^2 Laplacian.
 
     After the hidden values y come ``d = L y`` and ``g_i = sigma dy/ds_i`` for each noisy component; through ``y(z)``:
     ``L y = y' L z + 1/2 y'' sum_i (g_i z)^2``.
+
+    Args:
+        net: the net, f32[B, S] -> f32[B, A].
+        rows: states f32[R, S].
+        interior: points in the safe set, f32[P, S].
+        dynamics: of the process, a :class:`.physics.Dynamics`.
+        order: of the residual, 1 or 2.
+        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
     """
     points = len(interior)
     h = torch.cat([rows, interior])
@@ -90,13 +135,33 @@ EVALUATE = {"autograd": evaluate_autograd, "generator": evaluate_generator}
 
 
 def evaluate_separately(evaluate, net, states, expired, unsafe, interior, *args):
-    """Q-values of the three sets of rows, and the residual: a pass for each."""
+    """Return the Q-values of three sets of rows, f32[., A] each, and the residual f32[P]: a pass of the net for each.
+
+    Args:
+        evaluate: :func:`evaluate_autograd` or :func:`evaluate_generator`.
+        net: the net, f32[B, S] -> f32[B, A].
+        states: f32[B, S].
+        expired: points whose horizon has run out, f32[P, S].
+        unsafe: points on the edge of the safe set, f32[P, S].
+        interior: points in the safe set, f32[P, S].
+        args: dynamics, order and drift, as ``evaluate`` takes them.
+    """
     _, residual = evaluate(net, states[:0], interior, *args)
     return net(states), net(expired), net(unsafe), residual
 
 
 def evaluate_jointly(evaluate, net, states, expired, unsafe, interior, *args):
-    """The same in one pass."""
+    """Return what :func:`evaluate_separately` does, from one pass of the net.
+
+    Args:
+        evaluate: :func:`evaluate_autograd` or :func:`evaluate_generator`.
+        net: the net, f32[B, S] -> f32[B, A].
+        states: f32[B, S].
+        expired: points whose horizon has run out, f32[P, S].
+        unsafe: points on the edge of the safe set, f32[P, S].
+        interior: points in the safe set, f32[P, S].
+        args: dynamics, order and drift, as ``evaluate`` takes them.
+    """
     q, residual = evaluate(net, torch.cat([states, expired, unsafe]), interior, *args)
     return *q.split([len(states), len(expired), len(unsafe)]), residual
 
@@ -105,7 +170,17 @@ PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 
 def make_loss(net, target_net, spec, knobs):
-    """Return ``loss(*batch)``, the equations of the reference."""
+    """Return ``loss(*batch) -> f32``, that of :func:`._numpy.loss`; autograd differentiates it.
+
+    The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
+    f32[P, S], expired f32[P, S], unsafe f32[P, S].
+
+    Args:
+        net: the online net Q.
+        target_net: the target net Q'.
+        spec: dynamics and the weights of the terms are taken.
+        knobs: ``order``, ``drift``, ``derivatives`` and ``passes`` are read.
+    """
     dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
     evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
 
@@ -133,6 +208,13 @@ def make_gradient(net, target_net, spec, knobs, drift):
 
     Forward: values h of all rows, then of the interior points the streams x = (d, g_1, ..., g_n) of
     ``evaluate_generator``. Backward: the same steps in reverse; ``d_z`` stands for dloss/dz.
+
+    Args:
+        net: the online net Q.
+        target_net: the target net Q'.
+        spec: dynamics and the weights of the terms are taken.
+        knobs: ``order`` is read.
+        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
     """
     dynamics = dynamics_of(spec)
     noisy = dynamics.noisy if knobs.order == 2 else 0
@@ -207,13 +289,13 @@ def make_gradient(net, target_net, spec, knobs, drift):
 
 
 def forward(spec, example, *, knobs, target):
-    """Q-values of a batch of states.  f32[B, S] -> f32[B, A]"""
+    """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
     options = {"autocast": True} if knobs.autocast else {}
     return target.lower(make_net(spec["params"], target), example, guard=GUARDS[knobs.inference], **options)
 
 
 def act(spec, example, *, knobs, target):
-    """Epsilon-greedy action: ``random_action`` where ``u < epsilon``.  f32[1, S], f32, int -> int"""
+    """Return the epsilon-greedy action: ``random_action`` where ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
     net, epsilon = forward(spec, example[:1], knobs=knobs, target=target), spec["epsilon"]
 
     def call(state, u, random_action):
@@ -223,7 +305,7 @@ def act(spec, example, *, knobs, target):
 
 
 def pde_loss(spec, example, *, knobs, target):
-    """Mean squared PDE residual.  f32[P, S] -> f32"""
+    """Return the mean squared PDE residual of points in the safe set.  f32[P, S] -> f32"""
     dynamics, drift, evaluate = dynamics_of(spec), DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
     net = make_net(spec["params"], target)
 
@@ -237,7 +319,14 @@ def pde_loss(spec, example, *, knobs, target):
 
 
 class TrainStep(Learner):
-    """One update of the online net; the target net stands still."""
+    """One update of the online net by Adam; the target net is not changed.
+
+    Args:
+        spec: weights of both nets, ``learning_rate``, dynamics and the weights of the terms are taken.
+        example: a batch of tensors, see :func:`make_loss`.
+        knobs: those of an update are read.
+        target: device and lowering of the backend.
+    """
 
     def __init__(self, spec, example, knobs, target):
         super().__init__(spec, knobs.optimizer, functools.partial(make_net, target=target))
@@ -268,19 +357,26 @@ class TrainStep(Learner):
         return differentiate
 
     def __call__(self, *batch):
-        """Update on one batch; return its loss."""
+        """Make an update on one batch; return the loss before it, f32[].
+
+        Args:
+            batch: see :func:`make_loss`.
+        """
         loss = self.differentiate(*batch)
         self.optimizer.step()
         return loss
 
 
 def train_step(spec, example, *, knobs, target):
-    """One Adam update of the loss in the reference; returns the loss before it."""
+    """Make one Adam update (Kingma and Ba 2015) of the loss of :func:`._numpy.loss`.
+
+    What :func:`make_loss` calls a batch -> f32[], the loss before the update
+    """
     return TrainStep(spec, example, knobs, target)
 
 
 def sync_target(spec, example, *, knobs, target):
-    """Copy the online weights over the target's.  -> the target's weights"""
+    """Copy the online weights to the target net.  -> the target's weights by name"""
     online, follower = make_net(spec["params"], target), make_net(spec["target"], target)
     sources, destinations = list(online.parameters()), list(follower.parameters())
     views = follower.views()

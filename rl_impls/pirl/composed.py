@@ -1,4 +1,8 @@
-"""Ops that are made of other ops, and so are the same on every backend."""
+"""Ops that are made of other ops, and so are the same on every backend.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from .serving import SERVERS
 
 
 def sustained(spec, example, *, knobs, backend):
-    """Q-values batch after batch, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
+    """Return Q-values batch after batch, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
     forward = backend.build("pirl", "forward", spec, (example[0][0],), knobs)
 
     def call(batches):
@@ -20,7 +24,7 @@ def sustained(spec, example, *, knobs, backend):
 
 
 def serve(spec, example, *, knobs, backend):
-    """Answer N requests of many client threads, one state each.  f32[N, S] -> f32[N, A]"""
+    """Answer the requests of many client threads, one state each.  f32[N, S] -> f32[N, A]"""
     states = backend.to_host(example[0])
 
     def build(size):
@@ -32,7 +36,14 @@ def serve(spec, example, *, knobs, backend):
 
 
 class Hybrid(Op):
-    """Trains on one backend; a net on another takes the weights every few updates and acts between them."""
+    """Trains on one backend; a net on another takes the weights every few updates and acts between them.
+
+    Args:
+        spec: what an update is built from, ``serve``, the backend that acts, and ``every``, see :class:`.spec.Spec`.
+        example: a batch, see :class:`.spec.Spec`.
+        knobs: of both ops.
+        backend: that trains.
+    """
 
     UPDATES = 10  # in one call
 
@@ -45,16 +56,20 @@ class Hybrid(Op):
 
     @property
     def params(self):
-        """The online weights as NumPy."""
+        """The online weights as NumPy, by name."""
         return self.train.params
 
     def reset(self):
-        """Put back the weights of both nets."""
+        """Put the weights of both nets back to the start."""
         self.train.reset()
         self.net.load(self.spec["params"])
 
     def __call__(self, *batch):
-        """Make ten updates; return the Q-values acted on after each, f32[10, A]."""
+        """Make ten updates on one batch; return the Q-values that were acted on after each, f32[10, A].
+
+        Args:
+            batch: that of ``train_step``, NumPy arrays.
+        """
         acted, batch = [], tuple(map(self.backend.from_host, batch))
         for update in range(1, self.UPDATES + 1):
             self.backend.wait(self.train(*batch))
@@ -65,5 +80,8 @@ class Hybrid(Op):
 
 
 def hybrid(spec, example, *, knobs, backend):
-    """Updates on this backend, actions on ``spec["serve"]``, which gets new weights every ``spec["every"]``."""
+    """Make ten updates on this backend, and act on ``spec["serve"]``, which gets the weights every ``spec["every"]``.
+
+    What ``train_step`` takes -> f32[10, A], the Q-values of the first state after each update
+    """
     return Hybrid(spec, example, knobs, backend)

@@ -31,15 +31,24 @@ FARTHEST = 20.0  # m; a Python number, so that float32 states stay float32
 
 
 def road(curvature: Array) -> Array:
-    """Road features ``kappa d^2 / 2`` of a curvature in 1/m.  [...] -> [..., 10] m"""
+    """Return the offset of the centre line at each of ten distances d, ``kappa d^2 / 2``.  [...] -> [..., 10] m
+
+    Args:
+        curvature: kappa in 1/m, [...].
+    """
     return np.asarray(curvature)[..., None] * DISTANCES**2 / 2
 
 
 def vehicle_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
-    """Drift of the vehicle, per second and in the state's own units (degrees where the state has them).
+    """Return the drift of the vehicle, per second and in the state's own units (degrees where the state has them).
 
-    ``f[B, 16], int[B] -> f[B, 16]`` (or a single state and action), in the array library ``xp`` (numpy, torch,
-    jax.numpy). Action index = 5 * throttle + steering.
+    f[B, 16], int[B] -> f[B, 16], or a single state and action. Lateral tyre forces are those of the Magic Formula
+    without its curvature factor, ``D sin(C arctan(B slip))`` (Pacejka), the slip in radians.
+
+    Args:
+        states: f[B, 16], see the top of this file.
+        actions: int[B], 5 * throttle + steering, each from 0 to 4.
+        xp: array library of the states: numpy, torch or jax.numpy.
     """
     vx, beta, omega, psi = states[..., VX], states[..., BETA] * DEG, states[..., OMEGA] * DEG, states[..., PSI] * DEG
     actions = xp.asarray(actions, dtype=states.dtype)
@@ -65,13 +74,25 @@ def vehicle_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
 
 
 def brownian_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
-    """Drift of one-dimensional Brownian motion ``(x, tau)``: only the horizon runs down.  f[B, 2] -> f[B, 2]"""
+    """Return the drift of one-dimensional Brownian motion ``(x, tau)``: only the horizon runs down.  f[B, 2] -> f[B, 2]
+
+    Args:
+        states: f[B, 2], position x and horizon tau in s.
+        actions: unused.
+        xp: array library of the states: numpy, torch or jax.numpy.
+    """
     return xp.zeros_like(states) - xp.asarray([0.0, 1.0], dtype=states.dtype)
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """A controlled diffusion: ``ds = drift(s, a) dt + sigma dW`` on the first ``noisy`` components."""
+    """A controlled diffusion: ``ds = drift(s, a) dt + sigma dW``, with noise on the first ``noisy`` components only.
+
+    Attributes:
+        drift: ``drift(states, actions, xp)``, f[B, S], int[B] -> f[B, S], per second.
+        noisy: number of components with noise.
+        sigma: of the noise, in units of a component per square root of a second.
+    """
 
     drift: Callable[..., Array]
     noisy: int

@@ -15,23 +15,35 @@ GRID = BatchGrid((1, 2, 4, 8, 16, 32))  # batch sizes the net is compiled for
 
 
 class PerRequest:
-    """Each request is one call of the net, in the thread that asks."""
+    """Each request is one call of the net, in the thread that asks.
+
+    Args:
+        build: ``build(size)``, returns the net for batches of that size, f32[size, S] -> f32[size, A].
+    """
 
     def __init__(self, build):
         self.forward = build(1)
 
     def __call__(self, state):
-        """Q-values of one state.  f32[S] -> f32[A]"""
+        """Return the Q-values of one state.  f32[S] -> f32[A]
+
+        Args:
+            state: f32[S].
+        """
         return self.forward(state[None])[0]
 
     def close(self):
-        """Nothing to end."""
+        """Do nothing: there is nothing to end."""
 
 
 class Batched:
     """A worker thread answers all waiting requests by one call, padded to the next compiled size.
 
     It waits for nothing but the first request: under load the others have gathered while the last batch was computed.
+
+    Args:
+        build: ``build(size)``, returns the net for batches of that size, f32[size, S] -> f32[size, A].
+        grid: sizes to build for, a :class:`~rl_impls.common.batching.BatchGrid`.
     """
 
     def __init__(self, build, grid=GRID):
@@ -44,7 +56,14 @@ class Batched:
         self.worker.start()
 
     def __call__(self, state):
-        """Q-values of one state.  f32[S] -> f32[A]"""
+        """Return the Q-values of one state, once the worker has computed them.  f32[S] -> f32[A]
+
+        Args:
+            state: f32[S].
+
+        Raises:
+            RuntimeError: the server is closed.
+        """
         done = threading.Lock()
         done.acquire()
         request = [state, done, None]
@@ -83,7 +102,7 @@ class Batched:
             request[1].release()
 
     def close(self):
-        """Answer what is waiting, then end the worker."""
+        """Answer the requests that wait, then end the worker."""
         with self.closing:
             self.closed = True
         self.wake.release()
@@ -91,7 +110,12 @@ class Batched:
 
 
 class Load(Op):
-    """A server under the load of its client threads, each sending one request after the other."""
+    """A server under the load of its client threads, each sending one request after the other.
+
+    Args:
+        server: answers one state, f32[S] -> f32[A]; it has ``close()``.
+        clients: number of threads.
+    """
 
     def __init__(self, server, clients):
         self.server, self.clients = server, clients
@@ -121,7 +145,11 @@ class Load(Op):
             self.finish.wait()
 
     def __call__(self, states):
-        """Send all requests; return the answers in the order of the states.  f32[N, S] -> f32[N, A]"""
+        """Send a request for each state; return the answers in the order of the states.  f32[N, S] -> f32[N, A]
+
+        Args:
+            states: f32[N, S]; client k sends every ``clients``-th of them, from the k-th on.
+        """
         self.states, self.errors = states, []
         self.answers, self.latencies = [None] * len(states), np.zeros(len(states))
         self.start.wait()
@@ -131,7 +159,7 @@ class Load(Op):
         return np.array(self.answers)
 
     def stats(self):
-        """Latencies of the last call's requests, in seconds."""
+        """Return the median and the 99th percentile of the last call's latencies, in seconds, by name."""
         p50, p99 = np.percentile(self.latencies, [50, 99])
         return {"latency_p50_s": float(p50), "latency_p99_s": float(p99)}
 

@@ -1,4 +1,11 @@
-"""The DQN on JAX."""
+"""The DQN on JAX.
+
+Axes: B transitions (or N boards), O numbers a board, A = 4 moves, T steps.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
+They return the op; its arguments and its result are what their docstrings describe.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +29,15 @@ DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
 def q_values(params, obs, dtype=jnp.float32):
-    """Value of each move, computed in ``dtype``.  f32[B, O] -> f32[B, A]"""
+    """Return the value of each move.  f32[B, O] -> f32[B, A]
+
+    ``h_{k+1} = max(h_k w_k + b_k, 0)``, and no ``max`` after the last layer.
+
+    Args:
+        params: weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
+        obs: boards f32[B, O].
+        dtype: in which it is computed, ``jnp.float32`` or ``jnp.bfloat16``.
+    """
     h = obs.astype(dtype)
     last = layers(params) - 1
     for k in range(last + 1):
@@ -32,30 +47,44 @@ def q_values(params, obs, dtype=jnp.float32):
 
 
 def forward(spec, example, *, knobs, target):
-    """Q-values of a batch of boards.  f32[N, O] -> f32[N, A]"""
+    """Return the Q-values of boards.  f32[N, O] -> f32[N, A]"""
     check_supported("quantised", knobs, target)
     return Net(functools.partial(q_values, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
 
 
 def choose_moves(params, obs, explore, random_actions, dtype):
-    """The greedy move, or the drawn one where ``explore``.  -> i32[N]"""
+    """Return greedy moves, and drawn ones where ``explore``.  -> i32[N]
+
+    Args:
+        params: weights, see :func:`q_values`.
+        obs: boards f32[N, O].
+        explore: bool[N], where the drawn move is taken.
+        random_actions: i32[N], the drawn moves.
+        dtype: in which Q-values are computed.
+    """
     return jnp.where(explore, random_actions, q_values(params, obs, dtype).argmax(axis=1).astype(jnp.int32))
 
 
 def act(spec, example, *, knobs, target):
-    """The greedy move, or the drawn one where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+    """Return greedy moves, and drawn ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
     check_supported("quantised", knobs, target)
     net = Net(functools.partial(choose_moves, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
     return lambda obs, explore, random_actions: np.asarray(net(obs, explore, random_actions))
 
 
 def env_step(spec, example, *, knobs, target):
-    """T steps of N environments.  i32[T, N], i32[T, N, 3] -> f32[N, O], f32[T, N], bool[T, N]"""
+    """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]"""
     return EnvStep(spec, example, target)
 
 
 class EnvStep(Op):
-    """T steps of N environments from the same start, in one program."""
+    """T steps of N environments in one program, from the same start after each reset.
+
+    Args:
+        spec: ``env_state``, the games at the start, and the board's ``geometry`` are taken.
+        example: actions i32[T, N], draws i32[T, N, 3].
+        target: device and lowering of the backend.
+    """
 
     def __init__(self, spec, example, target):
         self.target, self.start, geometry = target, spec["env_state"], geometry_of(spec)
@@ -73,29 +102,50 @@ class EnvStep(Op):
         self.call = target.lower(steps, (self.state, *example), donate_argnums=0)
 
     def reset(self):
-        """Put the environments back to the start."""
+        """Put the games back to the start."""
         self.state = put(as_state(self.start), self.target)
 
     def __call__(self, actions, draws):
-        """Step T times; return the last boards, all rewards and where episodes ended."""
+        """Return the last boards f32[N, O], all rewards f32[T, N] and where episodes ended, bool[T, N].
+
+        Args:
+            actions: i32[T, N] from 0 to 3.
+            draws: i32[T, N, 3], what a step may need of randomness: food, start, heading.
+        """
         self.state, out = self.call(self.state, actions, draws)
         return out
 
 
 def as_state(arrays):
-    """Return the state of the vectorised environments as JAX's, which counts in 32 bits."""
+    """Return games as a :class:`.jax_env.State`, whose integers have 32 bits.
+
+    Args:
+        arrays: what :meth:`.vector_env.SnakeVectorEnv.get_state` returns.
+    """
     return State(**{k: v if v.dtype == np.float32 else v.astype(np.int32) for k, v in arrays.items()})
 
 
 def as_arrays(state):
-    """Return JAX's state as that of the vectorised environments."""
+    """Return games as :meth:`.vector_env.SnakeVectorEnv.get_state` does, NumPy arrays by name.
+
+    Args:
+        state: a :class:`.jax_env.State`.
+    """
     return {k: np.array(v, np.float32 if v.dtype == np.float32 else np.intp) for k, v in state._asdict().items()}
 
 
 def make_update(spec, knobs):
-    """Return ``update(params, moments, target_params, *batch) -> params, moments, loss`` and the optimiser.
+    """Return ``update(params, moments, target_params, *batch) -> params, moments, loss`` and its optimiser.
+
+    One Adam update (Kingma and Ba 2015) of ``mean_B huber(Q(s, a) - r - gamma (1 - terminated) max_a' Q'(s', a'))``
+    (Mnih et al. 2015), with the gradient's norm clipped. The batch is obs f32[B, O], actions i32[B],
+    rewards f32[B], next_obs f32[B, O], terminated f32[B].
 
     No flat vector of all weights: gathering the gradients into it was at times slower than all the rest together.
+
+    Args:
+        spec: ``learning_rate``, ``gamma``, ``gradient_norm`` and ``target_every`` are taken.
+        knobs: ``precision`` is read.
     """
     dtype, has_target = DTYPES[knobs.precision], has_target_net(spec)
     optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"]))
@@ -116,7 +166,13 @@ def make_update(spec, knobs):
 
 
 class Actor:
-    """Plays by the weights of a :class:`TrainStep`, or by its ``own`` copy of them; from and to NumPy."""
+    """Plays by the weights of a :class:`TrainStep`, or by a copy of them; from and to NumPy.
+
+    Args:
+        train: the update whose online weights are played by.
+        call: ``call(params, obs, explore, random_actions)``, the compiled :func:`choose_moves`.
+        own: whether it plays by a copy, which :meth:`refresh` makes, in place of the weights that learn.
+    """
 
     def __init__(self, train, call, own):
         self.train, self.call = train, call
@@ -124,16 +180,27 @@ class Actor:
         self.own = own
 
     def refresh(self):
-        """Copy the online weights; donated arrays do not outlive the next update."""
+        """Copy the online weights: those that learn are given away with the next update."""
         self.weights = jax.tree.map(jnp.copy, self.train.weights)
 
     def __call__(self, *args):
-        """Return a move for each board.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+        """Return a move for each board, i32[N].
+
+        Args:
+            args: obs f32[N, O], explore bool[N], random_actions i32[N].
+        """
         return np.asarray(self.call(self.weights if self.own else self.train.weights, *args))
 
 
 class TrainStep(Learner):
-    """One update of the online net; weights and moments are donated from step to step."""
+    """One update of the online net; weights and moments are donated from step to step, the target net is not changed.
+
+    Args:
+        spec: weights of both nets and what :func:`make_update` takes.
+        example: a batch, see :func:`make_update`.
+        knobs: ``precision`` is read.
+        target: device and lowering of the backend.
+    """
 
     def __init__(self, spec, example, knobs, target):
         update, optimizer = make_update(spec, knobs)
@@ -144,26 +211,39 @@ class TrainStep(Learner):
         )
 
     def actor(self, obs, own=False):
-        """Return an actor that plays by the online weights, whatever they become; or by its ``own`` copy of them."""
+        """Return an :class:`Actor` that plays by the online weights.
+
+        Args:
+            obs: boards f32[N, O] like those to come.
+            own: whether it plays by a copy, which its ``refresh`` renews, in place of the weights that learn.
+        """
         check_supported("quantised", self.knobs, self.target)
         flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
         moves = functools.partial(choose_moves, dtype=DTYPES[self.knobs.precision])
         return Actor(self, self.target.lower(moves, (self.weights, obs, *flags)), own)
 
     def __call__(self, *batch):
-        """Update on one batch; return its loss."""
+        """Make an update on one batch; return the loss before it, f32[].
+
+        Args:
+            batch: see :func:`make_update`.
+        """
         self.weights, self.moments, value = self.update(self.weights, self.moments, self.target_weights, *batch)
         return value
 
 
 def train_step(spec, example, *, knobs, target):
-    """One Adam update of the Huber loss, the gradient's norm clipped; returns the loss before it."""
+    """Make one Adam update of the Huber loss, its gradient's norm clipped (Mnih et al. 2015; Kingma and Ba 2015).
+
+    obs f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B] -> f32[], the loss before the
+    update
+    """
     check_supported("processes", knobs, target)
     return TrainStep(spec, example, knobs, target)
 
 
 def sample(spec, example, *, knobs, target):
-    """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
+    """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
 
     The batch is copied to the device once, by a compiled program, as an update copies what it is called with.
     """

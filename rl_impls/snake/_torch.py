@@ -1,4 +1,11 @@
-"""The DQN in torch."""
+"""The DQN in torch.
+
+Axes: B transitions (or N boards), O numbers a board, A = 4 moves.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
+They return the op; its arguments and its result are what their docstrings describe.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +29,35 @@ TORCH_DTYPES = torch.float32, torch.int32, torch.float32, torch.float32, torch.f
 
 
 class Net(Mlp):
-    """Value of each move.  f32[B, O] -> f32[B, A]"""
+    """The value of each move: linear layers with ReLUs between them.  f32[B, O] -> f32[B, A]
+
+    Args:
+        params: weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
+        inplace: let ReLUs overwrite their input.
+    """
 
     def __init__(self, params, inplace=False):
         super().__init__(params, functools.partial(nn.ReLU, inplace))
 
 
 def make_net(params, knobs, target):
-    """Return a net with these weights on the backend's device."""
+    """Return a net on the backend's device.
+
+    Args:
+        params: its weights, see :class:`Net`.
+        knobs: ``relu`` is read.
+        target: device and lowering of the backend.
+    """
     return Net(params, knobs.relu == "inplace").to(place(target))
 
 
 def autocast(knobs, target):
-    """Return the context in which the net computes: bfloat16 where the knob says so."""
+    """Return the context in which a net computes: in bfloat16 where the knob ``precision`` says so.
+
+    Args:
+        knobs: ``precision`` is read.
+        target: device and lowering of the backend.
+    """
     if knobs.precision == "float32":
         return contextlib.nullcontext()
     return torch.autocast(place(target), torch.bfloat16)
@@ -42,7 +65,11 @@ def autocast(knobs, target):
 
 @contextlib.contextmanager
 def threads_of(knobs):
-    """Give torch's operations one thread, or all that there are, shared among the processes."""
+    """Return a context in which torch's operations have one thread, or all there are, shared among the processes.
+
+    Args:
+        knobs: ``threads`` and ``processes`` are read.
+    """
     if knobs.threads == "all" and knobs.processes == 1:
         yield
         return
@@ -56,7 +83,11 @@ def threads_of(knobs):
 
 @contextlib.contextmanager
 def cuda_flags(knobs):
-    """Let CUDA round matrix products to TF32, and cuDNN try its algorithms, where the knobs say so."""
+    """Return a context in which CUDA rounds products to TF32 and cuDNN tries its algorithms, where the knobs say so.
+
+    Args:
+        knobs: ``tf32`` and ``cudnn_benchmark`` are read.
+    """
     if not (knobs.tf32 or knobs.cudnn_benchmark):
         yield
         return
@@ -70,12 +101,22 @@ def cuda_flags(knobs):
 
 
 def forward(spec, example, *, knobs, target):
-    """Q-values of a batch of boards.  f32[N, O] -> f32[N, A]"""
+    """Return the Q-values of boards.  f32[N, O] -> f32[N, A]"""
     return lower_net(make_net(spec["params"], knobs, target), example[0], knobs, target)
 
 
 def lower_net(net, example, knobs, target):
-    """Return the net as the backend calls it, recording what the knob says."""
+    """Return the net as the backend calls it; while acting, autograd records what the knob ``inference`` says.
+
+    Args:
+        net: a torch module.
+        example: boards f32[N, O], a tensor or, for ONNX, an array.
+        knobs: ``inference``, ``quantised`` and those of CUDA are read.
+        target: device and lowering of the backend.
+
+    Raises:
+        ValueError: a knob that this backend does not have.
+    """
     check_supported("quantised", knobs, target)
     options = {"quantised": True} if knobs.quantised == "int8" else {}
     call = target.lower(net, (example,), guard=GUARDS[knobs.inference], **options)
@@ -83,9 +124,14 @@ def lower_net(net, example, knobs, target):
 
 
 class Actor:
-    """Plays by a net: greedy moves, or the drawn ones where ``explore``; from and to NumPy.
+    """Plays by a net: greedy moves, or drawn ones where ``explore``; from and to NumPy.
 
-    ``refresh`` copies the parameters ``newest`` over the net's, where it has its own.
+    Args:
+        net: a torch module, f32[N, O] -> f32[N, A].
+        example: boards f32[N, O].
+        knobs: those of acting, of precision and of tensors are read.
+        target: device and lowering of the backend.
+        newest: parameters that :meth:`refresh` copies over the net's; none where the net is the one that learns.
     """
 
     def __init__(self, net, example, knobs, target, newest=()):
@@ -102,34 +148,52 @@ class Actor:
 
     @torch.no_grad()
     def refresh(self):
-        """Take the newest weights."""
+        """Copy the newest parameters over the net's."""
         for mine, newest in self.copies:
             mine.copy_(newest)
 
     def tensor(self, obs):
-        """Return boards as a tensor, made on the CPU and moved, or sharing NumPy's memory where that is possible."""
+        """Return boards as a tensor: made on the CPU and moved, or sharing NumPy's memory where that is possible.
+
+        Args:
+            obs: f32[N, O], an array.
+        """
         return torch.as_tensor(obs, device=self.device) if self.direct else torch.tensor(obs).to(self.device)
 
     def greedy_in_numpy(self, obs):
-        """Return the best move of each board, by the memory of the net's weights.  f32[N, O] -> i64[N]"""
+        """Return the best move of each board, by NumPy on the memory of the net's weights.  f32[N, O] -> i64[N]
+
+        Args:
+            obs: f32[N, O], an array.
+        """
         return q_values(self.weights, obs).argmax(axis=1)
 
     def greedy_in_torch(self, obs):
-        """Return the best move of each board.  f32[N, O] -> i64[N]"""
+        """Return the best move of each board, by the net.  f32[N, O] -> i64[N]
+
+        Args:
+            obs: f32[N, O], an array.
+        """
         if self.host:
             return self.call(obs).argmax(axis=1)
         with self.autocast():
             return self.call(self.tensor(obs)).argmax(dim=1).cpu().numpy()
 
     def __call__(self, obs, explore, random_actions):
-        """Return a move for each board.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+        """Return a move for each board, i32[N].
+
+        Args:
+            obs: f32[N, O].
+            explore: bool[N], where the drawn move is taken.
+            random_actions: i32[N], the drawn moves.
+        """
         if explore.all():
             return random_actions
         return np.where(explore, random_actions, self.greedy(obs)).astype(np.int32)
 
 
 def act(spec, example, *, knobs, target):
-    """The greedy move, or the drawn one where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+    """Return greedy moves, and drawn ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
     actor = Actor(make_net(spec["params"], knobs, target), np.asarray(example[0]), knobs, target)
     if knobs.threads == "all":
         return actor
@@ -142,7 +206,16 @@ def act(spec, example, *, knobs, target):
 
 
 def make_loss(net, bootstrap, gamma):
-    """Return ``loss(*batch)``, the equations of the reference; the values of ``bootstrap`` give the TD target."""
+    """Return ``loss(*batch) -> f32``, the mean Huber loss of the TD errors; autograd differentiates it.
+
+    ``mean_B huber(Q(s, a) - r - gamma (1 - terminated) max_a' Q'(s', a'))`` (Mnih et al. 2015). The batch is obs
+    f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B].
+
+    Args:
+        net: the online net Q.
+        bootstrap: the net Q' that gives the TD target: the target net, or the online net again.
+        gamma: discount of one step.
+    """
 
     def loss(obs, actions, rewards, next_obs, terminated):
         with torch.no_grad():
@@ -154,9 +227,15 @@ def make_loss(net, bootstrap, gamma):
 
 
 def make_gradient(net, target_net, gamma):
-    """Return ``gradient(*batch)``: the same loss; its gradient, written out, is left where the parameters have theirs.
+    """Return ``gradient(*batch) -> f32``, the loss of :func:`make_loss`; it leaves the gradient in the parameters.
 
-    Half of the time of an update of 32 is autograd's: what it notes down, and gradients in new memory each time.
+    It is written out, as half of the time of an update of 32 is autograd's: what it notes down, and gradients in new
+    memory each time.
+
+    Args:
+        net: the online net Q.
+        target_net: the net Q' that gives the TD target.
+        gamma: discount of one step.
     """
     for parameter in net.parameters():
         parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -185,12 +264,26 @@ def make_gradient(net, target_net, gamma):
 
 @torch.no_grad()
 def clip_vector(vector, norm):
-    """Clip the gradient of one vector as ``clip_grad_norm_`` does, without its search for devices and dtypes."""
+    """Scale the gradient of one vector to a norm of at most ``norm``, faster than ``clip_grad_norm_``.
+
+    ``g <- g min(1, norm / (|g| + 1e-6))``
+
+    Args:
+        vector: a parameter f32[sum of sizes] that has its gradient.
+        norm: largest norm of the gradient.
+    """
     vector.grad.mul_((norm / (torch.linalg.vector_norm(vector.grad) + 1e-6)).clamp_(max=1))
 
 
 class TrainStep(Learner):
-    """One update of the online net; the target net stands still."""
+    """One update of the online net by Adam; the target net is not changed.
+
+    Args:
+        spec: weights of both nets, ``learning_rate``, ``gamma``, ``gradient_norm`` and ``target_every`` are taken.
+        example: a batch of tensors, see :func:`make_loss`.
+        knobs: those of an update are read.
+        target: device and lowering of the backend.
+    """
 
     def __init__(self, spec, example, knobs, target):
         make, flat = functools.partial(make_net, knobs=knobs, target=target), knobs.parameters == "flat"
@@ -206,19 +299,32 @@ class TrainStep(Learner):
         self.set_to_none = knobs.zero_grad == "none"
 
     def actor(self, obs, own=False):
-        """Return an actor that plays by the online weights, whatever they become; or by its ``own`` copy of them."""
+        """Return an :class:`Actor` that plays by the online weights.
+
+        Args:
+            obs: boards f32[N, O] like those to come.
+            own: whether it plays by a copy, which its ``refresh`` renews, in place of the weights that learn.
+        """
         net = make_net(self.start[0], self.knobs, self.target) if own else self.net
         return Actor(net, obs, self.knobs, self.target, self.parameters if own else ())
 
     def clip_with(self, norm):
-        """Return what clips the gradient to ``norm``."""
+        """Return the function that clips the gradient of the online net.
+
+        Args:
+            norm: largest norm of the gradient over all parameters.
+        """
         if self.knobs.parameters == "flat":
             return functools.partial(clip_vector, *self.updated, norm)
         foreach = {"loop": False, "default": None, "fused": True}[self.knobs.optimizer]
         return functools.partial(nn.utils.clip_grad_norm_, self.parameters, norm, foreach=foreach)
 
     def autograd(self, *batch):
-        """Leave the gradient of the loss in the parameters; return the loss."""
+        """Return the loss; its gradient is left in the parameters.
+
+        Args:
+            batch: see :func:`make_loss`.
+        """
         with autocast(self.knobs, self.target):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
@@ -226,7 +332,11 @@ class TrainStep(Learner):
         return loss.detach()
 
     def __call__(self, *batch):
-        """Update on one batch; return its loss."""
+        """Make an update on one batch; return the loss before it, f32[].
+
+        Args:
+            batch: see :func:`make_loss`.
+        """
         with threads_of(self.knobs), cuda_flags(self.knobs):
             loss = self.differentiate(*batch)
             self.clip()
@@ -235,7 +345,11 @@ class TrainStep(Learner):
 
 
 def train_step(spec, example, *, knobs, target):
-    """One Adam update of the Huber loss, the gradient's norm clipped; returns the loss before it."""
+    """Make one Adam update of the Huber loss, its gradient's norm clipped (Mnih et al. 2015; Kingma and Ba 2015).
+
+    obs f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B] -> f32[], the loss before the
+    update
+    """
     check_supported("processes", knobs, target)
     if knobs.processes == 1:
         return TrainStep(spec, example, knobs, target)
@@ -243,14 +357,19 @@ def train_step(spec, example, *, knobs, target):
 
 
 def tensor_of_list(column, dtype):
-    """Return one tensor of a list of numbers, of lists or of arrays."""
+    """Return one tensor of a list of numbers, of lists or of arrays.  -> [B, ...]
+
+    Args:
+        column: the list, of B elements.
+        dtype: torch's; arrays keep their own.
+    """
     if isinstance(column[0], np.ndarray):  # torch.tensor of a list of arrays warns that it is extremely slow
         return torch.stack([torch.from_numpy(array) for array in column])
     return torch.tensor(column, dtype=dtype)
 
 
 def assemble(spec, example, *, knobs, target):
-    """Make a batch of tensors on the device from the columns of a memory."""
+    """Make a batch on the device from a memory's columns.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     device = place(target)
     made_on = {"moved": {}, "direct": {"device": device}}[knobs.tensors]
 
@@ -267,7 +386,7 @@ def assemble(spec, example, *, knobs, target):
 
 
 def sample(spec, example, *, knobs, target):
-    """Take rows out of the memory as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     memory = Remember(spec, knobs).memory
     batch_of = assemble(spec, example, knobs=knobs, target=target)
     return lambda rows: batch_of(memory.columns(rows))

@@ -22,7 +22,16 @@ NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm", "target_
 
 
 def join(train, make_loss, rank, store, gamma, losses):
-    """Meet the other process at the file ``store``; from here on ``train`` averages its gradients with the other's."""
+    """Join the other process by the file ``store``; from here on both average their gradients.
+
+    Args:
+        train: the update of this process, changed in place.
+        make_loss: ``make_loss(net, bootstrap, gamma)``, its loss.
+        rank: 0 for the process that asks, 1 for the second.
+        store: path of the file by which both find each other.
+        gamma: discount of one step.
+        losses: f32[2], shared by both, which gets the loss of each half.
+    """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     distributed.init_process_group(
         "gloo",
@@ -42,7 +51,18 @@ def join(train, make_loss, rank, store, gamma, losses):
 
 
 def follow(pipe, store, make, make_loss, spec, half, losses, knobs):
-    """Be the second process: do as the pipe says, on this half of the batch, until it is closed."""
+    """Run the second process: do what comes through the pipe, on its half of the batch, until the pipe is closed.
+
+    Args:
+        pipe: end of a connection: names of methods and arguments come in, None or the text of an error goes out.
+        store: path of the file by which both find each other.
+        make: ``make(spec, half, knobs, target)``, the update of one process.
+        make_loss: ``make_loss(net, bootstrap, gamma)``, its loss.
+        spec: what the update is built from.
+        half: tensors shared with the first process, which writes the batch there.
+        losses: f32[2], shared by both, which gets the loss of each half.
+        knobs: of the update.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
     try:
         train = make(spec, half, knobs, get("torch").lowering_here())
@@ -61,7 +81,12 @@ def follow(pipe, store, make, make_loss, spec, half, losses, knobs):
 
 
 def end(pipe, process):
-    """End the second process, which holds nothing that it must give back, and the group."""
+    """End the second process, which holds nothing that has to be given back, and leave the process group.
+
+    Args:
+        pipe: to the second process; it is closed.
+        process: the second process.
+    """
     process.kill()
     process.join()
     process.close()
@@ -79,7 +104,7 @@ class DistributedTrainStep(Op):
         spec: what the update is built from.
         example: a batch of torch's tensors, of even size.
         knobs: of the update.
-        target: what it is built for.
+        target: device and lowering of the backend.
 
     Raises:
         RuntimeError: another one is open in this process, or the second process failed.
@@ -114,11 +139,15 @@ class DistributedTrainStep(Op):
 
     @property
     def params(self):
-        """The online weights as NumPy."""
+        """The online weights as NumPy, by name."""
         return self.train.params
 
     def answer(self):
-        """Wait until the second process is as far; raise a RuntimeError where it failed."""
+        """Wait until the second process has done what it was told.
+
+        Raises:
+            RuntimeError: it failed, or has not answered for a minute.
+        """
         if not self.pipe.poll(SECONDS):
             raise RuntimeError(f"no answer in {SECONDS} s")
         if message := self.pipe.recv():
@@ -126,7 +155,11 @@ class DistributedTrainStep(Op):
 
     @contextlib.contextmanager
     def both(self):
-        """End both where one fails, and say what the second process said."""
+        """Return a context for what both processes do: where one fails, both end.
+
+        Raises:
+            RuntimeError: one failed; with what the second process said.
+        """
         try:
             yield
         except Exception as error:
@@ -138,27 +171,40 @@ class DistributedTrainStep(Op):
             raise RuntimeError(f"the update in two processes failed: {words}") from error
 
     def tell(self, name, *args):
-        """Have the second process do the same."""
+        """Have the second process call a method of its own update.
+
+        Args:
+            name: of the method; ``step`` is an update.
+            args: of the method.
+        """
         with self.both():
             self.pipe.send((name, *args))
 
     def reset(self):
-        """Put weights and moments back."""
+        """Put both nets' weights and the moments back to the start."""
         self.tell("reset")
         self.train.reset()
 
     def sync_target(self):
-        """Copy the online weights over the target's."""
+        """Copy the online weights to the target net."""
         self.tell("sync_target")
         self.train.sync_target()
 
     def load_state(self, state):
-        """Take what ``state`` returned, here or on another backend."""
+        """Go on from a state, of this backend or another.
+
+        Args:
+            state: arrays by name, as ``state`` returned them.
+        """
         self.tell("load_state", state)
         self.train.load_state(state)
 
     def __call__(self, *batch):
-        """Update on one batch; return its loss."""
+        """Make an update on one batch; return the loss before it, f32[].
+
+        Args:
+            batch: obs f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B].
+        """
         if len(batch[0]) != 2 * self.half:
             raise ValueError(f"batch: got {len(batch[0])} transitions, wanted {2 * self.half}")
         for shared, field in zip(self.shared, batch):

@@ -31,6 +31,13 @@ class SnakeEnv(gymnasium.Env):
     Random draws are integers from 0 to ``DRAWS`` - 1: three a reset (food, start, heading), one for each food eaten.
     Food goes to free cell number ``draw % free cells``, row by row; start cell and heading are drawn alike.
 
+    Args:
+        starting_blocks: length of a snake at the start, in cells.
+        dim: rows, and columns, of the board.
+        dist_to_border: cells between the head at the start and the border.
+        max_steps: after which an episode is truncated.
+        render_mode: ``ansi``, ``rgb_array``, or None where nothing is drawn.
+
     Raises:
         ValueError: a geometry, a render mode, an action or a state that makes no sense; nothing is changed.
         gymnasium.error.ResetNeeded: a step outside an episode, or a look at one before the first; nothing is changed.
@@ -48,7 +55,12 @@ class SnakeEnv(gymnasium.Env):
         self.snake, self.running = None, False
 
     def reset(self, *, seed=None, options=None):
-        """Start an episode; there are no options.  -> f32[dim, dim], {"foods": 0}"""
+        """Start an episode.  -> obs f32[dim, dim], info {"foods": 0}
+
+        Args:
+            seed: of all draws from here on; None goes on with the generator there is.
+            options: none are known.
+        """
         super().reset(seed=seed)
         food, start, heading = self.np_random.integers(DRAWS, size=3)
         border, side = self.geometry.dist_to_border, self.geometry.side
@@ -62,7 +74,15 @@ class SnakeEnv(gymnasium.Env):
         return self.observation(), self.info()
 
     def step(self, action):
-        """Move by one cell.  -> f32[dim, dim], float, bool, bool, {"foods": int}"""
+        """Move by one cell.  -> obs f32[dim, dim], reward float, terminated bool, truncated bool, info {"foods": int}
+
+        Args:
+            action: 0 up, 1 right, 2 down, 3 left.
+
+        Raises:
+            ValueError: another action.
+            gymnasium.error.ResetNeeded: no episode has begun, or it is over.
+        """
         if not self.running:
             raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
         if not self.action_space.contains(action):
@@ -90,13 +110,17 @@ class SnakeEnv(gymnasium.Env):
         return self.observation(), reward, terminated, truncated, self.info()
 
     def place_food(self, draw):
-        """Put food on free cell number ``draw % free cells``."""
+        """Put food on free cell number ``draw % free cells``, counted row by row.
+
+        Args:
+            draw: an integer of 0 or more.
+        """
         dim, taken = self.geometry.dim, set(self.snake)
         free = [(row, column) for row in range(dim) for column in range(dim) if (row, column) not in taken]
         self.food = free[draw % len(free)]
 
     def observation(self):
-        """Return the board.  -> f32[dim, dim]"""
+        """Return the board, f32[dim, dim]."""
         board = np.zeros(self.observation_space.shape, np.float32)
         length = len(self.snake)
         for i, cell in enumerate(self.snake):
@@ -106,11 +130,15 @@ class SnakeEnv(gymnasium.Env):
         return board
 
     def info(self):
-        """Return how many foods this episode has had.  -> {"foods": int}"""
+        """Return how many foods were eaten in this episode, ``{"foods": int}``."""
         return {"foods": len(self.snake) - self.geometry.starting_blocks}
 
     def render(self):
-        """Draw the board.  -> str of dim lines | u8[16 dim, 16 dim, 3] | None without a render mode"""
+        """Return a picture: text of ``dim`` lines, u8[16 dim, 16 dim, 3], or None without a render mode.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
         self.check_started("render")
         if self.render_mode is None:
             return None
@@ -121,7 +149,7 @@ class SnakeEnv(gymnasium.Env):
         return COLOURS[kinds].repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
 
     def get_state(self):
-        """Return the episode, all but the generator.
+        """Return the episode as arrays by name, without the random generator.
 
         Returns:
             ``snake`` int[L, 2] row and column, head first; ``food`` int[1, 2], or int[0, 2] on a full board;
@@ -137,7 +165,14 @@ class SnakeEnv(gymnasium.Env):
         }
 
     def set_state(self, state):
-        """Go on from what :meth:`get_state` returned."""
+        """Go on from a state.
+
+        Args:
+            state: arrays by name, as :meth:`get_state` returned them.
+
+        Raises:
+            ValueError: names that are unknown or lacking.
+        """
         wanted = {"snake", "food", "heading", "steps", "running"}
         if set(state) != wanted:
             raise ValueError(f"state: got {sorted(state)}, wanted {sorted(wanted)}")
@@ -146,7 +181,14 @@ class SnakeEnv(gymnasium.Env):
         self.heading, self.steps, self.running = (int(state["heading"]), int(state["steps"]), bool(state["running"]))
 
     def check_started(self, name):
-        """Raise a ResetNeeded before the first reset."""
+        """Check that there was a reset.
+
+        Args:
+            name: of the method that needs it, for the error.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
         if self.snake is None:
             raise ResetNeeded(f"{name}: got no episode to look at, wanted reset() first")
 

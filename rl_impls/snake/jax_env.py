@@ -1,4 +1,7 @@
-"""N games of Snake as pure functions in JAX: whole episodes can be compiled, or scanned, with the agent that plays."""
+"""N games of Snake as pure functions in JAX: whole episodes can be compiled, or scanned, with the agent that plays.
+
+``geometry`` is a :class:`.spec.Geometry`, static everywhere; the rules are those of :class:`.env.SnakeEnv`.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,21 @@ class State(NamedTuple):
 
 
 def direction(heading):
-    """Rows down and columns to the right of one step.  -> i32[N], i32[N]"""
+    """Return by how many rows down and columns to the right one step leads.  i32[N] -> i32[N], i32[N]
+
+    Args:
+        heading: i32[N], 0 up, 1 right, 2 down, 3 left.
+    """
     return jnp.where(heading % 2 == 0, heading - 1, 0), jnp.where(heading % 2 == 1, 2 - heading, 0)
 
 
 def observe(geometry, state):
-    """Return the boards as the net sees them.  -> f32[N, dim, dim]"""
+    """Return the boards as the net sees them, f32[N, dim, dim].
+
+    Args:
+        geometry: of the board, static.
+        state: of N games.
+    """
     # Division by one length a row would become multiplication with its rounded reciprocal.
     length = jnp.where(state.lifetimes > 0, state.length[:, None], 1)
     snake = state.lifetimes / length.astype(jnp.float32)
@@ -38,7 +50,14 @@ def observe(geometry, state):
 
 
 def free_cell(geometry, lifetimes, length, draw):
-    """Free cell number ``draw % free cells``: first its row, by the free cells of each, then its column.  -> i32[N]"""
+    """Return free cell number ``draw % free cells``, i32[N]: first its row, by the free cells of each, then its column.
+
+    Args:
+        geometry: of the board, static.
+        lifetimes: f32[N, dim * dim], 0 where a cell is free.
+        length: i32[N], cells that are taken.
+        draw: i32[N] of 0 or more.
+    """
     places = jnp.arange(geometry.dim)
     free = (lifetimes == 0).reshape(-1, geometry.dim, geometry.dim)
     k = jax.lax.rem(draw, jnp.maximum(geometry.cells - length, 1))
@@ -55,7 +74,12 @@ def free_cell(geometry, lifetimes, length, draw):
 
 
 def reset(geometry, draws):
-    """Start N games with the draws i32[N, 3] (food, start, heading).  -> State, f32[N, dim, dim]"""
+    """Start N games.  -> State, boards f32[N, dim, dim]
+
+    Args:
+        geometry: of the board, static.
+        draws: i32[N, 3], food, start and heading.
+    """
     dim, side, blocks = geometry.dim, geometry.side, geometry.starting_blocks
     draw, start, heading = draws[:, 0], draws[:, 1] % side**2, draws[:, 2] % ACTIONS
     head = (geometry.dist_to_border + start // side) * dim + geometry.dist_to_border + start % side
@@ -80,7 +104,7 @@ def step(geometry, state, actions, draws):
     """Move by one cell; a game that ends starts anew in the same step.
 
     Args:
-        geometry: static, an :class:`.env.Geometry`.
+        geometry: of the board, static.
         state: of N games.
         actions: int[N] from 0 to 3.
         draws: i32[N, 3], food, start and heading, used where a game needs them.

@@ -105,7 +105,16 @@ ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_C
 
 
 def check_supported(knob, knobs, target):
-    """Raise a ValueError where this knob, or one that only a device has, is set on a backend without it."""
+    """Check that a backend has what a knob asks for; the knobs that only CUDA has are checked in every call.
+
+    Args:
+        knob: its name, a key of ``ONLY``.
+        knobs: the setting.
+        target: device and lowering of the backend.
+
+    Raises:
+        ValueError: the knob is set on a backend that does not have it.
+    """
     for name in (knob, *OF_CUDA):
         value, default = getattr(knobs, name), getattr(Knobs(), name)
         if value != default and target.backend not in ONLY[name]:

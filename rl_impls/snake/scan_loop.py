@@ -19,9 +19,18 @@ PHASES = ("program", "transfer")  # one program: what is done inside it cannot b
 
 
 class ScanLoop(Op):
-    """T steps of N environments and an update every ``knobs.every`` environment steps, from a fixed start.
+    """T steps of N environments and an update every ``knobs.every`` environment steps, always from the same start.
 
     Steps come in rounds: as many as lie between two updates, then as many updates as lie between two steps.
+
+    Args:
+        spec: what it is built from, see :class:`.spec.Spec`.
+        example: explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B].
+        knobs: of the loop.
+        backend: that computes, one of JAX's.
+
+    Raises:
+        ValueError: knobs that one program, or JAX, does not have, or that do not fit the example.
     """
 
     def __init__(self, spec, example, knobs, backend):
@@ -43,13 +52,22 @@ class ScanLoop(Op):
         self.run = target.lower(program, (self.carry, *example), donate_argnums=0)
 
     def reset(self):
-        """Put everything back to the start."""
+        """Put the games, the memory and the nets back to the start."""
         self.train.reset()
         self.start(self.spec["env_state"], self.spec["stored"], self.spec["step"])
         self.clock.reset()
 
     def start(self, env_state, stored, step):
-        """Go on from these games and transitions, after ``step`` environment steps."""
+        """Go on from these games and transitions.
+
+        Args:
+            env_state: the games, see :data:`.spec.ENV_STATE`.
+            stored: columns of the memory, oldest first, see :data:`.spec.STORED`.
+            step: environment steps made before.
+
+        Raises:
+            ValueError: a step between two updates.
+        """
         if step % self.every:
             raise ValueError(
                 f"step: got {step} with an update every {self.every} steps, wanted a multiple: whole rounds"
@@ -62,7 +80,7 @@ class ScanLoop(Op):
 
     @property
     def carry(self):
-        """All that the program takes and returns."""
+        """All that the program takes and returns: weights, moments, target weights, games, boards, ring and counts."""
         return (self.train.weights, self.train.moments, self.train.target_weights, *self.played)
 
     def phases(self):
@@ -71,11 +89,11 @@ class ScanLoop(Op):
 
     @property
     def params(self):
-        """The online weights as NumPy."""
+        """The online weights as NumPy, by name."""
         return self.train.params
 
     def state(self):
-        """Return all that the next step depends on as NumPy, see :meth:`.loop.Loop.state`."""
+        """Return all that the next step depends on, as NumPy, see :meth:`.loop.Loop.state`."""
         games, _, ring, pushed, step = jax.tree.map(np.array, self.played)
         for field, values in zip(self.memory.fields, ring):
             field[:] = values
@@ -83,13 +101,24 @@ class ScanLoop(Op):
         return state_of(self.train, self.memory, as_arrays(games), int(step))
 
     def load_state(self, state):
-        """Take what ``state`` returned, here or on another backend or form."""
+        """Go on from a state, of this backend and form or another.
+
+        Args:
+            state: arrays by name, as :meth:`state` returned them.
+        """
         parts = parts_of(state)
         self.train.load_state(parts["train"])
         self.start(parts["env"], tuple(parts["memory"][name] for name in FIELDS), int(parts["loop"]["step"]))
 
     def __call__(self, explore, random_actions, draws, rows):
-        """Play T steps and learn in between; return actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses."""
+        """Play T steps and learn in between.  -> actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses f32[U]
+
+        Args:
+            explore: bool[T, N], where the drawn move is taken.
+            random_actions: i32[T, N], the drawn moves.
+            draws: i32[T, N, 3], what the environments may need of randomness.
+            rows: i64[U, B], the transitions of each update, 0 the oldest.
+        """
         self.clock.start()
         carry, out = jax.block_until_ready(self.run(self.carry, explore, random_actions, draws, rows))
         self.train.weights, self.train.moments, self.train.target_weights, *self.played = carry
@@ -100,7 +129,13 @@ class ScanLoop(Op):
 
 
 def make_program(spec, knobs, envs):
-    """Return ``program(carry, explore, random_actions, draws, rows) -> carry, out``."""
+    """Return ``program(carry, explore, random_actions, draws, rows) -> carry, (actions, rewards, ended, losses)``.
+
+    Args:
+        spec: what an update is built from, ``capacity``, ``target_every`` and the board's ``geometry`` are taken.
+        knobs: ``every`` and ``precision`` are read.
+        envs: number of environments.
+    """
     geometry, dtype, capacity = geometry_of(spec), DTYPES[knobs.precision], spec["capacity"]
     update, _ = make_update(spec, knobs)
     steps, updates = max(1, knobs.every // envs), max(1, envs // knobs.every)  # of one round

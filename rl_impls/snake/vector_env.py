@@ -18,7 +18,11 @@ STATE = "lifetimes", "head", "heading", "length", "food", "steps"
 
 
 def neighbours(dim):
-    """Table of the cell that lies next to each cell, -1 off the board.  -> int[4, dim * dim]"""
+    """Return the cell that lies next to each cell in each direction, -1 off the board.  -> int[4, dim * dim]
+
+    Args:
+        dim: rows, and columns, of the board.
+    """
     row, column = (np.indices((dim, dim)).reshape(2, 1, -1) + MOVES.T[:, :, None]).astype(np.intp)
     inside = (row >= 0) & (row < dim) & (column >= 0) & (column < dim)
     return np.where(inside, row * dim + column, -1)
@@ -32,6 +36,13 @@ class SnakeVectorEnv(VectorEnv):
 
     Infos as in Gymnasium's SyncVectorEnv in the mode SAME_STEP: ``foods`` int[N], and where a game ended ``final_obs``
     and ``final_info``, with a mask bool[N] named ``_foods`` and so on for each. All arrays returned are new.
+
+    Args:
+        num_envs: number of games, N.
+        starting_blocks: length of a snake at the start, in cells.
+        dim: rows, and columns, of the board.
+        dist_to_border: cells between the head at the start and the border.
+        max_steps: after which an episode is truncated.
 
     Raises:
         ValueError: a geometry, actions, draws or a state that makes no sense; nothing is changed.
@@ -53,20 +64,33 @@ class SnakeVectorEnv(VectorEnv):
         self.lifetimes = None
 
     def reset(self, *, seed=None, options=None):
-        """Start all games; there are no options.  -> f32[N, dim, dim], infos"""
+        """Start all games.  -> boards f32[N, dim, dim], infos
+
+        Args:
+            seed: of all draws from here on; None goes on with the generator there is.
+            options: none are known.
+        """
         super().reset(seed=seed)
         return self.reset_with(self.draw())
 
     def step(self, actions):
-        """Move by one cell, actions int[N].  -> f32[N, dim, dim], f32[N], bool[N], bool[N], infos"""
+        """Move by one cell.  -> boards f32[N, dim, dim], rewards f32[N], terminated bool[N], truncated bool[N], infos
+
+        Args:
+            actions: int[N], 0 up, 1 right, 2 down, 3 left.
+        """
         return self.step_with(actions)
 
     def draw(self):
-        """Return what a step may need of randomness.  -> i32[N, 3]: food, start, heading"""
+        """Return what a step may need of randomness, i32[N, 3]: food, start, heading."""
         return self.np_random.integers(DRAWS, size=(self.num_envs, 3), dtype=np.int32)
 
     def reset_with(self, draws):
-        """Start all games with the given draws i32[N, 3].  -> f32[N, dim, dim], infos"""
+        """Start all games from given draws.  -> boards f32[N, dim, dim], infos
+
+        Args:
+            draws: i32[N, 3], food, start, heading.
+        """
         draws = self.check_draws(draws)
         self.lifetimes = np.zeros((self.num_envs, self.geometry.cells), np.float32)
         self.head, self.heading, self.length, self.food, self.steps = np.zeros((5, self.num_envs), np.intp)
@@ -74,7 +98,12 @@ class SnakeVectorEnv(VectorEnv):
         return self.observe(), self.infos()
 
     def step_with(self, actions, draws=None):
-        """Move by one cell with the given draws i32[N, 3], or with new ones.  -> what :meth:`step` returns"""
+        """Move by one cell; return what :meth:`step` returns.
+
+        Args:
+            actions: int[N], 0 up, 1 right, 2 down, 3 left.
+            draws: i32[N, 3], food, start, heading; None to draw them.
+        """
         self.check_started("step")
         actions = self.check_actions(actions)
         draws = self.draw() if draws is None else self.check_draws(draws)
@@ -89,7 +118,11 @@ class SnakeVectorEnv(VectorEnv):
         return obs, reward, terminated, truncated, infos | self.infos()
 
     def advance(self, actions, draws):
-        """Move by one cell, without checks, actions int[N] and draws i32[N, 3].
+        """Move by one cell, without checks.
+
+        Args:
+            actions: int[N], 0 up, 1 right, 2 down, 3 left.
+            draws: i32[N, 3], food, start, heading.
 
         Returns:
             obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim]:
@@ -125,7 +158,12 @@ class SnakeVectorEnv(VectorEnv):
         return obs, reward, terminated, truncated, final_obs
 
     def start(self, which, draws):
-        """Start the games of the indices ``which`` anew, each with its own of the draws i32[N, 3]."""
+        """Start some games anew.
+
+        Args:
+            which: int[n], their indices.
+            draws: i32[N, 3], of which each takes its own.
+        """
         border, side, blocks = self.geometry.dist_to_border, self.geometry.side, self.geometry.starting_blocks
         row, column = np.divmod(draws[which, 1] % side**2, side)
         heading = draws[which, 2] % ACTIONS
@@ -137,13 +175,22 @@ class SnakeVectorEnv(VectorEnv):
         self.place_food(which, draws)
 
     def place_food(self, which, draws):
-        """Put food on free cell number ``draw % free cells`` in the games of the indices ``which``."""
+        """Put food on free cell number ``draw % free cells`` in some games.
+
+        Args:
+            which: int[n], their indices.
+            draws: i32[N, 3], of which each takes its own.
+        """
         free = self.lifetimes[which] == 0
         k = draws[which, 0] % (self.geometry.cells - self.length[which])
         self.food[which] = (free.cumsum(axis=1) > k[:, None]).argmax(axis=1)
 
     def observe(self, which=slice(None)):
-        """Return the boards, of all games or of those of the indices ``which``.  -> f32[n, dim, dim]"""
+        """Return the boards of some games, f32[n, dim, dim].
+
+        Args:
+            which: int[n], their indices; all games by default.
+        """
         head, length, food = self.head[which], self.length[which], self.food[which]
         obs = self.lifetimes[which] / length[:, None].astype(np.float32)
         obs[np.arange(len(head)), food] = FOOD
@@ -166,7 +213,14 @@ class SnakeVectorEnv(VectorEnv):
         return {name: getattr(self, name).copy() for name in STATE}
 
     def set_state(self, state):
-        """Go on from what :meth:`get_state` returned, from a copy of it."""
+        """Go on from a copy of a state.
+
+        Args:
+            state: arrays by name, as :meth:`get_state` returned them.
+
+        Raises:
+            ValueError: other names or shapes.
+        """
         n, cells = self.num_envs, self.geometry.cells
         wanted = {name: (n, cells) if name == "lifetimes" else (n,) for name in STATE}
         shapes = {name: np.shape(array) for name, array in state.items()}
@@ -176,12 +230,26 @@ class SnakeVectorEnv(VectorEnv):
             setattr(self, name, np.array(array, np.float32 if name == "lifetimes" else np.intp))
 
     def check_started(self, name):
-        """Raise a ResetNeeded before the first reset."""
+        """Check that there was a reset.
+
+        Args:
+            name: of the method that needs it, for the error.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
         if self.lifetimes is None:
             raise ResetNeeded(f"{name}: got no games to go on with, wanted reset() first")
 
     def check_actions(self, actions):
-        """Return ``actions`` as an array, or raise a ValueError: N integers from 0 to 3."""
+        """Return actions as an array, int[N].
+
+        Args:
+            actions: what was given.
+
+        Raises:
+            ValueError: they are not N integers from 0 to 3.
+        """
         actions = np.asarray(actions)
         right = actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
         if not right or actions.min() < 0 or actions.max() >= ACTIONS:
@@ -190,7 +258,14 @@ class SnakeVectorEnv(VectorEnv):
         return actions
 
     def check_draws(self, draws):
-        """Return ``draws`` as an array, or raise a ValueError: integers [N, 3]."""
+        """Return draws as an array, int[N, 3].
+
+        Args:
+            draws: what was given.
+
+        Raises:
+            ValueError: they are not integers [N, 3].
+        """
         draws = np.asarray(draws)
         if draws.shape != (self.num_envs, 3) or draws.dtype.kind not in "iu":
             raise ValueError(f"draws: got {draws.dtype}{list(draws.shape)}, wanted integers [{self.num_envs}, 3]")
@@ -198,22 +273,29 @@ class SnakeVectorEnv(VectorEnv):
 
 
 class Draws:
-    """A generator that hands out what it was given: the first number for food, all three for a reset."""
+    """A generator that returns what it was given: the first number for food, all three for a reset."""
 
     def __init__(self):
         self.given = None
 
     def integers(self, high, size=None):
-        """Return the draw for food, or all."""
+        """Return the draw for food, an integer, or all three.
+
+        Args:
+            high: unused: what is given is in range.
+            size: None for food, else all.
+        """
         return self.given[0] if size is None else self.given
 
 
 class PlainEnvs:
     """A list of :class:`.env.SnakeEnv`, stepped one after the other; one that ends is reset in the same step.
 
-    ``advance(actions, draws) -> obs, rewards f32[N], terminated bool[N], truncated bool[N], final_obs``, as of
-    :class:`VectorisedEnvs`, with boards f32[N, O]: ``obs`` is the first of the new episode where one ended,
-    ``final_obs`` the last of the old. The state is, for both, that of :class:`SnakeVectorEnv`.
+    The state is, here and in :class:`VectorisedEnvs`, that of :class:`SnakeVectorEnv`.
+
+    Args:
+        count: number of environments, N.
+        geometry: of all boards, a :class:`.spec.Geometry`.
     """
 
     def __init__(self, count, geometry):
@@ -222,7 +304,14 @@ class PlainEnvs:
             env.np_random = self.draws
 
     def advance(self, actions, draws):
-        """Step every environment."""
+        """Step each environment; where an episode ended, ``obs`` is of the new one, ``final_obs`` the last of the old.
+
+        -> obs f32[N, O], rewards f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, O]
+
+        Args:
+            actions: int[N], 0 up, 1 right, 2 down, 3 left.
+            draws: i32[N, 3], food, start, heading.
+        """
         count = len(self.envs)
         obs, final_obs = np.empty((2, count, self.geometry.cells), np.float32)
         rewards, (terminated, truncated) = np.empty(count, np.float32), np.empty((2, count), bool)
@@ -235,11 +324,11 @@ class PlainEnvs:
         return obs, rewards, terminated, truncated, final_obs
 
     def observe(self):
-        """Return the boards.  -> f32[N, O]"""
+        """Return the boards, f32[N, O]."""
         return np.array([env.observation().reshape(-1) for env in self.envs])
 
     def get_state(self):
-        """Return the games as arrays."""
+        """Return the games as arrays by name, see :meth:`SnakeVectorEnv.get_state`."""
         dim, cells = self.geometry.dim, self.geometry.cells
         columns = {name: [] for name in ("lifetimes", "head", "heading", "length", "food", "steps")}
         for env in self.envs:
@@ -252,7 +341,11 @@ class PlainEnvs:
         return {name: np.array(column) for name, column in columns.items()}
 
     def set_state(self, state):
-        """Go on from what ``get_state`` returned."""
+        """Go on from a state.
+
+        Args:
+            state: arrays by name, as :meth:`get_state` returned them.
+        """
         dim = self.geometry.dim
         for i, env in enumerate(self.envs):
             oldest_last = np.argsort(-state["lifetimes"][i], kind="stable")[: state["length"][i]]
@@ -268,20 +361,30 @@ class PlainEnvs:
 
 
 class VectorisedEnvs:
-    """One :class:`SnakeVectorEnv`, with boards f32[N, O]."""
+    """One :class:`SnakeVectorEnv`, with boards f32[N, O].
+
+    Args:
+        count: number of games, N.
+        geometry: of all boards, a :class:`.spec.Geometry`.
+    """
 
     def __init__(self, count, geometry):
         self.env = SnakeVectorEnv(count, **vars(geometry))
         self.get_state, self.set_state = self.env.get_state, self.env.set_state
 
     def advance(self, actions, draws):
-        """Step every environment."""
+        """Step every environment, as :meth:`PlainEnvs.advance` does.
+
+        Args:
+            actions: int[N], 0 up, 1 right, 2 down, 3 left.
+            draws: i32[N, 3], food, start, heading.
+        """
         obs, rewards, terminated, truncated, final_obs = self.env.advance(actions, draws)
         count = len(obs)
         return obs.reshape(count, -1), rewards, terminated, truncated, final_obs.reshape(count, -1)
 
     def observe(self):
-        """Return the boards.  -> f32[N, O]"""
+        """Return the boards, f32[N, O]."""
         return self.env.observe(self.env.envs).reshape(self.env.num_envs, -1)
 
 

@@ -1,4 +1,8 @@
-"""Ops that are made of other ops, and so are the same on every backend."""
+"""Ops that are made of other ops, and so are the same on every backend.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,11 @@ def program(make, spec, example, worlds, batch, knobs, backend):
 
 
 def turn(spec, example, *, knobs, backend):
-    """T turns of N agents in K worlds; see :mod:`.loop`."""
+    """Play T turns of N agents in K worlds, without learning; see :class:`.loop.Turns`.
+
+    draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K] -> actions
+    i32[T, N, K], rewards f32[T, N, K]
+    """
     worlds, batch = sizes(ARGUMENTS["turn"], example)["K"], 1
     if knobs.loop == "scan":
         return program("make_turns", spec, example, worlds, batch, knobs, backend)
@@ -40,7 +48,11 @@ def turn(spec, example, *, knobs, backend):
 
 
 def epoch(spec, example, *, knobs, backend):
-    """An episode in K worlds and an update of every agent; see :mod:`.loop`."""
+    """Play an episode in K worlds and make an update of every agent; see :class:`.loop.Epoch`.
+
+    reset_draws i32[K, C], what :func:`turn` takes, rows i64[N, B], train_taus f32[N, 3, B, Q], noise f32[N, 2, M] ->
+    actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]
+    """
     found = sizes(ARGUMENTS["epoch"], example)
     worlds, batch = found["K"], found["B"]
     if knobs.loop == "scan":
@@ -49,7 +61,7 @@ def epoch(spec, example, *, knobs, backend):
 
 
 def first_call(spec, example, *, knobs, backend):
-    """Build ``forward`` anew and call it once: what compiling costs, without any cache.  As ``forward``"""
+    """Build ``forward`` anew and call it once, without any cache: what compiling costs.  As ``forward``"""
 
     def call(*args):
         target = backend.lowering_here()
@@ -61,13 +73,17 @@ def first_call(spec, example, *, knobs, backend):
 
 
 def uncached(backend):
-    """Return the context in which the backend's compiler keeps nothing from before."""
+    """Return a context in which the backend's compiler has no cache.
+
+    Args:
+        backend: whose compiler it is.
+    """
     return {"jax": jax_uncached, "torch": torch_uncached}.get(backend.source, contextlib.nullcontext)()
 
 
 @contextlib.contextmanager
 def jax_uncached():
-    """Have JAX compile again."""
+    """Return a context in which JAX compiles again what it has compiled before."""
     import jax
     from jax.experimental.compilation_cache import compilation_cache
 
@@ -84,7 +100,7 @@ def jax_uncached():
 
 
 def torch_uncached():
-    """Have the compiler of torch compile again."""
+    """Return a context in which torch compiles again what it has compiled before."""
     from torch._inductor import config
 
     return config.patch(force_disable_caches=True)

@@ -19,6 +19,10 @@ class TreasurehuntEnv(gymnasium.Env):
     3 right. Rewards f32[N], one for each agent, so Gymnasium's wrappers for a single reward do not fit. Never
     terminated; truncated after ``settings.turns``. Info: empty.
 
+    Args:
+        settings: of the world, a :class:`.spec.Settings`.
+        render_mode: ``rgb_array``, or None where nothing is drawn.
+
     Raises:
         ValueError: a render mode or actions that make no sense; nothing is changed.
         gymnasium.error.ResetNeeded: a step outside an episode, or a picture before the first; nothing is changed.
@@ -35,14 +39,27 @@ class TreasurehuntEnv(gymnasium.Env):
         self.world, self.started, self.running = ArrayWorlds(settings, worlds=1), False, False
 
     def reset(self, *, seed=None, options=None):
-        """Start an episode; there are no options.  -> f32[N, F], {}"""
+        """Start an episode.  -> obs f32[N, F], info {}
+
+        Args:
+            seed: of all draws from here on; None goes on with the generator there is.
+            options: none are known.
+        """
         super().reset(seed=seed)
         obs = self.world.reset(self.draw())
         self.started = self.running = True
         return obs[:, 0], {}
 
     def step(self, actions):
-        """Play a turn, actions int[N] from 0 to 3.  -> f32[N, F], f32[N], False, bool, {}"""
+        """Play a turn.  -> obs f32[N, F], rewards f32[N], terminated False, truncated bool, info {}
+
+        Args:
+            actions: int[N], 0 up, 1 down, 2 left, 3 right.
+
+        Raises:
+            ValueError: other actions.
+            gymnasium.error.ResetNeeded: no episode has begun, or it is over.
+        """
         if not self.running:
             raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
         actions = check_integers("actions", actions, (self.settings.agents,), ACTIONS - 1)
@@ -51,11 +68,15 @@ class TreasurehuntEnv(gymnasium.Env):
         return obs[:, 0], rewards[:, 0], False, truncated, {}
 
     def draw(self):
-        """Return what a turn needs of randomness.  -> i32[1, height * width]"""
+        """Return what a turn may need of randomness, i32[1, height * width]."""
         return self.np_random.integers(DRAWS, size=(1, self.settings.height * self.settings.width), dtype=np.int32)
 
     def render(self):
-        """Draw the world with its walls.  -> u8[16 rows, 16 columns, 3] | None without a render mode"""
+        """Return a picture of the world with its walls, u8[16 rows, 16 columns, 3], or None without a render mode.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
         if not self.started:
             raise ResetNeeded("render: got no episode to look at, wanted reset() first")
         if self.render_mode is None:

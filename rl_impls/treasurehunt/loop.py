@@ -1,4 +1,7 @@
-"""Turns and epochs of a treasure hunt, from a fixed start; their phases are timed."""
+"""Turns and epochs of a treasure hunt, from a fixed start; their phases are timed.
+
+Axes: T turns, N agents, K worlds, C cells, F numbers a frame, Q quantiles, B transitions, M numbers of noise.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ class Turns(Op):
         self.clock.reset()
 
     def phases(self):
-        """Return the seconds spent in each phase since the last reset."""
+        """Return the seconds spent in each phase since the last reset, by name."""
         return dict(self.clock.seconds)
 
     @property
@@ -55,14 +58,14 @@ class Turns(Op):
         return self.team.params
 
     def state(self):
-        """Return nets, moments and memories as NumPy: all that the next epoch depends on but what it is called with."""
+        """Return nets, moments and memories as NumPy: all that the next epoch depends on, apart from its arguments."""
         return self.team.state()
 
     def load_state(self, state):
-        """Go on from what ``state`` returned, here or in another form or on another backend.
+        """Go on from a state, of this backend and form or another.
 
         Args:
-            state: arrays by name.
+            state: arrays by name, as :meth:`state` returned them.
         """
         self.team.load_state(state)
 
@@ -71,7 +74,12 @@ class Turns(Op):
         self.team.close()
 
     def together(self, draws, *drawn):
-        """All agents observe, then act.  -> actions i32[N, K], rewards f32[N, K]"""
+        """Play a turn in which all agents observe, then act.  -> actions i32[N, K], rewards f32[N, K]
+
+        Args:
+            draws: i32[K, C], where items appear.
+            drawn: taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
+        """
         actions = self.team.act(self.obs, *drawn)
         self.clock("inference")
         self.obs, rewards, _ = self.world.advance(actions, draws)
@@ -79,7 +87,12 @@ class Turns(Op):
         return actions, rewards
 
     def interleaved(self, draws, *drawn):
-        """Each agent observes when those before it have acted.  -> actions i32[N, K], rewards f32[N, K]"""
+        """Play a turn, each agent observing when those before it have acted.  -> actions i32[N, K], rewards f32[N, K]
+
+        Args:
+            draws: i32[K, C], where items appear.
+            drawn: taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
+        """
         actions, rewards = [], []
         for agent in range(self.settings.agents):
             obs = self.world.observe_agent(agent)
@@ -93,7 +106,11 @@ class Turns(Op):
         return np.array(actions), np.array(rewards)
 
     def play(self, *drawn):
-        """Play T turns.  -> actions i32[T, N, K], rewards f32[T, N, K]"""
+        """Play T turns and remember them.  -> actions i32[T, N, K], rewards f32[T, N, K]
+
+        Args:
+            drawn: draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K].
+        """
         played = []
         for turn in zip(*drawn):
             actions, rewards = self.play_turn(*turn)
@@ -103,7 +120,11 @@ class Turns(Op):
         return (*map(np.array, zip(*played)),)
 
     def __call__(self, *drawn):
-        """Play T turns with draws i32[T, K, C], taus f32[T, N, K, Q], explore, random_actions; return what was done."""
+        """Play T turns.  -> actions i32[T, N, K], rewards f32[T, N, K]
+
+        Args:
+            drawn: draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K].
+        """
         self.clock.start()
         return self.play(*drawn)
 
@@ -112,7 +133,18 @@ class Epoch(Turns):
     """An episode of N agents in K worlds, truncated after T turns, and an update of every agent."""
 
     def __call__(self, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
-        """Play and learn.  -> actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]"""
+        """Play an episode and update every agent.  -> actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]
+
+        Args:
+            reset_draws: i32[K, C], where the agents start.
+            draws: i32[T, K, C], where items appear.
+            taus: f32[T, N, K, Q], for acting.
+            explore: bool[T, N, K], where the drawn action is taken.
+            random_actions: i32[T, N, K], the drawn actions.
+            rows: i64[N, B], where the transitions of the update begin.
+            train_taus: f32[N, 3, B, Q], for the update.
+            noise: f32[N, 2, M], for the update.
+        """
         self.clock.start()
         self.obs = self.world.reset(reset_draws)
         self.team.begin()

@@ -31,38 +31,54 @@ class Fields(NamedTuple):
 
 
 def stack(recent, frame, xp=np):
-    """The state an agent acts on, oldest frame first.  f32[N, K, FRAMES - 1, size], f32[N, K, size] -> f32[N, K, S]
+    """Return the states that agents act on, oldest frame first.  -> f32[N, K, S], S = FRAMES * size
 
-    ``recent`` is zeros at an episode's start; S = FRAMES * size.
+    Args:
+        recent: the frames before, f32[N, K, FRAMES - 1, size], zeros at the start of an episode.
+        frame: the present ones, f32[N, K, size].
+        xp: numpy or jax.numpy, that of the arrays.
     """
     frames = xp.concatenate([recent, frame[..., None, :]], axis=-2)
     return frames.reshape(*frame.shape[:-1], FRAMES * frame.shape[-1])
 
 
 def push_recent(recent, frame, xp=np):
-    """Append a frame and drop the oldest.  f32[N, K, FRAMES - 1, size], f32[N, K, size] -> as ``recent``"""
+    """Return the frames with one appended and the oldest dropped.  -> f32[N, K, FRAMES - 1, size]
+
+    Args:
+        recent: the frames before, f32[N, K, FRAMES - 1, size].
+        frame: the new ones, f32[N, K, size].
+        xp: numpy or jax.numpy, that of the arrays.
+    """
     return xp.concatenate([recent[..., 1:, :], frame[..., None, :]], axis=-2)
 
 
 def turns_ahead(last, slots, xp=np):
-    """Turns m to the next state: HORIZON, or fewer to the episode's final row.  i8[L], int[...] -> int[...]"""
+    """Return m, the turns to the next state: HORIZON, or fewer to the final row of an episode.  -> int[...]
+
+    Args:
+        last: i8[L], see :class:`Fields`.
+        slots: int[...], rows of a lane.
+        xp: numpy or jax.numpy, that of the arrays.
+    """
     midway = last[(slots[..., None] + xp.arange(1, HORIZON)) % len(last)] == MIDWAY
     return 1 + xp.cumprod(midway, axis=-1).sum(-1)
 
 
 def gather(fields, rows, gamma, xp=np):
-    """The transitions that begin in these rows, each of which must be a start; can be compiled with ``xp=jax.numpy``.
+    """Return the transitions that begin in some rows, each of which must be a start; JAX can compile it.
 
-    R_t = sum_{k<m} gamma^k r_{t+k};  discount = gamma^m, or 0 where the episode terminates at t+m
+    ``R_t = sum_{k<m} gamma^k r_{t+k}``; ``discount = gamma^m``, or 0 where the episode terminates at t + m: m-step
+    returns (Sutton 1988), m being HORIZON, or fewer where the episode ends before.
 
     Args:
         fields: what is stored.
         rows: int[N, B], for each agent its own.
-        gamma: the discount of one turn.
+        gamma: discount of one turn.
         xp: numpy or jax.numpy, that of the fields.
 
     Returns:
-        states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S] (those at t+m), discounts
+        states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S] (those at t + m), discounts
         f32[N, B]; a state is FRAMES frames, oldest first, zeros before the episode's start; S = FRAMES * size.
     """
     length, size = len(fields.time), fields.frames.shape[-1]
@@ -87,9 +103,16 @@ def gather(fields, rows, gamma, xp=np):
 
 
 class Memory:
-    """The last ``capacity`` frames of each of ``agents`` agents, over ``lanes`` worlds; a frame is ``size`` numbers.
+    """The last ``capacity`` frames of each of ``agents`` agents, over ``lanes`` worlds.
 
     ``pushed`` counts the rows each lane was ever given.
+
+    Args:
+        agents: number of agents, N.
+        lanes: number of worlds, K.
+        capacity: frames that the memory of an agent keeps, over all worlds; a multiple of ``lanes``.
+        size: numbers of a frame.
+        gamma: discount of one turn, from 0.0 to 1.0.
 
     Raises:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
@@ -116,11 +139,22 @@ class Memory:
         return min(self.pushed, self.length)
 
     def push(self, frames, actions, rewards):
-        """Store one turn in place of the oldest row.  f32[N, K, size], i32[N, K], f32[N, K]"""
+        """Store one turn in place of the oldest row.
+
+        Args:
+            frames: what the agents saw, f32[N, K, size].
+            actions: what they did then, i32[N, K].
+            rewards: what followed, f32[N, K].
+        """
         self._store(MIDWAY, frames=frames, actions=actions, rewards=rewards)
 
     def finish(self, frames, terminated=False):
-        """Store the final observations f32[N, K, size]; what is pushed next begins an episode."""
+        """Store the final observations of an episode; what is pushed next begins another.
+
+        Args:
+            frames: what the agents saw last, f32[N, K, size].
+            terminated: whether the episode terminated; it was truncated otherwise.
+        """
         if not isinstance(terminated, bool | np.bool_):
             raise ValueError(f"terminated: got {terminated!r}, wanted True or False")
         if self._time() == 0:
@@ -129,7 +163,10 @@ class Memory:
         self._store(last, frames=frames, actions=np.zeros(shape, np.int32), rewards=np.zeros(shape, np.float32))
 
     def starts(self):
-        """Rows whose stack and whose way to the next state are stored, lane by lane, oldest first.  -> i64[M]"""
+        """Return the rows where a transition can begin, those whose stack and next state are stored.  -> i64[M]
+
+        They come lane by lane, oldest first.
+        """
         age = np.arange(len(self))
         slots = (self.pushed - len(self) + age) % self.length
         ahead = age + turns_ahead(self.fields.last, slots) < len(self)
@@ -138,13 +175,28 @@ class Memory:
         return (np.arange(self.lanes)[:, None] * self.length + slots).reshape(-1)
 
     def draw(self, rng, batch):
-        """For each agent ``batch`` different starts, uniformly.  -> i64[N, B]"""
+        """Return ``batch`` different starts for each agent, drawn uniformly.  -> i64[N, B]
+
+        Args:
+            rng: generator that draws them.
+            batch: number of transitions, B.
+
+        Raises:
+            ValueError: more than there are starts, or fewer than 1.
+        """
         starts = self.starts()
         check_integer("batch", batch, 1, len(starts), ", the number of starts")
         return np.stack([rng.choice(starts, batch, replace=False) for _ in range(self.agents)])
 
     def columns(self, rows):
-        """The transitions that begin in the starts ``rows`` i64[N, B], as ``gather`` returns them."""
+        """Return the transitions that begin in some rows, as :func:`gather` does.
+
+        Args:
+            rows: i64[N, B], starts.
+
+        Raises:
+            ValueError: a row that is no start, or another shape or dtype.
+        """
         rows = np.asarray(rows)
         if rows.dtype != np.int64 or rows.ndim != 2 or len(rows) != self.agents:
             raise ValueError(f"rows: got {rows.dtype}{list(rows.shape)}, wanted int64[{self.agents}, B]")
@@ -159,7 +211,14 @@ class Memory:
         return {**{name: field.copy() for name, field in self.fields._asdict().items()}, PUSHED: np.array(self.pushed)}
 
     def restore(self, arrays):
-        """Go on from what ``arrays`` of a memory of this size returned."""
+        """Go on from the arrays of a memory of this size.
+
+        Args:
+            arrays: by name, as :meth:`arrays` returned them.
+
+        Raises:
+            ValueError: names, shapes or dtypes that are not this memory's.
+        """
         fields = self.fields._asdict()
         if arrays.keys() != fields.keys() | {PUSHED}:
             raise ValueError(f"arrays: got {sorted(arrays)}, wanted {sorted(fields.keys() | {PUSHED})}")
@@ -189,7 +248,16 @@ class Memory:
 
 
 def check_like(name, got, wanted):
-    """Raise a ValueError for an array whose shape or dtype is not that of another."""
+    """Check that an array has the shape and dtype of another.
+
+    Args:
+        name: of the array, for the error.
+        got: the array.
+        wanted: the other.
+
+    Raises:
+        ValueError: it has another shape or dtype.
+    """
     got = np.asarray(got)
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise ValueError(f"{name}: got {got.dtype}{list(got.shape)}, wanted {wanted.dtype}{list(wanted.shape)}")

@@ -1,4 +1,8 @@
-"""Turns and epochs as one program: worlds, memories, acting and learning of all agents inside one ``lax.scan``."""
+"""Turns and epochs as one program: worlds, memories, acting and learning of all agents inside one ``lax.scan``.
+
+Axes: T turns, N agents, K worlds, C cells, F numbers a frame, Q quantiles, B transitions, M numbers of noise, L rows of
+a lane.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,17 @@ PHASES = ("program", "transfer")  # one program: what is done inside it cannot b
 
 
 def store(fields, pushed, frames, actions, rewards, time, last):
-    """Store one row of every lane in place of the oldest.  frames f32[N, K, F], actions i32[N, K], rewards f32[N, K]"""
+    """Return the memory with one row of every lane stored in place of the oldest.  -> Fields
+
+    Args:
+        fields: the memory, see :class:`.memory.Fields`.
+        pushed: i32[], rows that each lane was ever given.
+        frames: f32[N, K, F].
+        actions: i32[N, K].
+        rewards: f32[N, K].
+        time: i32[], turns since the episode began.
+        last: MIDWAY, or how the episode ended that this row is the final one of.
+    """
     slot = pushed % len(fields.time)
 
     def put_row(field, row):
@@ -37,7 +51,15 @@ def store(fields, pushed, frames, actions, rewards, time, last):
 
 
 def make_play(settings, knobs):
-    """Return ``play(weights, played, *drawn) -> played, (actions, rewards)``: T turns."""
+    """Return ``play(weights, played, *drawn) -> played, (actions i32[T, N, K], rewards f32[T, N, K])``: T turns.
+
+    ``played`` is worlds, observations, the frames before, the memory and its count; ``drawn`` what
+    :meth:`.loop.Turns.play` takes.
+
+    Args:
+        settings: of the worlds.
+        knobs: ``states``, ``cosines`` and ``precision`` are read.
+    """
     onehot = knobs.states == "lookup" and settings.observation == "onehot"
     choose = jax.vmap(functools.partial(choose_actions, net_of(knobs, onehot_matmul if onehot else jnp.matmul)))
 
@@ -57,7 +79,13 @@ def make_play(settings, knobs):
 
 
 def make_turns(settings, spec, knobs):
-    """Return ``program(carry, *drawn) -> carry, (actions, rewards)``."""
+    """Return ``program(carry, *drawn) -> carry, (actions, rewards)``: T turns without learning.
+
+    Args:
+        settings: of the worlds.
+        spec: unused: nothing is learned.
+        knobs: see :func:`make_play`.
+    """
     play = make_play(settings, knobs)
 
     def program(carry, *drawn):
@@ -69,7 +97,13 @@ def make_turns(settings, spec, knobs):
 
 
 def make_epoch(settings, spec, knobs):
-    """Return ``program(carry, *drawn) -> carry, (actions, rewards, losses)``."""
+    """Return ``program(carry, *drawn) -> carry, (actions, rewards, losses)``: an episode and an update of every agent.
+
+    Args:
+        settings: of the worlds.
+        spec: what an update is built from, see :func:`._jax.make_update`, and ``gamma``.
+        knobs: see :func:`make_play`.
+    """
     play, (update, _) = make_play(settings, knobs), make_update(spec, knobs)
 
     def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
@@ -89,7 +123,17 @@ def make_epoch(settings, spec, knobs):
 
 
 class Program(Op):
-    """One compiled program over all that a loop carries, from a fixed start."""
+    """One compiled program over all that a loop carries, from a fixed start.
+
+    Args:
+        make: :func:`make_turns` or :func:`make_epoch`.
+        spec: what the loop is built from, see :class:`.spec.Spec`.
+        example: what it is called with, see :data:`.spec.ARGUMENTS`.
+        worlds: K.
+        batch: transitions in an update, B.
+        knobs: of the loop.
+        backend: that computes, one of JAX's.
+    """
 
     def __init__(self, make, spec, example, worlds, batch, knobs, backend):
         self.target = backend.lowering_here()
@@ -109,7 +153,7 @@ class Program(Op):
         self.clock.reset()
 
     def start(self):
-        """Put the worlds back to the start, and the memory as it is on the device."""
+        """Put the worlds back to the start, and the memory, unchanged, on the device."""
         world = jax_env.World(**self.spec["world_state"])
         obs = self.observe(world)
         recent = np.zeros((self.settings.agents, self.worlds, FRAMES - 1, self.settings.frame), np.float32)
@@ -124,17 +168,17 @@ class Program(Op):
         return state_of(self.train, self.memory)
 
     def load_state(self, state):
-        """Go on from what ``state`` returned, here or in another form or on another backend.
+        """Go on from a state, of this backend and form or another.
 
         Args:
-            state: arrays by name.
+            state: arrays by name, as :meth:`state` returned them.
         """
         load_into(self.train, self.memory, state)
         self.start()
 
     @property
     def carry(self):
-        """All that the program takes and returns."""
+        """All that the program takes and returns: weights, moments, target weights, ``played`` of :func:`make_play`."""
         return (self.train.weights, self.train.moments, self.train.target_weights, self.played)
 
     @property
@@ -147,7 +191,11 @@ class Program(Op):
         return dict(self.clock.seconds)
 
     def __call__(self, *drawn):
-        """Run the program; return its outputs as NumPy."""
+        """Run the program; return its outputs as NumPy.
+
+        Args:
+            drawn: as in the example.
+        """
         self.clock.start()
         carry, out = jax.block_until_ready(self.run(self.carry, *drawn))
         self.train.weights, self.train.moments, self.train.target_weights, self.played = carry

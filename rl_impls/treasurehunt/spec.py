@@ -88,17 +88,21 @@ class Settings:
 
     @property
     def threshold(self):
-        """A cell spawns where its draw is below this."""
+        """An item appears in a cell where its draw is below this number."""
         return int(self.spawn * DRAWS)
 
     @property
     def steps(self):
-        """How far each action goes in the flat padded grid."""
+        """By how much each action changes the index of a cell in the flat padded grid, i32[4]."""
         return (MOVES @ [self.columns, 1]).astype(np.int32)
 
 
 def settings_of(spec):
-    """Return the settings that a builder is given, the usual ones where none are named."""
+    """Return the :class:`Settings` that an op is built for, the usual ones where the spec names none.
+
+    Args:
+        spec: what the op is built from.
+    """
     return Settings(**spec.get("settings", {}))
 
 
