@@ -25,6 +25,10 @@ class Agent(Protocol):
         UNIT: what its training is counted in, as in ``environment steps``.
         config: a dataclass, everything it is made of but its seed.
         step: how much of its training is done, in its unit.
+
+    Args:
+        seed: of everything that is random.
+        config: the fields of its configuration.
     """
 
     UNIT: ClassVar[str]
@@ -52,11 +56,19 @@ class Agent(Protocol):
         """
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all."""
+        """Write a checkpoint, whole or not at all.
+
+        Args:
+            path: of the file.
+        """
 
     @classmethod
     def load(cls, path: Path, **changes: Any) -> Self:
         """Return the agent of a checkpoint, which goes on bit for bit; changes are to its backend and form alone.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
 
         Raises:
             ValueError: the file is no checkpoint of this agent, or another field is to be changed.
@@ -98,7 +110,14 @@ def main(
 def parser(
     agent: type[Agent], config: type, choices: Mapping[str, Sequence[str]], steps: int
 ) -> argparse.ArgumentParser:
-    """Return the parser of a command line; its arguments are those of :func:`main`."""
+    """Return the parser of a command line; its arguments are those of :func:`main`.
+
+    Args:
+        agent: the class of the workload's agent.
+        config: the dataclass that says what an agent is made of.
+        choices: the values that a field may have, by its name.
+        steps: the default of ``--steps``, in the agent's unit.
+    """
     made = argparse.ArgumentParser(
         prog=f"python -m {agent.__module__.rpartition('.')[0]}", description=(agent.__doc__ or "").partition("\n")[0]
     )
@@ -129,7 +148,11 @@ def parser(
 
 
 def integers(text: str) -> tuple[int, ...]:
-    """Return the integers between commas."""
+    """Return the integers between commas.
+
+    Args:
+        text: as in ``32,32``.
+    """
     return tuple(int(word) for word in text.split(","))
 
 
@@ -138,7 +161,11 @@ METAVARS = {int: "N", float: "X", str: "NAME", tuple[int, ...]: "N,..."}
 
 
 def single_fields(config: Any) -> Iterator[tuple[Field[Any], Any, str]]:
-    """Yield each field of a configuration that is no dataclass itself: the field, its type, the sentence about it."""
+    """Yield each field of a configuration that is no dataclass itself: the field, its type, the sentence about it.
+
+    Args:
+        config: a dataclass.
+    """
     types, sentences = get_type_hints(config), attributes(config)
     for field in fields(config):
         if is_dataclass(types[field.name]):
@@ -148,7 +175,11 @@ def single_fields(config: Any) -> Iterator[tuple[Field[Any], Any, str]]:
 
 
 def attributes(config: type) -> dict[str, str]:
-    """Return the sentence about each attribute in the docstring of a class, in one line."""
+    """Return the sentence about each attribute in the docstring of a class, in one line.
+
+    Args:
+        config: a class whose docstring has a section ``Attributes``.
+    """
     section = re.search(r"^( *)Attributes:\n((?:\1 +.*\n|\n)*)", f"{config.__doc__}\n", re.M)
     if section is None:
         raise TypeError(f"{config.__name__}: its docstring has no Attributes")
@@ -157,7 +188,12 @@ def attributes(config: type) -> dict[str, str]:
 
 
 def given(config: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Return those fields of a configuration that were given on the command line, as its class takes them."""
+    """Return those fields of a configuration that were given on the command line, as its class takes them.
+
+    Args:
+        config: a dataclass.
+        options: the parsed command line.
+    """
     found: dict[str, Any] = {}
     for name, kind in get_type_hints(config).items():
         if is_dataclass(kind):
@@ -169,7 +205,13 @@ def given(config: Any, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Train with a progress bar; write the checkpoint at the end, or after the chunk in which Ctrl-C came."""
+    """Train with a progress bar; write the checkpoint at the end, or after the chunk in which Ctrl-C came.
+
+    Args:
+        agent_class: the class of the workload's agent.
+        config: the dataclass that says what it is made of.
+        options: the parsed command line.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     set_threads(options)
@@ -211,7 +253,11 @@ def interruption() -> Iterator[list[int]]:
 
 
 def set_threads(options: argparse.Namespace) -> None:
-    """Give torch its threads; torch takes the inter-op number once, before its first parallel work."""
+    """Give torch its threads; torch takes the inter-op number once, before its first parallel work.
+
+    Args:
+        options: the parsed command line.
+    """
     for name, function in (("threads", "set_num_threads"), ("inter_op_threads", "set_num_interop_threads")):
         count = getattr(options, name)
         if count is not None:
@@ -222,7 +268,13 @@ def set_threads(options: argparse.Namespace) -> None:
 
 
 def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Print each figure of an evaluation, mean and standard error over the episodes."""
+    """Print each figure of an evaluation, mean and standard error over the episodes.
+
+    Args:
+        agent_class: the class of the workload's agent.
+        config: the dataclass that says what it is made of.
+        options: the parsed command line.
+    """
     check_integer("seed", options.seed, 0)
     agent = agent_class.load(options.checkpoint, **given(config, options))
     try:

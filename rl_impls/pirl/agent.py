@@ -79,7 +79,11 @@ class Config:
 
 
 def fresh_state(weights):
-    """What an update depends on before the first one: both nets alike, no moments (views of one zero)."""
+    """What an update depends on before the first one: both nets alike, no moments (views of one zero).
+
+    Args:
+        weights: of both nets, ``w{k}`` f32[I, O] and ``b{k}`` f32[O].
+    """
     zeros = {name: np.broadcast_to(np.float32(0), value.shape) for name, value in weights.items()}
     trees = dict(zip(PARTS, (weights, weights, zeros, zeros)))
     state = {f"{part}.{name}": value for part, tree in trees.items() for name, value in tree.items()}
@@ -87,7 +91,11 @@ def fresh_state(weights):
 
 
 def outline(sizes):
-    """Weights without memory of their own: a file that asks for too much is refused before that is allocated."""
+    """Weights without memory of their own: a file that asks for too much is refused before that is allocated.
+
+    Args:
+        sizes: widths of all layers.
+    """
     shapes = {}
     for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
         shapes |= {f"w{k}": (fan_in, fan_out), f"b{k}": (fan_out,)}
@@ -95,7 +103,13 @@ def outline(sizes):
 
 
 def checked(name, states, shape):
-    """Return a copy of finite float32 states of this shape (-1: one or more rows), or raise a ValueError."""
+    """Return a copy of finite float32 states of this shape (-1: one or more rows), or raise a ValueError.
+
+    Args:
+        name: of the argument, for the error.
+        states: what was given.
+        shape: the one wanted; -1 stands for one or more.
+    """
     wanted = f"wanted float32{list(shape)}".replace("-1", "B >= 1")
     if not isinstance(states, np.ndarray):
         raise ValueError(f"{name}: got {type(states).__name__}, {wanted}")
@@ -114,6 +128,12 @@ class PirlAgent:
 
     ``PirlAgent("torch", "full", seed=0, hidden=(32, 32, 32))``; the keywords are those of :class:`Config`. All that is
     random (weights, episodes, exploration, batches, points) comes from the seed.
+
+    Args:
+        backend: name of the backend that computes.
+        form: named setting of the knobs.
+        seed: of everything that is random.
+        config: the rest of :class:`Config`.
 
     Raises:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
@@ -156,11 +176,19 @@ class PirlAgent:
         return {k.removeprefix(prefix): v.copy() for k, v in self._state.items() if k.startswith(prefix)}
 
     def get_qs(self, state):
-        """Q-values of one state.  f32[16] -> f32[25]"""
+        """Q-values of one state.  f32[16] -> f32[25]
+
+        Args:
+            state: f32[16].
+        """
         return self._forward(checked("state", state, (STATES,))[None])[0]
 
     def get_qs_batch(self, states):
-        """Q-values of a batch of states.  f32[B, 16] -> f32[B, 25]"""
+        """Q-values of a batch of states.  f32[B, 16] -> f32[B, 25]
+
+        Args:
+            states: f32[B, 16].
+        """
         return self._forward(checked("states", states, (-1, STATES)))
 
     def _forward(self, states):

@@ -27,7 +27,12 @@ LOW[VX], LOW[TAU] = 3.0, 0.0  # the slip angles of the tyres lose their meaning 
 
 
 def starts(rng, n):
-    """States in which an episode may start, with a horizon in (0, 5] s.  -> f64[n, 16]"""
+    """States in which an episode may start, with a horizon in (0, 5] s.  -> f64[n, 16]
+
+    Args:
+        rng: where they are drawn from.
+        n: how many.
+    """
     states = np.empty((n, STATES))
     states[:, : ROAD.start] = rng.uniform(START_LOW, START_HIGH, (n, NOISY))
     states[:, ROAD] = road(rng.uniform(-CURVATURE, CURVATURE, n))
@@ -37,6 +42,10 @@ def starts(rng, n):
 
 def sample_points(rng, n):
     """Points where the equation holds, where the horizon has run out safely, and at the edge of the road.
+
+    Args:
+        rng: where they are drawn from.
+        n: of each kind.
 
     Returns:
         ``interior, expired, unsafe``, each f32[n, 16] in the ranges of :func:`starts`: ``expired`` with tau = 0,
@@ -49,7 +58,11 @@ def sample_points(rng, n):
 
 
 def check_start(state):
-    """Return ``state`` as f64[16], or raise a ValueError: finite, on the road, of one curvature, with time left."""
+    """Return ``state`` as f64[16], or raise a ValueError: finite, on the road, of one curvature, with time left.
+
+    Args:
+        state: 16 numbers.
+    """
     state = np.array(state, np.float64)
     if state.shape != (STATES,) or not np.isfinite(state).all():
         raise ValueError(f"state: got {state.tolist()}, wanted {STATES} finite numbers")
@@ -77,6 +90,9 @@ class PirlEnv(gymnasium.Env):
     Observation f32[16]: vx m/s, beta deg, omega deg/s, e m, psi deg, ten road features m, tau s. Action: 5 * throttle +
     steering. All components are kept within ``LOW`` and ``HIGH``; only vx >= 3 m/s is reached in ordinary driving.
 
+    Args:
+        sigma: of the noise, in the state's own units per square root of a second.
+
     Raises:
         ValueError: sigma, an action or a start that makes no sense; nothing is changed.
         gymnasium.error.ResetNeeded: a step outside an episode; nothing is changed.
@@ -89,7 +105,12 @@ class PirlEnv(gymnasium.Env):
         self.state, self.running = None, False
 
     def reset(self, *, seed=None, options=None):
-        """Start an episode, in ``options["state"]`` (16 numbers) where it is given.  -> f32[16], {}"""
+        """Start an episode, in ``options["state"]`` (16 numbers) where it is given.  -> f32[16], {}
+
+        Args:
+            seed: of starts and noise from here on; none goes on with the present generator.
+            options: ``{"state": 16 numbers}``, or none.
+        """
         unknown = set(options or {}) - {"state"}
         if unknown:
             raise ValueError(f"options: got {', '.join(map(repr, sorted(unknown)))}, wanted only 'state'")
@@ -100,7 +121,11 @@ class PirlEnv(gymnasium.Env):
         return self.observation(), {}
 
     def step(self, action):
-        """Drive on for 0.05 s, or until the episode ends.  -> f32[16], float, bool, False, {}"""
+        """Drive on for 0.05 s, or until the episode ends.  -> f32[16], float, bool, False, {}
+
+        Args:
+            action: int from 0 to 24, 5 * throttle + steering.
+        """
         if not self.running:
             raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
         if not self.action_space.contains(action):

@@ -83,7 +83,11 @@ class Config:
 
 
 def epsilon(step):
-    """Share of drawn moves after ``step`` environment steps: from 1 to 0.05 in a straight line.  -> f[...]"""
+    """Share of drawn moves after ``step`` environment steps: from 1 to 0.05 in a straight line.  -> f[...]
+
+    Args:
+        step: int[...], environment steps made.
+    """
     return np.maximum(EPSILON_END, EPSILON_START - (EPSILON_START - EPSILON_END) * step / EXPLORED)
 
 
@@ -91,6 +95,12 @@ class SnakeAgent:
     """Learns to play Snake; all that is random (weights, games, exploration, batches) comes from the seed.
 
     ``SnakeAgent("jax", "compiled", seed=0, envs=64)``; the keywords are those of :class:`Config`.
+
+    Args:
+        backend: name of the backend that computes.
+        form: named setting of the knobs.
+        seed: of everything that is random.
+        config: the rest of :class:`Config`.
 
     Raises:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
@@ -186,7 +196,11 @@ class SnakeAgent:
         self.loop.close()
 
     def save(self, path):
-        """Write a checkpoint, whole or not at all: weights, moments, memory, games, random state and configuration."""
+        """Write a checkpoint, whole or not at all: weights, moments, memory, games, random state and configuration.
+
+        Args:
+            path: of the file.
+        """
         values = {"config": asdict(self.config), "rng": self.rng.bit_generator.state, "step": self.step}
         params.save(path, self.loop.state(), **{name: json.dumps(value) for name, value in values.items()})
 
@@ -215,7 +229,12 @@ class SnakeAgent:
 
 
 def outline(config, stored):
-    """Arrays of a checkpoint's shapes and dtypes, without memory of their own."""
+    """Arrays of a checkpoint's shapes and dtypes, without memory of their own.
+
+    Args:
+        config: of the agent.
+        stored: transitions in its memory.
+    """
     shapes = {}
     for k, (fan_in, fan_out) in enumerate(itertools.pairwise(config.sizes)):
         shapes |= {f"w{k}": (fan_in, fan_out), f"b{k}": (fan_out,)}
@@ -232,7 +251,11 @@ def outline(config, stored):
 
 
 def read(path):
-    """Return the configuration, state, random state and step of a checkpoint, checked against each other."""
+    """Return the configuration, state, random state and step of a checkpoint, checked against each other.
+
+    Args:
+        path: of the file.
+    """
     arrays, metadata = params.load_with_metadata(path)
     try:
         config = Config(**json.loads(metadata["config"]))
@@ -248,7 +271,14 @@ def read(path):
 
 
 def play(config, weights, episodes, seed):
-    """Play greedily by these weights, all episodes side by side, on the configuration's backend."""
+    """Play greedily by these weights, all episodes side by side, on the configuration's backend.
+
+    Args:
+        config: of the agent.
+        weights: ``w{k}`` f32[I, O], ``b{k}`` f32[O].
+        episodes: how many, side by side.
+        seed: of the games.
+    """
     backend = backends.get(config.backend)
     rng = np.random.default_rng(seed)
     games = VectorisedEnvs(episodes, config.geometry)

@@ -66,7 +66,12 @@ class Config:
 
 
 def init_params(rng, config):
-    """Return weights of every agent, uniform within one over the square root of a layer's inputs.  -> f32[N, ...]"""
+    """Return weights of every agent, uniform within one over the square root of a layer's inputs.  -> f32[N, ...]
+
+    Args:
+        rng: where they are drawn from.
+        config: of the agents.
+    """
     agents, hidden, params = config.settings.agents, config.hidden, {}
     sizes = {
         "state": (FRAMES * config.settings.frame, hidden),

@@ -68,7 +68,11 @@ class OneByOne(Op):
         self.members, self.join = members, join
 
     def held(self, *args):
-        """Return arguments [N, ...] as a program that goes agent by agent holds them: each a tuple of N arrays."""
+        """Return arguments [N, ...] as a program that goes agent by agent holds them: each a tuple of N arrays.
+
+        Args:
+            args: arrays [N, ...].
+        """
         return tuple(tuple(x[n] for n in range(len(self.members))) for x in args)
 
     def ask(self, name, *args):

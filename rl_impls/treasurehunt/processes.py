@@ -19,7 +19,13 @@ QUIET = ("begin", "remember", "finish")  # what agents do without an answer
 
 
 def serve(pipe, threads, *args):
-    """Be the process of one agent: do as the pipe says, until it is closed."""
+    """Be the process of one agent: do as the pipe says, until it is closed.
+
+    Args:
+        pipe: to the first process.
+        threads: of a library in this one.
+        args: those of :class:`.team.Team`, the backend by its name.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -41,7 +47,12 @@ def serve(pipe, threads, *args):
 
 
 def end(pipes, processes):
-    """End the agents, which hold nothing that they must give back."""
+    """End the agents, which hold nothing that they must give back.
+
+    Args:
+        pipes: to the agents.
+        processes: of the agents.
+    """
     for process in processes:
         process.kill()
     for pipe, process in zip(pipes, processes):
@@ -52,6 +63,14 @@ def end(pipes, processes):
 
 class ProcessTeams(Teams):
     """N teams of one agent with a process each; does what :class:`.team.Team` does.
+
+    Args:
+        spec: what the agents are built from.
+        worlds: K.
+        batch: transitions in an update.
+        knobs: of the loop.
+        backend: that computes.
+        clock: is told the phase that has ended.
 
     Raises:
         RuntimeError: an agent failed; all are ended.

@@ -14,7 +14,12 @@ QUANTILES = 12
 
 
 def blank_batch(params, batch):
-    """Return zeros of the shapes that an update takes, for as many agents as there are weights."""
+    """Return zeros of the shapes that an update takes, for as many agents as there are weights.
+
+    Args:
+        params: weights f32[N, ...].
+        batch: transitions of each agent, B.
+    """
     agents, size, _ = params["w_state"].shape
     states, scalars = np.zeros((agents, batch, size), np.float32), np.zeros((agents, batch), np.float32)
     taus, noise = np.zeros((agents, 3, batch, QUANTILES), np.float32), np.zeros((agents, 2, noise_size(params)))
