@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -28,13 +29,13 @@ def pytest_configure(config):
 
 
 def workloads_of(item):
-    """The workloads that a test is of: by its folder, or by the variant, case or name that it is given."""
+    """The workloads that a test is of: by its folder, or by the variant, case, name or path that it is given."""
     folder = item.path.relative_to(FOLDER).parts[0]
     if folder in backends.workloads():
         return {folder}
     given = item.callspec.params.values() if hasattr(item, "callspec") and folder != "gate" else ()
     cases = {getattr(getattr(value, "case", value), "workload", None) for value in given}
-    names = {value.partition(".")[0] for value in given if isinstance(value, str)}
+    names = {part for value in given if isinstance(value, str) for part in re.split(r"[./]", value)}
     return (cases | names) & set(backends.workloads())
 
 

@@ -11,8 +11,12 @@ import pytest
 from .commands import ROOT, copy_with, environment, python
 
 PAGE = ROOT / "docs" / "adding-a-workload.md"
-FILES = dict(re.findall(r"^`([\w/]+\.py)` .*?```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S))
-GENERAL = ("against_reference", "axes", "cases", "costs", "docstrings", "knobs_seen", "precision")
+# a paragraph that begins with the path, and the code after it
+FILES = dict(re.findall(r"^`([\w/]+\.py)`[ ,](?:.+\n)+\n```python\n((?:.*\n)*?)```$", PAGE.read_text(), re.M))
+GENERAL = (
+    "against_reference", "agents", "axes", "backends", "cases", "command", "costs", "docstrings", "knobs_seen",
+    "precision", "rooms", "specs",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +36,11 @@ def run(folder, *arguments):
     done = python(*wanted, cwd=folder, limit=300, PYTHONPATH=str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()[-1]
+
+
+def test_each_block_of_code_is_a_file_of_the_workload_and_none_is_lost():
+    assert len(FILES) == PAGE.read_text().count("```python\n")
+    assert all("cloning" in path for path in FILES)
 
 
 def test_it_answers_as_its_reference(copied):

@@ -47,6 +47,8 @@ def unexplained(body, where=""):
             for method in node.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "__init__":
                     wanted = arguments(method)
+            if wanted in BUILDERS:
+                names |= {name for name in wanted if f"``{name}``" in once}
             yield from (f"{where}{node.name}: {name}" for name in wanted if name not in names)
             yield from unexplained(node.body, f"{where}{node.name}.")
         if isinstance(node, ast.FunctionDef) and not node.name.startswith(("_", *GIVEN)):
