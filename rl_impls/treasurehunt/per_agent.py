@@ -36,24 +36,6 @@ def slice_of(array, n):
     return array[n : n + 1]
 
 
-def for_agents(make, spec, example, knobs, join, several=None):
-    """Return what is made for all N agents at once or, by the knob ``nets``, one made for each, as :class:`OneByOne`.
-
-    Args:
-        make: ``make(spec, example)``, with arrays [N, ...], or of one agent without that axis.
-        spec: what the agents are built from.
-        example: arguments [N, ...].
-        knobs: of the op.
-        join: makes one array [N, ...] of what N agents return.
-        several: what holds those of the agents, :class:`OneByOne` or, of learners, :class:`Learners`.
-    """
-    if knobs.nets == "batched":
-        return make(spec, example)
-    agents = range(len(example[0]))
-    members = [make(of_agent(spec, n), tuple(x[n] for x in example)) for n in agents]
-    return (several or OneByOne)(members, join)
-
-
 class OneByOne(Op):
     """N members, one for each agent: each gets its part of arguments [N, ...], and what they return is joined.
 
@@ -149,3 +131,21 @@ def shared(name):
         name: as in ``memory.time``.
     """
     return name.rpartition(".")[2] in SHARED
+
+
+def for_agents(make, spec, example, knobs, join, several=OneByOne):
+    """Return what is made for all N agents at once or, by the knob ``nets``, one made for each, as :class:`OneByOne`.
+
+    Args:
+        make: ``make(spec, example)``, with arrays [N, ...], or of one agent without that axis.
+        spec: what the agents are built from.
+        example: arguments [N, ...].
+        knobs: of the op.
+        join: makes one array [N, ...] of what N agents return.
+        several: what holds those of the agents, :class:`OneByOne` or, of learners, :class:`Learners`.
+    """
+    if knobs.nets == "batched":
+        return make(spec, example)
+    agents = range(len(example[0]))
+    members = [make(of_agent(spec, n), tuple(x[n] for x in example)) for n in agents]
+    return several(members, join)
