@@ -42,9 +42,9 @@ def knob_axes(variant: Variant) -> dict[str, Any]:
     return {name: value for name, value in variant.axes.items() if hasattr(knobs, name)}
 
 
-def largest_difference(got: Any, wanted: Any) -> float:
+def largest_difference(got: Any, wanted: Any, what: str = "output") -> float:
     """Return the largest difference, relative to the largest value wanted."""
     got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
-    assert got.shape == wanted.shape, f"shape {got.shape}, wanted {wanted.shape}"
-    assert np.isfinite(got).all()
+    assert got.shape == wanted.shape, f"{what}: shape {got.shape}, wanted {wanted.shape}"
+    assert np.isfinite(got).all(), f"{what}: not finite"
     return float(np.max(np.abs(got - wanted)) / max(np.max(np.abs(wanted)), 1e-30))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pytest
 
+from perf_tests.suite.cases import variants
 from perf_tests.suite.prepared import graphs_compiled, prepare
-from rl_impls.backends import BackendUnavailable, tree_map
+from rl_impls.backends import BackendUnavailable
 
+from .names import unlike
 from .reference import largest_difference, reference_answer
 
 
@@ -25,13 +30,31 @@ def test_answers_on_the_timed_inputs_match_the_reference(referenced_variant, see
         assert programs(prepared) == before, "a call after the first ones lowers, traces or compiles again"
     inputs = variant.inputs(seed)
     wanted_out, wanted_params = reference_answer(variant, inputs)
-    given = {np.asarray(leaf).dtype for leaf in leaves(inputs.args)}
-    for got, wanted in zip(leaves(out), leaves(wanted_out), strict=True):
-        assert largest_difference(got, wanted) <= variant.case.tolerance
-        assert np.dtype(np.float64) in given or got.dtype == in_float32(np.asarray(wanted)).dtype
-    assert params.keys() == wanted_params.keys() == start.keys(), "an op and its reference have the same .params"
+    given = {np.asarray(leaf).dtype for leaf in named(inputs.args).values()}
+    assert_same_output(variant, out, wanted_out, any_precision=np.dtype(np.float64) in given)
+    assert_same_names(variant, start.keys() & params.keys(), wanted_params)
     if params:
-        assert_moved_alike(start, params, wanted_params)
+        assert_moved_alike(variant, start, params, wanted_params)
+
+
+def assert_same_output(variant, got, wanted, any_precision=False):
+    """Each array of the output is the reference's, within the tolerance of the case, and of the type that it has."""
+    got, wanted, tolerance = named(got), named(wanted), variant.case.tolerance
+    wrong = unlike(got, wanted)
+    assert not wrong, f"{variant.id}: what is returned {wrong}, wanted what the reference returns"
+    for name, value in got.items():
+        what, dtype = f"{variant.id}: {name}", in_float32(np.asarray(wanted[name])).dtype
+        apart = largest_difference(value, wanted[name], what)
+        assert apart <= tolerance, f"{what}: {apart:.3g} off the reference, tolerance {tolerance:g}"
+        assert any_precision or np.asarray(value).dtype == dtype, f"{what}: {value.dtype}, wanted {dtype}"
+
+
+def assert_same_names(variant, got, wanted):
+    """An op and its reference have the same .params."""
+    sides = {f"the op on {variant.backend}": got, f"its reference on {variant.case.reference}": wanted}
+    every = {name for names in sides.values() for name in names}
+    lacking = [f"{side} lacks {sorted(every - set(names))}" for side, names in sides.items() if every - set(names)]
+    assert not lacking, f"{variant.id}: .params: {', '.join(lacking)}"
 
 
 def programs(prepared):
@@ -40,31 +63,60 @@ def programs(prepared):
     return len(sizes), sum(sizes), graphs_compiled()
 
 
-def assert_moved_alike(start, got, wanted):
+def assert_moved_alike(variant, start, got, wanted):
     """Nearly all weights end where the reference's do, measured by the longest way that one of their array went.
 
     Not all: Adam turns a gradient that is nothing but rounding into a whole step, so a few may end a step or two apart.
     """
-    differences = []
+    off = {}
     for name, weights in got.items():
-        longest = np.abs(wanted[name] - start[name]).max()
-        assert weights.dtype == np.float32, f"{name}: {weights.dtype}, wanted float32, as every .params has"
-        assert longest > 1e-5 * np.abs(start[name]).max(), f"{name}: hardly changed, so a wrong update would not show"
-        differences.append(np.abs(weights - wanted[name]).ravel() / longest)
-        assert np.median(differences[-1]) <= 0.001, f"{name}: half of it ends elsewhere than the reference"
-    every = np.concatenate(differences)
-    assert np.quantile(every, 0.99) <= 0.001, ".params: more than 1 % of the weights end elsewhere than the reference"
-    assert np.mean(every > 0.5) <= 1e-4, ".params: more than 1 in 10,000 weights end half of the longest way off"
-    assert every.max() <= 2, ".params: a weight ends more than twice the longest way off"
+        what, way = f"{variant.id}: .params[{name!r}]", np.abs(wanted[name] - start[name])
+        longest = way.max()
+        assert weights.dtype == np.float32, f"{what}: {weights.dtype}, wanted float32, as every .params has"
+        assert longest > 1e-5 * np.abs(start[name]).max(), f"{what}: hardly changed, so a wrong update would not show"
+        off[name] = np.abs(weights - wanted[name]).ravel() / longest
+        half = np.median(off[name])
+        assert half <= 0.001, (
+            f"{what}: half of it ends {half:.3g} of the longest way off the reference, tolerance 0.001"
+        )
+    every, worst = np.concatenate(list(off.values())), max(off, key=lambda name: off[name].max())
+    most, far, farthest = np.quantile(every, 0.99), np.mean(every > 0.5), every.max()
+    what = f"{variant.id}: .params, the worst is {worst!r}"
+    assert most <= 0.001, f"{what}: 1 % of the weights end {most:.3g} of the longest way off, tolerance 0.001"
+    assert far <= 1e-4, f"{what}: {far:.3g} of the weights end half of the longest way off, tolerance 0.0001"
+    assert farthest <= 2, f"{what}: a weight ends {farthest:.3g} times the longest way off, tolerance 2"
 
 
 def in_float32(array):
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def leaves(tree):
-    if isinstance(tree, dict):
-        return [tree[name] for name in sorted(tree)]
-    found = []
-    tree_map(found.append, tree)
-    return found
+def named(tree, name="output"):
+    """The leaves of nested dicts, lists and tuples, by where they are, as in ``output[0]['loss']``."""
+    if isinstance(tree, dict | list | tuple):
+        parts = sorted(tree.items()) if isinstance(tree, dict) else enumerate(tree)
+        return {where: leaf for key, part in parts for where, leaf in named(part, f"{name}[{key!r}]").items()}
+    return {name: tree}
+
+
+VARIANT = variants()["pirl.train_step[full-torch-batch256-order2]"]
+START = {"w0": np.zeros(3, np.float32)}
+MOVED = {"w0": np.ones(3, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("check", "arguments", "said"),
+    [
+        (assert_same_output, (np.float32(1.01), 1.0), "output: 0.01 off the reference, tolerance "),
+        (assert_same_output, ([np.float32(1), {"loss": 2.0}], [1.0, {"loss": 1.0}]), "output[1]['loss']: 1 off "),
+        (assert_same_output, ((1.0,), (1.0, 2.0)), "what is returned lacks 'output[1]', wanted "),
+        (assert_same_output, (np.zeros(3), np.ones(2)), "output: shape (3,), wanted (2,)"),
+        (assert_same_names, ({}, MOVED), ".params: the op on torch lacks ['w0']"),
+        (assert_same_names, (MOVED, {}), ".params: its reference on torch lacks ['w0']"),
+        (assert_moved_alike, (START, START, MOVED), ".params['w0']: half of it ends 1 of the longest way off "),
+        (assert_moved_alike, (START, START | {"w0": np.float32([1, 1, 4])}, MOVED), ".params, the worst is 'w0': "),
+    ],
+)  # fmt: skip
+def test_what_differs_from_the_reference_is_named(check, arguments, said):
+    with pytest.raises(AssertionError, match=f"^{re.escape(f'{VARIANT.id}: {said}')}"):
+        check(VARIANT, *arguments)

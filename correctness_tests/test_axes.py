@@ -66,14 +66,30 @@ def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(case, axis, seed
         return [np.shape(leaf) for leaf in leaves([dict(inputs.spec), inputs.args])]
 
     first, second, *_ = case.axes[axis]
-    assert shapes(first) != shapes(second)
+    same = f"axis {axis} of {case.name}: its values give inputs of the same shapes, wanted other ones (AMOUNTS has it)"
+    assert shapes(first) != shapes(second), same
 
 
 @pytest.mark.parametrize(("case", "axis"), SHOWING, ids=name_of)
 def test_answers_for_the_values_of_any_other_axis_are_far_apart(case, axis, seed):
     answers = [leaves(reference_answer(*drawn(case, seed, axis, value))[0]) for value in case.axes[axis]]
     for one, other in itertools.combinations(answers, 2):
-        assert max(map(largest_difference, one, other)) > FAR * case.tolerance
+        apart, far = max(map(largest_difference, one, other)), FAR * case.tolerance
+        assert apart > far, (
+            f"axis {axis} of {case.name}: its values give the same answer, wanted another (an axis that changes what "
+            f"is computed must show): {apart:.3g} apart, wanted more than {far:.3g}"
+        )
+
+
+def test_an_axis_that_changes_nothing_is_named():
+    case, axis = next((case, axis) for case, axis in SHOWING if case.name == "pirl.pde_loss")
+    same = replace(case, axes={**case.axes, axis: (1, 1)})
+    with pytest.raises(AssertionError, match=r"^axis order of pirl.pde_loss: its values give the same answer, wanted "):
+        test_answers_for_the_values_of_any_other_axis_are_far_apart(same, axis, 0)
+    with pytest.raises(
+        AssertionError, match=r"^axis order of pirl.pde_loss: its values give inputs of the same shapes"
+    ):
+        test_an_axis_of_how_much_changes_the_shape_of_what_is_given(same, axis, 0)
 
 
 @pytest.mark.parametrize(("identity", "other"), FORMS.items())

@@ -10,6 +10,8 @@ import pytest
 from perf_tests.suite.cases import variants
 from rl_impls import __main__, backends, params
 
+from .names import unlike
+
 HERE = {True: lambda: None, False: lambda: "torch finds no CUDA device"}
 
 
@@ -79,8 +81,16 @@ def test_no_benchmark_is_named_after_auto():
 @pytest.mark.parametrize("workload", backends.workloads())
 def test_a_workload_is_for_the_backends_of_its_cases(workload):
     cases = {variant.backend for variant in variants().values() if variant.case.workload == workload}
-    declared = list(backends.backends_of(workload))
-    assert sorted(declared) == sorted(cases)
+    wrong = unlike(backends.backends_of(workload), cases)
+    assert not wrong, f"rl_impls/{workload}/__init__.py: BACKENDS {wrong}, wanted those of perf_tests/suite/cases"
+
+
+def test_backends_that_a_workload_lists_by_mistake_or_not_at_all_are_named(monkeypatch):
+    from rl_impls import snake
+
+    monkeypatch.setattr(snake, "BACKENDS", ("jaxx", *(name for name in snake.BACKENDS if name != "jax")))
+    with pytest.raises(AssertionError, match=r"^rl_impls/snake/__init__.py: BACKENDS lacks 'jax', has 'jaxx' too many"):
+        test_a_workload_is_for_the_backends_of_its_cases("snake")
 
 
 def test_the_table_says_neither_yes_nor_no_where_a_workload_is_not_for_a_backend(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from dataclasses import replace
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from perf_tests import selection
 from perf_tests.__main__ import main
-from perf_tests.selection import check_names
 from perf_tests.suite import cases
 from perf_tests.suite.case import Case, Inputs
 from perf_tests.suite.cases import ids_file, ids_text, load, variants
+from rl_impls import backends
 
 CASE = Case(
     "toy",
@@ -92,6 +94,24 @@ def test_a_pattern_that_matches_nothing_that_exists_is_an_error_of_the_case(kind
 
 def test_a_case_without_mistakes_passes():
     CASE.check()
+    replace(
+        CASE, items=lambda batch, **_: batch, flops=functools.partial(lambda batch, io, *, rate: 0.0, rate=2)
+    ).check()
+
+
+@pytest.mark.parametrize("kind", ["inputs", "items", "flops", "bytes"])
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (lambda rng, batch: 1, "takes (rng, batch)"),
+        (lambda rng, batch, io, envs: 1, "takes (rng, batch, io, envs)"),
+        (64, "got 64"),
+    ],
+)
+def test_a_function_that_does_not_take_the_axes_is_an_error_of_the_case(kind, wrong, got):
+    first = "rng, " if kind == "inputs" else ""
+    with pytest.raises(ValueError, match=rf"^toy.double: {kind}: {re.escape(got)}, wanted .*\({first}batch, io\)$"):
+        replace(CASE, **{kind: wrong}).check()
 
 
 @pytest.mark.parametrize(
@@ -192,6 +212,20 @@ def test_a_mistaken_field_is_an_error_of_the_case(changed, said):
     ],
 )
 def test_a_name_that_is_not_registered_is_an_error_of_the_case(changed, said):
-    wrong = replace(variants()["pirl.forward[full-numpy-batch8-iohost-hidden32]"].case, exclude=(), gate=(), bench=())
+    case = variants()["pirl.forward[full-numpy-batch8-iohost-hidden32]"].case
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
-        check_names(replace(wrong, **changed).variants())
+        selection.check_names([replace(case, **changed)])
+
+
+def test_a_case_is_blamed_before_a_pattern_that_names_the_right_backend(monkeypatch):
+    wrong = replace(CASE, workload="pirl", backends=("numpy", "torch", "jaxx"))
+    monkeypatch.setattr(selection, "load", lambda: (wrong,))
+    with pytest.raises(ValueError, match=r"^unknown backend of case pirl.double 'jaxx'; known: numpy"):
+        selection.select(selection.Selection())
+
+
+def test_a_workload_without_knobs_is_told_which_file_is_missing(monkeypatch, tmp_path):
+    (tmp_path / "toy").mkdir()
+    monkeypatch.setattr(backends, "__file__", str(tmp_path / "backends.py"))
+    with pytest.raises(ValueError, match=r"^case toy.double: rl_impls/toy/knobs.py is missing$"):
+        selection.check_names([CASE])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -15,34 +15,63 @@ LARGEST = 3e9  # FLOPs of a call that is quick to count
 
 def costs(workload):
     """What a workload's tests say of the costs of its cases."""
-    module = f"correctness_tests.{workload}.costs"
-    assert find_spec(module), f"correctness_tests/{workload}/costs.py is missing: COSTS, worked out by hand"
-    return importlib.import_module(module)
+    assert has_costs(workload), f"{file_of(workload)} is missing: COSTS, worked out by hand"
+    return importlib.import_module(f"correctness_tests.{workload}.costs")
+
+
+def file_of(workload):
+    return f"correctness_tests/{workload}/costs.py"
+
+
+def has_costs(workload):
+    return (Path(__file__).parent / workload / "costs.py").exists()
+
+
+def benchmark(workload, identity):
+    """The variant that a workload's tests name."""
+    wanted = f"python -m perf_tests list --workload {workload}"
+    assert identity in variants(), f"{file_of(workload)}: no benchmark is named {identity!r}, wanted one of: {wanted}"
+    return variants()[identity]
 
 
 WORKLOADS = sorted({case.workload for case in load()})
-KNOWN = [costs(workload) for workload in WORKLOADS if find_spec(f"correctness_tests.{workload}.costs")]
-COSTS = {identity: wanted for module in KNOWN for identity, wanted in module.COSTS.items()}
-MOVED = [identity for module in KNOWN for identity in getattr(module, "MOVED", ())]
+MODULES = {workload: costs(workload) for workload in WORKLOADS if has_costs(workload)}
+KNOWN = list(MODULES.values())
+COSTS = [(workload, *row) for workload, module in MODULES.items() for row in module.COSTS.items()]
+MOVED = [(workload, identity) for workload, module in MODULES.items() for identity in getattr(module, "MOVED", ())]
 MORE = [known for module in KNOWN for known in getattr(module, "MORE", ())]
 UNSTATED = {op: why for module in KNOWN for op, why in getattr(module, "UNSTATED", {}).items()}
 
 
-@pytest.mark.parametrize(("identity", "wanted"), COSTS.items(), ids=COSTS)
-def test_a_call_handles_and_costs_what_its_shapes_say(identity, wanted):
-    case, axes = variants()[identity].case, variants()[identity].axes
+@pytest.mark.parametrize(("workload", "identity", "wanted"), COSTS, ids=[identity for _, identity, _ in COSTS])
+def test_a_call_handles_and_costs_what_its_shapes_say(workload, identity, wanted):
+    variant = benchmark(workload, identity)
+    case, axes = variant.case, variant.axes
     assert (case.items(**axes), case.flops(**axes), case.bytes(**axes)) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_case_is_among_them(workload):
-    worked_out = {id(variants()[identity].case) for identity in costs(workload).COSTS}
-    assert [case.name for case in load() if case.workload == workload and id(case) not in worked_out] == []
+    worked_out = {id(benchmark(workload, identity).case) for identity in costs(workload).COSTS}
+    cases = [case for case in load() if case.workload == workload and id(case) not in worked_out]
+    lacking = [f"{case.name} ({next(case.variants()).id})" for case in cases]
+    assert not lacking, f"{file_of(workload)}: COSTS lacks one or more benchmarks of each of: {', '.join(lacking)}"
 
 
-@pytest.mark.parametrize("identity", MOVED)
-def test_bytes_are_those_of_the_arrays_that_are_taken_and_returned(identity):
-    variant = variants()[identity]
+def test_a_case_that_costs_lack_and_a_name_that_no_benchmark_has_are_told_with_the_file(monkeypatch):
+    found = costs("snake").COSTS
+    fewer = {identity: wanted for identity, wanted in found.items() if not identity.startswith("snake.sample")}
+    monkeypatch.setattr(costs("snake"), "COSTS", fewer)
+    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: COSTS lacks .*: snake.sample \("):
+        test_every_case_is_among_them("snake")
+    monkeypatch.setattr(costs("snake"), "COSTS", found | {"snake.smaple[full]": (1, 0, 0)})
+    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: no benchmark is named 'snake.smaple"):
+        test_every_case_is_among_them("snake")
+
+
+@pytest.mark.parametrize(("workload", "identity"), MOVED, ids=[identity for _, identity in MOVED])
+def test_bytes_are_those_of_the_arrays_that_are_taken_and_returned(workload, identity):
+    variant = benchmark(workload, identity)
     with prepare(variant, 0) as prepared:
         prepared.reset()
         arrays = leaves([list(variant.inputs(0).args), prepared.backend.to_host(prepared.call())])

@@ -31,7 +31,7 @@ def test_state_that_drifts_between_samples_is_caught():
             self.total += 1.0
             return np.array(self.total)
 
-    with pytest.raises(DriftError, match=r"pirl.act\[full-numpy\]"):
+    with pytest.raises(DriftError, match=r"^pirl.act\[full-numpy\]: .*: does reset\(\) put back everything\?$"):
         planted(Drifting()).settle()
 
 
@@ -75,7 +75,7 @@ def test_a_case_that_does_not_wait_for_its_device_is_caught():
         inflight.append(product(x))
         return np.zeros(())
 
-    with pytest.raises(NotWaitedError):
+    with pytest.raises(NotWaitedError, match=r"^pirl.act.*: does the op return what it computed\?$"):
         planted(hasty, "jax", (matrix,)).settle()
     jax.block_until_ready(inflight)
 

@@ -9,6 +9,7 @@ import pytest
 
 from correctness_tests.observed import RECORDING, spied
 from correctness_tests.pirl.problem import build, small_net, spec
+from perf_tests.suite.prepared import unsupported_reason
 from rl_impls import lowering
 
 LOWERINGS = {
@@ -48,3 +49,13 @@ def test_onnxruntime_has_the_threads_that_torch_has(monkeypatch):
     finally:
         torch.set_num_threads(before)
     assert [options.intra_op_num_threads for options in seen] == [before, 2, 1]
+
+
+@pytest.mark.parametrize(("backend", "lower"), [("torch-trace", lowering.trace), ("onnx", lowering.onnx)])
+def test_a_function_where_a_module_is_wanted_is_an_error_that_skips_nothing(backend, lower):
+    def loss_of(x):
+        return x
+
+    with pytest.raises(TypeError, match=f"^{backend}: got the function loss_of, wanted a torch module$") as raised:
+        lower(loss_of, (np.zeros(1),))
+    assert unsupported_reason(raised.value) is None

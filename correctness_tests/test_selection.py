@@ -19,7 +19,19 @@ from rl_impls.pirl.knobs import FORMS, Knobs
         (Selection(tier="all"), r"unknown tier 'all'; known: gate, bench, full"),
         (Selection(axes={"size": ("1",)}), r"unknown axis 'size'; known: .*batch"),
         (Selection(axes={"batch": ("3",)}), r"unknown value of axis batch '3'; known: .*\b8\b"),
-        (Selection(backends=("neuron",), ops=("train_step",)), r"matches none"),
+        (
+            Selection(workloads=("snake",), ops=("fwd",)),
+            r"unknown op 'fwd'; known: act, collect_and_learn, .*, train_step$",
+        ),
+        (Selection(workloads=("snake",), axes={"batch": ("3",)}), r"of axis batch '3'; known: 32, 64, 128, 256$"),
+        (
+            Selection(backends=("neuron",), ops=("train_step", "act"), axes={"batch": ("8",)}),
+            r"^op train_step or act, backend neuron, axis batch 8: matches none of the benchmarks of any tier$",
+        ),
+        (
+            Selection(workloads=("pirl",), ops=("act",), tier="gate"),
+            r"^workload pirl, op act: matches none of the benchmarks of tier gate; try --tier full$",
+        ),
     ],
 )
 def test_a_wrong_name_is_an_error_that_lists_the_known_ones(selection, message):

@@ -8,9 +8,9 @@ import sys
 from rl_impls.backends import get, resolve, workloads
 from rl_impls.common.files import write_whole
 
-from .selection import Selection, select
+from .selection import Selection, check_names, select
 from .suite.case import TIERS
-from .suite.cases import CasesError, ids_file, ids_text
+from .suite.cases import CasesError, ids_file, ids_text, load
 
 
 def listed(options: argparse.Namespace) -> None:
@@ -33,6 +33,7 @@ def kept(options: argparse.Namespace) -> None:
     Args:
         options: the command line as parsed.
     """
+    check_names(load())
     path = ids_file(options.name)
     write_whole(path, ids_text(options.name).encode())
     print(f"{path}: {len(path.read_text().splitlines())} ids")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rl_impls import backends
 from rl_impls.backends import BACKENDS, choose
 
-from .suite.case import TIERS, Variant
-from .suite.cases import variants
+from .suite.case import TIERS, Case, Variant
+from .suite.cases import load, variants
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,22 @@ class Selection:
         """
         return TIERS.index(tier) <= TIERS.index(self.tier)
 
+    def __str__(self) -> str:
+        """What is asked for, in words, as in ``op forward, form naive, axis batch 1 or 32``; not the tier."""
+        axes = {f"axis {name}": values for name, values in (self.axes or {}).items()}
+        parts = {"workload": self.workloads, "op": self.ops, "form": self.forms, "backend": self.backends, **axes}
+        return ", ".join(f"{kind} {' or '.join(names)}" for kind, names in parts.items() if names) or "everything"
+
+    def chosen(self, among: Iterable[Variant]) -> list[Variant]:
+        """Return those benchmarks that are selected.
+
+        Args:
+            among: the benchmarks to choose from.
+        """
+        return [
+            v for v in among if self.has(v.tier) and self.keeps(v.case.workload, v.case.op, v.form, v.backend, v.axes)
+        ]
+
     def keeps(self, workload: str, op: str, form: str, backend: str, axes: Mapping[str, int | str]) -> bool:
         """Return whether a benchmark with these parts is selected, whatever its tier.
 
@@ -63,25 +80,29 @@ class Selection:
 
 
 def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
-    """Return the values of each axis.
+    """Return the values of each axis, as text, sorted: numbers first.
 
     Args:
         among: the benchmarks.
     """
-    values: dict[str, dict[str, None]] = {}
+    values: dict[str, set[int | str]] = {}
     for variant in among:
         for name, value in variant.axes.items():
-            values.setdefault(name, {})[str(value)] = None
-    return {name: list(found) for name, found in values.items()}
+            values.setdefault(name, set()).add(value)
+    numbers_first = {name: sorted(found, key=lambda v: (isinstance(v, str), v)) for name, found in values.items()}
+    return {name: list(map(str, found)) for name, found in sorted(numbers_first.items())}
 
 
-def check_names(everything: Iterable[Variant]) -> None:
+def check_names(cases: Iterable[Case]) -> None:
     """Raise a ValueError for a case whose workload, form or backend there is not; an older commit may lack some.
 
     Args:
-        everything: the benchmarks.
+        cases: the cases, whose patterns may not have been checked.
     """
-    for case in {id(variant.case): variant.case for variant in everything}.values():
+    for case in cases:
+        folder = Path(backends.__file__).parent / case.workload
+        if folder.is_dir() and not (folder / "knobs.py").exists():
+            raise ValueError(f"case {case.name}: rl_impls/{case.workload}/knobs.py is missing")
         forms = backends.forms(backends.choose(f"workload of case {case.name}", case.workload, backends.workloads()))
         for kind, names, known in (("form", case.forms, forms), ("backend", case.backends, backends.BACKENDS)):
             for name in names:
@@ -95,16 +116,19 @@ def select(selection: Selection) -> list[Variant]:
         selection: what to keep.
 
     Raises:
-        ValueError: an unknown name, with the known ones, or a selection that matches nothing.
+        ValueError: an unknown name, with those known of the selected workloads, or a selection that matches nothing.
     """
+    cases = load()
+    check_names(cases)  # a pattern that names the right backend is not what is wrong
+    for name in selection.workloads:
+        choose("workload", name, sorted({case.workload for case in cases}))
     everything = list(variants().values())
-    check_names(everything)
+    among = [v for v in everything if v.case.workload in selection.workloads or not selection.workloads]
     axes = selection.axes or {}
-    known = known_axes(everything)
+    known = known_axes(among)
     for kind, wanted, names in (
-        ("workload", selection.workloads, {v.case.workload for v in everything}),
-        ("op", selection.ops, {v.case.op for v in everything}),
-        ("form", selection.forms, {v.form for v in everything}),
+        ("op", selection.ops, {v.case.op for v in among}),
+        ("form", selection.forms, {v.form for v in among}),
         ("backend", selection.backends, BACKENDS),
         ("tier", (selection.tier,), TIERS),
         ("axis", tuple(axes), known),
@@ -114,11 +138,9 @@ def select(selection: Selection) -> list[Variant]:
     for name, values in axes.items():
         for value in values:
             choose(f"value of axis {name}", value, known[name])
-    found = [
-        v
-        for v in everything
-        if selection.has(v.tier) and selection.keeps(v.case.workload, v.case.op, v.form, v.backend, v.axes)
-    ]
+    found = selection.chosen(everything)
     if not found:
-        raise ValueError(f"{selection} matches none of the {len(everything)} benchmarks; try --tier full")
+        more = replace(selection, tier="full").chosen(everything)
+        where = f"of tier {selection.tier}; try --tier full" if more else "of any tier"
+        raise ValueError(f"{selection}: matches none of the benchmarks {where}")
     return found

@@ -86,6 +86,23 @@ def eager(function: Any, example: tuple[Any, ...], guard: Any = None) -> Any:
     return Lowered(guard()(function.forward) if guard else function, function.load)
 
 
+def check_module(backend: str, module: Any) -> None:
+    """Check that what is to be lowered is a torch module.
+
+    Args:
+        backend: its name, for the error.
+        module: what was given.
+
+    Raises:
+        TypeError: it is none, as a function is.
+    """
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        name = getattr(module, "__name__", None)
+        raise TypeError(f"{backend}: got {f'the function {name}' if name else repr(module)}, wanted a torch module")
+
+
 def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
     """Return a module traced by ``torch.jit.trace`` and frozen: its weights are constants; new ones are frozen again.
 
@@ -93,8 +110,13 @@ def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
         module: a torch module.
         example: its arguments, torch tensors; it is called with them until torch has specialised it.
         guard: makes the context of each call; None for none.
+
+    Raises:
+        TypeError: it is no torch module.
     """
     import torch
+
+    check_module("torch-trace", module)
 
     def freeze(traced: Any) -> Function:
         frozen = torch.jit.freeze(traced)
@@ -166,6 +188,9 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
         example: its arguments, tensors or NumPy arrays.
         guard: unused: onnxruntime keeps no gradients.
         quantised: compute in int8, see :func:`int8`.
+
+    Raises:
+        TypeError: it is no torch module.
     """
     import io
     import logging
@@ -175,6 +200,7 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
     import onnxruntime
     import torch
 
+    check_module("onnx", module)
     buffer = io.BytesIO()
     inputs = tuple(torch.as_tensor(value) for value in example)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)

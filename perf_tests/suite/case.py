@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import itertools
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -151,7 +152,9 @@ class Case:
                 yield Variant(self, str(combination["form"]), str(combination["backend"]), axes, tier)
 
     def check(self) -> None:
-        """Raise a ValueError for a pattern that names what this case does not have, or that matches nothing."""
+        """Raise a ValueError for a function that does not take the axes, and for a pattern that can match nothing."""
+        for name, first in (("inputs", ("rng",)), ("items", ()), ("flops", ()), ("bytes", ())):
+            check_takes(f"{self.name}: {name}", getattr(self, name), first, self.axes)
         known = {"form": self.forms, "backend": self.backends, **self.axes}
         patterns = [(kind, pattern) for kind in ("exclude", "gate", "bench") for pattern in getattr(self, kind)]
         for kind, pattern in patterns:
@@ -168,6 +171,28 @@ class Case:
         for kind, pattern in patterns:
             if not any(matches(pattern, found) for found in (everything if kind == "exclude" else existing)):
                 raise ValueError(f"{self.name}: {kind} {dict(pattern)}: matches nothing")
+
+
+def check_takes(where: str, function: Any, first: tuple[str, ...], axes: Mapping[str, Any]) -> None:
+    """Check that a function of a case takes what it will be given.
+
+    Args:
+        where: the case and its field, for the error.
+        function: what the field holds.
+        first: names of what it is given before the axes.
+        axes: what it is given by name.
+
+    Raises:
+        ValueError: it is no function, lacks an axis, or wants more.
+    """
+    wanted = ", ".join([*first, *axes])
+    if not callable(function):
+        raise ValueError(f"{where}: got {function!r}, wanted a function of ({wanted})")
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*first, **axes)
+    except TypeError:
+        raise ValueError(f"{where}: takes ({', '.join(signature.parameters)}), wanted ({wanted})") from None
 
 
 def is_names(values: Any) -> bool:

@@ -217,7 +217,10 @@ class Prepared(AbstractContextManager["Prepared"]):
         finally:
             self.calls = measured
         if self.backend.pending():
-            raise NotWaitedError(f"{self.variant.id}: the sample ended before the device had finished")
+            raise NotWaitedError(
+                f"{self.variant.id}: the sample ended before the device had finished: "
+                "does the op return what it computed?"
+            )
         copied: list[Any] = tree_map(np.array, [self.backend.to_host(out), dict(self.extras.params())])
         return copied
 
@@ -231,7 +234,10 @@ class Prepared(AbstractContextManager["Prepared"]):
         first, second = self.answer(), self.answer()
         for a, b in zip(leaves(first), leaves(second), strict=True):
             if a.shape != b.shape or not np.allclose(a, b, rtol=1e-5, atol=1e-7, equal_nan=True):
-                raise DriftError(f"{self.variant.id}: two samples after a reset gave different answers")
+                raise DriftError(
+                    f"{self.variant.id}: two samples after a reset gave different answers: "
+                    "does reset() put back everything?"
+                )
         self.reset()
         self.late = bool(self.late)
         return first
