@@ -219,6 +219,8 @@ def test_the_list_is_sorted_by_its_head(published, page):
         page.wait_for_selector("#summarylist-body tbody tr")
         before = texts(page, "#summarylist-body tbody tr")
         page.click("#summarylist-body th >> nth=0")
+        first = "wanted => document.querySelector('#summarylist-body tbody tr').innerText.trim() === wanted"
+        page.wait_for_function(first, arg=before[-1].strip())
         assert texts(page, "#summarylist-body tbody tr") == before[::-1]
 
 

@@ -59,7 +59,7 @@ kept, slow, other, fresh = op(100), op(110), op(90, 2), op(100)
 JAX = """def first(spec, example, *, knobs, target):
     import jax.numpy as jnp
 
-    ascending = lower(jnp.sort, example)
+    ascending = target.lower(jnp.sort, example)
     return lambda x: {answer}
 """
 
