@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.waiting import limit
-from correctness_tests.workload_agents import SMALL, agent_of, contents, make
+from correctness_tests.workload_agents import HERE, SMALL, WITH_AGENT, agent_of, contents, fields_of, make
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -17,6 +17,14 @@ def kept(agent, folder):
     """All that an agent goes on from."""
     agent.save(folder / "kept")
     return contents(folder / "kept")
+
+
+@pytest.mark.parametrize("workload", WITH_AGENT)
+def test_an_agent_says_how_small_it_is_here(workload):
+    assert (HERE / workload / "agent_sizes.py").is_file(), (
+        f"correctness_tests/{workload}/agent_sizes.py is missing: SMALL, fields of a small Config, a dict, and "
+        "FIGURES, the names of what an evaluation of it returns, a list in that order"
+    )
 
 
 @pytest.mark.parametrize("workload", SMALL)
@@ -79,6 +87,6 @@ def test_a_loaded_agent_may_have_another_backend_and_form_and_nothing_else(tmp_p
     other = kind.load(tmp_path / "agent", backend="jax", form="naive")
     assert (other.config.backend, other.config.form, other.step) == ("jax", "naive", agent.step)
     other.learn()
-    for wrong in ({"batch": 16}, {"seed": 1}, {"backend": "jax", "hidden": 8}):
+    for wrong in ({"seed": 1}, {"backend": "jax", "seed": 1}, *({name: 8} for name in fields_of(workload, int, float))):
         with pytest.raises(ValueError, match=r"^changes: got \[.*\], wanted backend and form alone$"):
             kind.load(tmp_path / "agent", **wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import json
+import re
 import signal
 import sys
 from dataclasses import dataclass, field
@@ -12,17 +12,11 @@ import numpy as np
 import pytest
 
 from correctness_tests.waiting import limit, started
-from correctness_tests.workload_agents import SMALL, agent_of, as_options, contents, make
+from correctness_tests.workload_agents import FIGURES, SMALL, agent_of, as_options, contents, fields_of, make, option
 from rl_impls import backends, params
 from rl_impls.common import command
 
 limited = limit("a command")
-
-FIGURES = {
-    "snake": ["foods", "returns", "lengths"],
-    "pirl": ["returns", "lengths", "predicted"],
-    "treasurehunt": ["returns", "agent_0", "agent_1"],
-}
 
 
 def run(workload, capsys, *arguments):
@@ -43,7 +37,7 @@ def test_training_resuming_and_evaluating(tmp_path, capsys, workload):
     assert f"{path}: {3 * chunk} {unit}\n" in text
     text = run(workload, capsys, "evaluate", path, "--episodes", 3, "--form", "full")
     assert [line.split()[0] for line in text.splitlines()] == FIGURES[workload]
-    assert text.count("n = 3 episodes") == 3
+    assert text.count("n = 3 episodes") == len(FIGURES[workload])
 
 
 @pytest.mark.parametrize("workload", SMALL)
@@ -66,26 +60,37 @@ def test_auto_is_a_backend(tmp_path, monkeypatch, capsys, workload):
     monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), lambda: "no device")
     path, options = tmp_path / "agent", as_options(SMALL[workload])
     run(workload, capsys, "train", path, "--backend", "auto", "--steps", 1, *options)
-    assert json.loads(params.load_with_metadata(path)[1]["config"])["backend"] == "torch"
+    assert agent_of(workload).load(path).config.backend == "torch"
+    said = " ".join(params.load_with_metadata(path)[1].values())
+    assert not re.search(r"\bauto\b", said)  # which would be another backend on another machine
     assert "n = 1 episodes" in run(workload, capsys, "evaluate", path, "--backend", "auto", "--episodes", 1)
 
 
-@pytest.mark.parametrize("workload", SMALL)
+MISTAKES = [
+    (("evaluate", "nowhere"), "nowhere"),
+    (("evaluate", "agent", "--episodes", "0"), "episodes: got 0, wanted an integer from 1 to"),
+    (("train", "agent", "--steps", "0"), "steps: got 0, wanted an integer from 1 to"),
+    (("train", "agent", "--threads", "0"), "threads: got 0, wanted an integer from 1 to"),
+    (("train", "agent", "--seed", "-1"), "seed: got -1, wanted an integer from 0 to"),
+    (("train", "folder/agent"), "checkpoint: got folder/agent, wanted a file in a folder that exists"),
+    (("train", "."), "checkpoint: got ., wanted a file in a folder that exists"),
+    (("train", "agent", "--resume", "--seed", "3"), "changes: got ['seed'], wanted backend and form alone"),
+    (("train", "agent", "--resume"), "agent"),
+]
+
+
+def mistakes_in_a_configuration(workload):
+    """Each mistake that is made with a field of this workload's agent, and what is said of it."""
+    for kind, wrong, wanted in ((int, str(2**31), "an integer"), (float, "nan", "a")):
+        for name in fields_of(workload, kind)[:1]:
+            yield ("train", "agent", option(name), wrong), f"{name}: got {wrong}, wanted {wanted} "
+            changed = "train", "agent", "--resume", option(name), "3"
+            yield changed, f"changes: got ['{name}'], wanted backend and form alone"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("evaluate", "nowhere"), "nowhere"),
-        (("train", "agent", "--steps", "0"), "steps: got 0, wanted an integer from 1 to"),
-        (("train", "agent", "--threads", "0"), "threads: got 0, wanted an integer from 1 to"),
-        (("train", "agent", "--seed", "-1"), "seed: got -1, wanted an integer from 0 to"),
-        (("train", "folder/agent"), "checkpoint: got folder/agent, wanted a file in a folder that exists"),
-        (("train", "."), "checkpoint: got ., wanted a file in a folder that exists"),
-        (("train", "agent", "--batch", "0"), "batch: got 0, wanted an integer from 1 to"),
-        (("train", "agent", "--learning-rate", "nan"), "learning_rate: got nan, wanted a number of 0 or more"),
-        (("train", "agent", "--resume", "--hidden", "3"), "changes: got ['hidden'], wanted backend and form alone"),
-        (("train", "agent", "--resume", "--seed", "3"), "changes: got ['seed'], wanted backend and form alone"),
-        (("train", "agent", "--resume"), "agent"),
-    ],
+    ("workload", "arguments", "message"),
+    [(name, *one) for name in SMALL for one in (*MISTAKES, *mistakes_in_a_configuration(name))],
 )
 def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, workload, arguments, message):
     monkeypatch.chdir(tmp_path)
@@ -106,18 +111,19 @@ def test_a_backend_that_cannot_learn_is_one_line(tmp_path, capsys, backend):
 
 @pytest.mark.parametrize("workload", SMALL)
 def test_what_an_option_takes_and_what_it_may_be_is_asked_first(tmp_path, capsys, workload):
-    for option, word in (("--hidden", "wide"), ("--backend", "abacus"), ("--form", "fastest"), ("--gama", "1")):
+    numbers = dict.fromkeys(fields_of(workload, int, float), "wide")
+    for name, word in {"backend": "abacus", "form": "fastest", "gama": "1", **numbers}.items():
         with pytest.raises(SystemExit) as ended:
-            run(workload, capsys, "train", tmp_path / "agent", option, word)
+            run(workload, capsys, "train", tmp_path / "agent", option(name), word)
         assert ended.value.code == 2
-        assert option in capsys.readouterr().err
+        assert option(name) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("workload", SMALL)
 def test_an_interrupted_training_is_saved(tmp_path, workload):
     path = tmp_path / "agent"
-    words = [sys.executable, "-m", f"rl_impls.{workload}", "train", str(path), "--hidden", "16", "--steps", "10000000"]
-    with started([*words, "--threads", "1", "--inter-op-threads", "1"]) as process:
+    words = [sys.executable, "-m", f"rl_impls.{workload}", "train", str(path), "--steps", "10000000"]
+    with started([*words, *as_options(SMALL[workload]), "--threads", "1", "--inter-op-threads", "1"]) as process:
         assert process.stdout.readline().startswith("training from step 0")
         process.send_signal(signal.SIGINT)
         process.communicate()
@@ -141,9 +147,10 @@ def test_every_field_of_a_configuration_is_an_option_with_its_default(monkeypatc
     agent = importlib.import_module(f"rl_impls.{workload}.agent")
     text = help_of(importlib.import_module(f"rl_impls.{workload}.__main__").main, capsys, "train")
     for entry, _, sentence in command.single_fields(agent.Config):
-        option, default = f" --{entry.name.replace('_', '-')} ", entry.default
+        default = entry.default
         default = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        assert f"{sentence.rstrip('.')} (default: {default})" in text.rpartition(option)[2].partition(" --")[0]
+        shown = text.rpartition(f" {option(entry.name)} ")[2].partition(" --")[0]
+        assert f"{sentence.rstrip('.')} (default: {default})" in shown
 
 
 @dataclass(frozen=True)

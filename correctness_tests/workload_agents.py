@@ -1,21 +1,23 @@
-"""Agents small enough for a test, one of each workload that has one."""
+"""Agents small enough for a test, one of each workload that has one; how small is said in that workload's own tests."""
 
 from __future__ import annotations
 
 import importlib
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import get_type_hints
 
-from rl_impls import params
-from rl_impls.treasurehunt.spec import Settings
+from rl_impls import backends, params
 
-SMALL = {
-    "snake": {"hidden": 16, "warm_up": 64, "capacity": 500, "target_every": 256},
-    "treasurehunt": {
-        "settings": Settings(agents=2, height=6, width=6, turns=6, spawn=0.1), "worlds": 2, "hidden": 8, "batch": 8,
-        "capacity": 64, "learning_rate": 1e-2,
-    },
-    "pirl": {"hidden": (8, 8), "batch": 8, "points": 4, "capacity": 200, "warm_up": 20, "every": 8, "sync_every": 3},
-}  # fmt: skip
+HERE = Path(__file__).parent
+WITH_AGENT = [name for name in backends.workloads() if (HERE.parent / "rl_impls" / name / "agent.py").is_file()]
+SIZES = {
+    name: importlib.import_module(f"correctness_tests.{name}.agent_sizes")
+    for name in WITH_AGENT
+    if (HERE / name / "agent_sizes.py").is_file()
+}
+SMALL = {name: sizes.SMALL for name, sizes in SIZES.items()}
+FIGURES = {name: sizes.FIGURES for name, sizes in SIZES.items()}
 
 
 def agent_of(workload):
@@ -26,6 +28,12 @@ def agent_of(workload):
         if hasattr(value, "UNIT")
     )
     return found
+
+
+def fields_of(workload, *kinds):
+    """The names of the fields of an agent's configuration that are of some types, in order."""
+    hints = get_type_hints(importlib.import_module(f"rl_impls.{workload}.agent").Config)
+    return [name for name, kind in hints.items() if kind in kinds]
 
 
 def make(workload, backend="torch", seed=3, **config):
@@ -45,10 +53,15 @@ def single(config):
         yield from single(asdict(value)) if is_dataclass(value) else [(name, value)]
 
 
+def option(field):
+    """The option of a command line that sets a field."""
+    return f"--{field.replace('_', '-')}"
+
+
 def as_options(config):
     """Return a configuration as the options of a command line."""
     words = []
     for name, value in single(config):
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        words += [f"--{name.replace('_', '-')}", text]
+        words += [option(name), text]
     return words

@@ -275,6 +275,7 @@ def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace
         config: the dataclass that says what it is made of.
         options: the parsed command line.
     """
+    check_integer("episodes", options.episodes, 1)
     check_integer("seed", options.seed, 0)
     agent = agent_class.load(options.checkpoint, **given(config, options))
     try:
