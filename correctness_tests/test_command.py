@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from correctness_tests.quick import quick
 from correctness_tests.waiting import limit, started
 from correctness_tests.workload_agents import FIGURES, SMALL, agent_of, as_options, contents, fields_of, make, option
 from rl_impls import backends, params
@@ -119,7 +120,7 @@ def test_what_an_option_takes_and_what_it_may_be_is_asked_first(tmp_path, capsys
         assert option(name) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", quick(list(SMALL)[:1], list(SMALL)))
 def test_an_interrupted_training_is_saved(tmp_path, workload):
     path = tmp_path / "agent"
     words = [sys.executable, "-m", f"rl_impls.{workload}", "train", str(path), "--steps", "10000000"]
