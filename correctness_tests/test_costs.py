@@ -64,8 +64,8 @@ def test_a_case_that_costs_lack_and_a_name_that_no_benchmark_has_are_told_with_t
     monkeypatch.setattr(costs("snake"), "COSTS", fewer)
     with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: COSTS lacks .*: snake.sample \("):
         test_every_case_is_among_them("snake")
-    monkeypatch.setattr(costs("snake"), "COSTS", found | {"snake.samples[full]": (1, 0, 0)})
-    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: no benchmark is named 'snake.samples"):
+    monkeypatch.setattr(costs("snake"), "COSTS", found | {"snake.saving[full]": (1, 0, 0)})
+    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: no benchmark is named 'snake.saving"):
         test_every_case_is_among_them("snake")
 
 
