@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .. import backends, params
+from ..common import checkpoint
 from ..common.checks import check_changes, check_fields, check_integer
 from .env import ACTIONS, DRAWS
 from .memory import DTYPES, FIELDS
@@ -201,8 +201,7 @@ class SnakeAgent:
         Args:
             path: of the file.
         """
-        values = {"config": asdict(self.config), "rng": self.rng.bit_generator.state, "step": self.step}
-        params.save(path, self.loop.state(), **{name: json.dumps(value) for name, value in values.items()})
+        checkpoint.save(path, self, self.loop.state())
 
     @classmethod
     def load(cls, path, **changes):
@@ -217,10 +216,9 @@ class SnakeAgent:
             ValueError: a change to something else, or to a backend or form that is not known.
         """
         check_changes(changes)
-        config, state, rng, step = read(path)
+        config, state, rng, step = checkpoint.read(path, Config, outline)
         agent = cls.__new__(cls)
-        agent.config, agent.rng, agent.step = replace(config, **changes), np.random.default_rng(0), step
-        agent.rng.bit_generator.state = rng
+        agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
         weights = {k.removeprefix("train.online."): v for k, v in state.items() if k.startswith("train.online.")}
         env_state = {k.removeprefix("env."): v for k, v in state.items() if k.startswith("env.")}
         agent.loop = agent._build(weights, env_state, [state[f"memory.{name}"] for name in FIELDS])
@@ -228,13 +226,14 @@ class SnakeAgent:
         return agent
 
 
-def outline(config, stored):
-    """Arrays of a checkpoint's shapes and dtypes, without memory of their own.
+def outline(config, arrays):
+    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
 
     Args:
         config: of the agent.
-        stored: transitions in its memory.
+        arrays: those of the checkpoint, which say how many transitions are stored.
     """
+    stored = min(len(arrays["memory.obs"]), config.capacity)
     shapes = {}
     for k, (fan_in, fan_out) in enumerate(itertools.pairwise(config.sizes)):
         shapes |= {f"w{k}": (fan_in, fan_out), f"b{k}": (fan_out,)}
@@ -248,26 +247,6 @@ def outline(config, stored):
     zeros |= {f"env.{n}": np.broadcast_to(np.int64(0), envs) for n in ("head", "heading", "length", "food", "steps")}
     zeros["env.lifetimes"] = np.broadcast_to(np.float32(0), (*envs, *board))
     return zeros | {"train.step": np.array(0, np.int32), "loop.step": np.array(0)}
-
-
-def read(path):
-    """Return the configuration, state, random state and step of a checkpoint, checked against each other.
-
-    Args:
-        path: of the file.
-    """
-    arrays, metadata = params.load_with_metadata(path)
-    try:
-        config = Config(**json.loads(metadata["config"]))
-        rng, step = json.loads(metadata["rng"]), int(json.loads(metadata["step"]))
-        np.random.default_rng(0).bit_generator.state = rng
-        stored = min(len(arrays["memory.obs"]), config.capacity)
-        state = params.match(path, arrays, outline(config, stored))
-    except params.CheckpointError:
-        raise
-    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error!r})") from error
-    return config, state, rng, step
 
 
 def play(config, weights, episodes, seed):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from .. import backends, params
+from .. import backends
+from ..common import checkpoint
 from ..common.checks import check_changes, check_fields, check_integer
 from ..common.shapes import parse
 from ._numpy import COSINES
@@ -273,8 +273,7 @@ class TreasurehuntAgents:
         Args:
             path: of the file.
         """
-        values = {"config": asdict(self.config), "rng": self.rng.bit_generator.state, "step": self.step}
-        params.save(path, self.loop.state(), **{name: json.dumps(value) for name, value in values.items()})
+        checkpoint.save(path, self, self.loop.state())
 
     @classmethod
     def load(cls, path, **changes):
@@ -288,7 +287,7 @@ class TreasurehuntAgents:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
         """
         check_changes(changes)
-        config, state, rng, step = read(path)
+        config, state, rng, step = checkpoint.read(path, configured, outline)
         agents = cls.__new__(cls)
         agents._take(replace(config, **changes), rng, step)
         weights = {name: state[f"train.online.{name}"] for name in NETS}
@@ -299,31 +298,22 @@ class TreasurehuntAgents:
         return agents
 
 
-def read(path):
-    """Return the configuration, state, generator and step of a checkpoint, checked against each other.
+def configured(settings, **fields):
+    """Return the configuration that a checkpoint holds.
 
     Args:
-        path: of the file.
+        settings: the fields of its :class:`.spec.Settings`.
+        fields: its other fields.
     """
-    arrays, metadata = params.load_with_metadata(path)
-    try:
-        given = json.loads(metadata["config"])
-        config = Config(**given | {"settings": Settings(**given["settings"])})
-        rng, step = np.random.default_rng(0), int(json.loads(metadata["step"]))
-        rng.bit_generator.state = json.loads(metadata["rng"])
-        state = params.match(path, arrays, outline(config))
-    except params.CheckpointError:
-        raise
-    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise params.CheckpointError(f"{path}: not a checkpoint of these agents ({error!r})") from error
-    return config, state, rng, step
+    return Config(settings=Settings(**settings), **fields)
 
 
-def outline(config):
+def outline(config, arrays):
     """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
 
     Args:
         config: of the agents.
+        arrays: those of the checkpoint.
     """
     known = axes(config)
     state = {f"train.{part}.{name}": blank(shape, known) for part in PARTS for name, shape in NETS.items()}
