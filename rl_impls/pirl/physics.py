@@ -1,4 +1,4 @@
-"""Pirl's alone: the vehicle as a stochastic differential equation, a bicycle model with Pacejka tyres on a bent road.
+"""Pirl's alone: only its environment is a differential equation: a bicycle model with Pacejka tyres on a bent road.
 
 State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s, lateral error ``e`` m, heading error
 ``psi`` deg, ten road features (the centre line's offset in m at 2, 4, ..., 20 m), horizon ``tau`` s.

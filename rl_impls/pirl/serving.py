@@ -1,4 +1,4 @@
-"""Pirl's alone: requests from many threads, answered one call of the net each, or gathered into batches."""
+"""Pirl's alone: only its source serves a net to many threads: one call of the net a request, or gathered into batches."""
 
 from __future__ import annotations
 

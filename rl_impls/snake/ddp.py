@@ -1,4 +1,4 @@
-"""Snake's alone: the update in two processes, half of the batch each; their gradients are averaged over gloo."""
+"""Snake's alone: only its source updates one net in two processes: half of the batch each, gradients averaged by gloo."""
 
 from __future__ import annotations
 

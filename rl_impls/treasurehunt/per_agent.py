@@ -1,4 +1,4 @@
-"""Treasurehunt's alone: each of N agents has a net, an optimiser and a memory of its own, asked one after the other."""
+"""Treasurehunt's alone: only here learn N agents, each with net, optimiser and memory, asked one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Treasurehunt's alone: a process for each agent, which holds its net and its memory and acts and learns there."""
+"""Treasurehunt's alone: only its agents can act and learn in a process each, which holds its net and its memory."""
 
 from __future__ import annotations
 

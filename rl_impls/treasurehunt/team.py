@@ -1,4 +1,4 @@
-"""Treasurehunt's alone: what its agents saw last and remember, how they act and learn, at once or one by one."""
+"""Treasurehunt's alone: only here act several in one world: what they saw and remember, how they act and learn."""
 
 from __future__ import annotations
 
