@@ -149,3 +149,16 @@ def test_an_argument_of_another_shape_is_refused_when_the_op_is_built(chosen):
         wrong = (*inputs.args[:k], np.zeros((*np.shape(value), 1), np.asarray(value).dtype), *inputs.args[k + 1 :])
         with pytest.raises(ValueError, match=rf"^{name}: got "):
             build(chosen, inputs.spec, wrong)
+
+
+def has_target_net(case):
+    """Whether an op is built from the weights of a target net."""
+    return "target" in described(case.workload).NEEDED[case.op]
+
+
+@pytest.mark.parametrize("chosen", [chosen for chosen in first_variants() if has_target_net(chosen.values[0].case)])
+def test_a_target_net_of_other_widths_than_the_online_net_is_refused_when_the_op_is_built(chosen):
+    inputs = chosen.inputs(0)
+    wider = {name: np.tile(value, (2,) * value.ndim) for name, value in inputs.spec["target"].items()}
+    with pytest.raises(ValueError, match=r"^target: "):
+        build(chosen, inputs.spec | {"target": wider}, inputs.args)

@@ -1,4 +1,4 @@
-"""Pirl's alone: only its source serves a net to many threads: one call of the net a request, or gathered into batches."""
+"""Pirl's alone: only its source serves a net to many threads: one call for each request, or batches of them."""
 
 from __future__ import annotations
 

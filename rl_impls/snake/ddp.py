@@ -1,4 +1,4 @@
-"""Snake's alone: only its source updates one net in two processes: half of the batch each, gradients averaged by gloo."""
+"""Snake's alone: only its source updates one net in two processes: half a batch each, gradients averaged by gloo."""
 
 from __future__ import annotations
 

@@ -215,7 +215,10 @@ def axes(op, spec):
         if net in NEEDED[op]:
             if spec[net].keys() != NETS.keys():
                 raise ValueError(f"{net}: got {', '.join(spec[net])}, wanted {', '.join(NETS)}")
-            known = sizes(NETS, [spec[net][name] for name in NETS], **known)
+            try:
+                known = sizes(NETS, [spec[net][name] for name in NETS], **known)
+            except ValueError as error:
+                raise ValueError(f"{net}: {error}") from None
             known["M"] = 3 * known["H"] + known["D"]  # one for each input and output of the noisy layers
     if op in ("turn", "epoch"):
         wanted = settings.agents, FRAMES * settings.frame
