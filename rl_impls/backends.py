@@ -321,6 +321,9 @@ DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {
     ("torch", "neuron"): _no_neuron,
 }
 
+LOCKED = "pip install --no-deps -r requirements/py311.txt"  # no resolver takes procgen-mirror and gym3 on NumPy 2
+PACKAGES = {"procgen": LOCKED, "gym3": LOCKED, "gym": LOCKED}  # that single ops need beside those of their backend
+
 HINTS = {
     "cuda": "install the CUDA build of torch or jax on a machine with an NVIDIA GPU",
     "neuron": "install AWS's own torch-neuronx on an Inf2, Trn1, Trn2 or Trn3 machine",

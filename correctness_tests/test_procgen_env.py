@@ -1,0 +1,487 @@
+"""Procgen's games as a vector environment: the frames are gym3's own, and all can be resumed exactly."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from gymnasium.error import ClosedEnvironmentError
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+from rl_impls.backends import BackendUnavailable
+from rl_impls.common import procgen_env
+from rl_impls.common.procgen_env import ACTIONS, GAMES, ProcgenVectorEnv, check_installed, import_procgen
+from rl_impls.common.procgen_state import made_for, pack, unpack
+
+from .commands import hiding, python
+
+N = 4
+ENDING = "chaser"  # ends and rewards within few steps
+
+
+@pytest.fixture(autouse=True)
+def installed(unavailable):
+    """Skip, or fail, where Procgen is not installed."""
+    try:
+        check_installed()
+    except BackendUnavailable as error:
+        unavailable(error)
+
+
+@pytest.fixture
+def make():
+    """Make environments that are closed in the end."""
+    made = []
+
+    def one(game="coinrun", num_envs=N, **how):
+        made.append(ProcgenVectorEnv(game, num_envs, **{"seed": 3, "threads": 1, **how}))
+        return made[-1]
+
+    yield one
+    for env in made:
+        env.close()
+
+
+def drawn(steps, num_envs=N, seed=0):
+    """Draw actions, i32[T, N]."""
+    return np.random.default_rng(seed).integers(ACTIONS, size=(steps, num_envs)).astype(np.int32)
+
+
+def course(env, actions):
+    """What each step returns, and the levels and statistics after it."""
+    found = []
+    for action in actions:
+        step = env.advance(action)
+        found.append((*step, env.levels, env.returns.copy(), env.lengths.copy(), *env.finished))
+    return found
+
+
+def assert_same(found, wanted):
+    """Every array of two courses is the same."""
+    assert len(found) == len(wanted)
+    for step, step_wanted in zip(found, wanted):
+        for array, array_wanted in zip(step, step_wanted, strict=True):
+            np.testing.assert_array_equal(array, array_wanted)
+
+
+@pytest.mark.parametrize("mode", ["easy", "hard"])
+@pytest.mark.parametrize("game", GAMES)
+def test_every_game_shows_frames_that_change_and_resumes_from_its_state(make, game, mode):
+    env = make(game, 2, mode=mode)
+    obs, infos = env.reset()
+    assert obs in env.observation_space
+    assert infos["level_seed"].dtype == np.int32
+    actions = drawn(24, 2)
+    first = course(env, actions[:12])
+    shown, state = env.observe(), env.get_state()
+    wanted = course(env, actions[12:])
+    assert len({step[0].tobytes() for step in first + wanted}) > 4
+    other = make(game, 2, mode=mode, seed=8)
+    other.set_state(state)
+    np.testing.assert_array_equal(other.observe(), shown)
+    assert_same(course(other, actions[12:]), wanted)
+
+
+def test_games_are_those_that_procgen_has():
+    import_procgen()
+    from procgen.env import ENV_NAMES
+
+    assert list(GAMES) == ENV_NAMES
+
+
+def test_frames_rewards_and_ends_are_those_of_gym3(make):
+    ours = make(ENDING, 8, num_levels=5, start_level=2)
+    bare = import_procgen()(
+        num=8, env_name=ENDING, rand_seed=3, distribution_mode="easy", num_levels=5, start_level=2, num_threads=1
+    )
+    np.testing.assert_array_equal(ours.reset()[0], bare.observe()[1]["rgb"])
+    ends = 0
+    for action in drawn(100, 8):
+        bare.act(action)
+        rewards, obs, first = bare.observe()
+        got_obs, got_rewards, got_ended = ours.advance(action)
+        np.testing.assert_array_equal(got_obs, obs["rgb"])
+        np.testing.assert_array_equal(got_rewards, rewards)
+        np.testing.assert_array_equal(got_ended, first)
+        assert ours.levels.tolist() == [int(info["level_seed"]) for info in bare.get_info()]
+        assert set(ours.levels.tolist()) <= set(range(2, 7))
+        ends += int(first.sum())
+    bare.close()
+    assert ends > 0
+
+
+def test_statistics_are_those_of_the_wrapper(make):
+    plain = make(ENDING, 8)
+    wrapped = RecordEpisodeStatistics(make(ENDING, 8))
+    for env in (plain, wrapped):
+        env.reset()
+    ended_episodes = []
+    for action in drawn(120, 8):
+        obs, rewards, terminated, truncated, infos = plain.step(action)
+        *others, infos_wanted = wrapped.step(action)
+        for got, wanted in zip((obs, rewards, terminated, truncated), others, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+            assert got.dtype == wanted.dtype
+        assert not truncated.any()
+        assert ("final_info" in infos) == ("_final_info" in infos) == ("episode" in infos_wanted) == terminated.any()
+        assert "final_obs" not in infos
+        if not terminated.any():
+            assert len(plain.finished.env) == 0
+            continue
+        told, finished = infos["final_info"], plain.finished
+        for name in ("r", "l"):
+            np.testing.assert_array_equal(told["episode"][name], infos_wanted["episode"][name])
+        for mask in (infos["_final_info"], told["_episode"], told["_level_seed"], infos_wanted["_episode"]):
+            np.testing.assert_array_equal(mask, terminated)
+        np.testing.assert_array_equal(np.flatnonzero(terminated), finished.env)
+        np.testing.assert_array_equal(told["level_seed"][terminated], finished.levels)
+        np.testing.assert_array_equal(told["level_complete"][terminated], finished.solved)
+        ended_episodes += zip(finished.returns.tolist(), finished.lengths.tolist())
+    assert ended_episodes == list(zip(wrapped.return_queue, wrapped.length_queue))
+    assert len({episode[0] for episode in ended_episodes}) > 1
+
+
+def test_levels_of_ended_episodes_are_those_that_were_shown(make):
+    env = make(ENDING, 8, num_levels=200, start_level=100)
+    before, ends = env.levels, 0
+    for action in drawn(100, 8):
+        env.advance(action)
+        np.testing.assert_array_equal(env.finished.levels, before[env.finished.env])
+        ongoing = np.setdiff1d(np.arange(8), env.finished.env)
+        np.testing.assert_array_equal(env.levels[ongoing], before[ongoing])
+        before, ends = env.levels, ends + len(env.finished.env)
+    assert ends > 0
+
+
+def test_a_level_that_is_completed_is_solved_and_one_that_is_lost_is_not(make):
+    env = make("leaper", 16)
+    ended = []
+    for action in drawn(150, 16):
+        env.advance(np.where(action < 11, 5, action))  # upwards, mostly
+        ended += zip(env.finished.returns.tolist(), env.finished.solved.tolist())
+    assert {(0.0, False), (10.0, True)} == set(ended)
+
+
+def test_a_state_resumes_for_200_steps_with_other_threads_and_in_another_process(make, tmp_path):
+    env, actions = make(ENDING), drawn(210)
+    course(env, actions[:10])
+    state, shown = env.get_state(), env.observe()
+    wanted = course(env, actions[10:])
+    assert sum(len(step[-1]) for step in wanted) > 0, "no episode ended"
+    assert_same(resumed(make(ENDING, threads=3, seed=9), state, shown, actions[10:]), wanted)
+    assert_same(resumed(env, state, shown, actions[10:]), wanted)
+
+    (tmp_path / "state").write_bytes(pickle.dumps((pack(state), shown, actions[10:])))
+    code = f"""
+import pickle
+from pathlib import Path
+from rl_impls.common.procgen_env import ProcgenVectorEnv
+from rl_impls.common.procgen_state import unpack
+from correctness_tests.test_procgen_env import resumed
+state, shown, actions = pickle.loads(Path({str(tmp_path / "state")!r}).read_bytes())
+found = resumed(ProcgenVectorEnv({ENDING!r}, {N}, seed=5, threads=2), unpack(state), shown, actions)
+Path({str(tmp_path / "found")!r}).write_bytes(pickle.dumps(found))
+"""
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert_same(pickle.loads((tmp_path / "found").read_bytes()), wanted)
+
+
+def resumed(env, state, shown, actions):
+    """The course of an environment from a state, at which it has to show these frames."""
+    env.set_state(state)
+    assert env.finished.env.size == 0
+    np.testing.assert_array_equal(env.observe(), shown)
+    return course(env, actions)
+
+
+def test_environments_of_a_state_go_on_alone_as_they_do_together(make):
+    env, actions = make("starpilot"), drawn(40)
+    course(env, actions[:20])
+    state = env.get_state()
+    wanted = [env.advance(action) for action in actions[20:]]
+    for rows in (slice(0, 1), slice(1, 4)):
+        part = make("starpilot", rows.stop - rows.start)
+        part.set_state({name: value[rows] for name, value in state.items()})
+        assert_same([part.advance(action[rows]) for action in actions[20:]], [[a[rows] for a in s] for s in wanted])
+
+
+def test_a_state_is_the_same_as_arrays_and_can_be_changed_without_the_environment(make):
+    env = make()
+    course(env, drawn(5))
+    state = env.get_state()
+    arrays = pack(state)
+    assert {name: array.dtype.name for name, array in arrays.items()} == {
+        "games": "uint8", "sizes": "int64", "returns": "float64", "lengths": "int64",
+    }  # fmt: skip
+    again = unpack(arrays)
+    assert again["games"] == state["games"]
+    again["lengths"][:] = 77
+    assert env.lengths.tolist() == arrays["lengths"].tolist() == [5] * N
+    for sizes in ([1, 2], [[1]], [-1, len(arrays["games"]) + 1]):
+        with pytest.raises(ValueError, match=r"^sizes: got .*, wanted those of games of"):
+            unpack(arrays | {"sizes": np.array(sizes)})
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_the_number_of_threads_changes_nothing_but_who_computes(make, threads):
+    actions = drawn(40, 6)
+    before = len(os.listdir("/proc/self/task"))
+    env = make(num_envs=6, threads=threads)
+    assert len(os.listdir("/proc/self/task")) == before + threads
+    assert_same(course(env, actions), course(make(num_envs=6), actions))
+    assert len(os.listdir("/proc/self/task")) == before + threads, "one thread is the caller's own"
+    env.close()
+    assert len(os.listdir("/proc/self/task")) == before
+
+
+def test_as_many_threads_compute_as_this_process_has_cores(make):
+    assert make(threads=None).threads == len(os.sched_getaffinity(0))
+
+
+def test_frames_are_written_into_the_rows_of_a_rollout_and_nowhere_else(make):
+    env, actions = make(num_envs=16), drawn(12, 16)
+    rollout = np.zeros((13, 16, 64, 64, 3), np.uint8)
+    env.observe(rollout[0])
+    for t, action in enumerate(actions[:4]):
+        row = rollout[t + 1]
+        assert env.advance(action, row)[0] is row
+    tracemalloc.start()
+    for t, action in enumerate(actions[4:], 4):
+        env.advance(action, rollout[t + 1])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rollout[0].nbytes / 8, "a copy of the frames was made"
+    other = make(num_envs=16)
+    frames = [other.reset()[0], *(other.advance(action)[0] for action in actions)]
+    np.testing.assert_array_equal(rollout, frames)
+    assert not any(np.shares_memory(frame, other.frames) for frame in frames)
+
+
+def test_frames_go_to_every_other_environment_of_a_larger_array(make):
+    env, actions = make(), drawn(3)
+    out = np.zeros((2 * N, 64, 64, 3), np.uint8)
+    for action in actions:
+        env.advance(action, out[::2])
+    np.testing.assert_array_equal(out[::2], env.observe())
+    assert not out[1::2].any()
+
+
+def test_one_seed_gives_one_course_and_a_reset_with_it_begins_that_again(make):
+    actions = drawn(15)
+    env = make(ENDING)
+    start, _ = env.reset()
+    wanted = course(env, actions)
+    np.testing.assert_array_equal(env.reset(seed=3)[0], start)
+    assert_same(course(env, actions), wanted)
+    assert not np.array_equal(env.reset(seed=4)[0], start)
+    np.testing.assert_array_equal(make(ENDING, seed=4).reset()[0], env.observe())
+
+
+def test_a_reset_without_a_seed_starts_new_episodes_and_their_statistics(make):
+    env = make(num_levels=0)
+    before = env.levels
+    env.reset()
+    np.testing.assert_array_equal(env.levels, before)
+    course(env, drawn(10))
+    before = env.levels
+    _, infos = env.reset()
+    assert (infos["level_seed"] != before).all()
+    assert not env.lengths.any()
+    assert not env.returns.any()
+    assert len(env.finished.env) == 0
+    state = env.get_state()
+    env.set_state(state)
+    env.reset()
+    assert (env.levels != infos["level_seed"]).all(), "a state that was set is no fresh start"
+
+
+def test_what_is_returned_is_the_callers_own(make):
+    env = make(ENDING)
+    kept = [env.reset()[0]]
+    copies = [kept[0].copy()]
+    for action in drawn(20):
+        *arrays, infos = env.step(action)
+        arrays += [infos["level_seed"], env.levels]
+        kept += arrays
+        copies += [array.copy() for array in arrays]
+    for array, copy in zip(kept, copies):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_the_environment_says_that_it_resets_in_the_same_step(make):
+    assert make().metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert make().single_action_space.n == ACTIONS
+
+
+def test_importing_loads_neither_gym_nor_procgen_and_making_one_prints_nothing_of_gym():
+    code = """
+import sys
+from rl_impls.common import procgen_env
+assert not {"gym", "gym3", "procgen", "torch", "jax"} & sys.modules.keys()
+from gym_notices.notices import notices
+kept = dict(notices)
+print("before", file=sys.stderr)
+procgen_env.ProcgenVectorEnv("maze", 1, seed=0).close()
+print("after", file=sys.stderr)
+assert "gym" in sys.modules and kept and notices == kept
+"""
+    done = python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "before\nafter\n")
+
+
+def test_what_else_an_import_prints_or_warns_of_is_seen(monkeypatch, tmp_path, capsys):
+    import_procgen()
+    (tmp_path / "procgen.py").write_text(
+        "import sys, warnings; print('said', file=sys.stderr); warnings.warn('old'); ProcgenGym3Env = 7"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "procgen")
+    with pytest.warns(UserWarning, match="^old$"):
+        assert import_procgen() == 7
+    assert capsys.readouterr().err == "said\n"
+
+
+@pytest.mark.parametrize("package", ["procgen", "gym3", "gym"])
+def test_without_a_package_it_is_said_what_to_install(package, tmp_path):
+    code = "from rl_impls.common.procgen_env import ProcgenVectorEnv; ProcgenVectorEnv()"
+    done = python("-c", code, PYTHONPATH=hiding(tmp_path, package))
+    last = done.stderr.splitlines()[-1]
+    assert last == (
+        "rl_impls.backends.BackendUnavailable: numpy: "
+        f"{package} is not installed (pip install --no-deps -r requirements/py311.txt)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"game": "chess"}, f"game: got 'chess', wanted one of {', '.join(GAMES)}"),
+        ({"mode": "extreme"}, "mode: got 'extreme', wanted one of easy, hard"),
+        ({"num_envs": 0}, "num_envs: got 0, wanted an integer from 1 to 65536"),
+        ({"num_envs": 2.0}, "num_envs: got 2.0, wanted an integer from 1 to 65536"),
+        ({"seed": -1}, "seed: got -1, wanted an integer from 0 to 2147483647"),
+        ({"seed": None}, "seed: got None, wanted an integer from 0 to 2147483647"),
+        ({"seed": 2**31}, "seed: got 2147483648, wanted an integer from 0 to 2147483647"),
+        ({"num_levels": -1}, "num_levels: got -1, wanted an integer from 0 to 2147483647"),
+        (
+            {"num_levels": 10, "start_level": 2**31 - 1},
+            "start_level: got 2147483647, wanted an integer from 0 to 2147483637, as levels go to 2**31 - 1",
+        ),
+        (
+            {"start_level": 200},
+            "start_level: got 200, wanted an integer from 0 to 0, as num_levels is 0, which is all levels",
+        ),
+        ({"threads": 0}, "threads: got 0, wanted an integer from 1 to 65536"),
+        ({"threads": True}, "threads: got True, wanted an integer from 1 to 65536"),
+    ],
+)
+def test_a_bad_argument_is_refused_before_a_game_starts(make, how, message, monkeypatch):
+    monkeypatch.setattr(procgen_env, "import_procgen", lambda: pytest.fail("it was started"))
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make(**how)
+
+
+BAD_ACTIONS = [
+    ([0, 1, 2, 3], "[0, 1, 2, 3]"),
+    (np.zeros(3, np.int32), "int32[3]"),
+    (np.zeros((N, 1), np.int32), f"int32[{N}, 1]"),
+    (np.zeros(N, np.float32), f"float32[{N}]"),
+    (np.zeros(N, bool), f"bool[{N}]"),
+    (np.array([0, 1, 2, 15]), "[0, 1, 2, 15]"),
+    (np.array([0, 1, 2, -1]), "[0, 1, 2, -1]"),
+    (np.array([0, 1, 2, 2**32]), f"[0, 1, 2, {2**32}]"),
+]
+
+
+@pytest.mark.parametrize(("actions", "got"), BAD_ACTIONS, ids=[got for _, got in BAD_ACTIONS])
+def test_bad_actions_are_refused_and_change_nothing(make, actions, got):
+    env = make()
+    before = env.get_state()
+    with pytest.raises(ValueError, match=rf"^actions: got {re.escape(got)}, wanted {N} integers from 0 to 14$"):
+        env.advance(actions)
+    assert env.get_state()["games"] == before["games"]
+    assert not env.lengths.any()
+
+
+def test_actions_of_any_integer_type_and_lists_for_gymnasium_are_taken(make):
+    wanted = make().advance(np.arange(N, dtype=np.int32))[0]
+    for actions in (np.arange(N), np.arange(N, dtype=np.uint8), np.arange(2 * N, dtype=np.int32)[::2] // 2):
+        np.testing.assert_array_equal(make().advance(actions)[0], wanted)
+    np.testing.assert_array_equal(make().step(list(range(N)))[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("out", "got"),
+    [
+        (np.zeros((N, 64, 64, 3), np.float32), f"float32[{N}, 64, 64, 3]"),
+        (np.zeros((2, N, 64, 64, 3), np.uint8), f"uint8[2, {N}, 64, 64, 3]"),
+        (np.broadcast_to(np.zeros((64, 64, 3), np.uint8), (N, 64, 64, 3)), f"a read-only uint8[{N}, 64, 64, 3]"),
+        ([0], "list"),
+    ],
+)
+def test_an_array_without_room_for_the_frames_is_refused_before_the_step(make, out, got):
+    env = make()
+    for call in (lambda: env.advance(np.zeros(N, int), out), lambda: env.observe(out)):
+        with pytest.raises(ValueError, match=rf"^out: got {re.escape(got)}, wanted .*uint8\[{N}, 64, 64, 3\]$"):
+            call()
+    assert not env.lengths.any()
+
+
+def test_a_state_of_something_else_is_refused_and_changes_nothing(make):
+    env = make(num_levels=200)
+    env.advance(np.zeros(N, int))
+    state = env.get_state()
+    wanted = "wanted a state of coinrun, easy, levels 0 to 199"
+    others = [
+        (make("maze", num_levels=200).get_state(), f"got a state of maze, easy, levels 0 to 199, {wanted}"),
+        (make(mode="hard", num_levels=200).get_state(), f"got a state of coinrun, hard, levels 0 to 199, {wanted}"),
+        (
+            make(num_levels=50, start_level=7).get_state(),
+            f"got a state of coinrun, easy, levels 7 to 56, {wanted}",
+        ),
+        (make(num_envs=3, num_levels=200).get_state(), f"games: got 3, wanted a list of {N}"),
+        (state | {"games": [game[:-1] for game in state["games"]]}, f"got what is no state of a game, {wanted}"),
+        (state | {"games": [b""] * N}, f"got what is no state of a game, {wanted}"),
+        (state | {"games": [7] * N}, f"got what is no state of a game, {wanted}"),
+        (state | {"games": b"1234"}, f"games: got bytes, wanted a list of {N}"),
+        (state | {"returns": np.zeros(3)}, f"returns: got shape (3,), wanted ({N},)"),
+        ({"games": state["games"]}, "got ['games'], wanted games, returns, lengths by name"),
+        (state["games"], "got list, wanted games, returns, lengths by name"),
+    ]
+    for other, message in others:
+        with pytest.raises(ValueError, match=f"^{re.escape(f'state: {message}')}$"):
+            env.set_state(other)
+        assert env.get_state()["games"] == state["games"]
+        assert env.lengths.tolist() == [1] * N
+
+
+def test_the_bytes_of_a_game_say_what_it_is_made_for(make):
+    for made in (make("ninja", mode="hard"), make("fruitbot", start_level=5, num_levels=3)):
+        wanted = made.game, made.mode, *made.level_range()
+        assert {made_for(game) for game in made.get_state()["games"]} == {wanted}
+
+
+@pytest.mark.parametrize(
+    ("how", "message"), [({"seed": "x"}, "seed: got 'x'"), ({"options": {"a": 1}}, "options: got")]
+)
+def test_a_reset_by_what_it_does_not_know_is_refused(make, how, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        make().reset(**how)
+
+
+@pytest.mark.parametrize("name", ["reset", "observe", "get_state"])
+def test_a_closed_environment_says_so(make, name):
+    env = make()
+    env.close()
+    env.close()
+    with pytest.raises(ClosedEnvironmentError, match=f"^{name}: got an environment that is closed"):
+        getattr(env, name)()
+    with pytest.raises(ClosedEnvironmentError, match=r"^advance: got an env"):
+        env.step(np.zeros(N, int))

@@ -1,0 +1,95 @@
+"""The state of Procgen's games: what it is made for, as bytes, and as arrays for a checkpoint."""
+
+from __future__ import annotations
+
+import struct
+from types import MappingProxyType
+
+import numpy as np
+
+MODES = MappingProxyType({"easy": 0, "hard": 1})  # as Procgen numbers them
+STATE = "games", "returns", "lengths"
+VERSION, END = 0, struct.pack("=I", 0xCAFECAFE)  # of the bytes of a game
+
+
+def check_state(state, num_envs, *wanted):
+    """Check that a state is one of so many environments, made for the same.
+
+    Args:
+        state: what :meth:`.procgen_env.ProcgenVectorEnv.get_state` returned.
+        num_envs: number of environments, N.
+        wanted: game, mode, first level, and the one after the last.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(state, dict) or set(state) != set(STATE):
+        got = sorted(state) if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"state: got {got}, wanted {', '.join(STATE)} by name")
+    if not isinstance(state["games"], (list, tuple)) or len(state["games"]) != num_envs:
+        got = len(state["games"]) if isinstance(state["games"], (list, tuple)) else type(state["games"]).__name__
+        raise ValueError(f"state: games: got {got}, wanted a list of {num_envs}")
+    for name in STATE[1:]:
+        if np.shape(state[name]) != (num_envs,):
+            raise ValueError(f"state: {name}: got shape {np.shape(state[name])}, wanted ({num_envs},)")
+    for game in state["games"]:
+        if (got := made_for(game)) != wanted:
+            raise ValueError(f"state: got {in_words(got)}, wanted {in_words(wanted)}")
+
+
+def made_for(game):
+    """Return what the bytes of a game were made for: its name, its mode, the first level, the one after the last.
+
+    None is returned for what is no whole state of a game. Procgen writes its version, the name's length and the name,
+    then fifteen integers, of which the eighth is the mode and the last two are the levels, and an end at the end.
+
+    Args:
+        game: the bytes.
+    """
+    try:
+        version, length = struct.unpack_from("=2i", game)
+        name = bytes(game[8 : 8 + length]).decode()
+        numbers = struct.unpack_from("=15i", game, 8 + length)
+        mode = {number: mode for mode, number in MODES.items()}[numbers[7]]
+    except (struct.error, TypeError, UnicodeDecodeError, KeyError):
+        return None
+    return (name, mode, *numbers[13:]) if version == VERSION and game[-4:] == END else None
+
+
+def in_words(made):
+    """Return what a state is made for, as in ``a state of coinrun, easy, levels 0 to 199``.
+
+    Args:
+        made: what :func:`made_for` returned.
+    """
+    if made is None:
+        return "what is no state of a game"
+    game, mode, low, high = made
+    return f"a state of {game}, {mode}, levels {low} to {high - 1}"
+
+
+def pack(state):
+    """Return a state as arrays by name: ``games`` u8[S], one after the other, ``sizes`` i64[N], and the statistics.
+
+    Args:
+        state: what :meth:`ProcgenVectorEnv.get_state` returned.
+    """
+    games = np.frombuffer(b"".join(state["games"]), np.uint8).copy()
+    return {**state, "games": games, "sizes": np.array([len(game) for game in state["games"]], np.int64)}
+
+
+def unpack(arrays):
+    """Return the state of which :func:`pack` has made arrays.
+
+    Args:
+        arrays: by name.
+
+    Raises:
+        ValueError: sizes that do not add up to what there is.
+    """
+    sizes, joined = np.asarray(arrays["sizes"]), np.asarray(arrays["games"], np.uint8).tobytes()
+    if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(joined):
+        raise ValueError(f"sizes: got {sizes.tolist()}, wanted those of games of {len(joined)} bytes together")
+    ends = np.cumsum(sizes)
+    games = [joined[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist())]
+    return {"games": games, **{name: np.array(arrays[name]) for name in STATE[1:]}}
