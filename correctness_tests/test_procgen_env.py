@@ -48,6 +48,17 @@ def make():
         env.close()
 
 
+@pytest.fixture
+def played(make):
+    """A state after some steps, the frames there, 200 further actions, and what they lead to."""
+    env, actions = make(ENDING), drawn(210)
+    course(env, actions[:10])
+    state, shown = env.get_state(), env.observe()
+    wanted = course(env, actions[10:])
+    assert sum(len(step[-1]) for step in wanted) > 0, "no episode ended"
+    return state, shown, actions[10:], wanted
+
+
 def drawn(steps, num_envs=N, seed=0):
     """Draw actions, i32[T, N]."""
     return np.random.default_rng(seed).integers(ACTIONS, size=(steps, num_envs)).astype(np.int32)
@@ -168,29 +179,10 @@ def test_a_level_that_is_completed_is_solved_and_one_that_is_lost_is_not(make):
     assert {(0.0, False), (10.0, True)} == set(ended)
 
 
-def test_a_state_resumes_for_200_steps_with_other_threads_and_in_another_process(make, tmp_path):
-    env, actions = make(ENDING), drawn(210)
-    course(env, actions[:10])
-    state, shown = env.get_state(), env.observe()
-    wanted = course(env, actions[10:])
-    assert sum(len(step[-1]) for step in wanted) > 0, "no episode ended"
-    assert_same(resumed(make(ENDING, threads=3, seed=9), state, shown, actions[10:]), wanted)
-    assert_same(resumed(env, state, shown, actions[10:]), wanted)
-
-    (tmp_path / "state").write_bytes(pickle.dumps((pack(state), shown, actions[10:])))
-    code = f"""
-import pickle
-from pathlib import Path
-from rl_impls.common.procgen_env import ProcgenVectorEnv
-from rl_impls.common.procgen_state import unpack
-from correctness_tests.test_procgen_env import resumed
-state, shown, actions = pickle.loads(Path({str(tmp_path / "state")!r}).read_bytes())
-found = resumed(ProcgenVectorEnv({ENDING!r}, {N}, seed=5, threads=2), unpack(state), shown, actions)
-Path({str(tmp_path / "found")!r}).write_bytes(pickle.dumps(found))
-"""
-    done = python("-c", code)
-    assert done.returncode == 0, done.stderr
-    assert_same(pickle.loads((tmp_path / "found").read_bytes()), wanted)
+def test_a_state_resumes_for_200_steps_with_other_threads(make, played):
+    state, shown, actions, wanted = played
+    for threads, seed in ((1, 3), (3, 9)):
+        assert_same(resumed(make(ENDING, threads=threads, seed=seed), state, shown, actions), wanted)
 
 
 def resumed(env, state, shown, actions):
@@ -320,20 +312,35 @@ def test_the_environment_says_that_it_resets_in_the_same_step(make):
     assert make().single_action_space.n == ACTIONS
 
 
-def test_importing_loads_neither_gym_nor_procgen_and_making_one_prints_nothing_of_gym():
-    code = """
-import sys
-from rl_impls.common import procgen_env
+OTHER_PROCESS = """
+import pickle, sys
+from pathlib import Path
+from rl_impls.common import procgen_env, procgen_state
 assert not {"gym", "gym3", "procgen", "torch", "jax"} & sys.modules.keys()
 from gym_notices.notices import notices
 kept = dict(notices)
+folder = Path(sys.argv[1])
+arrays, actions = pickle.loads((folder / "given").read_bytes())
 print("before", file=sys.stderr)
-procgen_env.ProcgenVectorEnv("maze", 1, seed=0).close()
+env = procgen_env.ProcgenVectorEnv(sys.argv[2], len(arrays["sizes"]), seed=5, threads=2)
 print("after", file=sys.stderr)
 assert "gym" in sys.modules and kept and notices == kept
+env.set_state(procgen_state.unpack(arrays))
+found = [(env.observe(),)]
+for action in actions:
+    step = env.advance(action)
+    found.append((*step, env.levels, env.returns.copy(), env.lengths.copy(), *env.finished))
+env.close()
+(folder / "found").write_bytes(pickle.dumps(found))
 """
-    done = python("-c", code)
+
+
+def test_another_process_resumes_a_state_and_prints_nothing_of_gym(played, tmp_path):
+    state, shown, actions, wanted = played
+    (tmp_path / "given").write_bytes(pickle.dumps((pack(state), actions)))
+    done = python("-c", OTHER_PROCESS, tmp_path, ENDING)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "before\nafter\n")
+    assert_same(pickle.loads((tmp_path / "found").read_bytes()), [(shown,), *wanted])
 
 
 def test_what_else_an_import_prints_or_warns_of_is_seen(monkeypatch, tmp_path, capsys):

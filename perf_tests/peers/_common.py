@@ -1,7 +1,8 @@
-"""What the comparisons of snake's loop share: numbers to play by, our side, and a command line that pairs two sides.
+"""What comparisons share: a command line that pairs two sides; of snake's loop also numbers to play by and our side.
 
-Both sides of a comparison start from the same seed, so they draw the same weights, games, memory, moves and batches,
-before the clock starts. Fresh processes, interleaving and interval are those of :mod:`perf_tests.compare`.
+Both sides of a comparison start from the same seed, so they draw the same numbers, of snake the weights, games, memory,
+moves and batches, before the clock starts. Fresh processes, interleaving and interval are those of
+:mod:`perf_tests.compare`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import dataclasses
 import json
 import math
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,7 @@ from ..files import Unwritable, reserved
 from ..gate.statistics import interval, log_ratio
 from ..interleaved import block, fresh_processes, in_words
 from ..suite import process
+from ._turns import Turns
 
 STEPS = 1024  # environment steps of a block: what a call costs by itself is a small part of it
 EVERY, BATCH, EXPLORE, TARGET_EVERY = 4, 32, 0.1, 1000
@@ -33,8 +34,8 @@ ROOM = 1024  # bytes of JSON for each comparison
 INSTALL = "pip install 'rlgauge[peers]'"
 
 
-class Side:
-    """One side of a comparison: a loop that goes on from block to block, and all it starts from.
+class Side(Turns):
+    """One side of a comparison of snake's loop, and all it starts from.
 
     Args:
         seed: of all that is drawn: weights, games, memory, moves and batches.
@@ -46,16 +47,14 @@ class Side:
     """
 
     def __init__(self, seed: list[int], envs: int = 1) -> None:
-        import numpy as np
-
         from ..suite.cases.snake import CAPACITY, STORED, spec, start_state, transitions
 
-        self.rng, self.envs, self.capacity, self.pushed = np.random.default_rng(seed), envs, CAPACITY, STORED
+        super().__init__(seed)
+        self.envs, self.capacity, self.pushed = envs, CAPACITY, STORED
         self.spec: dict[str, Any] = spec(self.rng) | {
             "env_state": start_state(self.rng, envs), "stored": transitions(self.rng, STORED), "capacity": CAPACITY,
             "target_every": TARGET_EVERY, "step": 0,
         }  # fmt: skip
-        self.outcome: Any = None  # of the last block
 
     def drawn(self) -> tuple[Any, ...]:
         """Draw all that a block needs of randomness; rows are of what will be stored when they are taken."""
@@ -72,11 +71,8 @@ class Side:
 
     def block(self) -> float:
         """Play and learn for one block; return its seconds."""
-        self.numbers = self.drawn()
-        start = time.perf_counter()
-        out = self.play(*self.numbers)
-        seconds = time.perf_counter() - start
-        self.outcome, self.pushed = out, self.pushed + STEPS
+        seconds = super().block()
+        self.pushed += STEPS
         return seconds
 
     def play(self, explore: Any, random_actions: Any, draws: Any, rows: Any) -> Any:
@@ -97,6 +93,10 @@ class Side:
     def done(self) -> tuple[int, int]:
         """Return the environment steps and the updates of the last block."""
         return self.outcome[0].size, len(self.outcome[-1])
+
+    def due(self) -> tuple[int, int]:
+        """Return the environment steps and the updates that a block is to have."""
+        return STEPS, STEPS // EVERY
 
     def check_first(self, other: Side) -> None:
         """Raise a RuntimeError unless both played and learned alike at the beginning of their first block.
@@ -179,8 +179,8 @@ class Comparison:
     case: str
     peer: str
     version: str
-    ours: Callable[[list[int]], Side]
-    theirs: Callable[[list[int]], Side]
+    ours: Callable[[list[int]], Turns]
+    theirs: Callable[[list[int]], Turns]
     left_out: str
     least: float = 0.0
 
@@ -188,7 +188,7 @@ class Comparison:
 Comparisons = Mapping[str, Comparison]
 
 
-def check_alike(theirs: Side, ours: Side) -> None:
+def check_alike(theirs: Turns, ours: Turns) -> None:
     """Raise a RuntimeError unless both did the same work in the block before.
 
     Args:
@@ -198,7 +198,7 @@ def check_alike(theirs: Side, ours: Side) -> None:
     alike = {
         "sizes of the net's arrays": (theirs.sizes(), ours.sizes()),
         "environment steps and updates of a block": (theirs.done(), ours.done()),
-        "environment steps and updates of a block, and those wanted": (theirs.done(), (STEPS, STEPS // EVERY)),
+        "environment steps and updates of a block, and those wanted": (theirs.done(), ours.due()),
     }
     for name, (a, b) in alike.items():
         if a != b:
@@ -302,7 +302,7 @@ def check_installed(needed: Sequence[str]) -> None:
             if reason := backends.get(name).missing():
                 sys.exit(f"{name}: {reason} ({INSTALL})")
         elif find_spec(name) is None:
-            sys.exit(f"{name} is not installed ({INSTALL})")
+            sys.exit(f"{name} is not installed ({backends.PACKAGES.get(name, INSTALL)})")
 
 
 def measured(module: str, name: str, comparison: Comparison, options: Any) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""Ops that are made of other ops or of none, and so are written once for all sources.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from ..common.op import Op
+from ..common.procgen_env import ProcgenVectorEnv, check_installed
+
+
+def copied(envs, actions, row):
+    """Make one step, which returns frames of its own, and copy those to a row of a rollout.
+
+    -> rewards f32[N], ended bool[N]
+
+    Args:
+        envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
+        actions: i32[N] from 0 to 14.
+        row: where the frames are kept, u8[N, 64, 64, 3].
+    """
+    row[:], rewards, ended = envs.advance(actions)
+    return rewards, ended
+
+
+def in_place(envs, actions, row):
+    """Make one step that writes its frames to a row of a rollout.  -> rewards f32[N], ended bool[N]
+
+    Args:
+        envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
+        actions: i32[N] from 0 to 14.
+        row: where the frames are kept, u8[N, 64, 64, 3].
+    """
+    return envs.advance(actions, row)[1:]
+
+
+FRAMES = MappingProxyType({"copied": copied, "in_place": in_place})
+
+
+class EnvStep(Op):
+    """T steps of N environments into a rollout of T rows, from the same start after each reset.
+
+    As many threads compute as this process has cores.
+
+    Args:
+        spec: ``env`` is taken, the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
+        steps: of a call, T.
+        knobs: ``frames`` is read.
+    """
+
+    def __init__(self, spec, steps, knobs):
+        self.step = FRAMES[knobs.frames]
+        self.envs = ProcgenVectorEnv(**spec["env"])
+        self.rows = np.empty((steps, *self.envs.observation_space.shape), np.uint8)
+        self.start = self.envs.get_state()
+
+    def reset(self):
+        """Put the games back to the start."""
+        self.envs.set_state(self.start)
+
+    def close(self):
+        """End the games and their threads."""
+        self.envs.close()
+
+    def __call__(self, actions):
+        """Return the last frames u8[N, 64, 64, 3], all rewards f32[T, N] and where episodes ended, bool[T, N].
+
+        Args:
+            actions: i32[T, N] from 0 to 14.
+        """
+        rewards, ended = np.empty(actions.shape, np.float32), np.empty(actions.shape, bool)
+        for t, row in enumerate(self.rows):
+            rewards[t], ended[t] = self.step(self.envs, actions[t], row)
+        return self.rows[-1].copy(), rewards, ended
+
+
+def env_step(spec, example, *, knobs, backend):
+    """Make T steps.  actions i32[T, N] -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
+
+    Raises:
+        BackendUnavailable: Procgen is not installed.
+        ValueError: what :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv` finds wrong with ``env``.
+    """
+    check_installed(backend.name)
+    return EnvStep(spec, len(example[0]), knobs)
