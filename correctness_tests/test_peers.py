@@ -18,7 +18,9 @@ from perf_tests.suite.cases import variants
 
 from .commands import python
 
-SB3, PLAIN, SCANNED = SCRIPTS = [f"perf_tests.peers.snake_{name}" for name in ("sb3", "plain", "scanned")]
+SB3, PLAIN, SCANNED, GYM3 = SCRIPTS = [
+    f"perf_tests.peers.{name}" for name in ("snake_sb3", "snake_plain", "snake_scanned", "procgen_gym3")
+]
 
 
 def run(script, *arguments, without=()):
@@ -39,6 +41,7 @@ def run(script, *arguments, without=()):
         ),
         (PLAIN, ("torch",), "torch: torch is not installed (pip install 'rlgauge[peers]')\n"),
         (SCANNED, ("optax",), "jax: optax is not installed (pip install 'rlgauge[peers]')\n"),
+        (GYM3, ("gym3",), "gym3 is not installed (pip install --no-deps -r requirements/py311.txt)\n"),
     ],
 )
 def test_without_the_library_one_line_says_what_to_install(script, without, message):
