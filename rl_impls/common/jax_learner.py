@@ -81,47 +81,43 @@ def identity(tree):
     return tree, lambda same: same
 
 
-class Learner(Op):
-    """The online weights, the optimiser's moments and the target weights, all kept on the device from step to step.
+MOMENTS = {"first": "mu", "second": "nu"}  # Adam's names of them
+
+
+class Trained(Op):
+    """Weights that an optimiser updates, and its moments, kept on the device from step to step.
 
     Weights and moments are kept as ``flatten`` makes them: a tree, or one flat vector.
 
     Args:
-        spec: what an update is built from; ``params`` and ``target`` are taken, the weights f32 of both nets by name.
-        optimizer: of optax, with Adam in it (Kingma and Ba 2015).
+        params: weights at the start, f32 arrays by name.
+        optimizer: of optax; it counts its steps.
         target: device and lowering of the backend.
+        moments: what the optimiser keeps of each array, its name in optax by its name in :meth:`state`.
         flatten: ``flatten(tree) -> flat, unflatten``: :func:`identity`, or ``ravel_pytree`` for one vector.
     """
 
-    def __init__(self, spec, optimizer, target, flatten=identity):
-        self.target, self.flatten = target, flatten
-        weights, self.unflatten = flatten(put(dict(spec["params"]), target))
-        self.start = jax.tree.map(np.array, (weights, jax.jit(optimizer.init)(weights), dict(spec["target"])))
+    def __init__(self, params, optimizer, target, moments=MOMENTS, flatten=identity):
+        self.target, self.names, self.flatten = target, moments, flatten
+        weights, self.unflatten = flatten(put(dict(params), target))
+        self.start = jax.tree.map(np.array, (weights, jax.jit(optimizer.init)(weights)))
         self.reset()
 
     def reset(self):
-        """Put both nets' weights and the moments back to the start."""
-        self.weights, self.moments, self.target_weights = put(self.start, self.target)
+        """Put the weights and the moments back to the start."""
+        self.weights, self.moments = put(self.start, self.target)
 
     @property
     def params(self):
         """The online weights as NumPy, by name."""
         return {name: np.array(value) for name, value in self.unflatten(self.weights).items()}
 
-    def sync_target(self):
-        """Copy the online weights to the target net."""
-        self.target_weights = jax.tree.map(jnp.copy, self.unflatten(self.weights))
-
     def state(self):
-        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
-        first, second = (self.unflatten(tree_utils.tree_get(self.moments, name)) for name in ("mu", "nu"))
-        parts = {
-            "online": self.unflatten(self.weights),
-            "target": self.target_weights,
-            "first": first,
-            "second": second,
-        }
-        state = {f"{part}.{name}": np.array(value) for part, tree in parts.items() for name, value in tree.items()}
+        """Return all that the next update depends on as NumPy: the weights, the optimiser's moments and step."""
+        parts = {"online": self.weights}
+        parts |= {part: tree_utils.tree_get(self.moments, name) for part, name in self.names.items()}
+        trees = {part: self.unflatten(kept) for part, kept in parts.items()}
+        state = {f"{part}.{name}": np.array(value) for part, tree in trees.items() for name, value in tree.items()}
         return state | {"step": np.array(tree_utils.tree_get(self.moments, "count"))}
 
     def load_state(self, state):
@@ -130,10 +126,53 @@ class Learner(Op):
         Args:
             state: arrays by name, as :meth:`state` returned them.
         """
-        online, self.target_weights, first, second = (
-            put({name: state[f"{part}.{name}"] for name in self.target_weights}, self.target)
-            for part in ("online", "target", "first", "second")
-        )
-        self.weights, mu, nu = (self.flatten(tree)[0] for tree in (online, first, second))
+        self.weights = self.flatten(self.part(state, "online"))[0]
+        moments = {name: self.flatten(self.part(state, part))[0] for part, name in self.names.items()}
         count = put(state["step"], self.target)
-        self.moments = tree_utils.tree_set(self.moments, mu=mu, nu=nu, count=count)
+        self.moments = tree_utils.tree_set(self.moments, count=count, **moments)
+
+    def part(self, state, name):
+        """Return the arrays of one part of a state on the device, by the names of the weights.
+
+        Args:
+            state: arrays by name, as :meth:`state` returned them.
+            name: of the part, as ``online``.
+        """
+        return put({key: state[f"{name}.{key}"] for key in self.unflatten(self.weights)}, self.target)
+
+
+class Learner(Trained):
+    """Weights that an optimiser with Adam in it (Kingma and Ba 2015) updates, and target weights.
+
+    Args:
+        spec: what an update is built from; ``params`` and ``target`` are taken, the weights f32 of both nets by name.
+        optimizer: of optax.
+        target: device and lowering of the backend.
+        flatten: ``flatten(tree) -> flat, unflatten``, see :class:`Trained`.
+    """
+
+    def __init__(self, spec, optimizer, target, flatten=identity):
+        self.target_start = jax.tree.map(np.array, dict(spec["target"]))
+        super().__init__(spec["params"], optimizer, target, flatten=flatten)
+
+    def reset(self):
+        """Put both nets' weights and the moments back to the start."""
+        super().reset()
+        self.target_weights = put(self.target_start, self.target)
+
+    def sync_target(self):
+        """Copy the online weights to the target net."""
+        self.target_weights = jax.tree.map(jnp.copy, self.unflatten(self.weights))
+
+    def state(self):
+        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
+        return super().state() | {f"target.{name}": np.array(value) for name, value in self.target_weights.items()}
+
+    def load_state(self, state):
+        """Go on from a state, of this backend or another.
+
+        Args:
+            state: arrays by name, as :meth:`state` returned them.
+        """
+        super().load_state(state)
+        self.target_weights = self.part(state, "target")

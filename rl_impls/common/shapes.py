@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-KINDS = {"float": "f", "bfloat": "f", "int": "i", "uint": "i", "bool": "bool"}
+KINDS = {"float": "f", "bfloat": "f", "int": "i", "uint": "u", "bool": "bool"}
 
 
 def sizes(shapes: Mapping[str, str], values: Sequence[Any], **known: int) -> dict[str, int]:
@@ -14,7 +14,7 @@ def sizes(shapes: Mapping[str, str], values: Sequence[Any], **known: int) -> dic
 
     Args:
         shapes: what each value is, by its name: ``{"obs": "f32[B, O]", "actions": "i32[B]", "epsilon": "f32"}``. An
-            axis is a number or a name; one name means one size. Of a dtype its kind counts, f, i or bool: what
+            axis is a number or a name; one name means one size. Of a dtype its kind counts, f, i, u or bool: what
             computes in float32 is tested in float64.
         values: arrays of NumPy, torch or JAX, or numbers, in the order of ``shapes``.
         known: sizes of axes that are known before.
@@ -39,7 +39,7 @@ def sizes(shapes: Mapping[str, str], values: Sequence[Any], **known: int) -> dic
 
 
 def parse(shape: str) -> tuple[str, list[str]]:
-    """Return the kind, f, i or bool, and the axes of a shape like ``f32[B, 16]``; a number, ``f32``, has no axes.
+    """Return the kind, f, i, u or bool, and the axes of a shape like ``f32[B, 16]``; a number, ``f32``, has no axes.
 
     Args:
         shape: the text.
@@ -49,7 +49,7 @@ def parse(shape: str) -> tuple[str, list[str]]:
 
 
 def kind_of(value: Any) -> str:
-    """Return f, i or bool, of an array or of a number.
+    """Return f, i, u or bool, of an array or of a number.
 
     Args:
         value: an array of NumPy, torch or JAX, or a number.

@@ -1,6 +1,8 @@
-"""What the torch workloads share: nets of linear layers, and an online and a target net under Adam."""
+"""What the torch workloads share: nets of linear layers, nets that an optimiser updates, and a target net beside."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import torch
@@ -10,7 +12,8 @@ from ..params import layers
 from .op import Op
 
 GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
+MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # Adam's names of them
+AT_ONCE = {"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}  # by the knob ``optimizer``
 
 
 def place(target):
@@ -83,38 +86,33 @@ def as_one_vector(parameters):
     return vector
 
 
-class Learner(Op):
-    """An online net that Adam (Kingma and Ba 2015) updates, and a target net.
+class Trained(Op):
+    """A net that an optimiser updates: its weights, the optimiser's moments and its steps.
 
-    Adam sees ``updated``: the parameters one by one or, where ``flat``, one vector of which they are views.
+    The optimiser sees ``updated``: the parameters one by one or, where ``flat``, one vector of which they are views.
 
     A net has ``load(params)``, ``views()`` by name in the order of ``parameters()``, and ``to_params_layout``, which
-    takes an array in the layout of a parameter to one in the layout of its view, and back.
+    takes an array in the layout of a parameter to a view of it in the layout of the weight of that name.
 
     Args:
-        spec: what an update is built from; ``params``, ``target`` (weights of both nets, by name) and ``learning_rate``
-            are taken.
-        optimizer: value of the knob: how Adam goes through the arrays, one by one (``loop``), as torch chooses
-            (``default``) or all at once (``fused``).
+        params: weights of the net at the start, by name.
         make: ``make(params)``, returns a net.
-        flat: give Adam one vector in place of all parameters.
+        optimizer: ``optimizer(tensors)``, returns an optimiser of torch.
+        moments: what the optimiser keeps of each tensor, its name in torch by its name in :meth:`state`.
+        flat: give the optimiser one vector in place of all parameters.
     """
 
-    def __init__(self, spec, optimizer, make, flat=False):
-        self.start = spec["params"], spec["target"]
-        self.net, self.target_net = map(make, self.start)
+    def __init__(self, params, make, optimizer, moments=MOMENTS, flat=False):
+        self.start, self.net = {"online": params}, make(params)
+        self.nets = {"online": self.net}
         self.parameters = list(self.net.parameters())
         self.updated = [as_one_vector(self.parameters)] if flat else self.parameters
-        self.optimizer = torch.optim.Adam(
-            self.updated,
-            lr=spec["learning_rate"],
-            **{"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}[optimizer],
-        )
+        self.optimizer, self.moments = optimizer(self.updated), moments
 
     def reset(self):
-        """Put both nets' weights and the moments back to the start."""
-        for net, params in zip((self.net, self.target_net), self.start):
-            net.load(params)
+        """Put all weights and the moments back to the start."""
+        for part, net in self.nets.items():
+            net.load(self.start[part])
         for state in self.optimizer.state.values():
             for value in state.values():
                 value.zero_()
@@ -124,23 +122,28 @@ class Learner(Op):
         """The online weights as NumPy, by name."""
         return numpy(self.net)
 
-    def sync_target(self):
-        """Copy the online weights to the target net."""
-        self.target_net.load_state_dict(self.net.state_dict())
-
     def state(self):
-        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
-        adam = [self.optimizer.state.get(tensor) for tensor in self.updated]
-        state = {"step": np.array(int(adam[-1]["step"]) if adam[-1] else 0, np.int32)}
-        sizes = [parameter.numel() for parameter in self.parameters]
-        for part, key in MOMENTS.items():
-            found = [of[key] if of else torch.zeros_like(tensor) for of, tensor in zip(adam, self.updated)]
-            split = nn.utils.parameters_to_vector(found).split(sizes)
-            for name, moment, parameter in zip(self.net.views(), split, self.parameters):
-                state[f"{part}.{name}"] = self.net.to_params_layout(moment.view_as(parameter).cpu().numpy()).copy()
-        for part, net in (("online", self.net), ("target", self.target_net)):
+        """Return all that the next update depends on as NumPy: the weights, the optimiser's moments and step."""
+        kept = [self.optimizer.state.get(tensor) for tensor in self.updated]
+        state = {"step": np.array(int(kept[-1]["step"]) if kept[-1] else 0, np.int32)}
+        for part, key in self.moments.items():
+            found = [of[key] if of else torch.zeros_like(tensor) for of, tensor in zip(kept, self.updated)]
+            for name, moment in zip(self.net.views(), self.one_by_one(found)):
+                state[f"{part}.{name}"] = self.net.to_params_layout(moment.cpu().numpy()).copy()
+        for part, net in self.nets.items():
             state |= {f"{part}.{name}": value for name, value in numpy(net).items()}
         return state
+
+    def one_by_one(self, tensors):
+        """Return tensors like ``updated`` as tensors like the parameters.
+
+        Args:
+            tensors: a list of them.
+        """
+        if self.updated is self.parameters:
+            return tensors
+        parts = tensors[0].split([parameter.numel() for parameter in self.parameters])
+        return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters)]
 
     def load_state(self, state):
         """Go on from a state, of this backend or another.
@@ -149,19 +152,38 @@ class Learner(Op):
             state: arrays by name, as :meth:`state` returned them.
         """
         names = list(self.net.views())
-        self.net.load({name: state[f"online.{name}"] for name in names})
-        self.target_net.load({name: state[f"target.{name}"] for name in names})
-        adam = self.optimizer.state_dict()
-        # fused Adam walks through memory: moments have to lie there as the weights do
-        moments = {
-            key: [torch.tensor(self.net.to_params_layout(state[f"{part}.{name}"]).copy()) for name in names]
-            for part, key in MOMENTS.items()
-        }
-        if self.updated is not self.parameters:
-            moments = {key: [nn.utils.parameters_to_vector(found)] for key, found in moments.items()}
-        step = float(state["step"])
-        adam["state"] = {
-            k: {"step": torch.tensor(step)} | {key: found[k] for key, found in moments.items()}
-            for k in range(len(self.updated))
-        }
-        self.optimizer.load_state_dict(adam)
+        for part, net in self.nets.items():
+            net.load({name: state[f"{part}.{name}"] for name in names})
+        kept, step = self.optimizer.state_dict(), float(state["step"])
+        kept["state"] = {k: {"step": torch.tensor(step)} for k in range(len(self.updated))}
+        for part, key in self.moments.items():
+            # fused Adam walks through memory: moments have to lie there as the weights do
+            found = [torch.empty_like(tensor, device="cpu") for tensor in self.updated]
+            for name, moment in zip(names, self.one_by_one(found)):
+                self.net.to_params_layout(moment.detach().numpy())[...] = state[f"{part}.{name}"]
+            for k, moment in enumerate(found):
+                kept["state"][k][key] = moment
+        self.optimizer.load_state_dict(kept)
+
+
+class Learner(Trained):
+    """An online net that Adam (Kingma and Ba 2015) updates, and a target net.
+
+    Args:
+        spec: what an update is built from; ``params``, ``target`` (weights of both nets, by name) and ``learning_rate``
+            are taken.
+        optimizer: value of the knob: how Adam goes through the arrays, one by one (``loop``), as torch chooses
+            (``default``) or all at once (``fused``).
+        make: ``make(params)``, returns a net, see :class:`Trained`.
+        flat: give Adam one vector in place of all parameters.
+    """
+
+    def __init__(self, spec, optimizer, make, flat=False):
+        adam = functools.partial(torch.optim.Adam, lr=spec["learning_rate"], **AT_ONCE[optimizer])
+        super().__init__(spec["params"], make, adam, flat=flat)
+        self.target_net = make(spec["target"])
+        self.nets["target"], self.start["target"] = self.target_net, spec["target"]
+
+    def sync_target(self):
+        """Copy the online weights to the target net."""
+        self.target_net.load_state_dict(self.net.state_dict())

@@ -305,7 +305,7 @@ class TrainStep(Learner):
             obs: boards f32[N, O] like those to come.
             own: whether it plays by a copy, which its ``refresh`` renews, in place of the weights that learn.
         """
-        net = make_net(self.start[0], self.knobs, self.target) if own else self.net
+        net = make_net(self.start["online"], self.knobs, self.target) if own else self.net
         return Actor(net, obs, self.knobs, self.target, self.parameters if own else ())
 
     def clip_with(self, norm):

@@ -1,0 +1,267 @@
+"""procgen: the net, advantages and updates of actors and critics on pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..case import Case, Inputs
+
+SHAPES = {
+    "conv0": (8, 8, 3, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64), "policy": (1024, 512),
+    "logits": (512, 15), "value": (1024, 512), "return": (512, 1),
+}  # fmt: skip
+PLACES = {"conv0": 15 * 15, "conv1": 6 * 6, "conv2": 4 * 4}  # where a layer's weights are applied to one picture
+PRODUCTS = {name: PLACES.get(name, 1) * int(np.prod(shape)) for name, shape in SHAPES.items()}
+FORWARD = sum(PRODUCTS.values())  # multiplications for one picture
+TRAINED = 3 * FORWARD - PRODUCTS["conv0"]  # the same of an update: nothing goes back to the picture
+
+ACTIONS = 15
+STEPS = 128  # of a rollout, T
+UNROLL = 16  # the same of IMPALA
+ENVS, BATCHES = (16, 32, 64, 112), (64, 256, 1024)
+CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
+LEARNING = ("torch", "torch-compile", "jax", *CUDA)
+LAZY = ("torch-compile", "jax", *CUDA)  # nothing is timed on them that is naive
+GAE = {"gamma": 0.999, "lam": 0.95}
+VTRACE = {"gamma": 0.999, "rho_bar": 1.0, "c_bar": 1.0}
+LOSSES = {"value_weight": 0.5, "entropy_weight": 0.01}
+PPO = {"learning_rate": 5e-4, "clip": 0.2, "gradient_norm": 0.5, **LOSSES}
+A2C = {"learning_rate": 7e-4, "gradient_norm": 0.5, **LOSSES}
+IMPALA = {"learning_rate": 3e-4, "gradient_norm": 40.0, **LOSSES, **VTRACE}
+
+
+def net(rng: np.random.Generator) -> dict[str, Any]:
+    """Weights of the net, and biases; the logits are so small that all actions are about as likely.
+
+    Args:
+        rng: the generator of all that is drawn.
+    """
+    params = {}
+    for name, shape in SHAPES.items():
+        gain = 0.1 if name == "logits" else 2**0.5
+        params[f"w_{name}"] = rng.normal(0, gain * np.prod(shape[:-1]) ** -0.5, shape).astype(np.float32)
+        params[f"b_{name}"] = rng.normal(0, 0.1, shape[-1]).astype(np.float32)
+    return params
+
+
+def pictures(rng: np.random.Generator, *shape: int) -> Any:
+    """Pictures u8[..., 64, 64, 3] of 8 x 8 tiles of drawn colours.
+
+    Args:
+        rng: the generator of all that is drawn.
+        shape: how many, along each axis before those of a picture.
+    """
+    return rng.integers(256, size=(*shape, 8, 8, 3), dtype=np.uint8).repeat(8, axis=-3).repeat(8, axis=-2)
+
+
+def normals(rng: np.random.Generator, *shape: int) -> Any:
+    """Draws of a standard normal distribution, f32.
+
+    Args:
+        rng: the generator of all that is drawn.
+        shape: of the array.
+    """
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def behaviour(rng: np.random.Generator, *shape: int) -> tuple[Any, Any]:
+    """Actions i32 and the logarithms of their probabilities f32, by a policy near the net's.
+
+    Args:
+        rng: the generator of all that is drawn.
+        shape: of both arrays.
+    """
+    return rng.integers(ACTIONS, size=shape).astype(np.int32), 0.2 * normals(rng, *shape) - np.float32(np.log(ACTIONS))
+
+
+def ends(rng: np.random.Generator, *shape: int) -> tuple[Any, Any]:
+    """Where episodes were terminated, one step in fifty, and truncated, as many; bool both.
+
+    Args:
+        rng: the generator of all that is drawn.
+        shape: of both arrays.
+    """
+    drawn = rng.random(shape)
+    return drawn < 0.02, drawn > 0.98
+
+
+def forward_inputs(rng: np.random.Generator, envs: int) -> Inputs:
+    """A picture of each environment.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+    """
+    return Inputs({"params": net(rng)}, (pictures(rng, envs),))
+
+
+def gae_inputs(rng: np.random.Generator, envs: int) -> Inputs:
+    """Rewards, values, those of the next states, and ends of a rollout.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+    """
+    return Inputs(GAE, (*(normals(rng, STEPS, envs) for _ in range(3)), *ends(rng, STEPS, envs)))
+
+
+def vtrace_inputs(rng: np.random.Generator, envs: int) -> Inputs:
+    """Logarithms of ratios between policies, and what advantages are computed from.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+    """
+    return Inputs(VTRACE, (0.2 * normals(rng, STEPS, envs), *gae_inputs(rng, envs).args))
+
+
+def ppo_inputs(rng: np.random.Generator, batch: int) -> Inputs:
+    """A batch of pictures, actions, logarithms of their probabilities, advantages and returns.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: pictures of an update.
+    """
+    args = pictures(rng, batch), *behaviour(rng, batch), normals(rng, batch), normals(rng, batch)
+    return Inputs({"params": net(rng), **PPO}, args)
+
+
+def a2c_inputs(rng: np.random.Generator, batch: int) -> Inputs:
+    """A batch of pictures, actions, advantages and returns.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: pictures of an update.
+    """
+    args = pictures(rng, batch), behaviour(rng, batch)[0], normals(rng, batch), normals(rng, batch)
+    return Inputs({"params": net(rng), **A2C}, args)
+
+
+def impala_inputs(rng: np.random.Generator, batch: int) -> Inputs:
+    """A rollout of 16 steps: pictures, actions, logarithms of their probabilities, rewards and ends.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: steps of an update, those of all environments.
+    """
+    shape = UNROLL, batch // UNROLL
+    args = pictures(rng, UNROLL + 1, shape[1]), *behaviour(rng, *shape), normals(rng, *shape), *ends(rng, *shape)
+    return Inputs({"params": net(rng), **IMPALA}, args)
+
+
+def forward_flops(envs: int) -> float:
+    """FLOPs of a picture of each environment.
+
+    Args:
+        envs: environments N that are played at once.
+    """
+    return 2.0 * FORWARD * envs
+
+
+def forward_bytes(envs: int) -> float:
+    """Bytes of the pictures read, and of the logits and values written.
+
+    Args:
+        envs: environments N that are played at once.
+    """
+    return envs * (64 * 64 * 3 + 4.0 * (ACTIONS + 1))
+
+
+def gae_bytes(envs: int) -> float:
+    """Bytes of three arrays of numbers and two of ends, read, and of two arrays of numbers, written.
+
+    Args:
+        envs: environments N that are played at once.
+    """
+    return STEPS * envs * (3 * 4.0 + 2 + 2 * 4)
+
+
+def vtrace_bytes(envs: int) -> float:
+    """Bytes of four arrays of numbers and two of ends, read, and of two arrays of numbers, written.
+
+    Args:
+        envs: environments N that are played at once.
+    """
+    return gae_bytes(envs) + STEPS * envs * 4
+
+
+def update_flops(batch: int) -> float:
+    """FLOPs of the net forward, back to its weights and back to its inputs.
+
+    Args:
+        batch: pictures of an update.
+    """
+    return 2.0 * TRAINED * batch
+
+
+def impala_flops(batch: int) -> float:
+    """FLOPs of an update on a rollout, whose last pictures are seen, and nothing is learned from them.
+
+    Args:
+        batch: steps of an update, those of all environments.
+    """
+    return 2.0 * (TRAINED * batch + FORWARD * batch // UNROLL)
+
+
+CASES = (
+    Case(
+        "procgen", "forward", forward_inputs, ("numpy", *LEARNING), "pictures",
+        axes={"envs": ENVS}, items=lambda envs: envs, flops=forward_flops, bytes=forward_bytes,
+        exclude=[dict(form="naive", backend=("numpy", *LAZY))],
+        gate=[dict(form="full", backend=("torch", "jax"), envs=32)],
+        bench=[dict(backend=("numpy", "torch", "jax"), envs=(32, 64))],
+    ),
+    Case(
+        "procgen", "forward", forward_inputs, ("torch", "jax", *CUDA), "pictures", reference=None,
+        forms=("bfloat16",), axes={"envs": ENVS}, items=lambda envs: envs, flops=forward_flops, bytes=forward_bytes,
+        bench=[dict(backend="torch", envs=(32, 64))],
+    ),
+    Case(
+        "procgen", "gae", gae_inputs, ("numpy", "torch", "jax", "torch-cuda", "jax-cuda"), "steps",
+        axes={"envs": ENVS}, items=lambda envs: STEPS * envs, bytes=gae_bytes,
+        exclude=[dict(form="naive", backend=("jax", "torch-cuda", "jax-cuda"))],
+        gate=[dict(form="full", backend="numpy", envs=32)], bench=[dict(envs=32)],
+    ),
+    Case(
+        "procgen", "vtrace", vtrace_inputs, ("numpy", "torch", "jax", "torch-cuda", "jax-cuda"), "steps",
+        axes={"envs": ENVS}, items=lambda envs: STEPS * envs, bytes=vtrace_bytes,
+        exclude=[dict(form="naive", backend=("jax", "torch-cuda", "jax-cuda"))],
+        gate=[dict(form="full", backend="torch", envs=32)], bench=[dict(envs=32)],
+    ),
+    Case(
+        "procgen", "ppo_update", ppo_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
+        axes={"batch": BATCHES}, items=lambda batch: 1, flops=update_flops,
+        exclude=[dict(form="naive", backend=LAZY)],
+        gate=[dict(form="full", backend="torch", batch=64)],
+        bench=[dict(backend="torch", batch=(256, 1024)), dict(backend="jax", batch=64)],
+    ),
+    Case(
+        "procgen", "a2c_update", a2c_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
+        axes={"batch": BATCHES}, items=lambda batch: 1, flops=update_flops,
+        exclude=[dict(form="naive", backend=LAZY)],
+        gate=[dict(form="full", backend="torch", batch=64)],
+        bench=[dict(backend="torch", batch=256), dict(backend="jax", batch=64)],
+    ),
+    Case(
+        "procgen", "impala_update", impala_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
+        axes={"batch": BATCHES}, items=lambda batch: 1, flops=impala_flops,
+        exclude=[dict(form="naive", backend=LAZY)],
+        gate=[dict(form="full", backend="torch", batch=64)],
+        bench=[dict(backend="torch", batch=256), dict(backend="jax", batch=64)],
+    ),
+    Case(
+        "procgen", "ppo_update", ppo_inputs, ("torch", "jax", *CUDA), "updates", reference=None, forms=("bfloat16",),
+        axes={"batch": BATCHES}, items=lambda batch: 1, flops=update_flops, bench=[dict(backend="torch", batch=1024)],
+    ),
+    Case(
+        "procgen", "a2c_update", a2c_inputs, ("torch", "jax", *CUDA), "updates", reference=None, forms=("bfloat16",),
+        axes={"batch": BATCHES}, items=lambda batch: 1, flops=update_flops,
+    ),
+    Case(
+        "procgen", "impala_update", impala_inputs, ("torch", "jax", *CUDA), "updates", reference=None,
+        forms=("bfloat16",), axes={"batch": BATCHES}, items=lambda batch: 1, flops=impala_flops,
+        bench=[dict(backend="torch", batch=256)],
+    ),
+)  # fmt: skip

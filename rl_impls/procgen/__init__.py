@@ -1,0 +1,25 @@
+"""Procgen by PPO, A2C and IMPALA: actors and critics on pictures of 64 x 64 pixels.
+
+A net of three convolutions (Mnih et al. 2015) and two heads maps a picture to the logits of 15 actions and to the
+value of the state. It learns from rollouts: by proximal policy optimisation (Schulman et al. 2017) with generalised
+advantages (Schulman et al. 2016), by advantage actor-critic (Mnih et al. 2016), or off-policy by V-trace (Espeholt et
+al. 2018).
+
+Ops, with T steps, N environments, B pictures, A = 15 actions:
+
+=================  ====================================================================================================
+``env_step``       actions i32[T, N] -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
+``forward``        obs u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]
+``gae``            rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> advantages, returns
+                   f32[T, N]
+``vtrace``         log_ratios, rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> vs,
+                   advantages f32[T, N]
+``ppo_update``     obs u8[B, 64, 64, 3], actions i32[B], log_probs, advantages, returns f32[B] -> f32, the loss before
+                   the update
+``a2c_update``     the same without log_probs
+``impala_update``  obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs, rewards f32[T, N], terminated, truncated
+                   bool[T, N] -> f32, the loss before the update
+=================  ====================================================================================================
+"""
+
+BACKENDS = ("numpy", "torch", "torch-compile", "jax", "torch-cuda", "torch-compile-cuda", "jax-cuda")

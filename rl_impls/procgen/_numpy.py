@@ -1,0 +1,311 @@
+"""The reference of the net, of advantages and of losses, in equation order; as precise as the arrays it is given.
+
+Axes: T steps, N environments, B pictures, A = 15 actions.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
+They return the op; its arguments and its result are what their docstrings describe.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from .spec import STRIDES
+
+STD_EPS = 1e-8  # added to the standard deviation of advantages
+
+
+def convolution(h, w, b, stride):
+    """Return the output of a convolution without padding.  f[B, Y, X, I] -> f[B, Y', X', O]
+
+    ``out[y, x, o] = sum_ijc h[stride y + i, stride x + j, c] w[i, j, c, o] + b[o]``, as one matrix product.
+
+    Args:
+        h: input f[B, Y, X, I].
+        w: weights f[K, K, I, O].
+        b: biases f[O].
+        stride: pixels from one place of the weights to the next.
+    """
+    rows, columns, inputs, outputs = w.shape
+    windows = np.lib.stride_tricks.sliding_window_view(h, (rows, columns), axis=(1, 2))[:, ::stride, ::stride]
+    patches = windows.transpose(0, 1, 2, 4, 5, 3)
+    flat = patches.reshape(-1, rows * columns * inputs) @ w.reshape(-1, outputs)
+    return (flat + b).reshape(*patches.shape[:3], outputs)
+
+
+def linear(h, w, b):
+    """Return the output of a layer, ``h w + b``.  f[B, I] -> f[B, O]
+
+    Args:
+        h: input f[B, I].
+        w: weights f[I, O].
+        b: biases f[O].
+    """
+    return h @ w + b
+
+
+def relu(h):
+    """Return ``max(h, 0)``.
+
+    Args:
+        h: f[...].
+    """
+    return np.maximum(h, 0)
+
+
+def logits_and_values(params, obs):
+    """Return what the net makes of pictures.  [B, 64, 64, 3] -> f[B, A], f[B]
+
+    Three convolutions (Mnih et al. 2015), then a hidden layer for the policy and another one for the value.
+
+    Args:
+        params: weights, see :data:`.spec.NETS`.
+        obs: pictures, colours from 0 to 255.
+    """
+    h = obs.astype(params["w_conv0"].dtype) / 255
+    for k, stride in enumerate(STRIDES):
+        h = relu(convolution(h, params[f"w_conv{k}"], params[f"b_conv{k}"], stride))
+    h = h.reshape(len(h), -1)
+    policy = relu(linear(h, params["w_policy"], params["b_policy"]))
+    value = relu(linear(h, params["w_value"], params["b_value"]))
+    logits = linear(policy, params["w_logits"], params["b_logits"])
+    return logits, linear(value, params["w_return"], params["b_return"])[:, 0]
+
+
+def log_softmax(logits):
+    """Return the logarithm of each action's probability.  f[B, A] -> f[B, A]
+
+    Args:
+        logits: f[B, A].
+    """
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def sample_actions(logits, uniforms):
+    """Return actions drawn from the softmax, and the logarithm of their probability.  -> i32[N], f32[N]
+
+    The action drawn is the first whose probability, with those of all actions before it, exceeds the uniform number.
+
+    Args:
+        logits: f[N, A].
+        uniforms: f[N] from 0 to 1, 1 left out.
+    """
+    log_probs = log_softmax(logits)
+    reached = np.cumsum(np.exp(log_probs), axis=1) <= uniforms[:, None]
+    actions = np.minimum(reached.sum(axis=1), logits.shape[1] - 1)  # rounding may leave the sum below 1
+    return actions.astype(np.int32), log_probs[np.arange(len(actions)), actions]
+
+
+def backward_sum(terms, decays):
+    """Return ``s_t = terms_t + decays_t s_{t+1}``, 0 after the last step.  f[T, ...] -> f[T, ...]
+
+    Args:
+        terms: f[T, ...].
+        decays: f[T, ...].
+    """
+    sums, later = np.empty_like(terms), np.zeros_like(terms[0])
+    for t in reversed(range(len(terms))):
+        sums[t] = later = terms[t] + decays[t] * later
+    return sums
+
+
+def gae_of(rewards, values, next_values, terminated, truncated, *, gamma, lam):
+    """Return generalised advantages, and returns (Schulman et al. 2016, Eq. 16).  -> f[T, ...], f[T, ...]
+
+    ``delta_t = r_t + gamma (1 - terminated_t) next_values_t - values_t``, ``A_t = delta_t + gamma lam (1 - ended_t)
+    A_{t+1}``, ``returns_t = A_t + values_t``. A truncation bootstraps, a termination does not; neither lets later
+    errors through.
+
+    Args:
+        rewards: f[T, ...].
+        values: of the states that were acted in, f[T, ...].
+        next_values: of those after each step, before any reset, f[T, ...].
+        terminated: bool[T, ...].
+        truncated: bool[T, ...].
+        gamma: discount of one step.
+        lam: discount of one step, beside gamma, of later errors.
+    """
+    deltas = rewards + gamma * (next_values * ~terminated) - values
+    decays = np.full_like(deltas, gamma * lam) * ~(terminated | truncated)
+    advantages = backward_sum(deltas, decays)
+    return advantages, advantages + values
+
+
+def vtrace_of(log_ratios, rewards, values, next_values, terminated, truncated, *, gamma, rho_bar, c_bar):
+    """Return V-trace's targets of the values and its advantages (Espeholt et al. 2018).  -> f[T, ...], f[T, ...]
+
+    ``rho_t = min(rho_bar, ratio_t)``, ``c_t = min(c_bar, ratio_t)``, ``delta_t = rho_t (r_t + gamma (1 - terminated_t)
+    next_values_t - values_t)``, ``vs_t - values_t = delta_t + gamma c_t (1 - ended_t) (vs_{t+1} - values_{t+1})`` (Eq.
+    1 and Remark 1). Advantages are ``rho_t (r_t + gamma v_{t+1} - values_t)``, where ``v_{t+1}`` is ``vs_{t+1}`` within
+    an episode, and ``(1 - terminated_t) next_values_t`` where the episode or the rollout ends (Section 4.2).
+
+    Args:
+        log_ratios: logarithm of the probability of the action by the policy that learns, over that by the policy that
+            acted, f[T, ...].
+        rewards: f[T, ...].
+        values: of the states that were acted in, f[T, ...].
+        next_values: of those after each step, before any reset, f[T, ...].
+        terminated: bool[T, ...].
+        truncated: bool[T, ...].
+        gamma: discount of one step.
+        rho_bar: largest weight of an error.
+        c_bar: largest weight of what comes after a step.
+    """
+    ratios, ended = np.exp(log_ratios), terminated | truncated
+    rhos, cs = np.minimum(rho_bar, ratios), np.minimum(c_bar, ratios)
+    bootstraps = ~terminated * next_values
+    deltas = rhos * (rewards + gamma * bootstraps - values)
+    vs = values + backward_sum(deltas, gamma * cs * ~ended)
+    after = np.concatenate([np.where(ended[:-1], bootstraps[:-1], vs[1:]), bootstraps[-1:]])
+    return vs, rhos * (rewards + gamma * after - values)
+
+
+def env_by_env(function):
+    """Return what computes the results of all environments one after the other.  f[T, N], ... -> f[T, N], ...
+
+    Args:
+        function: of columns f[T], returns several of them.
+    """
+
+    def call(*columns):
+        results = [function(*(column[:, n] for column in columns)) for n in range(columns[0].shape[1])]
+        return tuple(np.stack(each, axis=1) for each in zip(*results))
+
+    return call
+
+
+ADVANTAGES = {"loop": env_by_env, "vector": lambda function: function}
+
+
+def normalised(advantages):
+    """Return advantages with a mean of 0 and a standard deviation of 1 over the batch.  f[B] -> f[B]
+
+    Args:
+        advantages: f[B].
+    """
+    return (advantages - advantages.mean()) / (advantages.std() + STD_EPS)
+
+
+def taken(logits, actions):
+    """Return the logarithm of the probability of some actions, and the mean entropy.  f[B, A], i[B] -> f[B], f
+
+    Args:
+        logits: f[B, A].
+        actions: i[B].
+    """
+    log_probs = log_softmax(logits)
+    entropy = -(np.exp(log_probs) * log_probs).sum(axis=1).mean()
+    return log_probs[np.arange(len(actions)), actions], entropy
+
+
+def critic_loss(values, returns):
+    """Return half the mean squared error of values.  f[B], f[B] -> f
+
+    Args:
+        values: f[B].
+        returns: what they should be, f[B].
+    """
+    return 0.5 * ((values - returns) ** 2).mean()
+
+
+def ppo_loss(params, batch, *, clip, value_weight, entropy_weight):
+    """Return the loss of PPO (Schulman et al. 2017, Eq. 7 and 9), with advantages normalised over the batch.  -> f
+
+    ``mean max(-A ratio, -A clip(ratio, 1 - clip, 1 + clip)) + value_weight critic_loss - entropy_weight entropy``
+
+    Args:
+        params: weights, see :data:`.spec.NETS`.
+        batch: obs [B, 64, 64, 3], actions i[B], log_probs f[B] of the policy that acted, advantages f[B], returns f[B].
+        clip: how far from 1 a ratio is rewarded to go.
+        value_weight: of the values' error.
+        entropy_weight: of the entropy.
+    """
+    obs, actions, log_probs, advantages, returns = batch
+    logits, values = logits_and_values(params, obs)
+    new_log_probs, entropy = taken(logits, actions)
+    ratios, advantages = np.exp(new_log_probs - log_probs), normalised(advantages)
+    policy = np.maximum(-advantages * ratios, -advantages * np.clip(ratios, 1 - clip, 1 + clip)).mean()
+    return policy + value_weight * critic_loss(values, returns) - entropy_weight * entropy
+
+
+def a2c_loss(params, batch, *, value_weight, entropy_weight):
+    """Return the loss of advantage actor-critic (Mnih et al. 2016, Section 4).  -> f
+
+    ``-mean(log pi(a) A) + value_weight critic_loss - entropy_weight entropy``
+
+    Args:
+        params: weights, see :data:`.spec.NETS`.
+        batch: obs [B, 64, 64, 3], actions i[B], advantages f[B], returns f[B].
+        value_weight: of the values' error.
+        entropy_weight: of the entropy.
+    """
+    obs, actions, advantages, returns = batch
+    logits, values = logits_and_values(params, obs)
+    log_probs, entropy = taken(logits, actions)
+    policy = -(log_probs * advantages).mean()
+    return policy + value_weight * critic_loss(values, returns) - entropy_weight * entropy
+
+
+def impala_targets(params, batch, *, gamma, rho_bar, c_bar):
+    """Return what the weights before an update make of a rollout: V-trace's targets and advantages, f[T, N] each.
+
+    Args:
+        params: weights, see :data:`.spec.NETS`.
+        batch: a rollout, see :func:`impala_loss`.
+        gamma: discount of one step.
+        rho_bar: largest weight of an error.
+        c_bar: largest weight of what comes after a step.
+    """
+    obs, actions, log_probs, rewards, terminated, truncated = batch
+    logits, values = logits_and_values(params, obs.reshape(-1, *obs.shape[2:]))
+    steps, values = actions.size, values.reshape(obs.shape[:2])
+    new_log_probs = taken(logits[:steps], actions.ravel())[0].reshape(actions.shape)
+    given = new_log_probs - log_probs, rewards, values[:-1], values[1:], terminated, truncated
+    return vtrace_of(*given, gamma=gamma, rho_bar=rho_bar, c_bar=c_bar)
+
+
+def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
+    """Return the loss of IMPALA (Espeholt et al. 2018, Section 4.2); no gradient goes through the targets.  -> f
+
+    It is :func:`a2c_loss` of all T N steps, with V-trace's targets as returns. Where an episode was truncated, Procgen
+    shows no last picture: the value of the next one in the rollout stands for that.
+
+    Args:
+        params: weights, see :data:`.spec.NETS`.
+        batch: obs [T + 1, N, 64, 64, 3], actions i[T, N], log_probs f[T, N] of the policy that acted, rewards f[T, N],
+            terminated and truncated bool[T, N].
+        targets: of :func:`impala_targets`.
+        value_weight: of the values' error.
+        entropy_weight: of the entropy.
+    """
+    obs, actions, (vs, advantages) = batch[0], batch[1], targets
+    steps = obs[:-1].reshape(-1, *obs.shape[2:]), actions.ravel(), advantages.ravel(), vs.ravel()
+    return a2c_loss(params, steps, value_weight=value_weight, entropy_weight=entropy_weight)
+
+
+def forward(spec, example, *, knobs, target):
+    """Return the logits of all actions and the values.  u8[B, 64, 64, 3] -> f32[B, A], f32[B]"""
+    params = spec["params"]
+    return lambda obs: logits_and_values(params, obs)
+
+
+def gae(spec, example, *, knobs, target):
+    """Return generalised advantages and returns.  -> f32[T, N], f32[T, N]
+
+    rewards f32[T, N], values f32[T, N], next_values f32[T, N], terminated bool[T, N], truncated bool[T, N]
+    """
+    return ADVANTAGES[knobs.advantages](functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"]))
+
+
+def vtrace(spec, example, *, knobs, target):
+    """Return V-trace's targets of the values and its advantages.  -> f32[T, N], f32[T, N]
+
+    log_ratios f32[T, N], rewards f32[T, N], values f32[T, N], next_values f32[T, N], terminated bool[T, N], truncated
+    bool[T, N]
+    """
+    constants = {name: spec[name] for name in ("gamma", "rho_bar", "c_bar")}
+    return ADVANTAGES[knobs.advantages](functools.partial(vtrace_of, **constants))

@@ -1,0 +1,185 @@
+"""What the ops of procgen are built from and called with: every name, with shapes and units, checked at build.
+
+T steps, N environments, B pictures, A = 15 actions; a picture is u8[64, 64, 3]: height, width, colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, TypedDict
+
+import numpy as np
+
+from ..common.shapes import parse, sizes
+
+ACTIONS = 15
+PICTURE = (64, 64, 3)
+STRIDES = (4, 2, 1)  # of the convolutions
+ADAM_EPS = 1e-5  # of PPO's optimiser, added to the root
+RMS_DECAY = 0.99  # of the mean square of gradients, in A2C and IMPALA
+A2C_EPS, IMPALA_EPS = 1e-5, 0.01  # added to the root of that mean
+
+
+class Spec(TypedDict, total=False):
+    """What an op is built from; which of it an op needs is said in ``NEEDED``.
+
+    Attributes:
+        params: weights of the net, see ``NETS``.
+        learning_rate: of Adam or RMSProp.
+        gamma: discount of one step.
+        lam: discount of one step, beside gamma, of later TD errors in an advantage.
+        rho_bar: largest importance weight of a TD error.
+        c_bar: largest importance weight of what comes after a step.
+        clip: how far from 1 a ratio of probabilities is rewarded to go.
+        value_weight: of the values' error in the loss.
+        entropy_weight: of the entropy in the loss.
+        gradient_norm: to which the gradient is clipped.
+        env: the games, the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`, see ``ENV``.
+    """
+
+    params: Mapping[str, Any]
+    learning_rate: float
+    gamma: float
+    lam: float
+    rho_bar: float
+    c_bar: float
+    clip: float
+    value_weight: float
+    entropy_weight: float
+    gradient_norm: float
+    env: Mapping[str, Any]
+
+
+NETS = MappingProxyType(
+    {
+        "w_conv0": "f32[8, 8, 3, 32]", "b_conv0": "f32[32]",  # height, width, inputs, outputs
+        "w_conv1": "f32[4, 4, 32, 64]", "b_conv1": "f32[64]",
+        "w_conv2": "f32[3, 3, 64, 64]", "b_conv2": "f32[64]",
+        "w_policy": "f32[1024, 512]", "b_policy": "f32[512]", "w_logits": "f32[512, 15]", "b_logits": "f32[15]",
+        "w_value": "f32[1024, 512]", "b_value": "f32[512]", "w_return": "f32[512, 1]", "b_return": "f32[1]",
+    }
+)  # fmt: skip
+GAINS = MappingProxyType({"w_logits": 0.01, "w_return": 1.0})  # of the orthogonal weights; sqrt(2) of all others
+ENV = ("game", "num_envs", "seed", "mode", "start_level", "num_levels")
+
+LEARNT = ("params", "learning_rate", "value_weight", "entropy_weight", "gradient_norm")
+NEEDED = MappingProxyType(
+    {
+        "env_step": ("env",),
+        "forward": ("params",),
+        "gae": ("gamma", "lam"),
+        "vtrace": ("gamma", "rho_bar", "c_bar"),
+        "ppo_update": (*LEARNT, "clip"),
+        "a2c_update": LEARNT,
+        "impala_update": (*LEARNT, "gamma", "rho_bar", "c_bar"),
+    }
+)
+OBS = "u8[B, 64, 64, 3]"
+STEPS = MappingProxyType(
+    {
+        "rewards": "f32[T, N]", "values": "f32[T, N]", "next_values": "f32[T, N]", "terminated": "bool[T, N]",
+        "truncated": "bool[T, N]",
+    }
+)  # fmt: skip
+ARGUMENTS = MappingProxyType(
+    {
+        "env_step": {"actions": "i32[T, N]"},
+        "forward": {"obs": OBS},
+        "gae": STEPS,
+        "vtrace": {"log_ratios": "f32[T, N]", **STEPS},
+        "ppo_update": {
+            "obs": OBS, "actions": "i32[B]", "log_probs": "f32[B]", "advantages": "f32[B]", "returns": "f32[B]",
+        },
+        "a2c_update": {"obs": OBS, "actions": "i32[B]", "advantages": "f32[B]", "returns": "f32[B]"},
+        "impala_update": {
+            "obs": "u8[S, N, 64, 64, 3]", "actions": "i32[T, N]", "log_probs": "f32[T, N]", "rewards": "f32[T, N]",
+            "terminated": "bool[T, N]", "truncated": "bool[T, N]",
+        },
+    }
+)  # fmt: skip
+
+
+def axes(op, spec):
+    """Return the sizes that the spec of an op gives: ``{"N": 32}`` where it has environments, else none.
+
+    Args:
+        op: its name.
+        spec: what it is built from, see :class:`Spec`.
+
+    Raises:
+        ValueError: weights that are no such net's, an environment's argument that is unknown.
+    """
+    if "params" in NEEDED[op]:
+        check_net(spec["params"])
+    if "env" not in NEEDED[op]:
+        return {}
+    for name in spec["env"]:
+        if name not in ENV:
+            raise ValueError(f"env: got the unknown name {name!r}; known: {', '.join(ENV)}")
+    return {"N": spec["env"].get("num_envs", 1)}
+
+
+def check_net(params):
+    """Check that weights are those of the net.
+
+    Args:
+        params: arrays by name.
+
+    Raises:
+        ValueError: another name or shape than ``NETS`` has.
+    """
+    if params.keys() != NETS.keys():
+        raise ValueError(f"params: got {', '.join(params)}, wanted {', '.join(NETS)}")
+    try:
+        sizes(NETS, [params[name] for name in NETS])
+    except ValueError as error:
+        raise ValueError(f"params: {error}") from None
+
+
+def check_rollout(obs, actions):
+    """Check that a rollout has a picture more than steps: what was seen before each step, and after the last one.
+
+    Args:
+        obs: u8[T + 1, N, 64, 64, 3].
+        actions: i32[T, N].
+
+    Raises:
+        ValueError: it has not.
+    """
+    if len(obs) != len(actions) + 1:
+        raise ValueError(f"obs: got pictures of {len(obs)} steps, wanted {len(actions) + 1}, one more than of actions")
+
+
+def init_net(rng):
+    """Return the weights of a new net, f32 arrays by name, see ``NETS``: orthogonal, and biases of 0.
+
+    The outputs of a layer are orthogonal to each other, their length is the layer's gain: sqrt(2) before a ReLU, 0.01
+    for the logits, so that all actions are about as likely, and 1 for the value.
+
+    Args:
+        rng: the generator of all that is drawn.
+    """
+    params = {}
+    for name, text in NETS.items():
+        shape = tuple(map(int, parse(text)[1]))
+        if name.startswith("b_"):
+            params[name] = np.zeros(shape, np.float32)
+        else:
+            gain = GAINS.get(name, 2**0.5)
+            params[name] = (gain * orthogonal(rng, int(np.prod(shape[:-1])), shape[-1])).reshape(shape).astype("f4")
+    return params
+
+
+def orthogonal(rng, rows, columns):
+    """Return a matrix whose columns, or rows where they are fewer, are orthogonal and of length 1, f64[rows, columns].
+
+    Args:
+        rng: the generator of what is drawn.
+        rows: of the matrix.
+        columns: of the matrix.
+    """
+    drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q *= np.sign(np.diag(r))  # otherwise not all orthogonal matrices are equally likely
+    return q if rows >= columns else q.T

@@ -1,0 +1,201 @@
+"""Procgen's alone: its net in torch, which is more than one file takes beside its updates; and how it acts.
+
+Axes: N environments, B pictures, A = 15 actions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..common.torch_learner import GUARDS, place
+from ._numpy import sample_actions
+from .spec import STRIDES
+
+FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+HWIO, OIHW = (2, 3, 1, 0), (3, 2, 0, 1)  # axes that lead from the other layout of a convolution's weights to this one
+HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}
+
+
+def divided_images(planes, kernel):
+    """Return colours from 0 to 1, and weights as they are.
+
+    Args:
+        planes: pictures f[B, 3, 64, 64], colours from 0 to 255.
+        kernel: weights f[32, 3, 8, 8].
+    """
+    return planes / 255, kernel
+
+
+def divided_weights(planes, kernel):
+    """Return colours as they are, and weights that make up for it: they are fewer.
+
+    Args:
+        planes: pictures f[B, 3, 64, 64], colours from 0 to 255.
+        kernel: weights f[32, 3, 8, 8].
+    """
+    return planes, kernel / 255
+
+
+DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the knob ``images``
+
+
+class Net(nn.Module):
+    """Three convolutions, a policy and a value.  pictures [B, 64, 64, 3] -> logits f[B, A], values f[B]
+
+    The equations are those of :func:`._numpy.logits_and_values`.
+
+    Args:
+        params: weights, see :data:`.spec.NETS`, NumPy arrays by name.
+        knobs: ``memory_format``, ``images`` and ``precision`` are read.
+    """
+
+    def __init__(self, params, knobs):
+        super().__init__()
+        self.memory_format, of_bytes = FORMATS[knobs.memory_format], knobs.images == "uint8"
+        self.weights = nn.ParameterDict()
+        for name, value in params.items():
+            weight = torch.from_numpy(value).clone()
+            if weight.dim() == 4:
+                weight = weight.permute(OIHW).contiguous(memory_format=self.memory_format)
+            self.weights[name] = weight
+        self.dtype = self.weights["w_conv0"].dtype
+        # bfloat16 holds every byte exactly
+        self.first_dtype = torch.bfloat16 if of_bytes and knobs.precision == "bfloat16" else self.dtype
+        self.divided = DIVIDED[knobs.images]
+
+    @torch.no_grad()
+    def load(self, params):
+        """Take new weights, in place.
+
+        Args:
+            params: NumPy arrays by name, of the shapes of those before.
+        """
+        for name, view in self.views().items():
+            view.copy_(torch.from_numpy(params[name]))
+
+    def views(self):
+        """Return the weights by name, as :data:`.spec.NETS` has them, which share the memory of the parameters."""
+        plain = {name: weight.detach() for name, weight in self.weights.items()}
+        return {name: weight.permute(HWIO) if weight.dim() == 4 else weight for name, weight in plain.items()}
+
+    @staticmethod
+    def to_params_layout(array):
+        """Return a view of an array in the layout of a parameter, in that of its weight in :data:`.spec.NETS`.
+
+        Args:
+            array: of NumPy.
+        """
+        return array.transpose(HWIO) if array.ndim == 4 else array
+
+    def forward(self, obs):
+        """Return logits f[B, A] and values f[B], as precise as the weights.
+
+        Args:
+            obs: pictures [B, 64, 64, 3], colours from 0 to 255.
+        """
+        w = self.weights
+        h = obs.permute(0, 3, 1, 2).to(self.first_dtype, memory_format=self.memory_format)
+        h, first = self.divided(h, w["w_conv0"])
+        for k, (kernel, stride) in enumerate(zip((first, w["w_conv1"], w["w_conv2"]), STRIDES)):
+            h = torch.relu(nn.functional.conv2d(h, kernel, w[f"b_conv{k}"], stride))
+        h = h.permute(0, 2, 3, 1).flatten(1)
+        policy = torch.relu(torch.addmm(w["b_policy"], h, w["w_policy"]))
+        value = torch.relu(torch.addmm(w["b_value"], h, w["w_value"]))
+        logits = torch.addmm(w["b_logits"], policy, w["w_logits"])
+        return logits.to(self.dtype), torch.addmm(w["b_return"], value, w["w_return"])[:, 0].to(self.dtype)
+
+
+def make_net(params, knobs, target):
+    """Return a net on the backend's device.
+
+    Args:
+        params: its weights, see :class:`Net`.
+        knobs: those of :class:`Net` are read.
+        target: device and lowering of the backend.
+    """
+    return Net(params, knobs).to(place(target))
+
+
+def autocast(knobs, target):
+    """Return the context in which a net computes: in bfloat16 where the knob ``precision`` says so.
+
+    Args:
+        knobs: ``precision`` is read.
+        target: device and lowering of the backend.
+    """
+    if knobs.precision == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(place(target), torch.bfloat16)
+
+
+def lower_net(net, example, knobs, target):
+    """Return a net as the backend calls it to act; autograd records what the knob ``inference`` says.
+
+    Args:
+        net: a torch module.
+        example: its arguments, tensors.
+        knobs: ``inference``, ``images`` and ``precision`` are read.
+        target: device and lowering of the backend.
+    """
+    as_held = IMAGES[knobs.images]
+    call = target.lower(net, tuple(map(as_held, example)), guard=GUARDS[knobs.inference])
+
+    def cast(obs):
+        with autocast(knobs, target):
+            return call(as_held(obs))
+
+    return cast
+
+
+def in_float(obs):
+    """Return pictures as numbers of 32 bits; those that are floats stay as they are.
+
+    Args:
+        obs: [B, 64, 64, 3], a tensor.
+    """
+    return obs if obs.is_floating_point() else obs.float()
+
+
+IMAGES = {"float": in_float, "uint8": lambda obs: obs}  # by the knob ``images``
+
+
+def put(columns, knobs, target):
+    """Return the columns of a batch as tensors on the backend's device, pictures as the knob ``images`` holds them.
+
+    Args:
+        columns: arrays of NumPy, pictures first.
+        knobs: ``images`` is read.
+        target: device and lowering of the backend.
+    """
+    obs, *others = columns
+    arrays = [obs.astype(HOST_DTYPES[knobs.images], copy=False), *others]
+    return tuple(torch.from_numpy(array).to(place(target)) for array in arrays)
+
+
+class Actor:
+    """Draws actions by a net; from and to NumPy.
+
+    Args:
+        net: the :class:`Net` that acts, which is not copied.
+        example: pictures u8[N, 64, 64, 3] like those to come.
+        knobs: ``inference``, ``images`` and ``precision`` are read.
+        target: device and lowering of the backend.
+    """
+
+    def __init__(self, net, example, knobs, target):
+        self.knobs, self.target = knobs, target
+        self.call = lower_net(net, put((example,), knobs, target), knobs, target)
+
+    def __call__(self, obs, uniforms):
+        """Return actions i32[N], the logarithms of their probabilities f32[N] and the values of the states f32[N].
+
+        Args:
+            obs: u8[N, 64, 64, 3].
+            uniforms: f32[N] from 0 to 1, one for each action that is drawn, see :func:`._numpy.sample_actions`.
+        """
+        logits, values = (out.detach().cpu().numpy() for out in self.call(*put((obs,), self.knobs, self.target)))
+        return *sample_actions(logits, uniforms), values
