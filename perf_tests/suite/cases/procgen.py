@@ -28,7 +28,7 @@ GAE = {"gamma": 0.999, "lam": 0.95}
 VTRACE = {"gamma": 0.999, "rho_bar": 1.0, "c_bar": 1.0}
 LOSSES = {"value_weight": 0.5, "entropy_weight": 0.01}
 PPO = {"learning_rate": 5e-4, "clip": 0.2, "gradient_norm": 0.5, **LOSSES}
-A2C = {"learning_rate": 7e-4, "gradient_norm": 0.5, **LOSSES}
+A2C = {"learning_rate": 1e-4, "gradient_norm": 0.5, **LOSSES}
 IMPALA = {"learning_rate": 3e-4, "gradient_norm": 40.0, **LOSSES, **VTRACE}
 
 

@@ -1,0 +1,25 @@
+"""What a call of each case handles and costs, worked out by hand from the shapes."""
+
+CONV0, CONV1, CONV2 = 15 * 15 * 8 * 8 * 3 * 32, 6 * 6 * 4 * 4 * 32 * 64, 4 * 4 * 3 * 3 * 64 * 64
+NET = CONV0 + CONV1 + CONV2 + 2 * 1024 * 512 + 512 * (15 + 1)  # multiplications for one picture
+LEARNT = 3 * NET - CONV0  # of an update: nothing goes back to the picture
+PICTURE = 64 * 64 * 3  # bytes
+
+COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every case
+    "procgen.forward[full-numpy-envs32]": (32, 32 * 2 * NET, 32 * (PICTURE + 4 * 16)),
+    "procgen.forward[bfloat16-torch-envs64]": (64, 64 * 2 * NET, 64 * (PICTURE + 4 * 16)),
+    "procgen.gae[full-numpy-envs16]": (128 * 16, 0, 128 * 16 * (3 * 4 + 2 + 2 * 4)),
+    "procgen.vtrace[full-numpy-envs16]": (128 * 16, 0, 128 * 16 * (4 * 4 + 2 + 2 * 4)),
+    "procgen.ppo_update[full-torch-batch64]": (1, 64 * 2 * LEARNT, 0),
+    "procgen.ppo_update[bfloat16-torch-batch256]": (1, 256 * 2 * LEARNT, 0),
+    "procgen.a2c_update[full-torch-batch64]": (1, 64 * 2 * LEARNT, 0),
+    "procgen.a2c_update[bfloat16-torch-batch64]": (1, 64 * 2 * LEARNT, 0),
+    "procgen.impala_update[full-torch-batch64]": (1, 2 * (64 * LEARNT + 4 * NET), 0),
+    "procgen.impala_update[bfloat16-torch-batch256]": (1, 2 * (256 * LEARNT + 16 * NET), 0),
+}
+MOVED = [  # where all that is taken and returned is charged, and nothing else
+    "procgen.forward[full-numpy-envs32]",
+    "procgen.gae[full-numpy-envs16]",
+    "procgen.vtrace[full-numpy-envs16]",
+]
+MORE = [("procgen.impala_update", {}, "it goes back through the last pictures too, from which nothing is learned")]

@@ -1,0 +1,148 @@
+"""Where to look for what each knob switches."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
+from correctness_tests.procgen.problem import MADE
+from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, vtrace_inputs
+from rl_impls.backends import get
+from rl_impls.procgen.knobs import Knobs
+
+ENVS, BATCH = 2, 16
+INPUTS = {
+    "forward": functools.partial(forward_inputs, envs=ENVS),
+    "gae": functools.partial(gae_inputs, envs=ENVS),
+    "vtrace": functools.partial(vtrace_inputs, envs=ENVS),
+    **{op: functools.partial(make, batch=BATCH) for op, make in MADE.items()},
+}
+
+
+def made(op, backend="torch", target=None, **knobs):
+    """An op that is naive but for these knobs, and the arguments it takes."""
+    inputs = INPUTS[op](np.random.default_rng(0))
+    args = tuple(map(get(backend).to_device, inputs.args))
+    return get(backend).build("procgen", op, inputs.spec, args, Knobs(**knobs), target), args
+
+
+def pictures():
+    """Pictures u8[N, 64, 64, 3] as NumPy."""
+    return forward_inputs(np.random.default_rng(0), ENVS).args[0]
+
+
+def called(op, **knobs):
+    """Call an op."""
+    call, args = made(op, **knobs)
+    call(*args)
+
+
+def acted(**knobs):
+    """Have an actor act, and value states."""
+    step, _ = made("a2c_update", **knobs)
+    step.actor(pictures())(pictures(), np.zeros(ENVS, np.float32))
+    step.values(pictures())
+
+
+def precision(value, monkeypatch):
+    """What products are of."""
+    for op in ("forward", *MADE):
+        call, args = made(op, precision=value)
+        text = dispatched(call, *args)
+        for product in ("convolution", "addmm"):
+            yield "bfloat16" if f"aten.{product}.default torch.bfloat16" in text else "float32"
+            yield "float32" if f"aten.{product}.default torch.float32" in text else "bfloat16"
+        target = get("jax").lowering_here()
+        made(op, "jax", target, precision=value)
+        yield "bfloat16" if "bf16" in program(target) else "float32"
+    step, _ = made("a2c_update", precision=value)
+    yield (
+        "bfloat16" if "torch.bfloat16" in dispatched(step.actor(pictures()), pictures(), np.zeros(ENVS)) else "float32"
+    )
+
+
+def memory_format(value, monkeypatch):
+    """Whether pictures and weights of each convolution lie pixel by pixel."""
+    import torch
+
+    seen = []
+
+    def note(h, kernel, *args):
+        seen.extend(tensor.is_contiguous(memory_format=torch.channels_last) for tensor in (h, kernel))
+
+    spied(monkeypatch, torch.nn.functional, "conv2d", note)
+    for images in ("float", "uint8"):
+        for op in ("forward", *MADE):
+            called(op, memory_format=value, images=images)
+        acted(memory_format=value, images=images)
+    return seen
+
+
+def inference(value, monkeypatch):
+    """Whether autograd records while the net computes, and whether it is in inference mode."""
+    from rl_impls.procgen import torch_net
+
+    seen = []
+    spied(monkeypatch, torch_net.Net, "forward", lambda *args: seen.append(recording()))
+    called("forward", inference=value)
+    step, _ = made("ppo_update", inference=value)
+    step.actor(pictures())(pictures(), np.zeros(ENVS, np.float32))
+    assert len(seen) == 2
+    return seen
+
+
+def zero_grad(value, monkeypatch):
+    """Whether gradients stay where they are."""
+    for op in MADE:
+        step, batch = made(op, zero_grad=value)
+        yield keeps_gradients(step, *batch)
+
+
+def optimizer(value, monkeypatch):
+    """Whether Adam or RMSProp, and the norm of the gradient, take all arrays at once."""
+    for op in MADE:
+        step, batch = made(op, optimizer=value)
+        text = dispatched(step, *batch)
+        yield "_fused_adam_" in text or "_foreach_addcdiv_" in text, "_foreach_norm" in text
+
+
+def images(value, monkeypatch):
+    """What the net is given."""
+    from rl_impls.procgen import torch_net
+
+    seen = []
+    spied(monkeypatch, torch_net.Net, "forward", lambda self, obs: seen.append(str(obs.dtype)))
+    for op in ("forward", *MADE):
+        called(op, images=value)
+    step, _ = made("ppo_update", images=value)
+    acted(images=value)
+    seen.append(str(step.put(pictures())[0].dtype))
+    assert len(seen) == 7
+    return seen
+
+
+def advantages(value, monkeypatch):
+    """Axes of the sums over later steps."""
+    from rl_impls.procgen import _numpy, _torch
+
+    seen = []
+    for module in (_numpy, _torch):
+        spied(monkeypatch, module, "backward_sum", lambda terms, decays: seen.append(len(terms.shape)))
+    for op in ("gae", "vtrace"):
+        called(op, backend="numpy", advantages=value)
+        called(op, advantages=value)
+    called("impala_update", advantages=value)
+    return seen
+
+
+SEEN = {  # knob: where to look, and what each of its values shows there
+    "precision": (precision, {"float32": "float32", "bfloat16": "bfloat16"}),
+    "memory_format": (memory_format, {"contiguous": False, "channels_last": True}),
+    "inference": (inference, RECORDING),
+    "zero_grad": (zero_grad, {"fill": True, "none": False}),
+    "optimizer": (optimizer, {"loop": (False, False), "default": (False, True), "fused": (True, True)}),
+    "images": (images, {"float": "torch.float32", "uint8": "torch.uint8"}),
+    "advantages": (advantages, {"loop": 1, "vector": 2}),
+}
