@@ -40,9 +40,3 @@ def learner(op, backend, form="full", seed=0, exact=False, **changed):
 def exact_learner(op, seed=0, **changed):
     """Return the same for naive torch in float64."""
     return learner(op, "torch", "naive", seed, exact=True, **changed)
-
-
-def rollout(rng, steps, envs, ends=0.3):
-    """Rewards, values, values of the next states, and where episodes were terminated or truncated, in float64."""
-    numbers, drawn = rng.standard_normal((3, steps, envs)), rng.random((steps, envs))
-    return *numbers, drawn < ends / 2, (drawn > 1 - ends / 2) | (drawn < ends / 6)

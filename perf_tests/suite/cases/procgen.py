@@ -124,7 +124,7 @@ def ppo_inputs(rng: np.random.Generator, batch: int) -> Inputs:
         rng: the generator of all that is drawn.
         batch: pictures of an update.
     """
-    args = pictures(rng, batch), *behaviour(rng, batch), normals(rng, batch), normals(rng, batch)
+    args = pictures(rng, batch), *behaviour(rng, batch), normals(rng, batch), 1 + normals(rng, batch)
     return Inputs({"params": net(rng), **PPO}, args)
 
 
@@ -135,7 +135,7 @@ def a2c_inputs(rng: np.random.Generator, batch: int) -> Inputs:
         rng: the generator of all that is drawn.
         batch: pictures of an update.
     """
-    args = pictures(rng, batch), behaviour(rng, batch)[0], normals(rng, batch), normals(rng, batch)
+    args = pictures(rng, batch), behaviour(rng, batch)[0], normals(rng, batch), 1 + normals(rng, batch)
     return Inputs({"params": net(rng), **A2C}, args)
 
 
@@ -147,7 +147,8 @@ def impala_inputs(rng: np.random.Generator, batch: int) -> Inputs:
         batch: steps of an update, those of all environments.
     """
     shape = UNROLL, batch // UNROLL
-    args = pictures(rng, UNROLL + 1, shape[1]), *behaviour(rng, *shape), normals(rng, *shape), *ends(rng, *shape)
+    rewards = 1 + normals(rng, *shape)
+    args = pictures(rng, UNROLL + 1, shape[1]), *behaviour(rng, *shape), rewards, *ends(rng, *shape)
     return Inputs({"params": net(rng), **IMPALA}, args)
 
 

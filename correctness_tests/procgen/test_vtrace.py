@@ -1,0 +1,118 @@
+"""V-trace is the sum that defines it, clips its weights, and is the n-step return where nothing is off-policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from correctness_tests.procgen.rollouts import (
+    EXACT,
+    ROLLOUTS,
+    UNIT,
+    computed,
+    drawn,
+    in_float32,
+    returns_of,
+    sums_of_later,
+)
+from correctness_tests.strategies import SEEDS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+LARGEST = st.sampled_from([0.5, 1.0, 2.0, 100.0])
+
+
+def literal(log_ratios, rewards, values, next_values, terminated, truncated, gamma, rho_bar, c_bar):
+    """Targets, each a sum over all later steps of its episode (Espeholt et al. 2018, Eq. 1), and advantages."""
+    ratios, ended = np.exp(log_ratios), terminated | truncated
+    rhos, cs = np.where(ratios < rho_bar, ratios, rho_bar), np.where(ratios < c_bar, ratios, c_bar)
+    bootstraps = np.where(terminated, 0, next_values)
+    vs = values + sums_of_later(rhos * (rewards + gamma * bootstraps - values), gamma * cs, ended)
+    advantages = np.zeros_like(vs)
+    for t, n in np.ndindex(*vs.shape):
+        follows = t + 1 < len(vs) and not ended[t, n]
+        after = vs[t + 1, n] if follows else bootstraps[t, n]
+        advantages[t, n] = rhos[t, n] * (rewards[t, n] + gamma * after - values[t, n])
+    return vs, advantages
+
+
+def vtrace(backend, form, args, gamma, rho_bar=1.0, c_bar=1.0):
+    return computed("vtrace", backend, form, {"gamma": gamma, "rho_bar": rho_bar, "c_bar": c_bar}, args)
+
+
+def with_ratios(seed, rollout, spread=1.0):
+    """A rollout with logarithms of ratios before it."""
+    return spread * np.random.default_rng(seed).standard_normal(rollout[0].shape), *rollout
+
+
+@pytest.mark.parametrize(("backend", "form"), EXACT)
+@given(rollout=ROLLOUTS, seed=SEEDS, gamma=UNIT, rho_bar=LARGEST, c_bar=LARGEST)
+@settings(max_examples=30)
+def test_each_target_is_the_sum_of_later_errors_with_clipped_weights(
+    backend, form, rollout, seed, gamma, rho_bar, c_bar
+):
+    args = with_ratios(seed, rollout)
+    got = vtrace(backend, form, args, gamma, rho_bar, c_bar)
+    for found, wanted in zip(got, literal(*args, gamma, rho_bar, c_bar)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("ends", [0, 0.2, 1])
+def test_jax_computes_the_same(ends):
+    args = with_ratios(0, drawn(np.random.default_rng(0), 20, 3, ends))
+    got = vtrace("jax", "full", in_float32(args), 0.99, 1.0, 0.9)
+    for found, wanted in zip(got, literal(*args, 0.99, 1.0, 0.9)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def consistent(rollout):
+    """The rollout with values of next states that are those of the states that follow, but where an episode ends."""
+    rewards, values, next_values, terminated, truncated = rollout
+    following = np.where((terminated | truncated)[:-1], next_values[:-1], values[1:])
+    return rewards, values, np.concatenate([following, next_values[-1:]]), terminated, truncated
+
+
+@pytest.mark.parametrize(("backend", "form"), EXACT)
+@given(rollout=ROLLOUTS, gamma=UNIT)
+@settings(max_examples=20)
+def test_with_equal_policies_targets_are_n_step_returns(backend, form, rollout, gamma):
+    rewards, values, next_values, terminated, truncated = args = consistent(rollout)
+    vs, advantages = vtrace(backend, form, (np.zeros_like(rewards), *args), gamma)
+    wanted = returns_of(rewards, next_values, terminated, truncated, gamma)
+    np.testing.assert_allclose(vs, wanted, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(advantages, wanted - values, rtol=1e-10, atol=1e-10)
+
+
+@given(rollout=ROLLOUTS, gamma=UNIT, lam=UNIT)
+@settings(max_examples=20)
+def test_with_equal_policies_and_weights_of_lambda_targets_are_those_of_gae(rollout, gamma, lam):
+    args = consistent(rollout)
+    vs, _ = vtrace("numpy", "full", (np.zeros_like(args[0]), *args), gamma, 1.0, lam)
+    _, returns = computed("gae", "numpy", "full", {"gamma": gamma, "lam": lam}, args)
+    np.testing.assert_allclose(vs, returns, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
+def test_a_truncation_bootstraps_and_a_termination_does_not_and_neither_lets_later_errors_through(backend, form):
+    rng, ones = np.random.default_rng(1), np.ones((4, 1), bool)
+    rewards, values, next_values, *_ = drawn(rng, 4, 1, 0)
+    end, never = ones & (np.arange(4) == 1)[:, None], ~ones
+    for terminated, truncated, bootstrap in ((end, never, 0), (never, end, 1), (end, end, 0)):
+        args = np.zeros((4, 1)), rewards, values, next_values, terminated, truncated
+        later = args[0], rewards + 100 * (np.arange(4) > 1)[:, None], *args[2:]
+        for given_ in (args, later):
+            vs, advantages = vtrace(backend, form, in_float32(given_), 0.9)
+            wanted = rewards[1, 0] + bootstrap * 0.9 * next_values[1, 0]
+            assert vs[1, 0] == pytest.approx(wanted, rel=1e-5)
+            assert advantages[1, 0] == pytest.approx(wanted - values[1, 0], rel=1e-5)
+            assert advantages[0, 0] == pytest.approx(rewards[0, 0] + 0.9 * wanted - values[0, 0], rel=1e-5)
+
+
+@pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
+def test_an_action_that_the_policy_never_takes_says_nothing(backend, form):
+    rollout = drawn(np.random.default_rng(2), 5, 2, 0)
+    vs, advantages = vtrace(backend, form, in_float32((np.full((5, 2), -200.0), *rollout)), 0.99)
+    np.testing.assert_allclose(vs, rollout[1], rtol=1e-6)
+    np.testing.assert_allclose(advantages, 0, atol=1e-6)
