@@ -1,0 +1,141 @@
+"""The losses: their gradients by finite differences, PPO beside A2C, what clipping and normalising leave."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from correctness_tests.procgen.problem import exact_learner, learner, problem
+from correctness_tests.reference import in_float64
+from rl_impls.procgen import _numpy
+from rl_impls.procgen.spec import NETS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+UPDATES = "ppo_update", "a2c_update", "impala_update"
+FREE = {"gradient_norm": 1e9}  # nothing is clipped
+POLICY = {"value_weight": 0.0, "entropy_weight": 0.0, **FREE}
+
+
+def loss_of(op, spec, batch):
+    """``loss(params)`` in NumPy; for IMPALA, V-trace's targets are those of the weights of the spec."""
+    weights = {name: spec[name] for name in ("value_weight", "entropy_weight")}
+    if op == "ppo_update":
+        return lambda params: _numpy.ppo_loss(params, batch, clip=spec["clip"], **weights)
+    if op == "a2c_update":
+        return lambda params: _numpy.a2c_loss(params, batch, **weights)
+    constants = {name: spec[name] for name in ("gamma", "rho_bar", "c_bar")}
+    targets = _numpy.impala_targets(spec["params"], batch, **constants)
+    return lambda params: _numpy.impala_loss(params, batch, targets, **weights)
+
+
+def gradient_of(step):
+    """The gradients that an update of torch has left, by name and in the layout of the weights."""
+    layouts = zip(step.net.views(), step.parameters)
+    return {name: step.net.to_params_layout(parameter.grad.numpy()) for name, parameter in layouts}
+
+
+def gradient(op, batch, **changed):
+    """The gradient of an update in float64."""
+    step, update = exact_learner(op, **changed)
+    update(batch)
+    return gradient_of(step)
+
+
+@pytest.mark.parametrize("form", ["naive", "full"])
+@pytest.mark.parametrize("op", UPDATES)
+def test_the_gradient_is_that_of_finite_differences(op, form):
+    spec, batches = problem(op)
+    spec, batch = in_float64(spec), in_float64(batches[1])
+    step, update = learner(op, "torch", form, exact=True, **FREE)
+    got, found = update(batch), gradient_of(step)
+    loss, rng = loss_of(op, spec, batch), np.random.default_rng(0)
+    assert got == pytest.approx(loss(spec["params"]), rel=1e-10)
+    for name in NETS:
+        direction = rng.standard_normal(found[name].shape)
+        direction *= 1e-7 / np.linalg.norm(direction)
+        slope = sum(sign * loss(spec["params"] | {name: spec["params"][name] + sign * direction}) for sign in (1, -1))
+        wanted, scale = 2 * (found[name] * direction).sum(), 2 * np.linalg.norm(found[name]) * 1e-7
+        assert slope == pytest.approx(wanted, abs=1e-3 * scale), name
+
+
+def behaving_alike(batch):
+    """A batch of PPO whose actions were drawn by the policy that learns, in float64."""
+    spec, _ = problem("ppo_update")
+    obs, actions, _, advantages, returns = in_float64(batch)
+    logits, _ = _numpy.logits_and_values(in_float64(spec["params"]), obs)
+    return obs, actions, _numpy.taken(logits, actions)[0], advantages, returns
+
+
+def test_the_policy_gradient_of_ppo_at_a_ratio_of_1_is_that_of_a2c():
+    _, batches = problem("ppo_update")
+    obs, actions, log_probs, advantages, returns = behaving_alike(batches[0])
+    normalised = (advantages - advantages.mean()) / advantages.std()
+    ppo = gradient("ppo_update", (obs, actions, log_probs, advantages, returns), **POLICY)
+    a2c = gradient("a2c_update", (obs, actions, normalised, returns), **POLICY)
+    for name in NETS:
+        np.testing.assert_allclose(ppo[name], a2c[name], rtol=1e-5, atol=1e-6 * np.abs(a2c[name]).max(), err_msg=name)
+    assert np.abs(ppo["w_logits"]).max() > 0 == np.abs(ppo["w_return"]).max()
+
+
+def test_beyond_the_clip_a_better_action_is_not_made_more_likely_nor_a_worse_one_less():
+    _, batches = problem("ppo_update")
+    obs, actions, log_probs, *_, returns = behaving_alike(batches[0])
+    advantages = np.where(np.arange(len(obs)) % 2, 1.0, -1.0)
+    beyond = gradient("ppo_update", (obs, actions, log_probs - 0.3 * advantages, advantages, returns), **POLICY)
+    assert all(np.abs(of_one).max() == 0 for of_one in beyond.values())
+    # a ratio that is off on the other side is not clipped
+    before = gradient("ppo_update", (obs, actions, log_probs + 0.3 * advantages, advantages, returns), **POLICY)
+    assert np.abs(before["w_logits"]).max() > 0
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_advantages_of_ppo_are_normalised_over_the_batch(backend):
+    _, batches = problem("ppo_update")
+    obs, actions, log_probs, advantages, returns = batches[0]
+    losses = []
+    for given in (advantages, 50 * advantages + 7):
+        _, update = learner("ppo_update", backend)
+        losses.append(update((obs, actions, log_probs, given, returns)))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    normalised = _numpy.normalised(advantages.astype(np.float64))
+    assert (normalised.mean(), normalised.std()) == pytest.approx((0, 1), abs=1e-6)
+
+
+def test_no_gradient_goes_through_the_targets_of_vtrace():
+    # values alone: their gradient is that of an update of A2C which is given V-trace's targets as returns
+    spec, batches = problem("impala_update")
+    batch = in_float64(batches[0])
+    alone = {"value_weight": 1.0, "entropy_weight": 0.0, **FREE}
+    constants = {name: spec[name] for name in ("gamma", "rho_bar", "c_bar")}
+    vs, advantages = _numpy.impala_targets(in_float64(spec["params"]), batch, **constants)
+    steps = batch[0][:-1].reshape(-1, 64, 64, 3), batch[1].ravel(), advantages.ravel(), vs.ravel()
+    impala = gradient("impala_update", batch, **alone)
+    a2c = gradient("a2c_update", steps, params=spec["params"], **alone)
+    for name in NETS:
+        np.testing.assert_allclose(impala[name], a2c[name], rtol=1e-8, atol=1e-9 * np.abs(a2c[name]).max())
+
+
+def test_entropy_is_largest_where_all_actions_are_as_likely():
+    _, entropy = _numpy.taken(np.zeros((3, 15)), np.zeros(3, int))
+    assert entropy == pytest.approx(np.log(15))
+    _, entropy = _numpy.taken(np.eye(15)[:3] * 1000, np.zeros(3, int))
+    assert entropy == pytest.approx(0, abs=1e-12)
+
+
+def test_the_loss_of_a_rollout_of_the_policy_itself_is_that_of_n_step_returns():
+    spec, batches = problem("impala_update")
+    params, (obs, actions, _, rewards, terminated, truncated) = in_float64(spec["params"]), in_float64(batches[0])
+    logits, values = _numpy.logits_and_values(params, obs.reshape(-1, 64, 64, 3))
+    log_probs = _numpy.taken(logits[: actions.size], actions.ravel())[0].reshape(actions.shape)
+    constants = functools.partial(_numpy.impala_targets, gamma=0.9, rho_bar=1.0, c_bar=1.0)
+    vs, advantages = constants(params, (obs, actions, log_probs, rewards, terminated, truncated))
+    values = values.reshape(obs.shape[:2])
+    returns = values[-1]
+    for t in reversed(range(len(actions))):
+        after = np.where(truncated[t], values[t + 1], returns)
+        returns = rewards[t] + 0.9 * np.where(terminated[t], 0, after)
+        np.testing.assert_allclose(vs[t], returns, rtol=1e-9)
+        np.testing.assert_allclose(advantages[t], returns - values[t], rtol=1e-9, atol=1e-12)

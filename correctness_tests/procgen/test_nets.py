@@ -1,0 +1,205 @@
+"""The net: its convolutions, its weights at the start, the layouts that it is computed in, and how it acts."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from correctness_tests.procgen.problem import build, learner, problem
+from correctness_tests.reference import in_float64, largest_difference
+from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, net, pictures
+from rl_impls import backends
+from rl_impls.procgen import _numpy
+from rl_impls.procgen.spec import NETS, init_net
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+NETWORKS = [("numpy", "full"), ("torch", "naive"), ("torch", "full"), ("jax", "full")]
+ACTING = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
+
+
+def forward(backend, form, params, obs):
+    """Logits and values as NumPy."""
+    made = backends.get(backend)
+    return made.to_host(build("forward", backend, {"params": params}, (obs,), form)(made.to_device(obs)))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_a_convolution_is_the_sum_over_its_window(stride):
+    rng = np.random.default_rng(0)
+    h, w, b = rng.standard_normal((2, 9, 11, 3)), rng.standard_normal((4, 4, 3, 5)), rng.standard_normal(5)
+    found = _numpy.convolution(h, w, b, stride)
+    assert found.shape == (2, 5 // stride + (5 % stride > 0) + (stride == 1), 7 // stride + 1, 5)
+    for k, y, x, o in np.ndindex(*found.shape):
+        window = h[k, stride * y : stride * y + 4, stride * x : stride * x + 4]
+        assert found[k, y, x, o] == pytest.approx((window * w[..., o]).sum() + b[o])
+
+
+@pytest.mark.parametrize(("backend", "form"), NETWORKS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_backend_computes_the_same_net(backend, form, seed):
+    rng = np.random.default_rng(seed)
+    params, obs = net(rng), pictures(rng, 5)
+    wanted = _numpy.logits_and_values(in_float64(params), obs)
+    for got, exact in zip(forward(backend, form, params, obs), wanted):
+        assert got.dtype == np.float32
+        assert largest_difference(got, exact) < 1e-5
+
+
+@pytest.mark.parametrize(("backend", "form"), NETWORKS)
+def test_one_picture_is_valued_as_it_is_among_others(backend, form):
+    rng = np.random.default_rng(3)
+    params, obs = net(rng), pictures(rng, 4)
+    alone, among = (forward(backend, form, params, given) for given in (obs[2:3], obs))
+    for one, several in zip(alone, among):
+        np.testing.assert_allclose(one[0], several[2], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_bfloat16_is_near_float32(backend):
+    rng = np.random.default_rng(4)
+    params, obs = net(rng), pictures(rng, 8)
+    wanted = forward(backend, "full", params, obs)
+    for rounded, exact in zip(forward(backend, "bfloat16", params, obs), wanted):
+        assert rounded.dtype == np.float32
+        assert 1e-4 < largest_difference(rounded, exact) < 3e-2
+
+
+@pytest.mark.parametrize(("backend", "form"), ACTING)
+def test_a_net_takes_new_weights(backend, form):
+    rng = np.random.default_rng(5)
+    first, second, obs, made = net(rng), net(rng), pictures(rng, 2), backends.get(backend)
+    step, _ = learner("a2c_update", backend, form)
+    step.load_state(step.state() | {f"online.{name}": value for name, value in second.items()})
+    assert step.params.keys() == NETS.keys()
+    for name, value in step.params.items():
+        np.testing.assert_array_equal(value, second[name])
+    call = build("forward", backend, {"params": first}, (obs,), form)
+    before = made.to_host(call(made.to_device(obs)))
+    np.testing.assert_allclose(step.values(obs), forward(backend, form, second, obs)[1], rtol=1e-6)
+    assert not np.allclose(step.values(obs), before[1])
+
+
+def test_weights_at_the_start_are_orthogonal_and_all_actions_about_as_likely():
+    params, again, other = (init_net(np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert params.keys() == NETS.keys()
+    for name, weight in params.items():
+        assert weight.dtype == np.float32
+        np.testing.assert_array_equal(weight, again[name])
+        if name.startswith("b_"):
+            assert not weight.any()
+            continue
+        assert not np.array_equal(weight, other[name])
+        matrix = weight.reshape(-1, weight.shape[-1]).astype(np.float64)
+        gain = {"w_logits": 0.01, "w_return": 1.0}.get(name, 2**0.5)
+        np.testing.assert_allclose(matrix.T @ matrix, gain**2 * np.eye(weight.shape[-1]), atol=1e-6)
+    obs = pictures(np.random.default_rng(2), 4)
+    logits, _ = forward("numpy", "full", params, obs)
+    probabilities = np.exp(_numpy.log_softmax(logits))
+    np.testing.assert_allclose(probabilities, 1 / 15, rtol=0.05)
+
+
+def test_an_action_is_the_first_that_reaches_the_uniform_number():
+    probabilities = np.array([0.0, 0.2, 0.0, 0.5, 0.3])
+    logits = np.log(np.maximum(probabilities, 1e-30))
+    uniforms = np.array([0.0, 0.199, 0.201, 0.699, 0.701, 1 - 1e-9])
+    actions, log_probs = _numpy.sample_actions(np.tile(logits, (len(uniforms), 1)), uniforms)
+    np.testing.assert_array_equal(actions[1:], [1, 3, 3, 4, 4])
+    np.testing.assert_allclose(log_probs[1:], np.log(probabilities[actions[1:]]), rtol=1e-6)
+    assert actions.dtype == np.int32
+
+
+def test_actions_are_drawn_as_often_as_the_policy_says():
+    rng = np.random.default_rng(0)
+    logits, draws = rng.standard_normal(15), 200_000
+    actions, _ = _numpy.sample_actions(np.tile(logits, (draws, 1)), rng.random(draws))
+    wanted = np.exp(_numpy.log_softmax(logits))
+    np.testing.assert_allclose(np.bincount(actions, minlength=15) / draws, wanted, atol=5 * (0.25 / draws) ** 0.5)
+
+
+def test_rounding_leaves_no_action_beyond_the_last():
+    logits = np.random.default_rng(0).standard_normal((1000, 15)).astype(np.float32)
+    actions, _ = _numpy.sample_actions(logits, np.full(1000, np.nextafter(np.float32(1), np.float32(0))))
+    assert actions.max() == 14
+
+
+@pytest.mark.parametrize(("backend", "form"), ACTING)
+def test_an_actor_plays_by_the_weights_that_learn(backend, form):
+    rng = np.random.default_rng(6)
+    obs, uniforms = pictures(rng, 6), rng.random(6, np.float32)
+    _, batches = problem("a2c_update")
+    step, update = learner("a2c_update", backend, form)
+    actor, seen = step.actor(obs), []
+    for _ in range(2):
+        actions, log_probs, values = actor(obs, uniforms)
+        assert (actions.dtype, log_probs.dtype, values.dtype) == (np.int32, np.float32, np.float32)
+        logits, wanted = _numpy.logits_and_values(in_float64(step.params), obs)
+        np.testing.assert_array_equal(actions, _numpy.sample_actions(logits, uniforms)[0])
+        np.testing.assert_allclose(log_probs, _numpy.taken(logits, actions)[0], rtol=1e-4)
+        np.testing.assert_allclose(values, wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(step.values(obs), values, rtol=1e-5, atol=1e-5)
+        seen.append(values)
+        update(batches[0])
+    assert not np.allclose(*seen)
+
+
+@pytest.mark.parametrize(("backend", "form"), ACTING)
+def test_a_batch_of_arrays_is_put_where_it_is_learned_from(backend, form):
+    _, batches = problem("ppo_update")
+    made = backends.get(backend)
+    losses = []
+    for way in ("put", "to_device"):
+        step, _ = learner("ppo_update", backend, form)
+        batch = step.put(*batches[0]) if way == "put" else map(made.to_device, batches[0])
+        losses.append(float(made.to_host(step(*batch))))
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda params: {name: params[name] for name in list(params)[1:]}, "params: got b_conv0, w_conv1, "),
+        (lambda params: params | {"w2": params["b_value"]}, "params: got w_conv0, "),
+        (
+            lambda params: params | {"w_logits": np.zeros((512, 4), np.float32)},
+            "params: w_logits: got float32[512, 4], wanted f32[512, 15]",
+        ),
+    ],
+)
+@pytest.mark.parametrize("op", ["forward", "ppo_update"])
+def test_weights_of_another_net_are_refused(op, change, said):
+    if op == "forward":
+        inputs = forward_inputs(np.random.default_rng(0), 2)
+        spec, args = inputs.spec, inputs.args
+    else:
+        spec, (args, *_) = problem(op)
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        build(op, "torch", spec | {"params": change(spec["params"])}, args)
+
+
+def test_an_environment_of_an_unknown_argument_is_refused():
+    spec = {"env": {"game": "coinrun", "num_envs": 2, "level": 3}}
+    with pytest.raises(ValueError, match=r"^env: got the unknown name 'level'; known: game, num_envs, seed"):
+        build("env_step", "numpy", spec, (np.zeros((3, 2), np.int32),))
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_a_rollout_without_the_last_pictures_is_refused(backend):
+    spec, ((obs, *rest), *_) = problem("impala_update")
+    with pytest.raises(ValueError, match=r"^obs: got pictures of 16 steps, wanted 17, one more than of actions$"):
+        build("impala_update", backend, spec, (obs[:-1], *rest))
+
+
+def test_pictures_of_other_numbers_than_bytes_are_refused():
+    spec, args = forward_inputs(np.random.default_rng(0), 2).spec, (np.zeros((2, 64, 64, 3), np.float32),)
+    with pytest.raises(ValueError, match=r"^obs: got float32\[2, 64, 64, 3\], wanted u8\[B, 64, 64, 3\]"):
+        build("forward", "numpy", spec, args)
+
+
+def test_ends_are_bools():
+    inputs = gae_inputs(np.random.default_rng(0), 2)
+    args = (*inputs.args[:3], inputs.args[3].astype(np.float32), inputs.args[4])
+    with pytest.raises(ValueError, match=r"^terminated: got float32\[128, 2\], wanted bool\[T, N\]"):
+        build("gae", "numpy", inputs.spec, args)
