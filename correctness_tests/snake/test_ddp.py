@@ -183,6 +183,7 @@ def without_target(given, made):
         step.close()
 
 
+@pytest.mark.slow
 def test_without_a_target_net_both_learn_from_the_online_one(given, without_target):
     everything, batches = given
     one, update = trainer("torch", everything | {"target_every": 0}, batches[0], "full")

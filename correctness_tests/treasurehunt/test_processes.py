@@ -136,10 +136,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(
-    ("send", "code"),
-    [(signal.SIGINT, (130, -signal.SIGINT)), pytest.param(signal.SIGKILL, (-9,), marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("send", "code"), [(signal.SIGINT, (130, -signal.SIGINT)), (signal.SIGKILL, (-9,))])
 def test_agents_end_with_the_first_process(tmp_path, send, code):
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED)
