@@ -106,10 +106,16 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, workload, argument
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch-trace"])
-def test_a_backend_that_cannot_learn_is_one_line(tmp_path, capsys, backend):
-    with pytest.raises(SystemExit, match=f"^train: pirl has no op 'train_step' on {backend}"):
-        run("pirl", capsys, "train", tmp_path / "agent", "--backend", backend)
+@pytest.mark.parametrize(
+    ("workload", "backend"),
+    [(name, backend) for name in SMALL for backend in ("numpy", "torch-trace") if backend in backends.names_of(name)],
+)
+def test_a_backend_that_cannot_learn_is_one_line(tmp_path, capsys, workload, backend):
+    with pytest.raises(SystemExit) as ended:
+        run(workload, capsys, "train", tmp_path / "agent", "--backend", backend, *as_options(SMALL[workload]))
+    assert ended.value.code.startswith("train: ")
+    assert len(ended.value.code.splitlines()) == 1
+    assert backend in ended.value.code or backend.partition("-")[0] in ended.value.code
     assert not list(tmp_path.iterdir())
 
 
@@ -242,6 +248,11 @@ def test_fields_of_a_part_are_options_like_the_others(tmp_path, play):
     assert Player.made == [(4, Config(Board(5, 0.5), (6, 7), "naive")), "closed"]
     assert out.startswith("training from step 0 to 11\n")
     assert out.endswith(f"{tmp_path / 'it'}: 20 moves\n")
+
+
+def test_what_is_given_as_zero_is_given(tmp_path, play):
+    play("train", tmp_path / "it", "--width", 0, "--share", 0.0, "--seed", 0)
+    assert Player.made == [(0, Config(Board(0, 0.0))), "closed"]
 
 
 def test_what_is_not_given_is_as_in_the_configuration(tmp_path, play):
