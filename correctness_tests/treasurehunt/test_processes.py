@@ -90,6 +90,7 @@ def test_a_killed_agent_is_named_and_the_others_end(given, loop):
     assert children() == []
 
 
+@pytest.mark.slow
 def test_an_agents_error_reaches_the_caller_in_its_words(given, loop):
     pids = children()
     *turns, rows, taus, noise = given[1][0]
