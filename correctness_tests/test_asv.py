@@ -104,6 +104,13 @@ def test_the_version_follows_what_is_measured():
 
     assert version(forward) == version(untouched)
     assert len({version(changed) for changed in (forward, replace(forward, version=2), other)}) == 3
+    newer = [replace(variant, case=replace(forward, version=9)) for variant in gate[:1]]
+    assert (
+        asv_cases.version([*newer, *gate[1:]])
+        != asv_cases.version(  # of each case, not of the newest alone
+            [*newer, *(replace(variant, case=replace(forward, version=2)) for variant in gate[1:])]
+        )
+    )
 
 
 def test_a_sample_is_in_seconds_per_call(monkeypatch):

@@ -79,9 +79,11 @@ def test_pages_are_packed_with_all_that_they_load(own):
         ("index.html", '<img alt="" src=http://host/a.png>', "http://host/a.png"),
         ("more.css", "@import 'https://host/b.css';", "https://host/b.css"),
         ("more.css", "a {background: url(https://host/c.png)}", "https://host/c.png"),
+        ("graphs/deep.css", "a {background: url(https://host/d.png)}", "https://host/d.png"),
     ],
 )
 def test_a_page_that_loads_what_has_no_copy_is_an_error(own, file, text, address):
+    (own / file).parent.mkdir(exist_ok=True)
     with (own / file).open("a") as page:
         page.write(text)
     with pytest.raises(ValueError, match=re.escape(f"www: loads {address}, wanted copies of all in asv_pages")):

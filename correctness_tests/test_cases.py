@@ -206,7 +206,7 @@ def test_a_mistaken_field_is_an_error_of_the_case(changed, said):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (dict(workload="tetris"), "unknown workload of case tetris.forward 'tetris'; known: pirl"),
+        (dict(workload="tetris"), "unknown workload of case tetris.forward 'tetris'; known: "),
         (dict(backends=("numpy", "jaxx")), "unknown backend of case pirl.forward 'jaxx'; known: numpy"),
         (dict(forms=("fast",)), "unknown form of case pirl.forward 'fast'; known: naive, full"),
     ],

@@ -43,13 +43,6 @@ def test_each_block_of_code_is_a_file_of_the_workload_and_none_is_lost():
     assert all("cloning" in path for path in FILES)
 
 
-def test_it_answers_as_its_reference(copied):
-    tests = "correctness_tests/cloning/test_cloning.py", "correctness_tests/test_against_reference.py"
-    assert "5 passed" in run(
-        copied, *tests, "-k", "tenth[numpy] or forward[full-numpy or step[full-torch-b or step[naive-torch-b"
-    )
-
-
 @pytest.mark.slow
 def test_it_is_timed(copied):
     timed = "--benchmark-only", "--rounds", "1", "--op", "train_step", "--backend", "numpy,jax"

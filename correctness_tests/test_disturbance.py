@@ -55,8 +55,14 @@ def test_what_disturbed_a_sample_is_the_difference_of_two_readings():
     assert after.since(before) == {"cpu": 0.5, "waited": 0.25, "switches": 4, "stolen": 0.125, "busy": 1.0}
 
 
+def files_of_threads():
+    """How many files about threads this process has open."""
+    files = "/proc/self/fd"
+    return sum("/schedstat" in os.path.realpath(f"{files}/{number}") for number in os.listdir(files))
+
+
 def test_threads_that_come_and_go_are_followed():
-    found, stop = disturbance.Threads(), threading.Event()
+    found, stop, opened = disturbance.Threads(), threading.Event(), files_of_threads()
     before = found.waited()
     others = [threading.Thread(target=stop.wait, daemon=True) for _ in range(5)]
     for other in others:
@@ -70,6 +76,7 @@ def test_threads_that_come_and_go_are_followed():
         other.join(10)
     assert found.waited() >= 0
     assert len(found.files) == len(os.listdir("/proc/self/task"))
+    assert files_of_threads() - opened == len(found.files)  # those of before are closed
 
 
 def test_without_these_files_nothing_is_said(monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from perf_tests.files import Unwritable, check_folder, remove_halves, reserved
+from rl_impls.common.files import write_whole
 
 
 def fails(*args, **how):
@@ -123,3 +124,21 @@ def test_libraries_that_a_compiler_was_killed_over_are_removed_and_no_others(tmp
     assert sorted(path.name for path in tmp_path.rglob("*.so")) == ["real.so", "whole.so"]
     assert len(list(tmp_path.rglob("*.cpp"))) == len(parts)
     assert remove_halves(tmp_path) == ""
+
+
+@pytest.mark.parametrize("call", ["fsync", "chmod", "replace"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_checkpoint_that_is_not_written_to_its_end_leaves_what_was_there_alone(kept, monkeypatch, call, error):
+    def ended(*args):
+        raise error
+
+    monkeypatch.setattr(os, call, ended)
+    with pytest.raises(error):
+        write_whole(kept, b"new")
+    assert kept.read_text() == "kept"
+
+
+def test_a_checkpoint_takes_the_place_of_the_one_before_for_all_to_read(kept):
+    write_whole(kept, b"new")
+    assert kept.read_text() == "new"
+    assert kept.stat().st_mode & 0o777 == 0o644

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 
 import pytest
 
 from perf_tests.gate.statistics import log_ratio
-from perf_tests.interleaved import block, in_words
+from perf_tests.interleaved import block, fresh_processes, in_words
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -38,3 +39,23 @@ def test_the_ratio_of_blocks_is_the_median_of_second_over_first():
 )
 def test_only_of_six_and_more_processes_an_interval_is_named(ratios, said):
     assert in_words(ratios) == said
+
+
+ONE = """import json, os, sys
+print("noise")
+print(json.dumps([os.getpid(), *sys.argv[1:]]))
+if sys.argv[-1] == "2":
+    sys.exit(3)
+"""
+
+
+def test_each_fresh_process_gives_its_last_line_until_one_fails_and_ends_this_with_its_code(tmp_path, monkeypatch):
+    (tmp_path / "measured.py").write_text(ONE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = fresh_processes("measured", ["--a", "b"], 5)
+    (first, *asked), (second, *_) = next(found), next(found)
+    assert asked == ["--a", "b", "--one", "0"]
+    assert len({first, second, os.getpid()}) == 3
+    with pytest.raises(SystemExit) as ended:
+        next(found)
+    assert ended.value.code == 3

@@ -56,6 +56,6 @@ def test_a_function_where_a_module_is_wanted_is_an_error_that_skips_nothing(back
     def loss_of(x):
         return x
 
-    with pytest.raises(TypeError, match=f"^{backend}: got the function loss_of, wanted a torch module$") as raised:
+    with pytest.raises(ValueError, match=f"^{backend}: got the function loss_of, wanted a torch module$") as raised:
         lower(loss_of, (np.zeros(1),))
     assert unsupported_reason(raised.value) is None

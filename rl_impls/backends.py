@@ -13,6 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from .common.checks import check_choice
 from .common.checks import choose as choose  # where the suite finds it on every revision
 from .common.shapes import check_op
 from .lowering import LOWERINGS, Target
@@ -110,10 +111,12 @@ class Backend:
         Raises:
             BackendUnavailable: the backend cannot run on this machine.
             OpUnavailable: the workload has no such op on this source.
-            ValueError: an unknown workload, or what its ``spec`` module finds wrong with the spec or the example.
+            ValueError: a workload that is unknown or not for this backend, or what its ``spec`` module finds wrong with
+                the spec or the example.
         """
         self.require()
-        package = f"{__package__}.{choose('workload', workload, workloads())}"
+        check_choice(f"backend of {workload}", self.name, backends_of(workload))
+        package = f"{__package__}.{workload}"
         if find_spec(f"{package}.spec"):
             described = importlib.import_module(f"{package}.spec")
             if op in described.ARGUMENTS:
@@ -401,6 +404,15 @@ def backends_of(workload: str) -> Collection[str]:
     written = (name for name, backend in BACKENDS.items() if find_spec(f"{package}._{backend.source}"))
     named: Collection[str] = getattr(importlib.import_module(package), "BACKENDS", None) or tuple(written)
     return named
+
+
+def names_of(workload: str) -> tuple[str, ...]:
+    """Return what a user may ask for as a workload's backend: the names of those that it is for, and ``auto``.
+
+    Args:
+        workload: its name.
+    """
+    return (*backends_of(workload), AUTO)
 
 
 def forms(workload: str) -> Mapping[str, Any]:

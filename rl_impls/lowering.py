@@ -94,13 +94,13 @@ def check_module(backend: str, module: Any) -> None:
         module: what was given.
 
     Raises:
-        TypeError: it is none, as a function is.
+        ValueError: it is none, as a function is.
     """
     import torch
 
     if not isinstance(module, torch.nn.Module):
         name = getattr(module, "__name__", None)
-        raise TypeError(f"{backend}: got {f'the function {name}' if name else repr(module)}, wanted a torch module")
+        raise ValueError(f"{backend}: got {f'the function {name}' if name else repr(module)}, wanted a torch module")
 
 
 def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
@@ -112,7 +112,7 @@ def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
         guard: makes the context of each call; None for none.
 
     Raises:
-        TypeError: it is no torch module.
+        ValueError: it is no torch module.
     """
     import torch
 
@@ -190,7 +190,7 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
         quantised: compute in int8, see :func:`int8`.
 
     Raises:
-        TypeError: it is no torch module.
+        ValueError: it is no torch module.
     """
     import io
     import logging

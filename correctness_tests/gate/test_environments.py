@@ -42,6 +42,7 @@ def installed(monkeypatch):
         ("library==2.13.0 \\\n    --hash=sha256:00 \\\n    --hash=sha256:01\n", None),
         ("library==2.13.0+cpu\n", None),
         ("absent==1 ; python_version < '3'\n", None),
+        ("absent==1 ; python_version < '3'\nlibrary==2.13.1\n", "library==2.13.1 (here it is 2.13.0+cpu)"),
         ("library==2.13.0\nother-library==1.0\n", "other-library==1.0 (here it is 1.0rc1)"),
         ("library==2.13.1\n", "library==2.13.1 (here it is 2.13.0+cpu)"),
         ("library==2.13.0+cu130\n", "library==2.13.0+cu130 (here it is 2.13.0+cpu)"),

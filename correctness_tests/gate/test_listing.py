@@ -151,7 +151,9 @@ def test_what_base_lists_of_the_tier_and_head_lacks_is_gone(toy, tmp_path, monke
     monkeypatch.setattr(run, "listed", lambda base, side: rows)
     monkeypatch.setattr(run, "select", lambda selection: [SimpleNamespace(id="here")])  # though it cannot run here
     monkeypatch.setattr(run, "environments", named_environments)
-    with run.opened(toy.root, "HEAD", [], Selection(tier=tier), Rule(), cache=tmp_path) as gate:
+    rule = Rule(blocks=2)
+    with run.opened(toy.root, "HEAD", [], Selection(tier=tier), rule, 3, 7.0, cache=tmp_path) as gate:
+        assert (gate.rule, gate.seed, gate.limit) == (rule, 3, 7.0)
         assert {name: record.state for name, record in gate.records.items()} == dict.fromkeys(gone, "gone")
         assert set(gate.known) == {"g", "b", "f", "here"}
         assert [side.python for side in gate.sides] == [Path("/base/base"), Path("/head/head")]

@@ -77,12 +77,22 @@ def judged(ended, monkeypatch, tmp_path):
             return Artifact(**about, records=records)
 
         @contextmanager
-        def given(*rest):
+        def given(root, revision, variants, selection, rule, seed, limit):
+            assert (revision, seed, limit) == ("main", 5, 7.0)
             yield SimpleNamespace(base="b" * 40, head="h" * 12, records=cases, run=measured)
 
         monkeypatch.setattr(gate_run, "opened", given)
         files = ("--gate-json", tmp_path / "gate.json", "--gate-markdown", tmp_path / "gate.md")
-        ran = ended(cases, "--gate-against=main", *files, "--junitxml", tmp_path / "junit.xml", *options)
+        ran = ended(
+            cases,
+            "--gate-against=main",
+            "--seed=5",
+            "--gate-limit=7",
+            *files,
+            "--junitxml",
+            tmp_path / "junit.xml",
+            *options,
+        )
         return Gated(ran.code, ran.text, tmp_path)
 
     return run

@@ -30,7 +30,8 @@ from perf_tests.suite.cases import variants
 
 RULE = Rule(screen=2, confirm=8)
 SLOW, SAME = 0.1, 0.0
-MACHINE = {"cpu_model": "abacus", "cores": 2, "date": "2026-11-21", "git": "0123456789ab"}
+SUITE = 30
+MACHINE = {"cpu_model": "abacus", "cores": 2, "date": "2026-11-21", "git": "0123456789ab", "gated": SUITE}
 
 
 def measured(value=lambda case, dose, pair: 0.0, pairs=40):
@@ -45,7 +46,7 @@ def measured(value=lambda case, dose, pair: 0.0, pairs=40):
         for pair in range(pairs)
     ]
     mistakes = {"what": "mistakes", "log_ratios": {named(case, name): {name: 1.0} for case, name in MISTAKES}}
-    return Measured(lines, [], [MACHINE] * 2, [mistakes] * 40)
+    return Measured(lines, [], [MACHINE | {"gated": 1}, MACHINE], [mistakes] * 40)
 
 
 def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
@@ -98,26 +99,27 @@ def test_suites_of_the_same_code_have_no_alarm_and_of_slower_code_always(monkeyp
     assert simulated_suites(measured(lambda *_: SLOW), Rule()) == power_table.SUITES
 
 
-def drawn(rng, values, rule):
+def drawn(rng, values, rule, suite):
     """Return the records of one suite: sets of all cases, each with pairs of its own."""
     records = {}
-    while len(records) < power_table.SUITE:
+    while len(records) < suite:
         screen, confirm = (rng.integers(values.shape[1], size=n) for n in (rule.screen, rule.confirm))
-        for case in rng.permutation(len(values))[: power_table.SUITE - len(records)]:
+        for case in rng.permutation(len(values))[: suite - len(records)]:
             pairs = ([[(1.0, math.exp(x))] for x in values[case, which]] for which in (screen, confirm))
             records[f"{len(records)}"] = Record(screen=next(pairs), confirm=next(pairs))
     return records
 
 
 def test_simulated_suites_are_decided_as_the_gate_decides(monkeypatch):
-    for name, value in {"SUITES": 150, "SUITE": 7, "CASES": CASES[:3]}.items():
+    for name, value in {"SUITES": 150, "CASES": CASES[:3]}.items():
         monkeypatch.setattr(power_table, name, value)
+    monkeypatch.setitem(MACHINE, "gated", 7)
     rng, rule = np.random.default_rng(1), Rule(screen=2, confirm=16)
     values = rng.normal(rng.uniform(0, 0.016, (3, 1)), 0.01, (3, 40))
     places = {case: k % 3 for k, case in enumerate(CASES)}
     found = simulated_suites(measured(lambda case, dose, pair: values[places[case], pair]), rule)
     wanted = sum(
-        any(finding.verdict == "slower" for finding in decide(drawn(rng, values, rule), rule).values())
+        any(finding.verdict == "slower" for finding in decide(drawn(rng, values, rule, 7), rule).values())
         for _ in range(150)
     )
     assert 30 < wanted < 120  # far from none and all
@@ -175,7 +177,7 @@ def test_the_table_tells_kinds_apart_and_adjusts_for_suspects():
     assert {rows[f"`{case}`"][2].strip() for case in CASES} == {"+5.0 %, +0.0 %"}
     assert "the smallest of 1 suspects" in found
     noisy = table(measured(lambda case, dose, pair: 0.02 * (pair % 20 < 4)), Rule())  # each screen, no confirmation
-    assert f"the smallest of {1 + power_table.SUITE} suspects" in noisy
+    assert f"the smallest of {1 + SUITE} suspects" in noisy
 
 
 @pytest.mark.parametrize("text", ["nonsense", '{"seconds": 1}', "[1]"])
@@ -223,6 +225,7 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     lines = [json.loads(line) for line in (tmp_path / "power.jsonl").read_text().splitlines()]
     kinds = ["machine", "pair", "mistakes", "failed", "pair", "machine", "round", "pair", "pair", "round"]
     assert [line["what"] for line in lines] == kinds
+    assert lines[0]["gated"] == lines[5]["gated"] == sum(v.tier == "gate" for v in variants().values())
     assert asked == [0, 1, 1, 2, 3]
     assert lines[2]["log_ratios"] == {"case!copy": {"copy": 0.1}}
     assert lines[3]["words"] == "head: killed by SIGKILL"

@@ -247,8 +247,8 @@ def passed(tmp_path, monkeypatch):
         measured = set()
 
         class Measuring:
-            def __init__(self, *rest):
-                pass
+            def __init__(self, sides, blocks, limit, *rest):
+                assert (blocks, limit) == (Rule().blocks, 7.0)
 
             def measure(self, records, names, place, phase):
                 measured.add((place.one is None, *names))
@@ -262,7 +262,7 @@ def passed(tmp_path, monkeypatch):
             for name, many in spread.items()
         ]
         records = {name: Record(state=state, all_cores=many) for name, many in spread.items()}
-        gate = Gate("base", "head", (None, None), variants, records, tmp_path, Rule(), 0, 1.0, log=lambda line: None)
+        gate = Gate("base", "head", (None, None), variants, records, tmp_path, Rule(), 0, 7.0, log=lambda line: None)
         return gate.run().decide(), measured
 
     return run

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from types import SimpleNamespace
 
 import pytest
 
+from correctness_tests.commands import python
 from perf_tests.gate import worker
 from perf_tests.gate.pairs import Cores, SamplePlan
 
@@ -123,3 +125,27 @@ def test_further_calls_are_timed(counting):
 def test_a_spin_lasts_as_long_as_it_is_told(counting):
     side, _ = counting
     assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)
+
+
+PLACED = """
+import os, threading
+from perf_tests.gate.worker import Requests
+
+os.sched_setaffinity(0, range(os.cpu_count()))  # a worker of the tests has one core
+cores, started, stop = sorted(os.sched_getaffinity(0)), threading.Event(), threading.Event()
+thread = threading.Thread(target=lambda: (started.set(), stop.wait()), daemon=True)
+thread.start()
+started.wait()
+side = Requests()
+for core in (None, cores[-1]):
+    side.place(core)
+    print([sorted(os.sched_getaffinity(which)) for which in (0, thread.native_id)])
+stop.set()
+"""
+
+
+def test_all_threads_are_moved_to_the_core_that_is_named():
+    done = python("-c", PLACED)
+    stay, moved = map(ast.literal_eval, done.stdout.splitlines())
+    assert stay[0] == stay[1], done.stderr
+    assert moved == [stay[0][-1:]] * 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,3 +95,10 @@ def test_a_worker_gets_another_hash_seed_each_time_and_nothing_of_this_run(root,
     assert first["PYTHONHASHSEED"] != second["PYTHONHASHSEED"]
     assert first["PYTHONPATH"] == str(root)
     assert not [name for name in first if name.startswith("PYTEST_")]
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"), [(b"first\nlast", "; last"), (b"first\n last \n\n", "; last"), (b"", ""), (b"\n", "")]
+)
+def test_last_words_are_the_last_line_that_is_not_empty_whole_or_not(errors, words):
+    assert Worker.last_words(SimpleNamespace(errors=io.BytesIO(errors))) == words

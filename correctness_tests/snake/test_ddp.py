@@ -183,6 +183,7 @@ def without_target(given, made):
         step.close()
 
 
+@pytest.mark.slow
 def test_without_a_target_net_both_learn_from_the_online_one(given, without_target):
     everything, batches = given
     one, update = trainer("torch", everything | {"target_every": 0}, batches[0], "full")
@@ -191,6 +192,7 @@ def test_without_a_target_net_both_learn_from_the_online_one(given, without_targ
     assert_trained_alike(without_target[0].params, one.params, everything["learning_rate"], UPDATES)
 
 
+@pytest.mark.slow
 def test_failure_of_the_second_process_is_told_and_ends_both(given, without_target, temporary):
     step, update = without_target
     [pid] = children()

@@ -90,6 +90,7 @@ def test_a_killed_agent_is_named_and_the_others_end(given, loop):
     assert children() == []
 
 
+@pytest.mark.slow
 def test_an_agents_error_reaches_the_caller_in_its_words(given, loop):
     pids = children()
     *turns, rows, taus, noise = given[1][0]
@@ -136,10 +137,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(
-    ("send", "code"),
-    [(signal.SIGINT, (130, -signal.SIGINT)), pytest.param(signal.SIGKILL, (-9,), marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("send", "code"), [(signal.SIGINT, (130, -signal.SIGINT)), (signal.SIGKILL, (-9,))])
 def test_agents_end_with_the_first_process(tmp_path, send, code):
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED)

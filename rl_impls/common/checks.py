@@ -122,7 +122,8 @@ def check_changes(changes: Iterable[str]) -> None:
     """
     unknown = set(changes) - set(CHANGES)
     if unknown:
-        raise ValueError(f"changes: got {sorted(unknown)}, wanted {' and '.join(CHANGES)} alone")
+        names, free = ", ".join(sorted(unknown)), " and ".join(CHANGES)
+        raise ValueError(f"{names}: got a change, wanted what the checkpoint says: {free} alone may be changed")
 
 
 def check_choices(knobs: Any, choices: Mapping[str, Iterable[Any]]) -> None:

@@ -81,7 +81,8 @@ def check_op(described: Any, op: str, spec: Mapping[str, Any], example: Sequence
         example: what it is called with.
 
     Raises:
-        ValueError: a name that is unknown or lacking, shapes that do not fit each other.
+        ValueError: a name that is unknown or lacking, shapes that do not fit each other, a target net of other shapes
+            than the online net.
     """
     known, needed = described.Spec.__annotations__, described.NEEDED[op]
     for name in spec:
@@ -90,19 +91,38 @@ def check_op(described: Any, op: str, spec: Mapping[str, Any], example: Sequence
     lacking = [name for name in needed if name not in spec]
     if lacking:
         raise ValueError(f"spec of {op}: got no {', '.join(lacking)}; wanted {', '.join(needed)}")
-    return sizes(described.ARGUMENTS[op], example, **described.axes(op, spec))
+    given = described.axes(op, spec)
+    if {"params", "target"} <= set(needed):
+        check_alike("target", spec["target"], spec["params"])
+    return sizes(described.ARGUMENTS[op], example, **given)
 
 
-def check_mlp(name: str, params: Mapping[str, Any], like: Mapping[str, Any] | None = None) -> tuple[int, int]:
+def check_alike(name: str, params: Mapping[str, Any], like: Mapping[str, Any]) -> None:
+    """Check that a net has the shapes of another.
+
+    Args:
+        name: what its weights are, for the message.
+        params: its weights, arrays by name.
+        like: those of the other.
+
+    Raises:
+        ValueError: an array that one of them lacks, or another shape.
+    """
+    found, wanted = ({key: list(value.shape) for key, value in net.items()} for net in (params, like))
+    if found != wanted:
+        key = next(key for key in {**wanted, **found} if found.get(key) != wanted.get(key))
+        raise ValueError(f"{name}: {key}: got {found.get(key)}, wanted {wanted.get(key)}, as in params")
+
+
+def check_mlp(name: str, params: Mapping[str, Any]) -> tuple[int, int]:
     """Return the inputs and outputs of a net of fully connected layers, ``w{k}`` f32[I, O] and ``b{k}`` f32[O].
 
     Args:
         name: what these weights are, for the message.
         params: the weights.
-        like: weights of the same shapes, if there have to be such.
 
     Raises:
-        ValueError: layers that do not fit each other, an array that is no layer's, other shapes than those of ``like``.
+        ValueError: layers that do not fit each other, or an array that is no layer's.
     """
     layers = [name for name in params if name.startswith("w")]
     wanted: dict[str, str] = {}
@@ -114,6 +134,4 @@ def check_mlp(name: str, params: Mapping[str, Any], like: Mapping[str, Any] | No
         widths = sizes(wanted, [params[layer] for layer in wanted])
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    if like is not None and [like[layer].shape for layer in wanted] != [params[layer].shape for layer in wanted]:
-        raise ValueError(f"{name}: got {widths}, wanted the shapes of the net that it is compared with")
     return widths["H0"], widths[f"H{len(layers)}"]

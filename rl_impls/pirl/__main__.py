@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..backends import NAMES
+from ..backends import names_of
 from ..common import command
 from .agent import Config, PirlAgent
 from .knobs import FORMS
 
-main = partial(command.main, PirlAgent, Config, {"backend": NAMES, "form": tuple(FORMS)})
+main = partial(command.main, PirlAgent, Config, {"backend": names_of("pirl"), "form": tuple(FORMS)})
 
 if __name__ == "__main__":
     main()

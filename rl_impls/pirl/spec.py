@@ -98,6 +98,4 @@ def axes(op, spec):
         ValueError: shapes that do not fit each other.
     """
     inputs, actions = check_mlp("params", spec["params"])
-    if "target" in NEEDED[op]:
-        check_mlp("target", spec["target"], spec["params"])
     return {"S": inputs, "A": actions}

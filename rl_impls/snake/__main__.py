@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..backends import NAMES
+from ..backends import names_of
 from ..common import command
 from .agent import Config, SnakeAgent
 from .knobs import FORMS
 
-main = partial(command.main, SnakeAgent, Config, {"backend": NAMES, "form": tuple(FORMS)})
+main = partial(command.main, SnakeAgent, Config, {"backend": names_of("snake"), "form": tuple(FORMS)})
 
 if __name__ == "__main__":
     main()

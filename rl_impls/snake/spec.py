@@ -154,8 +154,6 @@ def axes(op, spec):
     known = {}
     if "params" in NEEDED[op]:
         known["O"], known["A"] = check_mlp("params", spec["params"])
-    if "target" in NEEDED[op]:
-        check_mlp("target", spec["target"], spec["params"])
     if "env_state" in NEEDED[op]:
         known = sizes(ENV_STATE, [spec["env_state"][name] for name in ENV_STATE], **known)
     if "stored" in NEEDED[op]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..backends import NAMES
+from ..backends import names_of
 from ..common import command
 from .agent import Config, TreasurehuntAgents
 from .knobs import FORMS
 from .spec import OBSERVATIONS
 
-CHOICES = {"backend": NAMES, "form": tuple(FORMS), "observation": tuple(OBSERVATIONS)}
+CHOICES = {"backend": names_of("treasurehunt"), "form": tuple(FORMS), "observation": tuple(OBSERVATIONS)}
 main = partial(command.main, TreasurehuntAgents, Config, CHOICES, steps=600)
 
 if __name__ == "__main__":

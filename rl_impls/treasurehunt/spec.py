@@ -211,15 +211,12 @@ def axes(op, spec):
         ValueError: shapes that do not fit each other.
     """
     known, settings = {}, settings_of(spec)
-    for net in ("params", "target"):
-        if net in NEEDED[op]:
-            if spec[net].keys() != NETS.keys():
-                raise ValueError(f"{net}: got {', '.join(spec[net])}, wanted {', '.join(NETS)}")
-            try:
-                known = sizes(NETS, [spec[net][name] for name in NETS], **known)
-            except ValueError as error:
-                raise ValueError(f"{net}: {error}") from None
-            known["M"] = 3 * known["H"] + known["D"]  # one for each input and output of the noisy layers
+    if "params" in NEEDED[op]:
+        net = spec["params"]
+        if net.keys() != NETS.keys():
+            raise ValueError(f"params: got {', '.join(net)}, wanted {', '.join(NETS)}")
+        known = sizes(NETS, [net[name] for name in NETS])
+        known["M"] = 3 * known["H"] + known["D"]  # one for each input and output of the noisy layers
     if op in ("turn", "epoch"):
         wanted = settings.agents, FRAMES * settings.frame
         if (known["N"], known["S"]) != wanted:

@@ -294,7 +294,8 @@ def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] =
             out.write(json.dumps(line) + "\n")
 
     known = Counter(json.loads(line)["what"] for line in file.read_text().splitlines()) if file.exists() else Counter()
-    write({"what": "machine", "date": datetime.date.today().isoformat(), **machine.info(root)})
+    gated = sum(variant.tier == "gate" for variant in variants().values())
+    write({"what": "machine", "date": datetime.date.today().isoformat(), "gated": gated, **machine.info(root)})
     alone, together = ([c for c in CASES if (variants()[c].case.cores != "one") is many] for many in (False, True))
     with revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")

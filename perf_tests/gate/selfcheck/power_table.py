@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from perf_tests.suite.cases import variants
-
 from ..report import line
 from ..rule import GateError, Record, Rule, confirmed, decide, suspected
 from .power import CASES, DOSES, FEWER, FULLY, KINDS, LONG, MISTAKES, named
 
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
-SUITE = sum(variant.tier == "gate" for variant in variants().values())  # cases in a simulated suite
 SUITES = 10_000
 WHAT = ("pair", "round", "machine", "mistakes")
 POWER, TRIES = 0.95, 2000
@@ -58,7 +55,7 @@ class Measured:
     Attributes:
         pairs: log-ratios of each case and treatment, a line each.
         rounds: medians of pytest-benchmark, a line each.
-        machines: what each measurement ran on.
+        machines: what each measurement ran on, and how many cases the gate compared at that commit.
         mistakes: log-ratios of real mistakes, a line each.
     """
 
@@ -71,6 +68,11 @@ class Measured:
     def cases(self) -> list[str]:
         """The cases that every pair has."""
         return [case for case in CASES if all(case in pair["log_ratios"] for pair in self.pairs)]
+
+    @property
+    def suite(self) -> int:
+        """How many cases the gate compared when the last of it was measured."""
+        return int(self.machines[-1]["gated"])
 
     def values(self, case: str, treatment: str, kind: str | None = None) -> list[float]:
         """Return a case's log-ratios at a treatment, in the order they were measured.
@@ -169,11 +171,12 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
     """
     rng = np.random.default_rng(seed)
     values = np.array([measured.values(case, "0") for case in measured.cases])  # [cases, pairs]
-    sets = math.ceil(SUITE / len(values))
-    case = rng.permuted(np.tile(np.arange(len(values)), (SUITES * sets, 1)), axis=1).reshape(SUITES, -1)[:, :SUITE]
-    of_set = np.arange(SUITE) // len(values)
+    sets = math.ceil(measured.suite / len(values))
+    case = rng.permuted(np.tile(np.arange(len(values)), (SUITES * sets, 1)), axis=1)
+    case = case.reshape(SUITES, -1)[:, : measured.suite]
+    of_set = np.arange(measured.suite) // len(values)
     screen, confirm = (rng.integers(values.shape[1], size=(SUITES, sets, n)) for n in (rule.screen, rule.confirm))
-    middle = np.median(values[case[..., None], screen[:, of_set]], axis=2)  # [SUITES, SUITE]
+    middle = np.median(values[case[..., None], screen[:, of_set]], axis=2)  # [SUITES, suite]
     suite, member = np.nonzero(middle > math.log1p(rule.tolerated))
     rows = values[case[suite, member][:, None], confirm[suite, of_set[member]]]
     p = np.ones(SUITES)
@@ -263,7 +266,7 @@ def table(measured: Measured, rule: Rule) -> str:
     if not measured.pairs:
         raise GateError("nothing was measured yet: python -m perf_tests.gate power --minutes 120")
     suspicion, alarms = rates(measured, measured.cases, "0", None, rule, 1)
-    typical = 1 + round(SUITE * suspicion.found / max(1, suspicion.n))
+    typical = 1 + round(measured.suite * suspicion.found / max(1, suspicion.n))
     heads = ["A/A: false alarms", *(f"finds {100 * dose:g} %" for dose in DOSES[1:])]
     lines = [f"| rule | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     both = []
@@ -284,10 +287,10 @@ def table(measured: Measured, rule: Rule) -> str:
         f"On {where}, of {len(measured.pairs)} pairs of processes ({seconds:.0f} s each, all doses of "
         f"{len(measured.cases)} cases in the same pair) and {len(measured.rounds)} runs of pytest-benchmark at each "
         f"dose. A find is a p adjusted as the smallest of {typical} suspects, a false alarm is not adjusted. Of "
-        f"{SUITES:,} suites of {SUITE} unchanged cases, simulated from whole pairs, {alarmed} had any false alarm "
-        f"({100 * alarmed / SUITES:.2f} %). Calls of more than {1000 * LONG:g} ms spin in both rows; cases on all "
-        f"cores, and all but the first {len(FULLY)} below, are slowed by {100 * FEWER[-1]:g} % alone. Intervals take "
-        "verdicts as independent; those of one pair are not quite.",
+        f"{SUITES:,} suites of {measured.suite} unchanged cases, simulated from whole pairs, {alarmed} had any false "
+        f"alarm ({100 * alarmed / SUITES:.2f} %). Calls of more than {1000 * LONG:g} ms spin in both rows; cases on "
+        f"all cores, and all but the first {len(FULLY)} below, are slowed by {100 * FEWER[-1]:g} % alone. Intervals "
+        "take verdicts as independent; those of one pair are not quite.",
         "",
         "| case | A/A: spread of pairs | false alarms | 5 % as measured: spin, calls | finds 5 % "
         "| smallest slowdown found, 95 % power (simulated) |",
