@@ -1,4 +1,4 @@
-"""Ops that are made of other ops or of none, and so are written once for all sources.
+"""Ops that are made of other ops or of none, and so are the same on every backend.
 
 Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
 ``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..common.op import Op
 from ..common.procgen_env import ProcgenVectorEnv, check_installed
+from .loop import Loop
 
 
 def copied(envs, actions, row):
@@ -88,3 +89,24 @@ def env_step(spec, example, *, knobs, backend):
     """
     check_installed(backend.name)
     return EnvStep(spec, len(example[0]), knobs)
+
+
+def ppo(spec, example, *, knobs, backend):
+    """Play I rollouts, and learn from each by PPO; see :class:`.loop.Loop`.
+
+    numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
+    """
+    check_installed(backend.name)
+    return Loop("ppo", spec, knobs, backend)
+
+
+def a2c(spec, example, *, knobs, backend):
+    """Play I rollouts, and learn from each by A2C; see :func:`ppo`."""
+    check_installed(backend.name)
+    return Loop("a2c", spec, knobs, backend)
+
+
+def impala(spec, example, *, knobs, backend):
+    """Play I rollouts, and learn from each by IMPALA's update; see :func:`ppo`."""
+    check_installed(backend.name)
+    return Loop("impala", spec, knobs, backend)

@@ -16,6 +16,7 @@ CHOICES = MappingProxyType(
         "optimizer": ("loop", "default", "fused"),
         "images": ("float", "uint8"),
         "advantages": ("loop", "vector"),
+        "frames": ("copied", "in_place"),
     }
 )
 
@@ -34,6 +35,8 @@ class Knobs:
             (torch; jax fuses either way).
         images: pictures turned into numbers of 32 bits where they come from, or kept as bytes until the net (torch).
         advantages: environment after environment, or all at once in each step (numpy and torch).
+        frames: each step's a new array, all of which are copied to the rollout, or written by Procgen's interface to
+            where the rollout keeps them.
     """
 
     precision: str = "float32"
@@ -43,6 +46,7 @@ class Knobs:
     optimizer: str = "loop"
     images: str = "float"
     advantages: str = "loop"
+    frames: str = "copied"
 
     def __post_init__(self) -> None:
         """Raise a ValueError for a value that no knob has."""
@@ -51,7 +55,7 @@ class Knobs:
 
 FULL = Knobs(
     memory_format="channels_last", inference="inference_mode", zero_grad="none", optimizer="fused", images="uint8",
-    advantages="vector",
+    advantages="vector", frames="in_place",
 )  # fmt: skip
 
 FORMS = MappingProxyType({"naive": Knobs(), "full": FULL, "bfloat16": replace(FULL, precision="bfloat16")})

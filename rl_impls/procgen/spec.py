@@ -36,6 +36,13 @@ class Spec(TypedDict, total=False):
         entropy_weight: of the entropy in the loss.
         gradient_norm: to which the gradient is clipped.
         env: the games, the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`, see ``ENV``.
+        env_state: which of their states is played on from; the first one by default.
+        seed: of actions and minibatches, an integer from 0.
+        unroll: steps of each environment in a rollout, T.
+        epochs: passes of PPO over a rollout.
+        batch: pictures in an update of PPO, a divisor of T N.
+        actors: processes that play, a divisor of N.
+        lag: updates of the weights, at the most, that actors play without.
     """
 
     params: Mapping[str, Any]
@@ -49,6 +56,13 @@ class Spec(TypedDict, total=False):
     entropy_weight: float
     gradient_norm: float
     env: Mapping[str, Any]
+    env_state: Mapping[str, Any]
+    seed: int
+    unroll: int
+    epochs: int
+    batch: int
+    actors: int
+    lag: int
 
 
 NETS = MappingProxyType(
@@ -64,15 +78,34 @@ GAINS = MappingProxyType({"w_logits": 0.01, "w_return": 1.0})  # of the orthogon
 ENV = ("game", "num_envs", "seed", "mode", "start_level", "num_levels")
 
 LEARNT = ("params", "learning_rate", "value_weight", "entropy_weight", "gradient_norm")
+PLAYED = ("env", "seed", "unroll")
+PPO = (*LEARNT, "clip")
+VTRACE = ("gamma", "rho_bar", "c_bar")
+LOOPS = MappingProxyType(
+    {
+        "ppo": (*PPO, *PLAYED, "gamma", "lam", "epochs", "batch"),
+        "a2c": (*LEARNT, *PLAYED, "gamma", "lam"),
+        "impala": (*LEARNT, *PLAYED, *VTRACE),
+    }
+)
+PARALLEL = MappingProxyType(
+    {
+        "parallel_ppo": (*LOOPS["ppo"], "actors", "lag"),
+        "a3c": (*LOOPS["a2c"], "actors"),
+        "parallel_impala": (*LOOPS["impala"], "actors", "lag"),
+    }
+)
 NEEDED = MappingProxyType(
     {
         "env_step": ("env",),
         "forward": ("params",),
         "gae": ("gamma", "lam"),
-        "vtrace": ("gamma", "rho_bar", "c_bar"),
-        "ppo_update": (*LEARNT, "clip"),
+        "vtrace": VTRACE,
+        "ppo_update": PPO,
         "a2c_update": LEARNT,
-        "impala_update": (*LEARNT, "gamma", "rho_bar", "c_bar"),
+        "impala_update": (*LEARNT, *VTRACE),
+        **LOOPS,
+        **PARALLEL,
     }
 )
 OBS = "u8[B, 64, 64, 3]"
@@ -96,6 +129,7 @@ ARGUMENTS = MappingProxyType(
             "obs": "u8[S, N, 64, 64, 3]", "actions": "i32[T, N]", "log_probs": "f32[T, N]", "rewards": "f32[T, N]",
             "terminated": "bool[T, N]", "truncated": "bool[T, N]",
         },
+        **dict.fromkeys([*LOOPS, *PARALLEL], {"numbers": "i64[I]"}),
     }
 )  # fmt: skip
 
@@ -108,7 +142,8 @@ def axes(op, spec):
         spec: what it is built from, see :class:`Spec`.
 
     Raises:
-        ValueError: weights that are no such net's, an environment's argument that is unknown.
+        ValueError: weights that are no such net's, an environment's argument that is unknown, a batch or a number of
+            actors that does not divide what it has to.
     """
     if "params" in NEEDED[op]:
         check_net(spec["params"])
@@ -117,7 +152,13 @@ def axes(op, spec):
     for name in spec["env"]:
         if name not in ENV:
             raise ValueError(f"env: got the unknown name {name!r}; known: {', '.join(ENV)}")
-    return {"N": spec["env"].get("num_envs", 1)}
+    envs = spec["env"].get("num_envs", 1)
+    if "batch" in NEEDED[op] and spec["unroll"] * envs % spec["batch"]:
+        wanted = f"a divisor of unroll times environments, {spec['unroll']} x {envs}"
+        raise ValueError(f"batch: got {spec['batch']}, wanted {wanted}")
+    if "actors" in NEEDED[op] and envs % spec["actors"]:
+        raise ValueError(f"actors: got {spec['actors']}, wanted a divisor of {envs} environments")
+    return {"N": envs}
 
 
 def check_net(params):

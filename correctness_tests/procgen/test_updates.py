@@ -1,0 +1,163 @@
+"""Updates: the optimisers to the letter, torch beside JAX over several updates, states, and what goes on from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from correctness_tests.procgen.problem import exact_learner, learner, problem
+from correctness_tests.procgen.test_losses import UPDATES, gradient_of
+from correctness_tests.quick import quick
+from correctness_tests.reference import in_float64
+from rl_impls.procgen.spec import NETS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
+EPS = {"ppo_update": 1e-5, "a2c_update": 1e-5, "impala_update": 0.01}
+MOMENTS = {"ppo_update": ("first", "second"), "a2c_update": ("second",), "impala_update": ("second",)}
+
+
+def adam(step, gradient, first, second, eps):
+    """The step of Adam (Kingma and Ba 2015, Algorithm 1), without the learning rate."""
+    first[:] = 0.9 * first + 0.1 * gradient
+    second[:] = 0.999 * second + 0.001 * gradient**2
+    return first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + eps)
+
+
+def rmsprop(step, gradient, first, second, eps):
+    """The step of RMSProp, eps outside of the root, without the learning rate."""
+    second[:] = 0.99 * second + 0.01 * gradient**2
+    return gradient / (np.sqrt(second) + eps)
+
+
+def inside(step, gradient, first, second, eps):
+    """The step of RMSProp, eps within the root: what is not wanted."""
+    second[:] = 0.99 * second + 0.01 * gradient**2
+    return gradient / np.sqrt(second + eps)
+
+
+RULES = {"ppo_update": adam, "a2c_update": rmsprop, "impala_update": rmsprop}
+
+
+def by_hand(op, rule, norm=1e9, updates=3):
+    """Weights after some updates, from torch's gradients at those weights in float64 and the rule of an optimiser."""
+    spec, batches = problem(op)
+    params = in_float64(spec["params"])
+    moments = {name: np.zeros((2, *value.shape)) for name, value in params.items()}
+    for k, batch in enumerate(batches[:updates]):
+        step, update = exact_learner(op, params=params, gradient_norm=1e9)
+        update(batch)
+        gradient = gradient_of(step)
+        scale = min(1, norm / np.sqrt(sum((each**2).sum() for each in gradient.values())))
+        moves = {name: rule(k + 1, scale * gradient[name], *moments[name], EPS[op]) for name in NETS}
+        params = {name: params[name] - spec["learning_rate"] * moves[name] for name in NETS}
+    return params
+
+
+def apart(op, got, wanted):
+    """How far nearly all weights ended from each other, measured by the longest way that one of their array went."""
+    start = problem(op)[0]["params"]
+    far = [np.abs(got[name] - wanted[name]).ravel() / np.abs(wanted[name] - start[name]).max() for name in NETS]
+    return max(*(np.median(each) for each in far), np.quantile(np.concatenate(far), 0.99))
+
+
+@pytest.mark.parametrize("norm", [1e9, 1e-2])
+@pytest.mark.parametrize("op", UPDATES)
+def test_the_optimiser_keeps_to_its_rule_and_the_gradient_to_its_norm(op, norm):
+    step, update = exact_learner(op, gradient_norm=norm)
+    for batch in problem(op)[1][:3]:
+        update(batch)
+    assert apart(op, step.params, by_hand(op, RULES[op], norm)) < 1e-3  # torch adds 1e-6 to the norm
+    if op != "ppo_update":
+        assert apart(op, step.params, by_hand(op, inside, norm)) > 0.1
+    if norm < 1:
+        assert apart(op, step.params, by_hand(op, RULES[op], 10 * norm)) > 1e-2
+
+
+@pytest.mark.parametrize("op", UPDATES)
+def test_torch_and_jax_learn_alike_over_several_updates(op):
+    _, batches = problem(op)
+    exact, update = exact_learner(op)
+    wanted = [update(batch) for batch in batches]
+    for backend, form in FORMS:
+        step, update = learner(op, backend, form)
+        losses = [update(batch) for batch in batches]
+        np.testing.assert_allclose(losses, wanted, rtol=2e-4, err_msg=backend)
+        assert apart(op, step.params, exact.params) < 5e-3, (backend, form)
+        assert all(value.dtype == np.float32 and value.shape == exact.params[name].shape
+                   for name, value in step.params.items())  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "backend"), [(op, backend) for op in UPDATES for backend in ("torch", "jax")])
+def test_in_bfloat16_the_losses_stay_near(op, backend):
+    _, batches = problem(op)
+    (_, rounded), (_, update) = learner(op, backend, "bfloat16"), learner(op, backend)
+    first, exact = rounded(batches[0]), update(batches[0])
+    assert first == pytest.approx(exact, rel=0.03)
+    assert first != exact
+
+
+def assert_states_equal(got, wanted):
+    """Every array of a state is the same, bit for bit, and of the same type."""
+    assert got.keys() == wanted.keys()
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(got[name], value, err_msg=name)
+        assert got[name].dtype == value.dtype
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    quick(
+        [(FORMS[0], FORMS[1]), (FORMS[1], FORMS[2]), (FORMS[2], FORMS[1])],
+        [(before, after) for before in FORMS for after in FORMS],
+    ),
+)
+@pytest.mark.parametrize("op", ["ppo_update", "impala_update"])
+def test_training_goes_on_from_a_state(op, before, after):
+    spec, batches = problem(op)
+    first, update_first = learner(op, *before)
+    second, update_second = learner(op, *after)
+    for batch in batches[:2]:
+        update_first(batch)
+    state = first.state()
+    kept = {name: value.copy() for name, value in state.items()}
+    assert kept.keys() == {"step"} | {f"{part}.{name}" for part in ("online", *MOMENTS[op]) for name in NETS}
+    second.load_state(state)
+    assert_states_equal(second.state(), kept)
+    for batch in batches[2:4]:
+        losses = update_first(batch), update_second(batch)
+        assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert first.state()["step"] == second.state()["step"] == 4
+    assert apart(op, second.params, first.params) < 5e-3
+    assert_states_equal(state, kept)
+    second.reset()
+    assert second.state()["step"] == 0
+    for name, value in second.params.items():
+        np.testing.assert_array_equal(value, spec["params"][name])
+        assert not second.state()[f"second.{name}"].any()
+
+
+@pytest.mark.parametrize(("op", "backend", "form"), [(op, *form) for op in UPDATES for form in FORMS])
+def test_after_a_reset_or_from_a_state_the_same_is_learned_bit_for_bit(op, backend, form):
+    _, batches = problem(op)
+    step, update = learner(op, backend, form)
+    losses = [update(batches[0])]
+    state = step.state()
+    losses.append(update(batches[1]))
+    wanted = step.state()
+    step.load_state(state)
+    assert update(batches[1]) == losses[1]
+    assert_states_equal(step.state(), wanted)
+    step.reset()
+    assert [update(batch) for batch in batches[:2]] == losses
+    assert_states_equal(step.state(), wanted)
+
+
+@pytest.mark.parametrize(("backend", "form"), FORMS)
+@pytest.mark.parametrize("op", UPDATES)
+def test_the_loss_of_one_batch_falls(op, backend, form):
+    _, batches = problem(op)
+    _, update = learner(op, backend, form, learning_rate=2e-5)
+    losses = [update(batches[0]) for _ in range(15)]
+    assert losses[-1] < losses[0] - 0.02 * abs(losses[0])

@@ -1,0 +1,267 @@
+"""PPO, A2C, A3C and IMPALA as a whole: trained on Procgen's levels, evaluated on those and on others, saved, resumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from .. import backends
+from ..common import checkpoint
+from ..common.checks import check_changes, check_choice, check_fields, check_integer
+from ..common.procgen_env import GAMES, MODES, check_installed, check_seed
+from ..common.procgen_state import unpack
+from .evaluation import HELD_OUT, evaluate
+from .knobs import FORMS
+from .loop import part_of
+from .spec import NETS, init_net
+
+ALGORITHMS = MappingProxyType(  # what differs from the defaults of :class:`Config`
+    {
+        "ppo": {},
+        "a2c": {"unroll": 5, "learning_rate": 7e-4, "lam": 1.0},
+        "a3c": {"unroll": 20, "learning_rate": 1e-4, "lam": 1.0, "actors": 2},
+        "impala": {"unroll": 20, "learning_rate": 3e-4, "gradient_norm": 40.0},
+    }
+)
+OPS = MappingProxyType(  # by algorithm, and whether processes play
+    {
+        ("ppo", False): "ppo", ("ppo", True): "parallel_ppo", ("a2c", False): "a2c", ("a3c", True): "a3c",
+        ("impala", False): "impala", ("impala", True): "parallel_impala",
+    }
+)  # fmt: skip
+FROM_CONFIG = (
+    "learning_rate", "gamma", "lam", "clip", "rho_bar", "c_bar", "value_weight", "entropy_weight", "gradient_norm",
+    "unroll", "epochs", "batch", "actors", "lag",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything an agent is made of but its seed.
+
+    Attributes:
+        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
+        form: named setting of the knobs.
+        algorithm: ppo, a2c, a3c or impala.
+        game: one of Procgen's.
+        mode: easy or hard.
+        levels: how many levels are trained on; 0: all there are.
+        start_level: the first of them.
+        envs: environments that are played at once.
+        unroll: steps of each environment, from one learning to the next.
+        actors: processes that play; 0: they are played where is learned.
+        lag: updates of the weights, at the most, that actors of PPO and IMPALA play without.
+        epochs: passes of PPO over what was played.
+        batch: pictures in an update of PPO.
+        learning_rate: of Adam, or of RMSProp.
+        gamma: discount.
+        lam: lambda of the advantages of PPO, A2C and A3C.
+        clip: how far from 1 PPO rewards a ratio of probabilities to go.
+        rho_bar: largest weight of a TD error in IMPALA.
+        c_bar: largest weight of the errors after it in IMPALA.
+        value_weight: of the values' error in the loss.
+        entropy_weight: of the entropy in the loss.
+        gradient_norm: to which the gradient is clipped.
+    """
+
+    backend: str = "torch"
+    form: str = "full"
+    algorithm: str = "ppo"
+    game: str = "coinrun"
+    mode: str = "easy"
+    levels: int = 200
+    start_level: int = 0
+    envs: int = 32
+    unroll: int = 128
+    actors: int = 0
+    lag: int = 0
+    epochs: int = 4
+    batch: int = 1024
+    learning_rate: float = 5e-4
+    gamma: float = 0.999
+    lam: float = 0.95
+    clip: float = 0.2
+    rho_bar: float = 1.0
+    c_bar: float = 1.0
+    value_weight: float = 0.5
+    entropy_weight: float = 0.01
+    gradient_norm: float = 0.5
+
+    def __post_init__(self):
+        """Raise a ValueError for a value that makes no sense."""
+        object.__setattr__(self, "backend", backends.resolve(self.backend))
+        for name, choices in (("form", FORMS), ("algorithm", ALGORITHMS), ("game", GAMES), ("mode", MODES)):
+            check_choice(name, getattr(self, name), choices)
+        check_fields(self, **dict.fromkeys(("envs", "unroll", "epochs", "batch"), (1,)))
+        check_fields(self, **dict.fromkeys(("gamma", "lam", "clip"), (0, 1)), levels=(0, HELD_OUT))
+        check_fields(self, actors=(0,), lag=(0,), start_level=(0, HELD_OUT - self.levels if self.levels else 0))
+        check_fields(self, **dict.fromkeys(("learning_rate", "rho_bar", "c_bar"), (0,)))
+        check_fields(self, **dict.fromkeys(("value_weight", "entropy_weight", "gradient_norm"), (0,)))
+        self.check_together()
+
+    def check_together(self):
+        """Raise a ValueError for values that make no sense together."""
+        if (self.algorithm, self.actors > 0) not in OPS:
+            wanted = "1 or more" if self.algorithm == "a3c" else "0 (its parallel form is a3c)"
+            raise ValueError(f"actors: got {self.actors} with {self.algorithm}, wanted {wanted}")
+        if self.actors and self.envs % self.actors:
+            raise ValueError(f"actors: got {self.actors}, wanted a divisor of {self.envs} envs")
+        if self.lag and (not self.actors or self.algorithm == "a3c"):
+            raise ValueError(f"lag: got {self.lag}, wanted 0 but for ppo and impala with actors")
+        if self.algorithm == "ppo" and self.frames % self.batch:
+            wanted = f"a divisor of unroll times envs, {self.unroll} x {self.envs}"
+            raise ValueError(f"batch: got {self.batch}, wanted {wanted}")
+
+    @property
+    def frames(self):
+        """Environment frames from one learning to the next, unroll times envs."""
+        return self.unroll * self.envs
+
+    @property
+    def knobs(self):
+        """The form's knobs."""
+        return FORMS[self.form]
+
+    def env(self, seed):
+        """Return what the environments are made of, see :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
+
+        Args:
+            seed: of the levels that are drawn.
+        """
+        return {
+            "game": self.game, "mode": self.mode, "num_levels": self.levels, "start_level": self.start_level,
+            "num_envs": self.envs, "seed": seed,
+        }  # fmt: skip
+
+
+class ProcgenAgent:
+    """Learns a game of Procgen; all that is random (weights, levels, actions, minibatches) comes from the seed.
+
+    ``ProcgenAgent(seed=0, algorithm="impala", game="bigfish")``; the keywords are those of :class:`Config`, the
+    defaults those of the algorithm, see ``ALGORITHMS``.
+
+    Args:
+        backend: name of the backend that computes.
+        form: named setting of the knobs.
+        seed: of everything that is random.
+        config: the rest of :class:`Config`.
+
+    Raises:
+        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        BackendUnavailable: the backend cannot run on this machine, or Procgen is not installed.
+    """
+
+    UNIT = "environment frames"
+    STOCHASTIC = True  # actions are drawn in an evaluation, or the likeliest are taken
+
+    def __init__(self, backend="torch", form="full", *, seed, **config):
+        chosen = check_choice("algorithm", config.get("algorithm", Config.algorithm), ALGORITHMS)
+        self.config = Config(backend, form, **{**ALGORITHMS[chosen], **config})
+        self.rng, self.step = np.random.default_rng(check_seed(seed)), 0
+        self.seed = int(self.rng.integers(2**31))
+        self.playing = np.zeros((2, self.config.envs))
+        self._build(init_net(self.rng))
+
+    def _build(self, weights, env_state=None):
+        config = self.config
+        check_installed(config.backend)
+        spec = {name: getattr(config, name) for name in FROM_CONFIG}
+        spec |= {"params": weights, "env": config.env(self.seed), "seed": self.seed}
+        spec |= {} if env_state is None else {"env_state": env_state}
+        op = OPS[config.algorithm, config.actors > 0]
+        self.loop = backends.get(config.backend).build("procgen", op, spec, (np.zeros(1, np.int64),), config.knobs)
+
+    @property
+    def chunk(self):
+        """Environment frames that :meth:`learn` plays at a time."""
+        return self.config.frames
+
+    @property
+    def params(self):
+        """The weights as NumPy, by name, see :data:`.spec.NETS`."""
+        return self.loop.params
+
+    def learn(self):
+        """Play a rollout and learn from it.
+
+        Returns:
+            ``return`` and ``length``, means over the episodes that ended in it, nan where none did; ``episodes``, how
+            many; ``loss``, the mean over the updates; and what the loop counts, as the lag of the policy.
+        """
+        rewards, ended, losses = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
+        self.step += self.chunk
+        returns, lengths = [], []
+        for reward, end in zip(rewards, ended):
+            self.playing += reward, np.ones_like(reward)
+            returns.extend(self.playing[0, end])
+            lengths.extend(self.playing[1, end])
+            self.playing[:, end] = 0
+        means = [float(np.mean(values)) if values else float("nan") for values in (returns, lengths)]
+        figures = {"return": means[0], "length": means[1], "episodes": len(returns), "loss": float(losses.mean())}
+        return figures | self.loop.stats()
+
+    def evaluate(self, episodes, seed, deterministic=False):
+        """Play without learning; see :func:`.evaluation.evaluate`.
+
+        Args:
+            episodes: how many on the levels of the training, and as many on others.
+            seed: of the levels and actions.
+            deterministic: take the likeliest action, rather than drawing one.
+
+        Returns:
+            ``training return``, ``training score`` and ``training length``, f64[episodes], and, unless all levels were
+            trained on, the same of ``held-out``.
+        """
+        return evaluate(self.config, self.params, check_integer("episodes", episodes, 1), seed, deterministic)
+
+    def close(self):
+        """End the processes and threads of the loop."""
+        self.loop.close()
+
+    def save(self, path):
+        """Write a checkpoint, whole or not at all: weights, moments, games, random state and configuration.
+
+        Args:
+            path: of the file.
+        """
+        checkpoint.save(path, self, self.loop.state() | {"agent.seed": np.array(self.seed)})
+
+    @classmethod
+    def load(cls, path, **changes):
+        """Return the agent of a checkpoint, which goes on bit for bit, but for actors that play ahead.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
+
+        Raises:
+            CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
+            ValueError: a change to something else, or to a backend or form that is not known.
+        """
+        check_changes(changes)
+        config, state, rng, step = checkpoint.read(path, Config, outline)
+        agent = cls.__new__(cls)
+        agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
+        agent.seed, games = int(state["agent.seed"]), unpack(part_of(state, "env"))
+        agent.playing = np.stack([games["returns"], games["lengths"]])
+        agent._build({name: state[f"train.online.{name}"] for name in NETS}, games)
+        agent.loop.load_state(state)
+        return agent
+
+
+def outline(config, arrays):
+    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
+
+    Args:
+        config: of the agent.
+        arrays: those of the checkpoint, which say how large the games' states are.
+    """
+    moments = ("first", "second") if config.algorithm == "ppo" else ("second",)
+    weights = init_net(np.random.default_rng(0))
+    zeros = {f"train.{part}.{name}": weights[name] for part in ("online", *moments) for name in NETS}
+    games, envs = np.size(arrays["env.games"]), (config.envs,)
+    zeros |= {"env.games": np.broadcast_to(np.uint8(0), games), "env.returns": np.broadcast_to(0.0, envs)}
+    zeros |= {f"env.{name}": np.broadcast_to(np.int64(0), envs) for name in ("lengths", "sizes")}
+    return zeros | {"train.step": np.array(0, np.int32), "agent.seed": np.array(0)}
