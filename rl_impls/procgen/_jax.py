@@ -294,6 +294,14 @@ class Update(Trained):
         """
         return put(columns, self.target)
 
+    def load(self, params):
+        """Take new weights; the optimiser's moments stay.
+
+        Args:
+            params: NumPy arrays by name.
+        """
+        self.weights = put(dict(params), self.target)
+
     def actor(self, obs):
         """Return an :class:`Actor` that plays by the weights that learn.
 

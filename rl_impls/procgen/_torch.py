@@ -240,6 +240,14 @@ class Update(Trained):
         """
         return put(columns, self.knobs, self.target)
 
+    def load(self, params):
+        """Take new weights; the optimiser's moments stay.
+
+        Args:
+            params: NumPy arrays by name.
+        """
+        self.net.load(params)
+
     def actor(self, obs):
         """Return an :class:`.torch_net.Actor` that plays by the weights that learn.
 

@@ -1,4 +1,4 @@
-"""PPO, A2C, A3C and IMPALA as a whole: trained on Procgen's levels, evaluated on those and on others, saved, resumed."""
+"""PPO, A2C, A3C and IMPALA as a whole: trained on Procgen's levels, evaluated there and on others, saved, resumed."""
 
 from __future__ import annotations
 

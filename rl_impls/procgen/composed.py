@@ -13,6 +13,7 @@ import numpy as np
 from ..common.op import Op
 from ..common.procgen_env import ProcgenVectorEnv, check_installed
 from .loop import Loop
+from .parallel import ParallelLoop
 
 
 def copied(envs, actions, row):
@@ -110,3 +111,15 @@ def impala(spec, example, *, knobs, backend):
     """Play I rollouts, and learn from each by IMPALA's update; see :func:`ppo`."""
     check_installed(backend.name)
     return Loop("impala", spec, knobs, backend)
+
+
+def parallel_ppo(spec, example, *, knobs, backend):
+    """Learn by PPO from I rollouts that actors play in processes; see :class:`.parallel.ParallelLoop` and :func:`ppo`."""
+    check_installed(backend.name)
+    return ParallelLoop("ppo", spec, knobs, backend)
+
+
+def parallel_impala(spec, example, *, knobs, backend):
+    """Learn by IMPALA's update from I rollouts that actors play; see :func:`parallel_ppo`."""
+    check_installed(backend.name)
+    return ParallelLoop("impala", spec, knobs, backend)

@@ -129,7 +129,7 @@ ARGUMENTS = MappingProxyType(
             "obs": "u8[S, N, 64, 64, 3]", "actions": "i32[T, N]", "log_probs": "f32[T, N]", "rewards": "f32[T, N]",
             "terminated": "bool[T, N]", "truncated": "bool[T, N]",
         },
-        **dict.fromkeys([*LOOPS, *PARALLEL], {"numbers": "i64[I]"}),
+        **{op: {"numbers": "i64[I]"} for op in [*LOOPS, *PARALLEL]},
     }
 )  # fmt: skip
 

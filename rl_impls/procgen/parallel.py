@@ -1,0 +1,149 @@
+"""PPO and IMPALA whose rollouts are played by actors in processes, up to some updates ahead; phases are timed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..common.op import Op
+from ..common.phases import Phases
+from ..common.procgen_env import ProcgenVectorEnv
+from ..common.procgen_state import unpack
+from .crew import Crew
+from .learners import LEARNERS
+from .loop import part_of, state_of
+
+PHASES = ("waiting", "inference", "advantages", "gathering", "learning", "publishing")
+
+
+def first_state(spec):
+    """Return the state of all environments that is played from.
+
+    Args:
+        spec: of a loop, see :class:`.spec.Spec`.
+    """
+    if spec.get("env_state"):
+        return spec["env_state"]
+    envs = ProcgenVectorEnv(**spec["env"], threads=1)
+    try:
+        return envs.get_state()
+    finally:
+        envs.close()
+
+
+class ParallelLoop(Op):
+    """What actors play is learned from here; with lag 0 it is :class:`.loop.Loop`, of which they play the shares.
+
+    With more lag they play up to that many rollouts ahead of the learner, by weights that many updates old. The weights
+    of a rollout are the newest there are when an actor begins it.
+
+    Args:
+        algorithm: ppo or impala.
+        spec: what it is built from, see :class:`.spec.Spec`.
+        knobs: of the loop and its update.
+        backend: that computes.
+    """
+
+    def __init__(self, algorithm, spec, knobs, backend):
+        self.clock, self.lag, self.start = Phases(*PHASES), spec["lag"], first_state(spec)
+        self.learner = LEARNERS[algorithm](spec, knobs, backend, self.clock)
+        self.train = self.learner.train
+        self.crew = Crew(spec, self.start, self.lag + 1, knobs, backend, versions=self.lag + 2)
+        self.reset()
+
+    def reset(self):
+        """Put the environments and the weights back to the start."""
+        self.train.reset()
+        self.go_on_from(self.start)
+        self.clock.reset()
+        self.lags = []
+
+    def go_on_from(self, state):
+        """Forget what was played ahead, and play on from a state.
+
+        Args:
+            state: of all environments.
+        """
+        self.crew.restore(state)
+        self.asked, self.version = None, 0
+        self.crew.publish(0, self.train.params)
+
+    def close(self):
+        """End the actors."""
+        self.crew.close()
+
+    @property
+    def params(self):
+        """The weights as NumPy, by name."""
+        return self.train.params
+
+    def phases(self):
+        """Return the seconds spent in each phase since the last reset, by name."""
+        return dict(self.clock.seconds)
+
+    def stats(self):
+        """Return the lag of the policy in updates, mean and most since the last reset, and how many actors died."""
+        lags = self.lags or [0]
+        mean, most = float(np.mean(lags)), float(np.max(lags))
+        return {"policy_lag": mean, "most_policy_lag": most, "replaced_actors": float(self.crew.replaced)}
+
+    def state(self):
+        """Return all that the next rollout depends on, as NumPy; what was played ahead is forgotten.
+
+        See :meth:`.loop.Loop.state`.
+        """
+        state = state_of(self.train, self.crew.state())
+        self.asked = None
+        return state
+
+    def load_state(self, state):
+        """Go on from a state, of this backend and form or another, of this loop or a sequential one.
+
+        Args:
+            state: arrays by name, as :meth:`state` returned them.
+        """
+        self.train.load_state(part_of(state, "train"))
+        self.go_on_from(unpack(part_of(state, "env")))
+
+    def ask_until(self, number):
+        """Have the actors play ahead.
+
+        Args:
+            number: of the last rollout that they are to play.
+        """
+        while self.asked < number:
+            self.asked += 1
+            self.crew.ask(self.asked)
+
+    def __call__(self, numbers):
+        """Learn from I rollouts, as they are played.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
+
+        Args:
+            numbers: i64[I], of the rollouts, see :class:`.loop.Loop`.
+        """
+        results = []
+        self.clock.start()
+        for number in map(int, numbers):
+            rollout = self.take(number)
+            self.clock("waiting")
+            self.lags.append(int((self.version - self.crew.behind(number)).max()))
+            losses = np.array(self.learner.learn(rollout, number), np.float32)
+            results.append((rollout.rewards.copy(), rollout.ended.copy(), losses))
+            self.version += 1
+            self.crew.publish(self.version, self.train.params)
+            if self.lag:
+                self.ask_until(number + self.lag + 1)
+            self.clock("publishing")
+        return tuple(map(np.stack, zip(*results)))
+
+    def take(self, number):
+        """Wait for a rollout; return it.
+
+        Args:
+            number: of it; any may follow the last, but what was played ahead is forgotten then.
+        """
+        if self.asked is None or number != self.taken + 1:
+            self.crew.settle()
+            self.asked = number - 1
+        self.taken = number
+        self.ask_until(number + self.lag)
+        return self.crew.take(number)
