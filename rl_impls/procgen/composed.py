@@ -114,7 +114,7 @@ def impala(spec, example, *, knobs, backend):
 
 
 def parallel_ppo(spec, example, *, knobs, backend):
-    """Learn by PPO from I rollouts that actors play in processes; see :class:`.parallel.ParallelLoop` and :func:`ppo`."""
+    """Learn by PPO from I rollouts that actors play; see :class:`.parallel.ParallelLoop` and :func:`ppo`."""
     check_installed(backend.name)
     return ParallelLoop("ppo", spec, knobs, backend)
 
@@ -123,3 +123,17 @@ def parallel_impala(spec, example, *, knobs, backend):
     """Learn by IMPALA's update from I rollouts that actors play; see :func:`parallel_ppo`."""
     check_installed(backend.name)
     return ParallelLoop("impala", spec, knobs, backend)
+
+
+def a3c(spec, example, *, knobs, backend):
+    """Have workers play I rollouts and learn from them by A3C; see :class:`.a3c.A3c` and :func:`ppo`.
+
+    Raises:
+        ValueError: a backend that is not torch's on the CPU.
+    """
+    check_installed(backend.name)
+    if backend.source != "torch" or backend.device != "cpu":
+        raise ValueError(f"backend of a3c: got {backend.name}, wanted torch or torch-compile")
+    from .a3c import A3c
+
+    return A3c(spec, knobs, backend)

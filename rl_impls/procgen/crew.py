@@ -13,6 +13,7 @@ import os
 import signal
 import weakref
 from multiprocessing.connection import wait
+from types import MappingProxyType
 
 import numpy as np
 
@@ -26,13 +27,14 @@ SECONDS = 120  # to wait for an actor
 LIVES = 5  # actors that may die in one place without having played a rollout
 
 
-def memory(spec, depth, versions):
+def memory(spec, depth, versions, more):
     """Return what actors and learner share.
 
     Args:
         spec: of all actors, see :class:`.spec.Spec`.
         depth: rollouts that are played or wait to be learned from, D.
         versions: of the weights that are kept.
+        more: shapes and dtypes of other arrays, by name.
 
     Returns:
         The arrays of D rollouts; ``behind`` i64[D, A], which weights each was played with, or how many updates passed
@@ -43,7 +45,7 @@ def memory(spec, depth, versions):
     arrays = {name: ((depth, *shape), dtype) for name, (shape, dtype) in rollouts.items()}
     arrays |= {"behind": ((depth, spec["actors"]), np.int64), "newest": ((1,), np.int64)}
     weights = {name: ((versions, *np.shape(value)), np.float32) for name, value in spec["params"].items()}
-    return SharedArrays(arrays | weights)
+    return SharedArrays(arrays | weights | more)
 
 
 def rollout_of(shared, slot, share=slice(None)):
@@ -73,8 +75,8 @@ def publish(shared, version, params):
     shared["newest"][0] = version
 
 
-class Acting:
-    """What an actor of PPO or IMPALA does: it plays by the newest weights there are when it begins.
+class Acting(Player):
+    """An actor of PPO or IMPALA: it plays by the newest weights there are when it begins a rollout.
 
     Args:
         shared: what :func:`memory` returned.
@@ -82,7 +84,8 @@ class Acting:
     """
 
     def __init__(self, shared, *args):
-        self.shared, self.player = shared, Player(*args)
+        super().__init__(*args)
+        self.shared = shared
 
     def play(self, number):
         """Play a rollout.
@@ -90,11 +93,11 @@ class Acting:
         Args:
             number: of it.
         """
-        shared, player = self.shared, self.player
+        shared = self.shared
         slot, version = number % len(shared["behind"]), int(shared["newest"][0])
-        player.train.load({name: shared[name][version % len(shared[name])] for name in NETS})
-        player.play(number, rollout_of(shared, slot, player.share))
-        shared["behind"][slot, player.index] = version
+        self.train.load({name: shared[name][version % len(shared[name])] for name in NETS})
+        self.play_into(number, rollout_of(shared, slot, self.share))
+        shared["behind"][slot, self.index] = version
 
 
 def serve(pipe, make, shared, spec, index, life, threads, niceness, knobs, backend):
@@ -118,8 +121,7 @@ def serve(pipe, make, shared, spec, index, life, threads, niceness, knobs, backe
     os.nice(niceness)
     try:
         actor = make(shared, spec, index, life, threads, knobs, backends.get(backend))
-        envs = actor.player.envs
-        calls = {"play": actor.play, "get_state": envs.get_state, "set_state": envs.set_state}
+        calls = {"play": actor.play, "get_state": actor.envs.get_state, "set_state": actor.envs.set_state}
         while True:
             name, *args = pipe.recv()
             pipe.send((True, calls[name](*args)))
@@ -158,6 +160,7 @@ class Crew:
         backend: that computes.
         versions: of the weights that are kept.
         make: of an actor, as :class:`Acting`.
+        more: shapes and dtypes of other arrays that are shared, by name.
 
     Attributes:
         shared: what :func:`memory` returned.
@@ -167,9 +170,9 @@ class Crew:
         RuntimeError: here and later: an actor failed, or has not answered for two minutes; all are ended.
     """
 
-    def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting):
+    def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting, more=MappingProxyType({})):
         self.spec, self.depth, self.actors = spec, depth, spec["actors"]
-        self.shared, self.replaced = memory(spec, depth, versions), 0
+        self.shared, self.replaced = memory(spec, depth, versions, dict(more)), 0
         threads = max(1, len(os.sched_getaffinity(0)) // self.actors)
         niceness = 5 if depth > 1 and make is Acting else 0  # what is played ahead gives way to learning
         self.args = make, self.shared, spec, threads, niceness, knobs, backend.name

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from abc import abstractmethod
+
 import numpy as np
 
 from ..common.op import Op
@@ -30,24 +33,22 @@ def first_state(spec):
         envs.close()
 
 
-class ParallelLoop(Op):
-    """What actors play is learned from here; with lag 0 it is :class:`.loop.Loop`, of which they play the shares.
-
-    With more lag they play up to that many rollouts ahead of the learner, by weights that many updates old. The weights
-    of a rollout are the newest there are when an actor begins it.
+class CrewLoop(Op):
+    """A loop whose rollouts a crew of actors plays, up to some ahead.
 
     Args:
-        algorithm: ppo or impala.
         spec: what it is built from, see :class:`.spec.Spec`.
-        knobs: of the loop and its update.
-        backend: that computes.
+        ahead: rollouts that actors may play before the one that is waited for is done with.
+        make_crew: ``make_crew(spec, state, depth)``, see :class:`.crew.Crew`.
+        clock: of the loop's phases.
+
+    Attributes:
+        train: what is trained, with ``params``, ``reset``, ``state`` and ``load_state``; a subclass sets it.
     """
 
-    def __init__(self, algorithm, spec, knobs, backend):
-        self.clock, self.lag, self.start = Phases(*PHASES), spec["lag"], first_state(spec)
-        self.learner = LEARNERS[algorithm](spec, knobs, backend, self.clock)
-        self.train = self.learner.train
-        self.crew = Crew(spec, self.start, self.lag + 1, knobs, backend, versions=self.lag + 2)
+    def __init__(self, spec, ahead, make_crew, clock):
+        self.clock, self.ahead, self.start = clock, ahead, first_state(spec)
+        self.crew = make_crew(spec, self.start, ahead + 1)
         self.reset()
 
     def reset(self):
@@ -64,8 +65,7 @@ class ParallelLoop(Op):
             state: of all environments.
         """
         self.crew.restore(state)
-        self.asked, self.version = None, 0
-        self.crew.publish(0, self.train.params)
+        self.asked = None
 
     def close(self):
         """End the actors."""
@@ -91,9 +91,8 @@ class ParallelLoop(Op):
 
         See :meth:`.loop.Loop.state`.
         """
-        state = state_of(self.train, self.crew.state())
-        self.asked = None
-        return state
+        self.asked, env_state = None, self.crew.state()
+        return state_of(self.train, env_state)
 
     def load_state(self, state):
         """Go on from a state, of this backend and form or another, of this loop or a sequential one.
@@ -114,8 +113,23 @@ class ParallelLoop(Op):
             self.asked += 1
             self.crew.ask(self.asked)
 
+    def take(self, number):
+        """Wait for a rollout; return it.
+
+        Args:
+            number: of it; where it does not follow the last one, what was played ahead is forgotten.
+        """
+        if self.asked is None or number != self.taken + 1:
+            self.crew.settle()
+            self.asked = number - 1
+        self.taken = number
+        self.ask_until(number + self.ahead)
+        rollout = self.crew.take(number)
+        self.clock("waiting")
+        return rollout
+
     def __call__(self, numbers):
-        """Learn from I rollouts, as they are played.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
+        """Learn from I rollouts.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
 
         Args:
             numbers: i64[I], of the rollouts, see :class:`.loop.Loop`.
@@ -124,26 +138,57 @@ class ParallelLoop(Op):
         self.clock.start()
         for number in map(int, numbers):
             rollout = self.take(number)
-            self.clock("waiting")
-            self.lags.append(int((self.version - self.crew.behind(number)).max()))
-            losses = np.array(self.learner.learn(rollout, number), np.float32)
+            losses = np.array(self.learn(rollout, number), np.float32)
             results.append((rollout.rewards.copy(), rollout.ended.copy(), losses))
-            self.version += 1
-            self.crew.publish(self.version, self.train.params)
-            if self.lag:
-                self.ask_until(number + self.lag + 1)
-            self.clock("publishing")
+            if self.ahead:
+                self.ask_until(number + self.ahead + 1)
         return tuple(map(np.stack, zip(*results)))
 
-    def take(self, number):
-        """Wait for a rollout; return it.
+    @abstractmethod
+    def learn(self, rollout, number):
+        """Learn from a rollout; return the losses of all updates, a list.
 
         Args:
-            number: of it; any may follow the last, but what was played ahead is forgotten then.
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it.
         """
-        if self.asked is None or number != self.taken + 1:
-            self.crew.settle()
-            self.asked = number - 1
-        self.taken = number
-        self.ask_until(number + self.lag)
-        return self.crew.take(number)
+
+
+class ParallelLoop(CrewLoop):
+    """What actors play is learned from here; with lag 0 it is :class:`.loop.Loop`, of which they play the shares.
+
+    With more lag they play up to that many rollouts ahead of the learner, by weights that many updates old. The weights
+    of a rollout are the newest there are when an actor begins it.
+
+    Args:
+        algorithm: ppo or impala.
+        spec: what it is built from, see :class:`.spec.Spec`.
+        knobs: of the loop and its update.
+        backend: that computes.
+    """
+
+    def __init__(self, algorithm, spec, knobs, backend):
+        clock = Phases(*PHASES)
+        self.learner = LEARNERS[algorithm](spec, knobs, backend, clock)
+        make_crew = functools.partial(Crew, knobs=knobs, backend=backend, versions=spec["lag"] + 2)
+        self.train = self.learner.train
+        super().__init__(spec, spec["lag"], make_crew, clock)
+
+    def go_on_from(self, state):
+        """Forget what was played ahead, and play on from a state.
+
+        Args:
+            state: of all environments.
+        """
+        super().go_on_from(state)
+        self.version = 0
+        self.crew.publish(0, self.train.params)
+
+    def learn(self, rollout, number):
+        """Learn from a rollout and give the actors the new weights; see :meth:`CrewLoop.learn`."""
+        self.lags.append(int((self.version - self.crew.behind(number)).max()))
+        losses = self.learner.learn(rollout, number)
+        self.version += 1
+        self.crew.publish(self.version, self.train.params)
+        self.clock("publishing")
+        return losses

@@ -57,7 +57,7 @@ def joined_states(states):
 
 
 class Player:
-    """Plays rollouts by weights that it is given.
+    """Plays rollouts of some of the environments, by the weights of an update of its own.
 
     Args:
         spec: of all actors, see :class:`.spec.Spec`.
@@ -88,7 +88,7 @@ class Player:
         args = tuple(map(backend.to_device, example))
         return backend.build("procgen", "a2c_update", self.spec, args, knobs, backend.lowering_here())
 
-    def play(self, number, rollout):
+    def play_into(self, number, rollout):
         """Play T steps.
 
         Args:
