@@ -23,6 +23,11 @@ AMOUNTS = {  # axes that say how much of the same is done, and so change the sha
     "agents": "agents, each with a net of its own",
     "clients": "threads that ask, each for four states",
     "snake.collect_and_learn every": "updates of a call, each with its rows",
+    "unroll": "steps of each environment",
+    "epochs": "passes over what was played",
+    "actors": "processes that play",
+    "procgen.parallel_ppo lag": "rollouts that are played ahead",
+    "procgen.parallel_impala lag": "rollouts that are played ahead",
 }
 PLACES = {  # axes that say where the same is done
     "io": "where arguments come from and results go",
@@ -61,9 +66,9 @@ SHOWING = [pair for pair in AXES if not is_amount(*pair)]
 
 @pytest.mark.parametrize(("case", "axis"), AMOUNTING, ids=name_of)
 def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(case, axis, seed):
-    def shapes(value):
+    def shapes(value):  # a whole number in a spec says how much of something there is, as a shape does
         _, inputs = drawn(case, seed, axis, value)
-        return [np.shape(leaf) for leaf in leaves([dict(inputs.spec), inputs.args])]
+        return [leaf if isinstance(leaf, int) else np.shape(leaf) for leaf in leaves([dict(inputs.spec), inputs.args])]
 
     first, second, *_ = case.axes[axis]
     same = f"axis {axis} of {case.name}: its values give inputs of the same shapes, wanted other ones (AMOUNTS has it)"

@@ -15,6 +15,22 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
     "procgen.a2c_update[full-torch-batch64]": (1, 64 * 2 * LEARNT, 0),
     "procgen.a2c_update[bfloat16-torch-batch64]": (1, 64 * 2 * LEARNT, 0),
     "procgen.impala_update[full-torch-batch64]": (1, 2 * (64 * LEARNT + 4 * NET), 0),
+    "procgen.env_step[full-numpy-envs64-gamecoinrun]": (8 * 64, 0, 8 * 64 * (4 + PICTURE + 4 + 1)),
+    **{
+        f"procgen.{loop}": (64, 2 * (64 * (NET + LEARNT) + 8 * NET), 0)
+        for loop in (
+            "ppo[full-torch-envs8-unroll8-epochs1]",
+            "ppo[bfloat16-torch-envs8-unroll8-epochs1]",
+            "a2c[full-torch-envs8-unroll8]",
+            "a2c[bfloat16-torch-envs8-unroll8]",
+            "impala[full-torch-envs8-unroll8]",
+            "impala[bfloat16-torch-envs8-unroll8]",
+            "parallel_ppo[full-torch-envs8-unroll8-epochs1-actors2-lag0]",
+            "a3c[full-torch-envs8-unroll8-actors2]",
+            "parallel_impala[full-torch-envs8-unroll8-actors2-lag1]",
+        )
+    },
+    "procgen.ppo[full-torch-envs32-unroll128-epochs4]": (4096, 2 * (4096 * (NET + 4 * LEARNT) + 32 * NET), 0),
     "procgen.impala_update[bfloat16-torch-batch256]": (1, 2 * (256 * LEARNT + 16 * NET), 0),
 }
 MOVED = [  # where all that is taken and returned is charged, and nothing else
@@ -22,4 +38,5 @@ MOVED = [  # where all that is taken and returned is charged, and nothing else
     "procgen.gae[full-numpy-envs16]",
     "procgen.vtrace[full-numpy-envs16]",
 ]
-MORE = [("procgen.impala_update", {}, "it goes back through the last pictures too, from which nothing is learned")]
+LAST = "it goes back through the last pictures too, from which nothing is learned"
+MORE = [("procgen.impala_update", {}, LAST), ("procgen.impala", {}, LAST)]

@@ -8,11 +8,21 @@ import numpy as np
 
 from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
 from correctness_tests.procgen.problem import MADE
-from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, vtrace_inputs
+from perf_tests.suite.cases.procgen import (
+    A2C,
+    GAE,
+    forward_inputs,
+    gae_inputs,
+    loop_inputs,
+    step_inputs,
+    vtrace_inputs,
+)
 from rl_impls.backends import get
 from rl_impls.procgen.knobs import Knobs
 
 ENVS, BATCH = 2, 16
+STEPPED = functools.partial(step_inputs, envs=ENVS, game="coinrun")
+PLAYED = functools.partial(loop_inputs, constants=A2C | GAE, envs=ENVS, unroll=2)
 INPUTS = {
     "forward": functools.partial(forward_inputs, envs=ENVS),
     "gae": functools.partial(gae_inputs, envs=ENVS),
@@ -137,6 +147,26 @@ def advantages(value, monkeypatch):
     return seen
 
 
+def frames(value, monkeypatch):
+    """Whether Procgen's interface is told where to write each frame."""
+    from rl_impls.procgen import composed, loop
+
+    for module, op, make in ((composed, "env_step", STEPPED), (loop, "a2c", PLAYED)):
+        seen = []
+
+        def note(self, actions, out=None, seen=seen):
+            seen.append(out is None)
+
+        spied(monkeypatch, module.ProcgenVectorEnv, "advance", note)
+        inputs = make(np.random.default_rng(0))
+        built = get("torch" if op == "a2c" else "numpy").build(
+            "procgen", op, inputs.spec, inputs.args, Knobs(frames=value)
+        )
+        built(*inputs.args)
+        built.close()
+        yield from seen
+
+
 SEEN = {  # knob: where to look, and what each of its values shows there
     "precision": (precision, {"float32": "float32", "bfloat16": "bfloat16"}),
     "memory_format": (memory_format, {"contiguous": False, "channels_last": True}),
@@ -145,4 +175,5 @@ SEEN = {  # knob: where to look, and what each of its values shows there
     "optimizer": (optimizer, {"loop": (False, False), "default": (False, True), "fused": (True, True)}),
     "images": (images, {"float": "torch.float32", "uint8": "torch.uint8"}),
     "advantages": (advantages, {"loop": 1, "vector": 2}),
+    "frames": (frames, {"copied": True, "in_place": False}),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -206,6 +208,146 @@ def impala_flops(batch: int) -> float:
     return 2.0 * (TRAINED * batch + FORWARD * batch // UNROLL)
 
 
+GAMES = (
+    "coinrun", "bigfish", "bossfight", "caveflyer", "chaser", "climber", "dodgeball", "fruitbot", "heist", "jumper",
+    "leaper", "maze", "miner", "ninja", "plunder", "starpilot",
+)  # fmt: skip
+STEPPED = 8  # steps of each environment in one call of env_step
+
+
+def step_inputs(rng: np.random.Generator, envs: int, game: str) -> Inputs:
+    """A game on 200 easy levels; drawn actions.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are stepped at once.
+        game: of Procgen.
+    """
+    return Inputs({"env": env_of(rng, envs, game)}, (rng.integers(15, size=(STEPPED, envs)).astype(np.int32),))
+
+
+def step_items(envs: int, game: str) -> int:
+    """Frames of a call.
+
+    Args:
+        envs: environments N that are stepped at once.
+        game: of Procgen.
+    """
+    return STEPPED * envs
+
+
+def step_bytes(envs: int, game: str) -> float:
+    """Bytes of the actions, read, and of frames, rewards and ends, written.
+
+    Args:
+        envs: environments N that are stepped at once.
+        game: of Procgen.
+    """
+    return STEPPED * envs * (4.0 + 64 * 64 * 3 + 4 + 1)
+
+
+ROUND = {"unroll": 8, "envs": 8}  # what the gate compares: a rollout that takes less than 50 ms on one core
+SEED = 0  # of actions and minibatches
+
+
+def env_of(rng: np.random.Generator, envs: int, game: str) -> dict[str, Any]:
+    """What the environments are made of: a game on 200 easy levels.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are stepped at once.
+        game: of Procgen.
+    """
+    return {"game": game, "num_envs": envs, "seed": int(rng.integers(2**31)), "mode": "easy", "num_levels": 200}
+
+
+def loop_inputs(rng: np.random.Generator, constants: dict[str, Any], envs: int, unroll: int, **sizes: int) -> Inputs:
+    """The first rollout of a training of coinrun, with a net that has not learned.
+
+    Args:
+        rng: the generator of all that is drawn.
+        constants: of the algorithm.
+        envs: environments N that are played at once.
+        unroll: steps T of each.
+        sizes: actors and lag of a parallel loop, epochs of PPO.
+    """
+    spec = {"params": net(rng), "env": env_of(rng, envs, "coinrun"), "seed": SEED, "unroll": unroll}
+    return Inputs(spec | constants | sizes, (np.zeros(1, np.int64),))
+
+
+def ppo_loop_inputs(rng: np.random.Generator, envs: int, unroll: int, **sizes: int) -> Inputs:
+    """The same of PPO, whose updates take 1024 pictures, or half of a small rollout.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+        unroll: steps T of each.
+        sizes: actors and lag of a parallel loop, epochs.
+    """
+    return loop_inputs(rng, PPO | GAE | {"batch": min(1024, envs * unroll // 2)}, envs, unroll, **sizes)
+
+
+def loop_items(envs: int, unroll: int, **sizes: int) -> int:
+    """Environment frames of a call.
+
+    Args:
+        envs: environments N that are played at once.
+        unroll: steps T of each.
+        sizes: of no account.
+    """
+    return envs * unroll
+
+
+def loop_flops(envs: int, unroll: int, epochs: int = 1, **sizes: int) -> float:
+    """FLOPs of a call: each picture forward to act, and forward and back in each epoch; the last ones for their values.
+
+    Args:
+        envs: environments N that are played at once.
+        unroll: steps T of each.
+        epochs: of PPO.
+        sizes: of no account.
+    """
+    return envs * (unroll * (forward_flops(1) + epochs * update_flops(1)) + forward_flops(1))
+
+
+LOOPS = {
+    "ppo": (ppo_loop_inputs, {"epochs": (1, 4)}),
+    "a2c": (functools.partial(loop_inputs, constants=A2C | GAE), {}),
+    "impala": (functools.partial(loop_inputs, constants=IMPALA), {}),
+}
+PARALLEL = {
+    "parallel_ppo": (ppo_loop_inputs, {"epochs": (1, 4), "actors": (2, 4, 8), "lag": (0, 1)}),
+    "a3c": (functools.partial(loop_inputs, constants=A2C | GAE), {"actors": (2, 4, 8)}),
+    "parallel_impala": (functools.partial(loop_inputs, constants=IMPALA), {"actors": (2, 4, 8), "lag": (0, 1)}),
+}
+PLAYED = {"envs": (8, 32, 112), "unroll": (8, 16, 128)}
+FEW = [dict(envs=8, unroll=(16, 128)), dict(envs=(32, 112), unroll=8), dict(envs=112, unroll=16)]  # not timed
+SHORT = {"ppo": {"epochs": 1}, "parallel_ppo": {"epochs": 1, "actors": 2}, "a3c": {"actors": 2},
+         "parallel_impala": {"actors": 2}}  # fmt: skip
+
+
+def loop_cases() -> Iterator[Case]:
+    """Yield the cases of all loops: sequential ones, the same in bfloat16, and parallel ones."""
+    for op, (inputs, axes) in LOOPS.items():
+        short, common = SHORT.get(op, {}), {"items": loop_items, "flops": loop_flops, "io": "own", "reference": None}
+        yield Case(
+            "procgen", op, inputs, LEARNING, "environment frames", axes={**PLAYED, **axes}, most_calls=1, **common,
+            exclude=[*FEW, dict(form="naive", backend=LAZY), dict(form="naive", envs=112)],
+            gate=[dict(form="full", backend="torch", **ROUND, **short)],
+            bench=[dict(backend="torch", envs=32, unroll=16, **short)],
+        )  # fmt: skip
+        yield Case(
+            "procgen", op, inputs, ("torch", "jax", *CUDA), "environment frames", forms=("bfloat16",), most_calls=1,
+            axes={**PLAYED, **axes}, **common, exclude=FEW, bench=[dict(backend="torch", envs=32, unroll=16, **short)],
+        )  # fmt: skip
+    for op, (inputs, axes) in PARALLEL.items():
+        yield Case(
+            "procgen", op, inputs, ("torch",), "environment frames", forms=("full", "bfloat16"), most_calls=1, io="own",
+            axes={**PLAYED, **axes}, items=loop_items, flops=loop_flops, reference=None, cores="own", exclude=FEW,
+            bench=[dict(form="full", backend="torch", envs=32, unroll=16, **SHORT[op])],
+        )  # fmt: skip
+
+
 CASES = (
     Case(
         "procgen", "forward", forward_inputs, ("numpy", *LEARNING), "pictures",
@@ -242,7 +384,6 @@ CASES = (
         "procgen", "a2c_update", a2c_inputs, LEARNING, "updates", reference="torch", tolerance=1e-4,
         axes={"batch": BATCHES}, items=lambda batch: 1, flops=update_flops,
         exclude=[dict(form="naive", backend=LAZY)],
-        gate=[dict(form="full", backend="torch", batch=64)],
         bench=[dict(backend="torch", batch=256), dict(backend="jax", batch=64)],
     ),
     Case(
@@ -265,4 +406,11 @@ CASES = (
         forms=("bfloat16",), axes={"batch": BATCHES}, items=lambda batch: 1, flops=impala_flops,
         bench=[dict(backend="torch", batch=256)],
     ),
+    Case(
+        "procgen", "env_step", step_inputs, ("numpy",), "env frames", io="own",
+        axes={"envs": (16, 32, 64, 112), "game": GAMES}, items=step_items, bytes=step_bytes,
+        exclude=[dict(game=GAMES[1:], envs=(16, 32, 112)), dict(game=GAMES[1:], form="naive")],
+        gate=[dict(form="full", envs=16, game="coinrun")], bench=[dict(envs=(16, 32, 64), game="coinrun")],
+    ),
+    *loop_cases(),
 )  # fmt: skip
