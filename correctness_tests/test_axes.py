@@ -68,7 +68,8 @@ SHOWING = [pair for pair in AXES if not is_amount(*pair)]
 def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(case, axis, seed):
     def shapes(value):  # a whole number in a spec says how much of something there is, as a shape does
         _, inputs = drawn(case, seed, axis, value)
-        return [leaf if isinstance(leaf, int) else np.shape(leaf) for leaf in leaves([dict(inputs.spec), inputs.args])]
+        found = leaves([dict(inputs.spec), inputs.args])
+        return [leaf.shape if leaf.ndim or leaf.dtype.kind != "i" else int(leaf) for leaf in found]
 
     first, second, *_ = case.axes[axis]
     same = f"axis {axis} of {case.name}: its values give inputs of the same shapes, wanted other ones (AMOUNTS has it)"

@@ -1,21 +1,18 @@
-"""The command line of a workload, ``train FILE`` and ``evaluate FILE``, made of its agent and its configuration."""
+"""The command line of a workload, ``train``, ``evaluate`` and ``compare``, made of its agent and its configuration."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import re
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, cast, get_type_hints
+from typing import Any, ClassVar, Protocol, Self
 
+from . import runs, training
 from .checks import CHANGES, check_integer
+from .config_fields import given, single_fields
 
 EPISODES = 100  # of an evaluation
-INTERRUPTED = 130
 
 
 class Agent(Protocol):
@@ -44,12 +41,13 @@ class Agent(Protocol):
     def learn(self) -> Mapping[str, float]:
         """Train for one chunk; return the figures to show of it."""
 
-    def evaluate(self, episodes: int, seed: int) -> Mapping[str, Any]:
+    def evaluate(self, episodes: int, seed: int, **how: Any) -> Mapping[str, Any]:
         """Play without learning or exploring.
 
         Args:
             episodes: how many.
             seed: of all that is random in them.
+            how: ``deterministic`` of an agent that is ``STOCHASTIC``: take the likeliest action, rather than draw one.
 
         Returns:
             An array [episodes] of each figure.
@@ -104,7 +102,7 @@ def main(
     except (ValueError, NotImplementedError, ImportError, OSError) as error:
         sys.exit(f"{options.command}: {error}")
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(training.INTERRUPTED)
 
 
 def parser(
@@ -124,17 +122,31 @@ def parser(
     commands = made.add_subparsers(dest="command", required=True)
     trains = commands.add_parser("train", help="train and save a checkpoint")
     trains.set_defaults(run=train)
-    trains.add_argument("checkpoint", type=Path, help="file to write, and with --resume to go on from")
+    file = "file to write, and with --resume to go on from (default: in --output-dir)"
+    trains.add_argument("checkpoint", type=Path, nargs="?", help=file)
+    trains.add_argument("--config", type=Path, metavar="FILE", help="YAML whose names are the options below")
+    trains.add_argument("--output-dir", type=Path, metavar="DIR", help="keep the curve there, also for TensorBoard")
     trains.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     unit = f"{agent.UNIT}, rounded up to whole chunks (default: {steps})"
-    trains.add_argument("--steps", type=int, default=steps, metavar="N", help=unit)
+    trains.set_defaults(default_steps=steps)
+    until = trains.add_mutually_exclusive_group()
+    until.add_argument("--steps", type=int, metavar="N", help=unit)
+    until.add_argument("--duration", metavar="HOURS", help="or for so long: 0.5, 30m, 90s")
     trains.add_argument("--seed", type=int, metavar="N", help="of everything that is random (default: 0)")
     trains.add_argument("--threads", type=int, metavar="N", help="of one torch operation")
     trains.add_argument("--inter-op-threads", type=int, metavar="N", help="of torch operations side by side")
     evaluates = commands.add_parser("evaluate", help="play greedily and print how well")
     evaluates.set_defaults(run=evaluate)
-    evaluates.add_argument("checkpoint", type=Path, help="file to read")
-    evaluates.add_argument("--episodes", type=int, default=EPISODES, metavar="N", help=f"default: {EPISODES}")
+    evaluates.add_argument("checkpoint", type=Path, help="file to read, or the --output-dir of the training")
+    names, most = ("--episodes", "--num-episodes"), f"default: {EPISODES}"
+    evaluates.add_argument(*names, type=int, default=EPISODES, metavar="N", help=most)
+    if getattr(agent, "STOCHASTIC", False):
+        evaluates.add_argument("--deterministic", action="store_true", help="take the likeliest action")
+    compares = commands.add_parser("compare", help="show runs beside each other, and draw their returns")
+    compares.set_defaults(run=compare)
+    compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training")
+    page = Path("comparison.html")
+    compares.add_argument("--output", type=Path, default=page, metavar="FILE", help=f"the picture (default: {page})")
     evaluates.add_argument("--seed", type=int, default=0, metavar="N", help="of the episodes (default: 0)")
     for field, kind, sentence in single_fields(config):
         option, sentence = f"--{field.name.replace('_', '-')}", sentence.rstrip(".").replace("%", "%%")
@@ -160,96 +172,27 @@ PARSERS: dict[Any, Callable[[str], Any]] = {int: int, float: float, str: str, tu
 METAVARS = {int: "N", float: "X", str: "NAME", tuple[int, ...]: "N,..."}
 
 
-def single_fields(config: Any) -> Iterator[tuple[Field[Any], Any, str]]:
-    """Yield each field of a configuration that is no dataclass itself: the field, its type, the sentence about it.
-
-    Args:
-        config: a dataclass.
-    """
-    types, sentences = get_type_hints(config), attributes(config)
-    for field in fields(config):
-        if is_dataclass(types[field.name]):
-            yield from single_fields(types[field.name])
-        else:
-            yield field, types[field.name], sentences[field.name]
-
-
-def attributes(config: type) -> dict[str, str]:
-    """Return the sentence about each attribute in the docstring of a class, in one line.
-
-    Args:
-        config: a class whose docstring has a section ``Attributes``.
-    """
-    section = re.search(r"^( *)Attributes:\n((?:\1 +.*\n|\n)*)", f"{config.__doc__}\n", re.M)
-    if section is None:
-        raise TypeError(f"{config.__name__}: its docstring has no Attributes")
-    lines = re.findall(rf"^{section[1]}    (\w+): (.*(?:\n{section[1]}     +.*)*)", section[2], re.M)
-    return {name: " ".join(text.split()).replace("``", "") for name, text in lines}
-
-
-def given(config: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Return those fields of a configuration that were given on the command line, as its class takes them.
-
-    Args:
-        config: a dataclass.
-        options: the parsed command line.
-    """
-    found: dict[str, Any] = {}
-    for name, kind in get_type_hints(config).items():
-        if is_dataclass(kind):
-            inner = given(kind, options)
-            found |= {name: cast(Any, kind)(**inner)} if inner else {}
-        elif getattr(options, name, None) is not None:
-            found[name] = getattr(options, name)
-    return found
-
-
 def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Train with a progress bar; write the checkpoint at the end, or after the chunk in which Ctrl-C came.
+    """Train, see :func:`.training.train`.
 
     Args:
         agent_class: the class of the workload's agent.
         config: the dataclass that says what it is made of.
         options: the parsed command line.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     set_threads(options)
-    check_integer("steps", options.steps, 1)
-    path = options.checkpoint
-    if not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"checkpoint: got {path}, wanted a file in a folder that exists")
-    fields_given = given(config, options)
-    if options.seed is not None:
-        fields_given["seed"] = check_integer("seed", options.seed, 0)
-    agent = agent_class.load(path, **fields_given) if options.resume else agent_class(**{"seed": 0} | fields_given)
-    try:
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        stop = agent.step + options.steps
-        with interruption() as interrupted, Progress(*columns) as progress:
-            print(f"training from step {agent.step} to {stop}", flush=True)
-            task = progress.add_task("training", total=stop, completed=agent.step)
-            while agent.step < stop and not interrupted:
-                figures = agent.learn()
-                text = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
-                progress.update(task, completed=min(agent.step, stop), description=text)
-        agent.save(path)
-    finally:
-        agent.close()
-    print(f"{path}: {agent.step} {agent.UNIT}")
-    if interrupted:
-        sys.exit(INTERRUPTED)
+    training.train(agent_class, config, options)
 
 
-@contextlib.contextmanager
-def interruption() -> Iterator[list[int]]:
-    """Yield a list that Ctrl-C fills, so that training ends between two chunks and is saved."""
-    seen: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGINT, before)
+def compare(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
+    """Print runs beside each other and draw their returns, see :func:`.runs.compare`.
+
+    Args:
+        agent_class: the class of the workload's agent.
+        config: the dataclass that says what it is made of.
+        options: the parsed command line.
+    """
+    runs.compare(options.runs, options.output)
 
 
 def set_threads(options: argparse.Namespace) -> None:
@@ -277,9 +220,11 @@ def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace
     """
     check_integer("episodes", options.episodes, 1)
     check_integer("seed", options.seed, 0)
-    agent = agent_class.load(options.checkpoint, **given(config, options))
+    path = options.checkpoint / runs.CHECKPOINT if options.checkpoint.is_dir() else options.checkpoint
+    agent = agent_class.load(path, **given(config, options))
+    how = {"deterministic": True} if getattr(options, "deterministic", False) else {}
     try:
-        figures = agent.evaluate(options.episodes, options.seed)
+        figures = agent.evaluate(options.episodes, options.seed, **how)
     finally:
         agent.close()
     width = max(map(len, figures))

@@ -7,19 +7,26 @@ al. 2018).
 
 Ops, with T steps, N environments, B pictures, A = 15 actions:
 
-=================  ====================================================================================================
-``env_step``       actions i32[T, N] -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
-``forward``        obs u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]
-``gae``            rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> advantages, returns
-                   f32[T, N]
-``vtrace``         log_ratios, rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> vs,
-                   advantages f32[T, N]
-``ppo_update``     obs u8[B, 64, 64, 3], actions i32[B], log_probs, advantages, returns f32[B] -> f32, the loss before
-                   the update
-``a2c_update``     the same without log_probs
-``impala_update``  obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs, rewards f32[T, N], terminated, truncated
-                   bool[T, N] -> f32, the loss before the update
-=================  ====================================================================================================
+===================  ==================================================================================================
+``env_step``         actions i32[T, N] -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
+``forward``          obs u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]
+``gae``              rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> advantages, returns
+                     f32[T, N]
+``vtrace``           log_ratios, rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> vs,
+                     advantages f32[T, N]
+``ppo_update``       obs u8[B, 64, 64, 3], actions i32[B], log_probs, advantages, returns f32[B] -> f32, the loss before
+                     the update
+``a2c_update``       the same without log_probs
+``impala_update``    obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs, rewards f32[T, N], terminated, truncated
+                     bool[T, N] -> f32, the loss before the update
+``ppo``              numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]: I rollouts are
+                     played, and learned from in U updates each; what is random in one comes from its number
+``a2c``              the same, one update each
+``impala``           the same
+``parallel_ppo``     the same, played by actors in processes, up to ``lag`` rollouts ahead
+``parallel_impala``  the same
+``a3c``              the same by workers in processes, a gradient of each, as losses f32[I, A of them]
+===================  ==================================================================================================
 """
 
 BACKENDS = ("numpy", "torch", "torch-compile", "jax", "torch-cuda", "torch-compile-cuda", "jax-cuda")

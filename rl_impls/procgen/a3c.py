@@ -1,4 +1,4 @@
-"""A3C (Mnih et al. 2016, Algorithm S3): workers in processes, each with its own copy of the weights, without locks.
+"""Procgen's alone: A3C (Mnih et al. 2016, Algorithm S3), which needs workers in processes, without locks.
 
 A worker copies the shared weights, plays T steps of its environments, computes a gradient on its copy, and applies it
 to the shared weights by RMSProp, whose mean squares are shared too. Between the copy and that, others may have applied
@@ -191,6 +191,11 @@ class A3c(CrewLoop):
         super().__init__(spec, AHEAD, make_crew, Phases("waiting"))
 
     def learn(self, rollout, number):
-        """Note how stale the gradients were; return the losses of all workers, a list; see :meth:`CrewLoop.learn`."""
+        """Note how stale the gradients were; return the losses of all workers, a list.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+        """
         self.lags.extend(self.crew.behind(number).tolist())
         return self.crew.shared["losses"][number % self.crew.depth].copy()

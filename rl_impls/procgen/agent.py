@@ -211,8 +211,8 @@ class ProcgenAgent:
             deterministic: take the likeliest action, rather than drawing one.
 
         Returns:
-            ``training return``, ``training score`` and ``training length``, f64[episodes], and, unless all levels were
-            trained on, the same of ``held-out``.
+            ``training_return``, ``training_score`` and ``training_length``, f64[episodes], and, unless all levels were
+            trained on, the same of ``held_out``.
         """
         return evaluate(self.config, self.params, check_integer("episodes", episodes, 1), seed, deterministic)
 

@@ -1,6 +1,7 @@
-"""Actors in processes of this machine: they write rollouts to shared memory, where they are learned from in place.
+"""Procgen's alone: actors in processes of this machine, as only its rollouts are played by several at once.
 
-Messages between processes are numbers of rollouts; pictures and weights are never sent.
+They write rollouts to shared memory, where they are learned from in place. Messages between processes are numbers of
+rollouts; pictures and weights are never sent.
 
 Axes: T steps, N environments, A actors, D rollouts that are played or wait to be learned from.
 """

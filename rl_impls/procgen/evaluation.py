@@ -1,4 +1,4 @@
-"""How well a policy plays: on the levels that it was trained on, and on levels that it never saw."""
+"""Procgen's alone: only its levels can be told apart, so a policy is tried on those it trained on and on others."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def evaluate(config, weights, episodes, seed, deterministic):
         deterministic: take the likeliest action, rather than drawing one.
 
     Returns:
-        ``training return``, ``training score``, see :func:`score`, and ``training length``, f64[episodes]; the same of
-        ``held-out``.
+        ``training_return``, ``training_score``, see :func:`score`, and ``training_length``, f64[episodes]; the same of
+        ``held_out``.
     """
     levels = {"training": (config.start_level, config.levels)}
     if config.levels:
-        levels["held-out"] = HELD_OUT, UNSEEN
+        levels["held_out"] = HELD_OUT, UNSEEN
     found = {}
     for name, (start_level, count) in levels.items():
         env = config.env(seed) | {"start_level": start_level, "num_levels": count}
         returns, lengths = play_episodes(config, weights, env, episodes, seed, deterministic)
         figures = {"return": returns, "score": score(returns, config.game, config.mode), "length": lengths}
-        found |= {f"{name} {figure}": values for figure, values in figures.items()}
+        found |= {f"{name}_{figure}": values for figure, values in figures.items()}
     return found
 
 

@@ -1,4 +1,4 @@
-"""What PPO, A2C and IMPALA do with a rollout; who played it, and where, is no matter.
+"""Procgen's alone: what its three algorithms do with a rollout; who played it, and where, is no matter.
 
 Axes: T steps, N environments, B pictures of a batch, U updates; a picture is u8[64, 64, 3].
 """
@@ -115,7 +115,12 @@ class Ppo(ActorCritic):
         return self.build("ppo_update", pictures, actions, column, column, column)
 
     def learn(self, rollout, number):
-        """Make U updates; return their losses, a list; see :meth:`Learner.learn`."""
+        """Make U updates; return their losses, a list.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+        """
         advantages, returns = self.estimates(rollout)
         columns = flat(rollout.frames), rollout.actions.ravel(), rollout.log_probs.ravel(), advantages, returns
         spec = self.spec
@@ -136,7 +141,12 @@ class A2c(ActorCritic):
         )
 
     def learn(self, rollout, number):
-        """Make one update; return its loss in a list; see :meth:`Learner.learn`."""
+        """Make one update; return its loss in a list.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+        """
         estimates = self.estimates(rollout)
         return [self.update(flat(rollout.frames), rollout.actions.ravel(), *estimates)]
 
@@ -152,7 +162,12 @@ class Impala(Learner):
         return self.build("impala_update", frames, actions, column, column, self.never, self.never)
 
     def learn(self, rollout, number):
-        """Make one update; return its loss in a list; see :meth:`Learner.learn`."""
+        """Make one update; return its loss in a list.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+        """
         frames, actions, log_probs, _, rewards, ended = rollout
         return [self.update(frames, actions, log_probs, rewards, ended, self.never)]
 

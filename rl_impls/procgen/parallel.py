@@ -1,4 +1,4 @@
-"""PPO and IMPALA whose rollouts are played by actors in processes, up to some updates ahead; phases are timed."""
+"""Procgen's alone: PPO and IMPALA whose rollouts a crew of actors plays, up to some ahead; phases are timed."""
 
 from __future__ import annotations
 
@@ -185,7 +185,12 @@ class ParallelLoop(CrewLoop):
         self.crew.publish(0, self.train.params)
 
     def learn(self, rollout, number):
-        """Learn from a rollout and give the actors the new weights; see :meth:`CrewLoop.learn`."""
+        """Learn from a rollout and give the actors the new weights.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+        """
         self.lags.append(int((self.version - self.crew.behind(number)).max()))
         losses = self.learner.learn(rollout, number)
         self.version += 1

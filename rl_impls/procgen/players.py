@@ -1,4 +1,4 @@
-"""What an actor is: some of the environments, a net with weights of its own, and rollouts that it plays.
+"""Procgen's alone: what an actor is: some of the environments, a net of its own, and rollouts that it plays.
 
 Axes: T steps, N environments of all actors, of which each has N / A; a picture is u8[64, 64, 3].
 """

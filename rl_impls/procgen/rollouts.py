@@ -1,4 +1,4 @@
-"""Rollouts: T steps of N environments, how they are kept, how they are played, and what is drawn for them.
+"""Procgen's alone: rollouts, T steps of N environments: how they are kept and played, and what is drawn for them.
 
 Axes: T steps, N environments, B pictures of a batch, U updates; a picture is u8[64, 64, 3].
 """

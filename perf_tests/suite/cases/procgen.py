@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -310,18 +310,23 @@ def loop_flops(envs: int, unroll: int, epochs: int = 1, **sizes: int) -> float:
     return envs * (unroll * (forward_flops(1) + epochs * update_flops(1)) + forward_flops(1))
 
 
-LOOPS = {
+Loops = dict[str, tuple[Callable[..., Inputs], dict[str, tuple[int, ...]]]]
+LOOPS: Loops = {
     "ppo": (ppo_loop_inputs, {"epochs": (1, 4)}),
     "a2c": (functools.partial(loop_inputs, constants=A2C | GAE), {}),
     "impala": (functools.partial(loop_inputs, constants=IMPALA), {}),
 }
-PARALLEL = {
+PARALLEL: Loops = {
     "parallel_ppo": (ppo_loop_inputs, {"epochs": (1, 4), "actors": (2, 4, 8), "lag": (0, 1)}),
     "a3c": (functools.partial(loop_inputs, constants=A2C | GAE), {"actors": (2, 4, 8)}),
     "parallel_impala": (functools.partial(loop_inputs, constants=IMPALA), {"actors": (2, 4, 8), "lag": (0, 1)}),
 }
 PLAYED = {"envs": (8, 32, 112), "unroll": (8, 16, 128)}
-FEW = [dict(envs=8, unroll=(16, 128)), dict(envs=(32, 112), unroll=8), dict(envs=112, unroll=16)]  # not timed
+FEW: list[dict[str, Any]] = [
+    dict(envs=8, unroll=(16, 128)),
+    dict(envs=(32, 112), unroll=8),
+    dict(envs=112, unroll=16),
+]  # not timed
 SHORT = {"ppo": {"epochs": 1}, "parallel_ppo": {"epochs": 1, "actors": 2}, "a3c": {"actors": 2},
          "parallel_impala": {"actors": 2}}  # fmt: skip
 
@@ -329,7 +334,8 @@ SHORT = {"ppo": {"epochs": 1}, "parallel_ppo": {"epochs": 1, "actors": 2}, "a3c"
 def loop_cases() -> Iterator[Case]:
     """Yield the cases of all loops: sequential ones, the same in bfloat16, and parallel ones."""
     for op, (inputs, axes) in LOOPS.items():
-        short, common = SHORT.get(op, {}), {"items": loop_items, "flops": loop_flops, "io": "own", "reference": None}
+        short: dict[str, Any] = SHORT.get(op, {})
+        common: dict[str, Any] = {"items": loop_items, "flops": loop_flops, "io": "own", "reference": None}
         yield Case(
             "procgen", op, inputs, LEARNING, "environment frames", axes={**PLAYED, **axes}, most_calls=1, **common,
             exclude=[*FEW, dict(form="naive", backend=LAZY), dict(form="naive", envs=112)],

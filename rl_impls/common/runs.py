@@ -1,0 +1,204 @@
+"""Runs of a training: what is kept of each in a folder, and several of them beside each other."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from .files import write_whole
+
+CHECKPOINT, CURVE, SUMMARY = "agent.safetensors", "curve.csv", "run.json"  # in the folder of a run
+SMOOTHED = 20  # points of a curve that are averaged in a picture
+
+
+def peak_memory() -> float:
+    """Return the most memory that this process and its children have had, in bytes, shared memory in each of them."""
+    total = 0
+    for process in (os.getpid(), *(child.pid for child in multiprocessing.active_children())):
+        try:
+            status = Path(f"/proc/{process}/status").read_text()
+        except OSError:  # it has ended meanwhile
+            continue
+        total += 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    return float(total)
+
+
+class Recorder:
+    """Keeps the curve of a training in a folder: as a table, and as TensorBoard reads it.
+
+    Args:
+        folder: that is made where there is none; None: nothing is kept.
+        step: from which is trained; points after it, of a training that was not saved, are dropped.
+    """
+
+    def __init__(self, folder: Path | None, step: int) -> None:
+        self.file: TextIO | None = None
+        if folder is None:
+            return
+        from tensorboard.summary import Writer
+
+        folder.mkdir(parents=True, exist_ok=True)
+        before = [point for point in points(folder) if point["step"] <= step] if step else []
+        self.seconds = before[-1]["seconds"] if before else 0.0
+        self.names = [name for name in before[0] if name not in ("step", "seconds")] if before else None
+        self.file = (folder / CURVE).open("w", newline="")
+        self.writer = csv.writer(self.file)
+        self.board = Writer(str(folder))
+        if before:
+            self.writer.writerow(before[0])
+            self.writer.writerows(point.values() for point in before)
+            self.file.flush()
+
+    def add(self, step: int, seconds: float, figures: Mapping[str, float]) -> None:
+        """Keep one point of the curve.
+
+        Args:
+            step: of the training, in the agent's unit.
+            seconds: since the training went on.
+            figures: by name.
+        """
+        if self.file is None:
+            return
+        if self.names is None:
+            self.names = list(figures)
+            self.writer.writerow(["step", "seconds", *self.names])
+        self.writer.writerow([step, f"{self.seconds + seconds:.3f}", *(figures[name] for name in self.names)])
+        self.file.flush()
+        for name, value in figures.items():
+            if not math.isnan(value):
+                self.board.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        if self.file is not None:
+            self.file.close()
+            self.board.close()
+
+
+def keep_summary(folder: Path, config: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
+    """Write what a run was made of and came to.
+
+    Args:
+        folder: of the run.
+        config: everything that its agent was made of.
+        figures: of the run, by name.
+    """
+    write_whole(folder / SUMMARY, json.dumps({"config": config, **figures}, indent=2).encode() + b"\n")
+
+
+def points(folder: Path) -> list[dict[str, float]]:
+    """Return the curve of a run, a dict of figures by name for each point; no points where there is no curve.
+
+    Args:
+        folder: of the run.
+    """
+    path = folder / CURVE
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """Return what :func:`keep_summary` wrote.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        ValueError: it is no folder of a run that has ended.
+    """
+    try:
+        found: dict[str, Any] = json.loads((folder / SUMMARY).read_text())
+    except (OSError, ValueError) as error:
+        wanted = "the folder of a run, as train --output-dir makes it"
+        raise ValueError(f"run: got {folder}, wanted {wanted} ({error})") from None
+    return found
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """Return the mean of each value and those before it, at most ``SMOOTHED``; values that are nan are left out.
+
+    Args:
+        values: of a curve.
+    """
+    found = []
+    for k in range(len(values)):
+        window = [value for value in values[max(0, k + 1 - SMOOTHED) : k + 1] if not math.isnan(value)]
+        found.append(sum(window) / len(window) if window else math.nan)
+    return found
+
+
+def compare(folders: Sequence[Path], output: Path) -> None:
+    """Print a table of runs, and draw their returns against frames and against time.
+
+    Args:
+        folders: of the runs.
+        output: file of the picture, HTML.
+
+    Raises:
+        ValueError: a folder that is no run's.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    runs = {str(folder): (summary(folder), points(folder)) for folder in folders}
+    differing = sorted(
+        name
+        for name in {name for run, _ in runs.values() for name in run["config"]}
+        if len({repr(run["config"].get(name)) for run, _ in runs.values()}) > 1
+    )
+    table = Table("", *runs.keys())
+    for name in differing:
+        table.add_row(name, *(str(run["config"].get(name, "-")) for run, _ in runs.values()))
+    shown: dict[str, Callable[[Any, Any], str]] = {
+        "steps": lambda run, curve: f"{run['step']:,}",
+        "seconds": lambda run, curve: f"{curve[-1]['seconds']:,.0f}",
+        "steps a second": lambda run, curve: f"{run['rate']:,.0f}",
+        "peak memory, MB": lambda run, curve: f"{run['peak_memory'] / 1e6:,.0f}",
+        f"return, last {SMOOTHED} points": lambda run, curve: f"{smoothed(column(curve, 'return'))[-1]:.2f}",
+    }
+    for name, value in shown.items():
+        table.add_row(name, *(value(run, curve) if curve else "-" for run, curve in runs.values()))
+    Console().print(table)
+    draw({name: curve for name, (_, curve) in runs.items()}, output)
+    print(f"picture: {output}")
+
+
+def column(curve: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    """Return one figure of all points of a curve, nan where it has none of that name.
+
+    Args:
+        curve: what :func:`points` returned.
+        name: of the figure.
+    """
+    return [point.get(name, math.nan) for point in curve]
+
+
+def draw(curves: Mapping[str, Sequence[Mapping[str, float]]], output: Path) -> None:
+    """Write a picture of returns against steps and against time, which needs no network to be seen.
+
+    Args:
+        curves: by the names of the runs.
+        output: its file, HTML.
+    """
+    from plotly.colors import qualitative
+    from plotly.graph_objects import Scatter
+    from plotly.subplots import make_subplots
+
+    picture = make_subplots(cols=2, subplot_titles=("return by steps", "return by seconds"), shared_yaxes=True)
+    for k, (name, curve) in enumerate(curves.items()):
+        colour = qualitative.Plotly[k % len(qualitative.Plotly)]
+        for col, axis in enumerate(("step", "seconds"), 1):
+            line = Scatter(
+                x=column(curve, axis), y=smoothed(column(curve, "return")), name=name, legendgroup=name,
+                line_color=colour, showlegend=col == 1,
+            )  # fmt: skip
+            picture.add_trace(line, row=1, col=col)
+    write_whole(output, picture.to_html(include_plotlyjs=True).encode())
