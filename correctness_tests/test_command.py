@@ -15,7 +15,8 @@ from correctness_tests.quick import quick
 from correctness_tests.waiting import limit, started
 from correctness_tests.workload_agents import FIGURES, SMALL, agent_of, as_options, contents, fields_of, make, option
 from rl_impls import backends, params
-from rl_impls.common import command
+from rl_impls.common import command, runs, training
+from rl_impls.common.config_fields import single_fields
 
 limited = limit("a command")
 
@@ -162,7 +163,7 @@ def test_every_field_of_a_configuration_is_an_option_with_its_default(monkeypatc
     monkeypatch.setenv("COLUMNS", "1000")
     agent = importlib.import_module(f"rl_impls.{workload}.agent")
     text = help_of(importlib.import_module(f"rl_impls.{workload}.__main__").main, capsys, "train")
-    for entry, _, sentence in command.single_fields(agent.Config):
+    for entry, _, sentence in single_fields(agent.Config):
         default = entry.default
         default = ",".join(map(str, default)) if isinstance(default, tuple) else default
         shown = text.rpartition(f" {option(entry.name)} ")[2].partition(" --")[0]
@@ -300,3 +301,78 @@ def test_a_configuration_without_sentences_is_refused():
 
     with pytest.raises(TypeError, match="Bare: its docstring has no Attributes"):
         command.main(Player, Bare, {}, ["train", "it"])
+
+
+def test_a_file_says_what_an_agent_is_made_of_and_the_command_line_counts_more(tmp_path, play):
+    (tmp_path / "it.yaml").write_text("width: 6\nlayers: [7]\nform: naive\nseed: 9\nsteps: 21\n")
+    out = play("train", tmp_path / "it", "--config", tmp_path / "it.yaml")
+    assert Player.made == [(9, Config(Board(6), (7,), "naive")), "closed"]
+    assert out.startswith("training from step 0 to 21\n")
+    Player.made.clear()
+    out = play("train", tmp_path / "it", "--config", tmp_path / "it.yaml", "--form", "full", "--seed", 0, "--steps", 1)
+    assert Player.made == [(0, Config(Board(6), (7,), "full")), "closed"]
+    assert out.startswith("training from step 0 to 1\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("form: full\nwidth: 10\n", (), "{file}, line 2: width: got 10, wanted at most 9"),
+        ("width: 5\n", ("--width", 10), "width: got 10, wanted at most 9"),
+        ("\nsteps: 0\n", (), "{file}, line 2: steps: got 0, wanted an integer from 1 to 2147483647"),
+        ("duration: 0m\n", (), "{file}, line 1: duration: got '0m', wanted more than 0 hours, or as 30m or 90s"),
+        ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration: got it with steps, wanted one of them"),
+        ("width: 5\n", ("--resume",), "config: got a file with --resume, wanted none: the checkpoint says what"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_that_names_its_line(tmp_path, play, text, words, message):
+    file = tmp_path / "it.yaml"
+    file.write_text(text)
+    (tmp_path / "it").write_text("0")
+    with pytest.raises(SystemExit) as ended:
+        play("train", tmp_path / "it", "--config", file, *words)
+    assert ended.value.code.startswith("train: " + message.format(file=file))
+    assert len(ended.value.code.splitlines()) == 1
+
+
+def test_a_training_of_some_time_ends_with_the_chunk_in_which_it_is_over(tmp_path, play, monkeypatch):
+    seconds = iter(range(0, 1000, 10))
+    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+    out = play("train", tmp_path / "it", "--duration", "25s")
+    assert out.startswith("training from step 0 for 25 s\n")
+    assert out.endswith(f"{tmp_path / 'it'}: 30 moves\n")  # after 10, 20 and 30 seconds
+    assert "1 moves a second" in out
+
+
+def test_a_folder_keeps_the_checkpoint_the_curve_and_what_came_of_it(tmp_path, play):
+    play("train", "--output-dir", tmp_path / "run", "--steps", 30, "--width", 5)
+    assert [point["step"] for point in runs.points(tmp_path / "run")] == [10, 20, 30]
+    found = runs.summary(tmp_path / "run")
+    assert (found["step"], found["config"]["board"]["width"]) == (30, 5)
+    assert play("evaluate", tmp_path / "run", "--num-episodes", 2).startswith("a ")
+    out = play("train", "--output-dir", tmp_path / "run", "--steps", 10, "--resume")
+    assert out.startswith("training from step 30 to 40\n")
+    assert [point["step"] for point in runs.points(tmp_path / "run")] == [10, 20, 30, 40]
+    assert "picture: " in play("compare", tmp_path / "run", "--output", tmp_path / "it.html")
+
+
+def test_a_checkpoint_needs_a_place(tmp_path, play):
+    with pytest.raises(SystemExit, match=r"^train: checkpoint: got none, wanted a file, or --output-dir$"):
+        play("train", "--steps", 1)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=r"^train: output-dir: got .*/file, wanted a folder$"):
+        play("train", "--output-dir", tmp_path / "file")
+    assert Player.made == []
+
+
+def test_the_likeliest_action_is_taken_where_that_is_asked_for(tmp_path, play, monkeypatch):
+    (tmp_path / "it").write_text("0")
+    with pytest.raises(SystemExit) as ended:
+        play("evaluate", tmp_path / "it", "--deterministic")  # an agent that always does
+    assert ended.value.code == 2
+    asked = []
+    monkeypatch.setattr(Player, "STOCHASTIC", True, raising=False)
+    monkeypatch.setattr(Player, "evaluate", lambda self, episodes, seed, **how: asked.append(how) or {"a": np.ones(2)})
+    play("evaluate", tmp_path / "it", "--deterministic")
+    play("evaluate", tmp_path / "it")
+    assert asked == [{"deterministic": True}, {}]

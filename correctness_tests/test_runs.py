@@ -1,0 +1,117 @@
+"""Runs of a training: the curve that is kept, what is kept of the whole, and several beside each other."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rl_impls.common import runs, training
+
+
+def curve(folder, steps, first=0):
+    """Keep a curve of as many points, two steps apart."""
+    recorder = runs.Recorder(folder, first)
+    for k in range(steps):
+        recorder.add(first + 2 * (k + 1), 0.5 * (k + 1), {"return": float(k), "loss": math.nan})
+    recorder.close()
+    return runs.points(folder)
+
+
+def run(folder, steps=3, **config):
+    """Keep a whole run."""
+    found = curve(folder, steps)
+    runs.keep_summary(folder, config, {"step": 2 * steps, "rate": 4.0, "peak_memory": 5e6})
+    return found
+
+
+def test_a_curve_is_kept_point_by_point(tmp_path):
+    recorder = runs.Recorder(tmp_path / "new", 0)
+    recorder.add(2, 0.5, {"return": 1.5})
+    assert runs.points(tmp_path / "new") == [{"step": 2, "seconds": 0.5, "return": 1.5}]  # it can be watched
+    recorder.close()
+
+
+def test_a_curve_goes_on_where_the_training_was_saved(tmp_path):
+    curve(tmp_path, 3)
+    found = curve(tmp_path, 2, first=4)  # the third point is of a training that was not saved
+    assert [point["step"] for point in found] == [2, 4, 6, 8]
+    np.testing.assert_allclose([point["seconds"] for point in found], [0.5, 1.0, 1.5, 2.0])
+    assert [point["step"] for point in curve(tmp_path, 1)] == [2]  # from the start: another run
+
+
+def test_nothing_is_kept_where_no_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorder = runs.Recorder(None, 0)
+    recorder.add(1, 1.0, {"return": 1.0})
+    recorder.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_tensorboard_reads_the_curve(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    curve(tmp_path, 3)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert events.Tags()["tensors"] == ["return"]  # a loss that is nan is left out
+    assert [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors("return")] == [
+        (2, 0.0), (4, 1.0), (6, 2.0),
+    ]  # fmt: skip
+
+
+def test_a_curve_is_smoothed_over_the_points_before(monkeypatch):
+    monkeypatch.setattr(runs, "SMOOTHED", 2)
+    found = runs.smoothed([math.nan, 1.0, 3.0, math.nan, 5.0])
+    np.testing.assert_equal(found, [math.nan, 1.0, 2.0, 3.0, 5.0])
+
+
+def test_runs_are_shown_beside_each_other(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    run(tmp_path / "a", form="full", envs=4)
+    run(tmp_path / "b", steps=5, form="naive", envs=4)
+    runs.compare([tmp_path / "a", tmp_path / "b"], tmp_path / "it.html")
+    lines = [re.split(r"\s*│\s*", line)[1:-1] for line in capsys.readouterr().out.splitlines() if "│" in line]
+    shown = {name: values for name, *values in lines}
+    assert shown == {
+        "form": ["full", "naive"], "steps": ["6", "10"], "seconds": ["2", "2"], "steps a second": ["4", "4"],
+        "peak memory, MB": ["5", "5"], "return, last 20 points": ["1.00", "2.00"],
+    }  # fmt: skip
+    page = (tmp_path / "it.html").read_text()
+    assert page.count('"legendgroup":') == 4  # each run by steps, and by seconds
+    assert "<script src=" not in page
+
+
+@pytest.mark.parametrize("text", [None, "no JSON"])
+def test_what_is_no_run_is_said(tmp_path, text):
+    if text:
+        (tmp_path / runs.SUMMARY).write_text(text)
+    with pytest.raises(ValueError, match=r"^run: got .*, wanted the folder of a run, as train --output-dir makes it"):
+        runs.compare([tmp_path], tmp_path / "it.html")
+    assert not (tmp_path / "it.html").exists()
+
+
+def test_peak_memory_is_that_of_this_process_and_its_children():
+    grow = "import numpy as np, sys; from rl_impls.common.runs import peak_memory; before = peak_memory();"
+    grow += "del_me = np.ones(50_000_000); del del_me; print(peak_memory() - before)"
+    grown = float(subprocess.run([sys.executable, "-c", grow], capture_output=True, text=True, check=True).stdout)
+    assert 390e6 < grown < 450e6
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0.5", 1800), ("30m", 1800), ("0.5h", 1800), ("90s", 90), (".5s", 0.5), ("2", 7200)]
+)
+def test_a_bare_duration_is_of_hours(text, seconds):
+    assert training.seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "0.0m", "-1", "1d", "", "h", "1h30m", "nan", "1e3", "."])
+def test_a_duration_that_is_none_is_refused(text):
+    with pytest.raises(
+        ValueError, match=rf"^duration: got {re.escape(repr(text))}, wanted more than 0 hours, or as 30m"
+    ):
+        training.seconds_of(text)
