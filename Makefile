@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick gate test test-slow browser lint asv results clean
+.PHONY: help setup bench bench-quick gate test test-slow browser lint asv results clean evaluate compare tensorboard train
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -58,6 +58,31 @@ browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
 	  || { apt-get --quiet update && apt-get --quiet --yes install --no-install-recommends chromium; } >/dev/null 2>&1 \
 	  || echo 'no browser, and none could be installed; the tests of the ASV pages need one: apt-get install chromium'
+
+TRAINED := train train-parallel train-impala train-impala-parallel train-a2c train-a3c
+train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c, each with -timed for 30 minutes
+train: CONFIG = ppo
+train-parallel: CONFIG = ppo_parallel
+train-impala: CONFIG = impala
+train-impala-parallel: CONFIG = impala_parallel
+train-a2c: CONFIG = a2c
+train-a3c: CONFIG = a3c
+RUNS ?= runs
+
+$(TRAINED): setup
+	$(BIN)/python -m rl_impls.procgen train --config rl_impls/procgen/configs/$(CONFIG).yaml --output-dir $(RUNS)/$(CONFIG) $(ARGS)
+
+$(TRAINED:=-timed):
+	$(MAKE) $(@:-timed=) ARGS='--duration 30m'
+
+evaluate: setup  ## play the levels of a training and others: make evaluate RUN=runs/ppo
+	$(BIN)/python -m rl_impls.procgen evaluate $(or $(RUN),$(RUNS)/ppo)
+
+compare: setup  ## show all runs beside each other
+	$(BIN)/python -m rl_impls.procgen compare $(RUNS)/*
+
+tensorboard: setup  ## their curves in a browser
+	$(BIN)/tensorboard --logdir $(RUNS)
 
 lint: setup  ## style, types, spelling, workflows
 	$(BIN)/ruff check .

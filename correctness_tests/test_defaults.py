@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from perf_tests.suite.cases import pirl as pirl_cases
+from perf_tests.suite.cases import procgen as procgen_cases
 from perf_tests.suite.cases import snake as snake_cases
 from perf_tests.suite.cases import treasurehunt as hunt_cases
 from rl_impls.pirl import agent as pirl
 from rl_impls.pirl import env as road
 from rl_impls.pirl import physics
+from rl_impls.procgen import agent as procgen
+from rl_impls.procgen import spec as procgen_spec
 from rl_impls.snake import agent as snake
 from rl_impls.snake import env as board
 from rl_impls.snake.vector_env import SnakeVectorEnv
@@ -36,6 +39,9 @@ RNG = np.random.default_rng(0)
 GAME = {"starting_blocks": 3, "dim": 10, "dist_to_border": 3, "max_steps": 500}
 DQN = {"learning_rate": 1e-3, "gamma": 0.99, "gradient_norm": 10.0}
 IQN = {"learning_rate": 2.5e-4, "gamma": 0.99, "gradient_norm": 1.0, "soft_update": 0.001, "capacity": 1024}
+LOSSES = {"gamma": 0.999, "value_weight": 0.5, "entropy_weight": 0.01}
+PPO = LOSSES | {"learning_rate": 5e-4, "lam": 0.95, "clip": 0.2, "gradient_norm": 0.5}
+IMPALA = LOSSES | {"learning_rate": 3e-4, "gradient_norm": 40.0}
 
 TABLE = {  # the numbers in the code, and what they should be
     "pirl: training": (
@@ -78,6 +84,24 @@ TABLE = {  # the numbers in the code, and what they should be
     "snake: sizes that are timed": (constants(snake_cases), {"SIZES": (100, 256, 256, 4), "CAPACITY": 10_000}),
     "snake: a loop that is timed": (
         snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).spec, DQN | {"capacity": 10_000, "target_every": 1000},
+    ),
+    "procgen: training by PPO": (defaults(procgen.Config), PPO | {"epochs": 4, "batch": 1024, "envs": 32, "unroll": 128}),
+    "procgen: training by IMPALA": (
+        {**defaults(procgen.Config), **procgen.ALGORITHMS["impala"]}, IMPALA | {"rho_bar": 1.0, "c_bar": 1.0, "unroll": 20},
+    ),
+    "procgen: training by A2C": (procgen.ALGORITHMS["a2c"], {"learning_rate": 7e-4, "lam": 1.0, "unroll": 5}),
+    "procgen: training by A3C": (
+        procgen.ALGORITHMS["a3c"], {"learning_rate": 1e-4, "lam": 1.0, "unroll": 20, "actors": 2},
+    ),
+    "procgen: optimisers": (
+        constants(procgen_spec), {"ADAM_EPS": 1e-5, "RMS_DECAY": 0.99, "A2C_EPS": 1e-5, "IMPALA_EPS": 0.01},
+    ),
+    "procgen: PPO that is timed": (
+        procgen_cases.ppo_loop_inputs(RNG, envs=8, unroll=8, epochs=1).spec,
+        PPO | {"batch": 32},
+    ),
+    "procgen: IMPALA that is timed": (
+        procgen_cases.impala_inputs(RNG, 64).spec, IMPALA | {"rho_bar": 1.0, "c_bar": 1.0},
     ),
     "treasurehunt: world": (
         defaults(hunt_spec.Settings),
