@@ -85,9 +85,12 @@ TABLE = {  # the numbers in the code, and what they should be
     "snake: a loop that is timed": (
         snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).spec, DQN | {"capacity": 10_000, "target_every": 1000},
     ),
-    "procgen: training by PPO": (defaults(procgen.Config), PPO | {"epochs": 4, "batch": 1024, "envs": 32, "unroll": 128}),
+    "procgen: training by PPO": (
+        defaults(procgen.Config), PPO | {"epochs": 4, "batch": 1024, "envs": 32, "unroll": 128},
+    ),
     "procgen: training by IMPALA": (
-        {**defaults(procgen.Config), **procgen.ALGORITHMS["impala"]}, IMPALA | {"rho_bar": 1.0, "c_bar": 1.0, "unroll": 20},
+        {**defaults(procgen.Config), **procgen.ALGORITHMS["impala"]},
+        IMPALA | {"rho_bar": 1.0, "c_bar": 1.0, "unroll": 20},
     ),
     "procgen: training by A2C": (procgen.ALGORITHMS["a2c"], {"learning_rate": 7e-4, "lam": 1.0, "unroll": 5}),
     "procgen: training by A3C": (

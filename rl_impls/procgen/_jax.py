@@ -221,7 +221,7 @@ def impala_loss(net, spec, obs, actions, log_probs, rewards, terminated, truncat
     of_steps = values.reshape(obs.shape[:2])
     given = log_ratios, rewards, of_steps[:-1], of_steps[1:], terminated, truncated
     vs, advantages = vtrace_with(spec)(*jax.lax.stop_gradient(given))
-    return actor_critic_loss(logits[:steps], values[:steps], spec, played, advantages.ravel(), vs.ravel())
+    return steps * actor_critic_loss(logits[:steps], values[:steps], spec, played, advantages.ravel(), vs.ravel())
 
 
 def rmsprop(spec, eps):

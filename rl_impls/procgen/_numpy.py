@@ -271,7 +271,8 @@ def impala_targets(params, batch, *, gamma, rho_bar, c_bar):
 def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
     """Return the loss of IMPALA (Espeholt et al. 2018, Section 4.2); no gradient goes through the targets.  -> f
 
-    It is :func:`a2c_loss` of all T N steps, with V-trace's targets as returns. Where an episode was truncated, Procgen
+    It is :func:`a2c_loss` with V-trace's targets as returns, but the sum over all T N steps in place of their mean: the
+    constants of the paper, as the gradient's norm and what is added to the root, are made for that. Where an episode was truncated, Procgen
     shows no last picture: the value of the next one in the rollout stands for that.
 
     Args:
@@ -284,7 +285,7 @@ def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
     """
     obs, actions, (vs, advantages) = batch[0], batch[1], targets
     steps = obs[:-1].reshape(-1, *obs.shape[2:]), actions.ravel(), advantages.ravel(), vs.ravel()
-    return a2c_loss(params, steps, value_weight=value_weight, entropy_weight=entropy_weight)
+    return actions.size * a2c_loss(params, steps, value_weight=value_weight, entropy_weight=entropy_weight)
 
 
 def forward(spec, example, *, knobs, target):

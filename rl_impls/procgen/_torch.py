@@ -298,7 +298,7 @@ class Update(Trained):
 
 
 class ImpalaUpdate(Update):
-    """One update of the net on a rollout, by the losses of A2C with V-trace's targets and advantages.
+    """One update of the net on a rollout, by the loss of A2C, summed, with V-trace's targets and advantages.
 
     Args:
         spec: what :class:`Update` takes, ``gamma``, ``rho_bar`` and ``c_bar``.
@@ -330,7 +330,8 @@ class ImpalaUpdate(Update):
             log_ratios = taken(logits[:steps], played)[0].view_as(log_probs) - log_probs
             of_steps = values.view(obs.shape[:2])
             vs, advantages = self.vtrace(log_ratios, rewards, of_steps[:-1], of_steps[1:], terminated, truncated)
-        return self.learn(self.loss(logits[:steps], values[:steps], played, advantages.flatten(), vs.flatten()))
+        loss = self.loss(logits[:steps], values[:steps], played, advantages.flatten(), vs.flatten())
+        return self.learn(steps * loss)  # the sum over all steps
 
 
 def weights_of_losses(spec, *more):
