@@ -272,8 +272,8 @@ def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
     """Return the loss of IMPALA (Espeholt et al. 2018, Section 4.2); no gradient goes through the targets.  -> f
 
     It is :func:`a2c_loss` with V-trace's targets as returns, but the sum over all T N steps in place of their mean: the
-    constants of the paper, as the gradient's norm and what is added to the root, are made for that. Where an episode was truncated, Procgen
-    shows no last picture: the value of the next one in the rollout stands for that.
+    constants of the paper, as the gradient's norm and what is added to the root, are made for that. Where an episode
+    was truncated, Procgen shows no last picture: the value of the next one in the rollout stands for that.
 
     Args:
         params: weights, see :data:`.spec.NETS`.
