@@ -43,6 +43,8 @@ class Spec(TypedDict, total=False):
         batch: pictures in an update of PPO, a divisor of T N.
         actors: processes that play, a divisor of N.
         lag: updates of the weights, at the most, that actors play without.
+        cluster: address of a Ray cluster whose actors play, see :mod:`.cluster`; by default, and where it is empty,
+            they are processes of this machine.
     """
 
     params: Mapping[str, Any]
@@ -63,6 +65,7 @@ class Spec(TypedDict, total=False):
     batch: int
     actors: int
     lag: int
+    cluster: str
 
 
 NETS = MappingProxyType(
