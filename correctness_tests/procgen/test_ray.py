@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import secrets
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,10 @@ def ray(unavailable, tmp_path_factory):
         cluster.check_installed("torch")
     except backends.BackendUnavailable as error:
         unavailable(error)
+    token = tmp_path_factory.mktemp("ray") / "token"
+    token.write_text(secrets.token_hex())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path_factory.mktemp("ray") / "token"))
+        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 
@@ -187,6 +190,17 @@ def test_a_cluster_without_room_is_one_error_and_stays_joined_by_who_had_joined_
             cluster.join("192.0.2.1:1", 1)
     finally:
         ray.shutdown()
+
+
+def test_what_ray_itself_refuses_is_one_line(ray, monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+    with pytest.raises(
+        ValueError, match=r"^cluster: got 'local', which Ray cannot join: RAY_AUTH_TOKEN_PATH "
+    ) as caught:
+        cluster.join(cluster.LOCAL, 1)
+    assert "\n" not in str(caught.value)
+    assert not ray.is_initialized()
 
 
 def test_an_agent_starts_a_cluster_here_and_ends_it(ray, tmp_path):
