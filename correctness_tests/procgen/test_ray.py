@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import secrets
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -204,10 +205,11 @@ def test_what_ray_itself_refuses_is_one_line(ray, monkeypatch, tmp_path):
 
 
 def test_an_agent_starts_a_cluster_here_and_ends_it(ray, tmp_path):
-    before = of_ray()
+    before, on_sigterm = of_ray(), signal.getsignal(signal.SIGTERM)
     agent = ProcgenAgent(seed=0, cluster=cluster.LOCAL, **{**SMALL, "actors": 2})
     try:
         agent.learn()
+        assert signal.getsignal(signal.SIGTERM) is on_sigterm
         agent.save(tmp_path / "agent")
         assert len(of_ray() - before) >= 3
     finally:
