@@ -22,7 +22,6 @@ from .. import backends
 from ..common.shared_arrays import SharedArrays
 from .players import Player, joined_states, share_of, share_of_state
 from .rollouts import Rollout, layout
-from .spec import NETS
 
 SECONDS = 120  # to wait for an actor
 LIVES = 5  # actors that may die in one place without having played a rollout
@@ -96,7 +95,8 @@ class Acting(Player):
         """
         shared = self.shared
         slot, version = number % len(shared["behind"]), int(shared["newest"][0])
-        self.train.load({name: shared[name][version % len(shared[name])] for name in NETS})
+        weights = self.spec["params"]
+        self.train.load({name: shared[name][version % len(shared[name])] for name in weights})
         self.play_into(number, rollout_of(shared, slot, self.share))
         shared["behind"][slot, self.index] = version
 
