@@ -232,8 +232,8 @@ def check_rollout(obs, actions):
 def init_net(rng, net="nature"):
     """Return the weights of a new net, f32 arrays by name, see ``SHAPES``: orthogonal, and biases of 0.
 
-    The outputs of a layer are orthogonal to each other, their length is the layer's gain: that of ``GAINS``, 0.01 for the
-    logits, so that all actions are about as likely, and 1 for the value.
+    The outputs of a layer are orthogonal to each other, their length is the layer's gain: that of ``GAINS``, 0.01 for
+    the logits, so that all actions are about as likely, and 1 for the value.
 
     Args:
         rng: the generator of all that is drawn.
