@@ -12,6 +12,7 @@ from ..common import checkpoint
 from ..common.checks import check_changes, check_choice, check_fields, check_integer
 from ..common.procgen_env import GAMES, MODES, check_installed, check_seed
 from ..common.procgen_state import unpack
+from ..common.ranks import launched
 from .evaluation import HELD_OUT, evaluate
 from .knobs import FORMS
 from .loop import part_of
@@ -173,6 +174,11 @@ class ProcgenAgent:
         spec = {name: getattr(config, name) for name in FROM_CONFIG}
         spec |= {"params": weights, "env": config.env(self.seed), "seed": self.seed}
         spec |= {} if env_state is None else {"env_state": env_state}
+        self.rank, self.processes = launched()
+        if self.processes > 1 and (config.actors or config.algorithm == "impala"):
+            wanted = "ppo or a2c without actors"
+            raise ValueError(f"algorithm: got {config.algorithm} in {self.processes} processes, wanted {wanted}")
+        spec |= {"rank": self.rank, "processes": self.processes}
         op = OPS[config.algorithm, config.actors > 0]
         self.loop = backends.get(config.backend).build("procgen", op, spec, (np.zeros(1, np.int64),), config.knobs)
 
@@ -180,6 +186,18 @@ class ProcgenAgent:
     def chunk(self):
         """Environment frames that :meth:`learn` plays at a time."""
         return self.config.frames
+
+    def agree(self, wanted):
+        """Return whether this process, or another that torchrun started, wants something, as to stop.
+
+        Args:
+            wanted: whether this one does.
+        """
+        if self.processes == 1:
+            return wanted
+        from .group import agree
+
+        return agree(wanted)
 
     @property
     def params(self):
@@ -229,7 +247,9 @@ class ProcgenAgent:
         Args:
             path: of the file.
         """
-        checkpoint.save(path, self, self.loop.state() | {"agent.seed": np.array(self.seed)})
+        state = self.loop.state() | {"agent.seed": np.array(self.seed)}
+        if self.rank == 0:
+            checkpoint.save(path, self, state)
 
     @classmethod
     def load(cls, path, **changes):

@@ -43,6 +43,8 @@ class Spec(TypedDict, total=False):
         batch: pictures in an update of PPO, a divisor of T N.
         actors: processes that play, a divisor of N.
         lag: updates of the weights, at the most, that actors play without.
+        processes: that torchrun started and that learn as one; one by default.
+        rank: of this one among them.
     """
 
     params: Mapping[str, Any]
@@ -63,6 +65,8 @@ class Spec(TypedDict, total=False):
     batch: int
     actors: int
     lag: int
+    processes: int
+    rank: int
 
 
 NETS = MappingProxyType(
