@@ -19,7 +19,7 @@ from perf_tests.gate.interrupts import by_sigterm
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
 from perf_tests.suite.limits import complaints
-from rl_impls.backends import BACKENDS, PACKAGES, BackendUnavailable, choose, get, resolve
+from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, choose, get, resolve
 
 ROOT = Path(__file__).parent
 WRONG = pytest.StashKey[list[str]]()
@@ -108,7 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise ValueError(f"--seed: got {config.getoption('seed')}, wanted 0 or more")
         for name in demanded():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
-            choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES})
+            choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})
         axes: dict[str, tuple[str, ...]] = {}
         for name, values in map(axis, config.getoption("axis")):
             axes[name] = axes.get(name, ()) + values
@@ -237,7 +237,8 @@ def unavailable() -> Callable[[BackendUnavailable], None]:
     """Skip with the reason; fail where ``RL_PERF_REQUIRE`` names the backend or a package it lacks."""
 
     def end(error: BackendUnavailable) -> None:
-        wanted = {*get(error.backend).modules, *(name for name in PACKAGES if error.reason.startswith(f"{name} "))}
+        packages = {*PACKAGES, *OPTIONAL}
+        wanted = {*get(error.backend).modules, *(name for name in packages if error.reason.startswith(f"{name} "))}
         lacking = [module for module in wanted if find_spec(module) is None]
         if {error.backend, *lacking} & set(demanded()):
             pytest.fail(f"RL_PERF_REQUIRE={','.join(demanded())}, but {error}")

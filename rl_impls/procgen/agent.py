@@ -13,6 +13,7 @@ from ..common.checks import check_changes, check_choice, check_fields, check_int
 from ..common.procgen_env import GAMES, MODES, check_installed, check_seed
 from ..common.procgen_state import unpack
 from ..common.ranks import launched
+from .cluster import parts_of
 from .evaluation import HELD_OUT, evaluate
 from .knobs import FORMS
 from .loop import part_of
@@ -35,7 +36,7 @@ OPS = MappingProxyType(  # by algorithm, and whether processes play
 CHOICES = MappingProxyType({"form": FORMS, "algorithm": ALGORITHMS, "net": SHAPES, "game": GAMES, "mode": MODES})
 FROM_CONFIG = (
     "learning_rate", "gamma", "lam", "clip", "rho_bar", "c_bar", "value_weight", "entropy_weight", "gradient_norm",
-    "unroll", "epochs", "batch", "actors", "lag",
+    "unroll", "epochs", "batch", "actors", "lag", "cluster",
 )  # fmt: skip
 
 
@@ -56,6 +57,8 @@ class Config:
         unroll: steps of each environment, from one learning to the next.
         actors: processes that play; 0: they are played where is learned.
         lag: updates of the weights, at the most, that actors of PPO and IMPALA play without.
+        cluster: address of a Ray cluster whose actors play, as host:6379, or local to start one here; empty:
+            processes of this machine.
         epochs: passes of PPO over what was played.
         batch: pictures in an update of PPO.
         learning_rate: of Adam, or of RMSProp.
@@ -81,6 +84,7 @@ class Config:
     unroll: int = 128
     actors: int = 0
     lag: int = 0
+    cluster: str = ""
     epochs: int = 4
     batch: int = 1024
     learning_rate: float = 5e-4
@@ -114,6 +118,10 @@ class Config:
             raise ValueError(f"actors: got {self.actors}, wanted a divisor of {self.envs} envs")
         if self.lag and (not self.actors or self.algorithm == "a3c"):
             raise ValueError(f"lag: got {self.lag}, wanted 0 but for ppo and impala with actors")
+        if self.cluster:
+            parts_of(self.cluster)
+            if not self.actors or self.algorithm == "a3c":
+                raise ValueError(f"cluster: got {self.cluster!r}, wanted none but for ppo and impala with actors")
         if self.algorithm == "ppo" and self.frames % self.batch:
             wanted = f"a divisor of unroll times envs, {self.unroll} x {self.envs}"
             raise ValueError(f"batch: got {self.batch}, wanted {wanted}")

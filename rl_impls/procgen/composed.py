@@ -145,11 +145,13 @@ def a3c(spec, example, *, knobs, backend):
     """Have workers play I rollouts and learn from them by A3C; see :class:`.a3c.A3c` and :func:`ppo`.
 
     Raises:
-        ValueError: a backend that is not torch's on the CPU.
+        ValueError: a backend that is not torch's on the CPU, or a cluster.
     """
     check_installed(backend.name)
     if backend.source != "torch" or backend.device != "cpu":
         raise ValueError(f"backend of a3c: got {backend.name}, wanted torch or torch-compile")
+    if spec.get("cluster"):
+        raise ValueError(f"cluster: got {spec['cluster']!r} with a3c, whose workers share the memory of one machine")
     from .a3c import A3c
 
     return A3c(spec, knobs, backend)

@@ -11,6 +11,7 @@ from ..common.op import Op
 from ..common.phases import Phases
 from ..common.procgen_env import ProcgenVectorEnv
 from ..common.procgen_state import unpack
+from .cluster import check_installed, check_reachable
 from .crew import Crew
 from .learners import LEARNERS
 from .loop import part_of, state_of
@@ -31,6 +32,26 @@ def first_state(spec):
         return envs.get_state()
     finally:
         envs.close()
+
+
+def crew_of(spec, backend):
+    """Return what makes a crew: :class:`.ray_crew.RayCrew` where a cluster is named, else :class:`.crew.Crew`.
+
+    Args:
+        spec: of a loop, see :class:`.spec.Spec`.
+        backend: that computes.
+
+    Raises:
+        BackendUnavailable: Ray is wanted and not installed.
+        ValueError: no cluster is reached at its address.
+    """
+    if not spec.get("cluster"):
+        return functools.partial(Crew, versions=spec["lag"] + 2)
+    check_installed(backend.name)
+    check_reachable(spec["cluster"])
+    from .ray_crew import RayCrew
+
+    return RayCrew
 
 
 class CrewLoop(Op):
@@ -165,12 +186,15 @@ class ParallelLoop(CrewLoop):
         spec: what it is built from, see :class:`.spec.Spec`.
         knobs: of the loop and its update.
         backend: that computes.
+
+    Raises:
+        BackendUnavailable, ValueError: see :func:`crew_of`.
     """
 
     def __init__(self, algorithm, spec, knobs, backend):
+        make_crew = functools.partial(crew_of(spec, backend), knobs=knobs, backend=backend)
         clock = Phases(*PHASES)
         self.learner = LEARNERS[algorithm](spec, knobs, backend, clock)
-        make_crew = functools.partial(Crew, knobs=knobs, backend=backend, versions=spec["lag"] + 2)
         self.train = self.learner.train
         super().__init__(spec, spec["lag"], make_crew, clock)
 

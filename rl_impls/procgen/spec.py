@@ -45,6 +45,8 @@ class Spec(TypedDict, total=False):
         lag: updates of the weights, at the most, that actors play without.
         processes: that torchrun started and that learn as one; one by default.
         rank: of this one among them.
+        cluster: address of a Ray cluster whose actors play, see :mod:`.cluster`; by default, and where it is empty,
+            they are processes of this machine.
     """
 
     params: Mapping[str, Any]
@@ -67,6 +69,7 @@ class Spec(TypedDict, total=False):
     lag: int
     processes: int
     rank: int
+    cluster: str
 
 
 NETS = MappingProxyType(
