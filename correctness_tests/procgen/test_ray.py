@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import os
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from correctness_tests.waiting import alive, limit, until
+from correctness_tests.waiting import limit
 from perf_tests.suite.cases import procgen as cases
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
 from rl_impls.procgen import cluster
-from rl_impls.procgen.agent import ProcgenAgent
-
-from .agent_sizes import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 limited = limit("actors over Ray", 300)
