@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick gate test test-slow browser lint asv results clean evaluate compare tensorboard train
+.PHONY: help setup bench bench-quick gate test test-slow test-ray browser lint asv results clean evaluate compare tensorboard train
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -7,6 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/py311.txt
 STAMP := $(VENV)/.ready
+RAY := .venv-ray
+RAY_LOCK := requirements/ray.txt
+RAY_STAMP := $(RAY)/.ready
 
 # names or lists of names, as in: make bench WORKLOAD=pirl BACKEND=torch,jax TIER=full
 WORKLOAD ?=
@@ -53,6 +56,16 @@ test: setup  ## run the correctness tests, but for the slow ones
 test-slow: setup browser  ## run the slow tests: learning, every id, whole runs; those that need all cores after the others
 	$(TESTS) -m 'slow and not alone' $(BESIDE)
 	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]  # pytest's word for: none selected
+
+$(RAY_STAMP): $(STAMP) $(RAY_LOCK)
+	rm -rf $(RAY)
+	$(PYTHON) -m venv $(RAY)
+	echo $(abspath $(VENV))/lib/python3.11/site-packages > $(RAY)/lib/python3.11/site-packages/beside.pth
+	PIP_RETRIES=0 $(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(RAY_LOCK)
+	touch $@
+
+test-ray: $(RAY_STAMP)  ## run the tests of actors over Ray, which is put beside .venv, into .venv-ray (280 MB)
+	RL_PERF_REQUIRE=ray PYTHONPATH=$(CURDIR) $(RAY)/bin/python -m pytest correctness_tests/procgen/test_ray.py
 
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
@@ -109,5 +122,5 @@ results:  ## time everything, beside default malloc and other libraries, and put
 	  --peers $$(find .cache/peers -name '*.json')
 
 clean:  ## remove the environment, caches and results
-	rm -rf $(VENV) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(RAY) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

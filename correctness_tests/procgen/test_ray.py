@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import secrets
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from correctness_tests.waiting import limit
+from correctness_tests.waiting import alive, limit, until
 from perf_tests.suite.cases import procgen as cases
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
 from rl_impls.procgen import cluster
+from rl_impls.procgen.agent import ProcgenAgent
+
+from .agent_sizes import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 limited = limit("actors over Ray", 300)
@@ -27,15 +33,17 @@ def ray(unavailable, tmp_path_factory):
         cluster.check_installed("torch")
     except backends.BackendUnavailable as error:
         unavailable(error)
+    token = tmp_path_factory.mktemp("ray") / "token"
+    token.write_text(secrets.token_hex())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path_factory.mktemp("ray") / "token"))
+        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 
         yield ray
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nodes(ray):
     """A cluster of two nodes of two cores each on this machine."""
     from ray.cluster_utils import Cluster
@@ -46,48 +54,163 @@ def nodes(ray):
     made.shutdown()
 
 
-def built(op, **changed):
-    """Return a loop of four environments and eight steps."""
-    sizes = {"envs": 4, "unroll": 8} | ({"epochs": 2} if "ppo" in op else {})
-    inputs = MAKE[op.removeprefix("parallel_")](np.random.default_rng(0), **sizes)
-    form = backends.forms("procgen")["full"]
-    return backends.get("torch").build("procgen", op, inputs.spec | changed, inputs.args, form)
+@pytest.fixture
+def build():
+    """Return ``build(op, **spec)``, which makes a loop of four environments and eight steps that is closed later."""
+    loops = []
+
+    def build(op, **changed):
+        sizes = {"envs": 4, "unroll": 8} | ({"epochs": 2} if "ppo" in op else {})
+        inputs = MAKE[op.removeprefix("parallel_")](np.random.default_rng(0), **sizes)
+        form = backends.forms("procgen")["full"]
+        loops.append(backends.get("torch").build("procgen", op, inputs.spec | changed, inputs.args, form))
+        return loops[-1]
+
+    yield build
+    for loop in loops:
+        loop.close()
 
 
-def workers():
-    """Return the ids of all processes of Ray that this user can see."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes()
-        except OSError:
-            continue
-        if b"RayActor" in command or b"raylet" in command or b"gcs_server" in command:
-            found.add(int(path.parent.name))
-    return found
+def played(loop, count, first=0):
+    """Return rewards, ends and losses of some rollouts."""
+    return loop(np.arange(first, first + count))
 
 
-def nodes_of(crew, ray):
-    """Return the node that each actor is on."""
-    return ray.get([member.__ray_call__.remote(node_of) for member in crew.members])
+def told(crew, what):
+    """Return what each actor says of itself."""
+    import ray
+
+    return ray.get([member.__ray_call__.remote(what) for member in crew.members])
 
 
 def node_of(actor):
-    """Return the node that this actor is on."""
+    """Return the node that an actor is on."""
     import ray
 
     return ray.get_runtime_context().get_node_id()
 
 
+def pid_of(actor):
+    """Return the process of an actor."""
+    return os.getpid()
+
+
+def of_ray():
+    """Return the processes of Ray on this machine."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if any(word in path.read_bytes() for word in (b"ray::", b"/raylet", b"gcs_server")):
+                found.add(int(path.parent.name))
+    return {pid for pid in found if alive(pid)}
+
+
+def held(ray):
+    """Return how many objects this process keeps in the store."""
+    return len(ray._private.worker.global_worker.core_worker.get_all_reference_counts())
+
+
 @pytest.mark.parametrize("algorithm", MAKE)
-def test_without_lag_actors_over_ray_learn_what_is_learned_here(nodes, algorithm):
-    alone = built(algorithm)
-    spread = built(f"parallel_{algorithm}", actors=2, lag=0, cluster=nodes.address)
-    for number in range(3):
-        for wanted, got in zip(alone(np.array([number])), spread(np.array([number]))):
-            np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=1e-5)
-    for name, wanted in alone.params.items():
-        np.testing.assert_allclose(spread.params[name], wanted, rtol=1e-3, atol=1e-5, err_msg=name)
+def test_without_lag_actors_over_ray_play_and_teach_what_one_process_does(nodes, build, algorithm, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})  # as many threads in processes as over Ray
+    alone, beside, spread = (
+        build(algorithm),
+        build(f"parallel_{algorithm}", actors=2, lag=0),
+        build(f"parallel_{algorithm}", actors=2, lag=0, cluster=nodes.address),
+    )
+    wanted, same, got = (played(loop, 3) for loop in (alone, beside, spread))
+    for mine, theirs in zip(got, same):
+        np.testing.assert_array_equal(mine, theirs)
+    for mine, theirs in zip(got[:2], wanted[:2]):
+        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_allclose(got[2][0], wanted[2][0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got[2], wanted[2], rtol=1e-3, atol=2e-3)  # a batch half as large is rounded otherwise
+    for name, value in alone.params.items():
+        np.testing.assert_array_equal(spread.params[name], beside.params[name], err_msg=name)
+        np.testing.assert_allclose(spread.params[name], value, atol=2e-3, err_msg=name)
     assert spread.stats() == {"policy_lag": 0.0, "most_policy_lag": 0.0, "replaced_actors": 0.0}
-    alone.close()
-    spread.close()
+
+
+def test_actors_are_on_both_nodes_play_ahead_and_leave_nothing_in_the_store_or_alive(nodes, build, ray):
+    loop = build("parallel_impala", actors=2, lag=2, cluster=nodes.address)
+    assert len(set(told(loop.crew, node_of))) == 2
+    pids = told(loop.crew, pid_of)
+    played(loop, 4)
+    before = held(ray)
+    played(loop, 6, first=4)
+    assert held(ray) == before
+    assert loop.stats()["most_policy_lag"] == 2
+    loop.close()
+    until(lambda: not any(map(alive, pids)), "actors to end")
+    assert not ray.is_initialized()
+
+
+def test_actors_of_a_node_that_dies_in_mid_training_are_replaced_on_the_other(nodes, build):
+    loop = build("parallel_ppo", actors=2, lag=1, cluster=nodes.address)
+    played(loop, 2)
+    [dying] = [node for node in nodes.worker_nodes if node.node_id in told(loop.crew, node_of)]
+    nodes.remove_node(dying, allow_graceful=False)
+    rewards, _, losses = played(loop, 3, first=2)
+    assert loop.stats()["replaced_actors"] == 1
+    assert set(told(loop.crew, node_of)) == {nodes.head_node.node_id}
+    assert rewards.shape == (3, 8, 4)
+    assert np.isfinite(losses).all()
+    loop.load_state(loop.state())
+    played(loop, 1, first=5)
+    nodes.add_node(num_cpus=2)
+
+
+def test_an_actor_that_dies_again_and_again_ends_the_training_with_the_reason(nodes, build, monkeypatch):
+    loop = build("parallel_ppo", actors=2, lag=0, cluster=nodes.address)
+    monkeypatch.setattr("rl_impls.procgen.ray_crew.LIVES", 0)
+    loop.crew.members[1].__ray_terminate__.remote()
+    with pytest.raises(RuntimeError, match=r"^actor 1 failed: its process died 0 times before .* at last: "):
+        played(loop, 1)
+
+
+def test_what_goes_wrong_in_an_actor_is_one_error(nodes, build):
+    loop = build("parallel_ppo", actors=2, lag=0, cluster=nodes.address)
+    loop.crew.tell([("set_state", {"games": []})] * 2)
+    with pytest.raises(RuntimeError, match=r"^actor [01] failed: \w+: ") as caught:
+        loop.crew.settle()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cluster_without_room_is_one_error_and_stays_joined_by_who_had_joined_it(nodes, build, ray, monkeypatch):
+    monkeypatch.setattr("rl_impls.procgen.ray_crew.SECONDS", 3)
+    ray.init(nodes.address, log_to_driver=False)
+    try:
+        taken = ray.util.placement_group([{"CPU": 2}] * 2)
+        ray.get(taken.ready())
+        wanted = "^actor 0 failed: no answer in 3 s; the cluster has 4 cores in all, and each of 2 actors needs one$"
+        with pytest.raises(RuntimeError, match=wanted):
+            build("parallel_ppo", actors=2, lag=0, cluster=nodes.address)
+        assert ray.is_initialized()
+        with pytest.raises(ValueError, match=r"^cluster: got '192.0.2.1:1', but this process is in the cluster "):
+            cluster.join("192.0.2.1:1", 1)
+    finally:
+        ray.shutdown()
+
+
+def test_what_ray_itself_refuses_is_one_line(ray, monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+    with pytest.raises(
+        ValueError, match=r"^cluster: got 'local', which Ray cannot join: RAY_AUTH_TOKEN_PATH "
+    ) as caught:
+        cluster.join(cluster.LOCAL, 1)
+    assert "\n" not in str(caught.value)
+    assert not ray.is_initialized()
+
+
+def test_an_agent_starts_a_cluster_here_and_ends_it(ray, tmp_path):
+    before = of_ray()
+    agent = ProcgenAgent(seed=0, cluster=cluster.LOCAL, **{**SMALL, "actors": 2})
+    try:
+        agent.learn()
+        agent.save(tmp_path / "agent")
+        assert len(of_ray() - before) >= 3
+    finally:
+        agent.close()
+    until(lambda: of_ray() <= before, "Ray to end")
+    assert not ray.is_initialized()

@@ -101,6 +101,7 @@ def connect(address, cores):
         ValueError: the cluster does not take this process, with Ray's reason.
     """
     import ray
+    from ray.exceptions import RayError
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise a cluster tells its makers about itself
     more = {"num_cpus": cores} if address == LOCAL else {}
@@ -111,7 +112,7 @@ def connect(address, cores):
             address=address, ignore_reinit_error=True, log_to_driver=False, include_dashboard=False,
             logging_level=logging.ERROR, **more,
         )  # fmt: skip
-    except (OSError, RuntimeError, ValueError, AssertionError) as error:
+    except (RayError, OSError, RuntimeError, ValueError, AssertionError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"cluster: got {address!r}, which Ray cannot join: {lines[0]}") from error
     finally:

@@ -5,7 +5,8 @@ for each rollout, which is copied once, to where it is learned from. What nobody
 store.
 
 The learner's machine has to be a node of the cluster (``ray start --address=...``). On all machines the package
-rl_impls has to be importable, in the same version, with what its backend and Procgen need.
+rl_impls has to be importable, in the same version, with what its backend and Procgen need; Ray's own settings, as the
+secret that its nodes share, are those of any program.
 
 Axes: T steps, N environments, A actors, D rollouts that are played or wait to be learned from.
 """
