@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.procgen.actors import Told
+from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, until
 from rl_impls import backends
 from rl_impls.common.phases import Phases
@@ -88,7 +89,7 @@ def test_every_actor_plays_its_share_of_each_rollout_and_keeps_its_share_of_the_
 
 
 @pytest.mark.usefixtures("end", "given_start")
-@pytest.mark.parametrize("ahead", [0, 2])
+@pytest.mark.parametrize("ahead", quick([2], [0, 2]))
 def test_numbers_that_do_not_follow_the_last_are_played_anew(ahead):
     loop, asked = Numbers(ahead), [0, 1, 5, 6, 6, 3, 4]
     found = [loop(np.array([number]))[0] for number in asked]
@@ -150,7 +151,11 @@ def play_one(told):
 
 
 @pytest.mark.usefixtures("end")
-@pytest.mark.parametrize("told", [{"start": "die always"}, {0: "die always"}])
+@pytest.mark.parametrize(
+    "told",
+    [{0: "die always"}, pytest.param({"start": "die always"}, marks=pytest.mark.slow)],
+    ids=["playing", "started"],
+)
 def test_an_actor_that_dies_again_and_again_is_given_up(told, monkeypatch):
     monkeypatch.setattr(crews, "LIVES", 1)
     with pytest.raises(RuntimeError, match=r"^actor 1 failed: its process died 2 times before it had played"):
