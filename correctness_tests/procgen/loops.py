@@ -53,10 +53,10 @@ def numbers(*of):
     return np.array(of, np.int64)
 
 
-def act(envs, params, spec, number):
-    """Play a rollout step by step, by the net in NumPy."""
+def act(envs, params, spec, number, share=slice(None)):
+    """Play a rollout step by step, by the net in NumPy, with a share of the environments or all."""
     frames, columns = [envs.observe()], []
-    for uniforms in uniforms_of(spec["seed"], number, spec["unroll"], envs.num_envs):
+    for uniforms in uniforms_of(spec["seed"], number, spec["unroll"], spec["env"]["num_envs"])[:, share]:
         logits, values = logits_and_values(params, frames[-1])
         actions, log_probs = sample_actions(logits, uniforms)
         after, rewards, ended = envs.advance(actions)

@@ -208,7 +208,7 @@ class Crew:
         self.replaced += 1
         self.lives[index] += 1
         if self.lives[index] > LIVES:
-            self.fail(index, f"its process died {LIVES} times before it had played a rollout")
+            self.fail(index, f"its process died {self.lives[index]} times before it had played a rollout")
         end([self.members[index]])
         self.members[index] = self.start(index, self.replaced)
         for message in self.owed[index]:
