@@ -3,11 +3,21 @@
 CONV0, CONV1, CONV2 = 15 * 15 * 8 * 8 * 3 * 32, 6 * 6 * 4 * 4 * 32 * 64, 4 * 4 * 3 * 3 * 64 * 64
 NET = CONV0 + CONV1 + CONV2 + 2 * 1024 * 512 + 512 * (15 + 1)  # multiplications for one picture
 LEARNT = 3 * NET - CONV0  # of an update: nothing goes back to the picture
+STAGES = (
+    3 * 16 * 64**2 + 4 * 16 * 16 * 32**2,
+    16 * 32 * 32**2 + 4 * 32 * 32 * 16**2,
+    32 * 32 * 16**2 + 4 * 32 * 32 * 8**2,
+)
+RESIDUAL = 9 * sum(STAGES) + 8 * 8 * 32 * 256 + 256 * (15 + 1)
+RESIDUAL_LEARNT = 3 * RESIDUAL - 9 * 3 * 16 * 64**2
 PICTURE = 64 * 64 * 3  # bytes
 
 COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every case
     "procgen.forward[full-numpy-envs32]": (32, 32 * 2 * NET, 32 * (PICTURE + 4 * 16)),
     "procgen.forward[bfloat16-torch-envs64]": (64, 64 * 2 * NET, 64 * (PICTURE + 4 * 16)),
+    "procgen.forward[full-numpy-envs32-netresidual]": (32, 32 * 2 * RESIDUAL, 32 * (PICTURE + 4 * 16)),
+    "procgen.ppo_update[full-torch-batch64-netresidual]": (1, 64 * 2 * RESIDUAL_LEARNT, 0),
+    "procgen.ppo_update[bfloat16-torch-batch64-netresidual]": (1, 64 * 2 * RESIDUAL_LEARNT, 0),
     "procgen.gae[full-numpy-envs16]": (128 * 16, 0, 128 * 16 * (3 * 4 + 2 + 2 * 4)),
     "procgen.vtrace[full-numpy-envs16]": (128 * 16, 0, 128 * 16 * (4 * 4 + 2 + 2 * 4)),
     "procgen.ppo_update[full-torch-batch64]": (1, 64 * 2 * LEARNT, 0),

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self
 
 from . import runs, training
@@ -83,6 +84,7 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     steps: int = 50_000,
+    others: Mapping[str, Callable[[], str]] = MappingProxyType({}),
 ) -> None:
     """Run a command of a workload; a mistake in it is one line, and exit code 1 or argparse's 2.
 
@@ -95,8 +97,9 @@ def main(
         choices: the values that a field may have, by its name, where they are a few words.
         arguments: the command line, that of this process by default.
         steps: the default of ``--steps``, in the agent's unit.
+        others: further commands by name, each returns a text that is printed.
     """
-    options = parser(agent, config, choices, steps).parse_args(arguments)
+    options = parser(agent, config, choices, steps, others).parse_args(arguments)
     try:
         options.run(agent, config, options)
     except (ValueError, NotImplementedError, ImportError, OSError) as error:
@@ -106,7 +109,11 @@ def main(
 
 
 def parser(
-    agent: type[Agent], config: type, choices: Mapping[str, Sequence[str]], steps: int
+    agent: type[Agent],
+    config: type,
+    choices: Mapping[str, Sequence[str]],
+    steps: int,
+    others: Mapping[str, Callable[[], str]],
 ) -> argparse.ArgumentParser:
     """Return the parser of a command line; its arguments are those of :func:`main`.
 
@@ -115,6 +122,7 @@ def parser(
         config: the dataclass that says what an agent is made of.
         choices: the values that a field may have, by its name.
         steps: the default of ``--steps``, in the agent's unit.
+        others: further commands by name.
     """
     made = argparse.ArgumentParser(
         prog=f"python -m {agent.__module__.rpartition('.')[0]}", description=(agent.__doc__ or "").partition("\n")[0]
@@ -156,6 +164,10 @@ def parser(
         trains.add_argument(option, **how, help=f"{sentence} (default: {default})")
         if field.name in CHANGES:
             evaluates.add_argument(option, **how, help=f"{sentence} (default: that of the checkpoint)")
+    for name, text in others.items():
+        summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
+        command = commands.add_parser(name, help=f"print {summary}")
+        command.set_defaults(run=lambda agent, config, options, text=text: print(text()))
     return made
 
 

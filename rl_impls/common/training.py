@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .checks import check_integer
 from .config_fields import given, single_fields
 from .config_file import NOTHING, Chosen, read
+from .ranks import launched
 from .runs import CHECKPOINT, Recorder, keep_summary, peak_memory
 
 if TYPE_CHECKING:
@@ -111,20 +112,21 @@ def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -
     except ValueError as error:
         name = str(error).partition(":")[0]
         raise (error if name in words else chosen.located(error)) from None
-    recorder = None
+    first, recorder = launched()[0] == 0, None
     try:
-        recorder = Recorder(options.output_dir, agent.step)
+        recorder = Recorder(options.output_dir if first else None, agent.step)
         interrupted, figures = run(agent, steps, duration, recorder)
         agent.save(path)
-        if options.output_dir is not None:
+        if first and options.output_dir is not None:
             keep_summary(options.output_dir, asdict(agent.config), {"step": agent.step, **figures})
     finally:
         agent.close()
         if recorder:
             recorder.close()
-    memory = figures["peak_memory"] / 1e6
-    print(f"{figures['rate']:,.0f} {agent.UNIT} a second, {memory:,.0f} MB of memory at the most")
-    print(f"{path}: {agent.step} {agent.UNIT}")
+    if first:
+        memory = figures["peak_memory"] / 1e6
+        print(f"{figures['rate']:,.0f} {agent.UNIT} a second, {memory:,.0f} MB of memory at the most")
+        print(f"{path}: {agent.step} {agent.UNIT}")
     if interrupted:
         sys.exit(INTERRUPTED)
 
@@ -167,20 +169,19 @@ def run(
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     first = agent.step
     total = first + steps if steps else round(duration or 0)
-    with interruption() as interrupted, Progress(*columns) as progress:
-        until = f"to {total}" if steps else f"for {total} s"
-        print(f"training from step {first} {until}", flush=True)
-        task, start, now = (
-            progress.add_task("training", total=total, completed=first if steps else 0),
-            perf_counter(),
-            0.0,
-        )
-        while not interrupted and (agent.step < total if steps else now < (duration or 0)):
+    shows, agree = launched()[0] == 0, getattr(agent, "agree", bool)
+    with interruption() as interrupted, Progress(*columns, disable=not shows) as progress:
+        if shows:
+            print(f"training from step {first} {f'to {total}' if steps else f'for {total} s'}", flush=True)
+        task = progress.add_task("training", total=total, completed=first if steps else 0)
+        start, now, over = perf_counter(), 0.0, False
+        while not agree(bool(interrupted) or over):
             figures = agent.learn()
             now = perf_counter() - start
             recorder.add(agent.step, now, figures)
             shown = {f"{agent.UNIT}/s": (agent.step - first) / now, **figures}
             text = ", ".join(f"{name} {value:.4g}" for name, value in shown.items())
+            over = agent.step >= total if steps else now >= (duration or 0)
             progress.update(task, completed=min(agent.step if steps else int(now), total), description=text)
     return interrupted, {"rate": (agent.step - first) / max(now, 1e-9), "peak_memory": peak_memory()}
 

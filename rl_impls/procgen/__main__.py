@@ -6,15 +6,11 @@ from functools import partial
 
 from ..backends import names_of
 from ..common import command
-from ..common.procgen_env import GAMES, MODES
-from .agent import ALGORITHMS, Config, ProcgenAgent
-from .knobs import FORMS
+from .advice import advice
+from .agent import CHOICES, Config, ProcgenAgent
 
-CHOICES = {
-    "backend": names_of("procgen"), "form": tuple(FORMS), "algorithm": tuple(ALGORITHMS), "game": tuple(GAMES),
-    "mode": tuple(MODES),
-}  # fmt: skip
-main = partial(command.main, ProcgenAgent, Config, CHOICES, steps=1_000_000)
+NAMES = {"backend": names_of("procgen")} | {name: tuple(choices) for name, choices in CHOICES.items()}
+main = partial(command.main, ProcgenAgent, Config, NAMES, steps=1_000_000, others={"advise": advice})
 
 if __name__ == "__main__":
     main()

@@ -18,9 +18,10 @@ import optax
 
 from ..common.jax_learner import Net, Trained, put
 from ._numpy import STD_EPS, sample_actions
-from .spec import A2C_EPS, ADAM_EPS, IMPALA_EPS, RMS_DECAY, STRIDES, check_rollout
+from .spec import A2C_EPS, ADAM_EPS, BLOCKS, IMPALA_EPS, RMS_DECAY, STAGES, STRIDES, check_rollout, net_of
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+BORDER = ((0, 0), (1, 1), (1, 1), (0, 0))  # of one pixel
 LAYOUT = ("NHWC", "HWIO", "NHWC")  # of pictures, weights and the result
 
 
@@ -34,6 +35,8 @@ def logits_and_values(params, obs, dtype=jnp.float32):
     """
     w = {name: weight.astype(dtype) for name, weight in params.items()}
     h = obs.astype(dtype) / 255
+    if net_of(params) == "residual":
+        return residual(w, h)
     for k, stride in enumerate(STRIDES):
         h = jax.lax.conv_general_dilated(h, w[f"w_conv{k}"], (stride, stride), "VALID", dimension_numbers=LAYOUT)
         h = jax.nn.relu(h + w[f"b_conv{k}"])
@@ -41,6 +44,31 @@ def logits_and_values(params, obs, dtype=jnp.float32):
     policy = jax.nn.relu(h @ w["w_policy"] + w["b_policy"])
     value = jax.nn.relu(h @ w["w_value"] + w["b_value"])
     logits, values = policy @ w["w_logits"] + w["b_logits"], (value @ w["w_return"] + w["b_return"])[:, 0]
+    return logits.astype(jnp.float32), values.astype(jnp.float32)
+
+
+def residual(w, h):
+    """Return what the residual net makes of colours from 0 to 1; :func:`._numpy.residual`.  -> f32[B, A], f32[B]
+
+    Args:
+        w: weights, see :data:`.spec.RESIDUAL`, as precise as is computed.
+        h: [B, 64, 64, 3].
+    """
+
+    def convolved(name, h):
+        return (
+            jax.lax.conv_general_dilated(h, w[f"w_{name}"], (1, 1), "SAME", dimension_numbers=LAYOUT) + w[f"b_{name}"]
+        )
+
+    for stage in range(len(STAGES)):
+        h = jax.lax.reduce_window(
+            convolved(f"stage{stage}", h), -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), BORDER
+        )
+        for block in range(BLOCKS):
+            name = f"stage{stage}_block{block}"
+            h = h + convolved(f"{name}_conv1", jax.nn.relu(convolved(f"{name}_conv0", jax.nn.relu(h))))
+    h = jax.nn.relu(jax.nn.relu(h).reshape(len(h), -1) @ w["w_hidden"] + w["b_hidden"])
+    logits, values = h @ w["w_logits"] + w["b_logits"], (h @ w["w_return"] + w["b_return"])[:, 0]
     return logits.astype(jnp.float32), values.astype(jnp.float32)
 
 

@@ -13,7 +13,7 @@ import functools
 
 import numpy as np
 
-from .spec import STRIDES
+from .spec import BLOCKS, STAGES, STRIDES, net_of
 
 STD_EPS = 1e-8  # added to the standard deviation of advantages
 
@@ -56,16 +56,62 @@ def relu(h):
     return np.maximum(h, 0)
 
 
+def padded(h, value):
+    """Return pictures with a border of one pixel.  f[B, Y, X, C] -> f[B, Y + 2, X + 2, C]
+
+    Args:
+        h: f[B, Y, X, C].
+        value: of the border.
+    """
+    return np.pad(h, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=value)
+
+
+def pooled(h):
+    """Return the largest of each 3 x 3 pixels, two apart.  f[B, Y, X, C] -> f[B, Y / 2, X / 2, C]
+
+    Args:
+        h: f[B, Y, X, C].
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(padded(h, -np.inf), (3, 3), axis=(1, 2))
+    return windows[:, ::2, ::2].max(axis=(4, 5))
+
+
+def residual(params, h):
+    """Return what the residual net makes of colours from 0 to 1 (Espeholt et al. 2018, Fig. 3).  -> f[B, A], f[B]
+
+    Three stages of a convolution, a maximum and two residual blocks; then a hidden layer for both heads.
+
+    Args:
+        params: weights, see :data:`.spec.RESIDUAL`.
+        h: f[B, 64, 64, 3].
+    """
+
+    def convolved(name, h):
+        return convolution(padded(h, 0), params[f"w_{name}"], params[f"b_{name}"], 1)
+
+    for stage in range(len(STAGES)):
+        h = pooled(convolved(f"stage{stage}", h))
+        for block in range(BLOCKS):
+            name = f"stage{stage}_block{block}"
+            h = h + convolved(f"{name}_conv1", relu(convolved(f"{name}_conv0", relu(h))))
+    h = relu(linear(relu(h).reshape(len(h), -1), params["w_hidden"], params["b_hidden"]))
+    logits = linear(h, params["w_logits"], params["b_logits"])
+    return logits, linear(h, params["w_return"], params["b_return"])[:, 0]
+
+
 def logits_and_values(params, obs):
     """Return what the net makes of pictures.  [B, 64, 64, 3] -> f[B, A], f[B]
 
-    Three convolutions (Mnih et al. 2015), then a hidden layer for the policy and another one for the value.
+    Three convolutions (Mnih et al. 2015), then a hidden layer for the policy and another one for the value; or, by the
+    names of the weights, :func:`residual`.
 
     Args:
         params: weights, see :data:`.spec.NETS`.
         obs: pictures, colours from 0 to 255.
     """
-    h = obs.astype(params["w_conv0"].dtype) / 255
+    h = obs.astype(params["w_logits"].dtype) / 255
+    if net_of(params) == "residual":
+        return residual(params, h)
     for k, stride in enumerate(STRIDES):
         h = relu(convolution(h, params[f"w_conv{k}"], params[f"b_conv{k}"], stride))
     h = h.reshape(len(h), -1)

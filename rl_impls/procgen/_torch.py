@@ -16,6 +16,7 @@ from torch import nn
 
 from ..common.torch_learner import AT_ONCE, Trained
 from ._numpy import STD_EPS
+from .group import moments_of_all
 from .spec import A2C_EPS, ADAM_EPS, IMPALA_EPS, RMS_DECAY, check_rollout
 from .torch_net import IMAGES, Actor, autocast, lower_net, make_net, put
 
@@ -149,7 +150,18 @@ def critic_loss(values, returns):
     return 0.5 * (values - returns).square().mean()
 
 
-def ppo_loss(logits, values, actions, log_probs, advantages, returns, *, clip, value_weight, entropy_weight):
+def moments_of(x):
+    """Return mean and standard deviation.  f[B] -> f, f
+
+    Args:
+        x: f[B].
+    """
+    return x.mean(), x.std(correction=0)
+
+
+def ppo_loss(
+    logits, values, actions, log_probs, advantages, returns, *, clip, value_weight, entropy_weight, moments=moments_of
+):
     """Return the loss of PPO (Schulman et al. 2017); its equations are in :func:`._numpy.ppo_loss`.  -> f
 
     Args:
@@ -162,10 +174,12 @@ def ppo_loss(logits, values, actions, log_probs, advantages, returns, *, clip, v
         clip: how far from 1 a ratio is rewarded to go.
         value_weight: of the values' error.
         entropy_weight: of the entropy.
+        moments: ``moments(advantages)``, mean and standard deviation, by which they are normalised.
     """
     new_log_probs, entropy = taken(logits, actions)
     ratios = (new_log_probs - log_probs).exp()
-    advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + STD_EPS)
+    mean, deviation = moments(advantages)
+    advantages = (advantages - mean) / (deviation + STD_EPS)
     policy = torch.maximum(-advantages * ratios, -advantages * ratios.clamp(1 - clip, 1 + clip)).mean()
     return policy + value_weight * critic_loss(values, returns) - entropy_weight * entropy
 
@@ -350,7 +364,10 @@ def ppo_update(spec, example, *, knobs, target):
     obs u8[B, 64, 64, 3], actions i32[B], log_probs f32[B], advantages f32[B], returns f32[B] -> f32[], the loss before
     the update
     """
-    loss = target.lower(functools.partial(ppo_loss, **weights_of_losses(spec, "clip")), example)
+    options = weights_of_losses(spec, "clip")
+    if spec.get("processes", 1) > 1:
+        options["moments"] = moments_of_all
+    loss = target.lower(functools.partial(ppo_loss, **options), example)
     return Update(spec, example[0], loss, adam(spec, knobs), knobs, target)
 
 

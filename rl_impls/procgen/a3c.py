@@ -18,7 +18,6 @@ from .crew import Crew, rollout_of
 from .learners import A2c
 from .parallel import CrewLoop
 from .players import Player
-from .spec import NETS
 from .torch_net import OIHW
 
 AHEAD = 3  # rollouts that a worker may be ahead of the slowest one
@@ -57,11 +56,11 @@ class SharedWeights:
     @property
     def params(self):
         """A copy of the weights as NumPy, by name."""
-        return {name: self.shared[name][0].copy() for name in NETS}
+        return {name: self.shared[name][0].copy() for name in self.start}
 
     def state(self):
         """Return weights, mean squares and how many gradients were applied, arrays by name."""
-        squares = {f"second.{name}": self.shared[f"square.{name}"].copy() for name in NETS}
+        squares = {f"second.{name}": self.shared[f"square.{name}"].copy() for name in self.start}
         weights = {f"online.{name}": value for name, value in self.params.items()}
         return weights | squares | {"step": np.array(self.shared["applied"].sum(), np.int32)}
 
@@ -71,7 +70,7 @@ class SharedWeights:
         Args:
             state: arrays by name, as :meth:`state` returned them.
         """
-        for name in NETS:
+        for name in self.start:
             self.shared[name][0] = state[f"online.{name}"]
             self.shared[f"square.{name}"][...] = state[f"second.{name}"]
         self.shared["applied"][...] = 0
@@ -126,9 +125,9 @@ class Worker(Player):
     def __init__(self, shared, *args):
         self.shared = shared
         super().__init__(*args)
-        own = [self.train.net.weights[name] for name in NETS]
-        tensors = [[as_parameter(shared[name][0]) for name in NETS]]
-        tensors += [[as_parameter(shared[f"square.{name}"]) for name in NETS]]
+        own = [self.train.net.weights[name] for name in self.spec["params"]]
+        tensors = [[as_parameter(shared[name][0]) for name in self.spec["params"]]]
+        tensors += [[as_parameter(shared[f"square.{name}"]) for name in self.spec["params"]]]
         make = rmsprop(self.spec, self.knobs, A2C_EPS)[0]
         self.train.optimizer = SharedRmsprop(own, *tensors, make, self.count)
 
@@ -156,7 +155,7 @@ class Worker(Player):
         """
         shared, slot = self.shared, number % len(self.shared["behind"])
         self.copied = int(shared["applied"].sum())
-        self.train.load({name: shared[name][0] for name in NETS})
+        self.train.load({name: shared[name][0] for name in self.spec["params"]})
         rollout = rollout_of(shared, slot, self.share)
         self.play_into(number, rollout)
         [shared["losses"][slot, self.index]] = self.learner.learn(rollout, number)
@@ -164,7 +163,7 @@ class Worker(Player):
 
 
 def as_parameter(array):
-    """Return a tensor in the layout of a parameter, which shares the memory of an array in that of ``NETS``.
+    """Return a tensor in the layout of a parameter, which shares the memory of an array in that of the spec.
 
     Args:
         array: f32.

@@ -12,11 +12,12 @@ from ..common import checkpoint
 from ..common.checks import check_changes, check_choice, check_fields, check_integer
 from ..common.procgen_env import GAMES, MODES, check_installed, check_seed
 from ..common.procgen_state import unpack
+from ..common.ranks import launched
 from .cluster import parts_of
 from .evaluation import HELD_OUT, evaluate
 from .knobs import FORMS
 from .loop import part_of
-from .spec import NETS, init_net
+from .spec import SHAPES, init_net
 
 ALGORITHMS = MappingProxyType(  # what differs from the defaults of :class:`Config`
     {
@@ -32,6 +33,7 @@ OPS = MappingProxyType(  # by algorithm, and whether processes play
         ("impala", False): "impala", ("impala", True): "parallel_impala",
     }
 )  # fmt: skip
+CHOICES = MappingProxyType({"form": FORMS, "algorithm": ALGORITHMS, "net": SHAPES, "game": GAMES, "mode": MODES})
 FROM_CONFIG = (
     "learning_rate", "gamma", "lam", "clip", "rho_bar", "c_bar", "value_weight", "entropy_weight", "gradient_norm",
     "unroll", "epochs", "batch", "actors", "lag", "cluster",
@@ -46,6 +48,7 @@ class Config:
         backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
         form: named setting of the knobs.
         algorithm: ppo, a2c, a3c or impala.
+        net: nature, of three convolutions, or residual, that of IMPALA's paper, of fifteen.
         game: one of Procgen's.
         mode: easy or hard.
         levels: how many levels are trained on; 0: all there are.
@@ -72,6 +75,7 @@ class Config:
     backend: str = "torch"
     form: str = "full"
     algorithm: str = "ppo"
+    net: str = "nature"
     game: str = "coinrun"
     mode: str = "easy"
     levels: int = 200
@@ -96,7 +100,7 @@ class Config:
     def __post_init__(self):
         """Raise a ValueError for a value that makes no sense."""
         object.__setattr__(self, "backend", backends.resolve(self.backend))
-        for name, choices in (("form", FORMS), ("algorithm", ALGORITHMS), ("game", GAMES), ("mode", MODES)):
+        for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         check_fields(self, **dict.fromkeys(("envs", "unroll", "epochs", "batch"), (1,)))
         check_fields(self, **dict.fromkeys(("gamma", "lam", "clip"), (0, 1)), levels=(0, HELD_OUT))
@@ -170,7 +174,7 @@ class ProcgenAgent:
         self.rng, self.step = np.random.default_rng(check_seed(seed)), 0
         self.seed = int(self.rng.integers(2**31))
         self.playing = np.zeros((2, self.config.envs))
-        self._build(init_net(self.rng))
+        self._build(init_net(self.rng, self.config.net))
 
     def _build(self, weights, env_state=None):
         config = self.config
@@ -178,6 +182,11 @@ class ProcgenAgent:
         spec = {name: getattr(config, name) for name in FROM_CONFIG}
         spec |= {"params": weights, "env": config.env(self.seed), "seed": self.seed}
         spec |= {} if env_state is None else {"env_state": env_state}
+        self.rank, self.processes = launched()
+        if self.processes > 1 and (config.actors or config.algorithm == "impala"):
+            wanted = "ppo or a2c without actors"
+            raise ValueError(f"algorithm: got {config.algorithm} in {self.processes} processes, wanted {wanted}")
+        spec |= {"rank": self.rank, "processes": self.processes}
         op = OPS[config.algorithm, config.actors > 0]
         self.loop = backends.get(config.backend).build("procgen", op, spec, (np.zeros(1, np.int64),), config.knobs)
 
@@ -186,9 +195,21 @@ class ProcgenAgent:
         """Environment frames that :meth:`learn` plays at a time."""
         return self.config.frames
 
+    def agree(self, wanted):
+        """Return whether this process, or another that torchrun started, wants something, as to stop.
+
+        Args:
+            wanted: whether this one does.
+        """
+        if self.processes == 1:
+            return wanted
+        from .group import agree
+
+        return agree(wanted)
+
     @property
     def params(self):
-        """The weights as NumPy, by name, see :data:`.spec.NETS`."""
+        """The weights as NumPy, by name, see :data:`.spec.SHAPES`."""
         return self.loop.params
 
     def learn(self):
@@ -234,7 +255,9 @@ class ProcgenAgent:
         Args:
             path: of the file.
         """
-        checkpoint.save(path, self, self.loop.state() | {"agent.seed": np.array(self.seed)})
+        state = self.loop.state() | {"agent.seed": np.array(self.seed)}
+        if self.rank == 0:
+            checkpoint.save(path, self, state)
 
     @classmethod
     def load(cls, path, **changes):
@@ -254,7 +277,7 @@ class ProcgenAgent:
         agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
         agent.seed, games = int(state["agent.seed"]), unpack(part_of(state, "env"))
         agent.playing = np.stack([games["returns"], games["lengths"]])
-        agent._build({name: state[f"train.online.{name}"] for name in NETS}, games)
+        agent._build({name: state[f"train.online.{name}"] for name in SHAPES[config.net]}, games)
         agent.loop.load_state(state)
         return agent
 
@@ -267,8 +290,8 @@ def outline(config, arrays):
         arrays: those of the checkpoint, which say how large the games' states are.
     """
     moments = ("first", "second") if config.algorithm == "ppo" else ("second",)
-    weights = init_net(np.random.default_rng(0))
-    zeros = {f"train.{part}.{name}": weights[name] for part in ("online", *moments) for name in NETS}
+    weights = init_net(np.random.default_rng(0), config.net)
+    zeros = {f"train.{part}.{name}": weights[name] for part in ("online", *moments) for name in weights}
     games, envs = np.size(arrays["env.games"]), (config.envs,)
     zeros |= {"env.games": np.broadcast_to(np.uint8(0), games), "env.returns": np.broadcast_to(0.0, envs)}
     zeros |= {f"env.{name}": np.broadcast_to(np.int64(0), envs) for name in ("lengths", "sizes")}

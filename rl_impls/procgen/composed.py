@@ -92,19 +92,35 @@ def env_step(spec, example, *, knobs, backend):
     return EnvStep(spec, len(example[0]), knobs)
 
 
+def sequential(algorithm, spec, knobs, backend):
+    """Return a loop of this process, or, where torchrun started several, of its share.
+
+    Args:
+        algorithm: ppo or a2c.
+        spec: what it is built from.
+        knobs: of the loop.
+        backend: that computes.
+    """
+    if spec.get("processes", 1) == 1:
+        return Loop(algorithm, spec, knobs, backend)
+    from .group_loop import GroupLoop
+
+    return GroupLoop(algorithm, spec, knobs, backend)
+
+
 def ppo(spec, example, *, knobs, backend):
     """Play I rollouts, and learn from each by PPO; see :class:`.loop.Loop`.
 
     numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
     """
     check_installed(backend.name)
-    return Loop("ppo", spec, knobs, backend)
+    return sequential("ppo", spec, knobs, backend)
 
 
 def a2c(spec, example, *, knobs, backend):
     """Play I rollouts, and learn from each by A2C; see :func:`ppo`."""
     check_installed(backend.name)
-    return Loop("a2c", spec, knobs, backend)
+    return sequential("a2c", spec, knobs, backend)
 
 
 def impala(spec, example, *, knobs, backend):

@@ -22,7 +22,6 @@ from .. import backends
 from ..common.shared_arrays import SharedArrays
 from .players import Player, joined_states, share_of, share_of_state
 from .rollouts import Rollout, layout
-from .spec import NETS
 
 SECONDS = 120  # to wait for an actor
 LIVES = 5  # actors that may die in one place without having played a rollout
@@ -96,7 +95,8 @@ class Acting(Player):
         """
         shared = self.shared
         slot, version = number % len(shared["behind"]), int(shared["newest"][0])
-        self.train.load({name: shared[name][version % len(shared[name])] for name in NETS})
+        weights = self.spec["params"]
+        self.train.load({name: shared[name][version % len(shared[name])] for name in weights})
         self.play_into(number, rollout_of(shared, slot, self.share))
         shared["behind"][slot, self.index] = version
 
@@ -208,7 +208,7 @@ class Crew:
         self.replaced += 1
         self.lives[index] += 1
         if self.lives[index] > LIVES:
-            self.fail(index, f"its process died {LIVES} times before it had played a rollout")
+            self.fail(index, f"its process died {self.lives[index]} times before it had played a rollout")
         end([self.members[index]])
         self.members[index] = self.start(index, self.replaced)
         for message in self.owed[index]:

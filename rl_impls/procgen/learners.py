@@ -121,7 +121,17 @@ class Ppo(ActorCritic):
             rollout: a :class:`.rollouts.Rollout`.
             number: of it, from 0.
         """
-        advantages, returns = self.estimates(rollout)
+        return self.updates(rollout, number, *self.estimates(rollout))
+
+    def updates(self, rollout, number, advantages, returns):
+        """Make the updates that :meth:`learn` makes once advantages are estimated.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+            advantages: f32[T N].
+            returns: f32[T N].
+        """
         columns = flat(rollout.frames), rollout.actions.ravel(), rollout.log_probs.ravel(), advantages, returns
         spec = self.spec
         chosen = minibatches(spec["seed"], number, len(advantages), spec["batch"], spec["epochs"])
@@ -147,8 +157,18 @@ class A2c(ActorCritic):
             rollout: a :class:`.rollouts.Rollout`.
             number: of it, from 0.
         """
-        estimates = self.estimates(rollout)
-        return [self.update(flat(rollout.frames), rollout.actions.ravel(), *estimates)]
+        return self.updates(rollout, number, *self.estimates(rollout))
+
+    def updates(self, rollout, number, advantages, returns):
+        """Make the update that :meth:`learn` makes once advantages are estimated.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+            advantages: f32[T N].
+            returns: f32[T N].
+        """
+        return [self.update(flat(rollout.frames), rollout.actions.ravel(), advantages, returns)]
 
 
 class Impala(Learner):
@@ -163,6 +183,15 @@ class Impala(Learner):
 
     def learn(self, rollout, number):
         """Make one update; return its loss in a list.
+
+        Args:
+            rollout: a :class:`.rollouts.Rollout`.
+            number: of it, from 0.
+        """
+        return self.updates(rollout, number)
+
+    def updates(self, rollout, number):
+        """Make the update that :meth:`learn` makes.
 
         Args:
             rollout: a :class:`.rollouts.Rollout`.

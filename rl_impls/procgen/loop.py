@@ -87,6 +87,14 @@ class Loop(Op):
         self.train.load_state(part_of(state, "train"))
         self.envs.set_state(unpack(part_of(state, "env")))
 
+    def uniforms(self, number):
+        """Return the numbers by which the actions of a rollout are drawn, f32[T, N].
+
+        Args:
+            number: of the rollout.
+        """
+        return uniforms_of(self.spec["seed"], number, *self.shape)
+
     def __call__(self, numbers):
         """Play and learn from I rollouts.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
 
@@ -96,7 +104,7 @@ class Loop(Op):
         results = []
         self.clock.start()
         for number in map(int, numbers):
-            play(self.envs, self.actor, self.kept, uniforms_of(self.spec["seed"], number, *self.shape), self.clock)
+            play(self.envs, self.actor, self.kept, self.uniforms(number), self.clock)
             rollout = self.kept.read()
             self.clock("gathering")
             losses = np.array(self.learner.learn(rollout, number), np.float32)

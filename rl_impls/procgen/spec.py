@@ -25,7 +25,7 @@ class Spec(TypedDict, total=False):
     """What an op is built from; which of it an op needs is said in ``NEEDED``.
 
     Attributes:
-        params: weights of the net, see ``NETS``.
+        params: weights of the net, see ``NETS``, or of the larger one, see ``RESIDUAL``.
         learning_rate: of Adam or RMSProp.
         gamma: discount of one step.
         lam: discount of one step, beside gamma, of later TD errors in an advantage.
@@ -43,6 +43,8 @@ class Spec(TypedDict, total=False):
         batch: pictures in an update of PPO, a divisor of T N.
         actors: processes that play, a divisor of N.
         lag: updates of the weights, at the most, that actors play without.
+        processes: that torchrun started and that learn as one; one by default.
+        rank: of this one among them.
         cluster: address of a Ray cluster whose actors play, see :mod:`.cluster`; by default, and where it is empty,
             they are processes of this machine.
     """
@@ -65,6 +67,8 @@ class Spec(TypedDict, total=False):
     batch: int
     actors: int
     lag: int
+    processes: int
+    rank: int
     cluster: str
 
 
@@ -77,7 +81,43 @@ NETS = MappingProxyType(
         "w_value": "f32[1024, 512]", "b_value": "f32[512]", "w_return": "f32[512, 1]", "b_return": "f32[1]",
     }
 )  # fmt: skip
-GAINS = MappingProxyType({"w_logits": 0.01, "w_return": 1.0})  # of the orthogonal weights; sqrt(2) of all others
+STAGES, BLOCKS = ((3, 16), (16, 32), (32, 32)), 2  # inputs and outputs of a stage, residual blocks of each
+
+
+def residual_layers():
+    """Yield each convolution of the residual net, in order: its name, its inputs and its outputs."""
+    for stage, (inputs, outputs) in enumerate(STAGES):
+        yield f"stage{stage}", inputs, outputs
+        for block in range(BLOCKS):
+            for conv in range(2):
+                yield f"stage{stage}_block{block}_conv{conv}", outputs, outputs
+
+
+RESIDUAL = MappingProxyType(
+    {
+        **{
+            name: shape
+            for layer, inputs, outputs in residual_layers()
+            for name, shape in ((f"w_{layer}", f"f32[3, 3, {inputs}, {outputs}]"), (f"b_{layer}", f"f32[{outputs}]"))
+        },
+        "w_hidden": "f32[2048, 256]", "b_hidden": "f32[256]",
+        "w_logits": "f32[256, 15]", "b_logits": "f32[15]", "w_return": "f32[256, 1]", "b_return": "f32[1]",
+    }
+)  # fmt: skip
+SHAPES = MappingProxyType({"nature": NETS, "residual": RESIDUAL})  # by the net's name
+
+
+def net_of(params):
+    """Return the name of the net that weights are of: nature, or residual.
+
+    Args:
+        params: arrays by name.
+    """
+    return "residual" if "w_stage0" in params else "nature"
+
+
+HEADS = MappingProxyType({"w_logits": 0.01, "w_return": 1.0})  # length of the orthogonal weights of an output
+GAINS = MappingProxyType({"nature": 2**0.5, "residual": 3**-0.5})  # the same of all before: sums of blocks grow
 ENV = ("game", "num_envs", "seed", "mode", "start_level", "num_levels")
 
 LEARNT = ("params", "learning_rate", "value_weight", "entropy_weight", "gradient_norm")
@@ -165,18 +205,19 @@ def axes(op, spec):
 
 
 def check_net(params):
-    """Check that weights are those of the net.
+    """Check that weights are those of one of the nets.
 
     Args:
         params: arrays by name.
 
     Raises:
-        ValueError: another name or shape than ``NETS`` has.
+        ValueError: another name or shape than that net has.
     """
-    if params.keys() != NETS.keys():
-        raise ValueError(f"params: got {', '.join(params)}, wanted {', '.join(NETS)}")
+    shapes = SHAPES[net_of(params)]
+    if params.keys() != shapes.keys():
+        raise ValueError(f"params: got {', '.join(params)}, wanted {', '.join(shapes)}")
     try:
-        sizes(NETS, [params[name] for name in NETS])
+        sizes(shapes, [params[name] for name in shapes])
     except ValueError as error:
         raise ValueError(f"params: {error}") from None
 
@@ -195,22 +236,23 @@ def check_rollout(obs, actions):
         raise ValueError(f"obs: got pictures of {len(obs)} steps, wanted {len(actions) + 1}, one more than of actions")
 
 
-def init_net(rng):
-    """Return the weights of a new net, f32 arrays by name, see ``NETS``: orthogonal, and biases of 0.
+def init_net(rng, net="nature"):
+    """Return the weights of a new net, f32 arrays by name, see ``SHAPES``: orthogonal, and biases of 0.
 
-    The outputs of a layer are orthogonal to each other, their length is the layer's gain: sqrt(2) before a ReLU, 0.01
-    for the logits, so that all actions are about as likely, and 1 for the value.
+    The outputs of a layer are orthogonal to each other, their length is the layer's gain: that of ``GAINS``, 0.01 for
+    the logits, so that all actions are about as likely, and 1 for the value.
 
     Args:
         rng: the generator of all that is drawn.
+        net: its name, nature or residual.
     """
     params = {}
-    for name, text in NETS.items():
+    for name, text in SHAPES[net].items():
         shape = tuple(map(int, parse(text)[1]))
         if name.startswith("b_"):
             params[name] = np.zeros(shape, np.float32)
         else:
-            gain = GAINS.get(name, 2**0.5)
+            gain = HEADS.get(name, GAINS[net])
             params[name] = (gain * orthogonal(rng, int(np.prod(shape[:-1])), shape[-1])).reshape(shape).astype("f4")
     return params
 

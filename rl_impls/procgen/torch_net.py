@@ -13,7 +13,7 @@ from torch import nn
 
 from ..common.torch_learner import GUARDS, place
 from ._numpy import sample_actions
-from .spec import STRIDES
+from .spec import BLOCKS, STAGES, STRIDES, net_of
 
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 HWIO, OIHW = (2, 3, 1, 0), (3, 2, 0, 1)  # axes that lead from the other layout of a convolution's weights to this one
@@ -43,13 +43,58 @@ def divided_weights(planes, kernel):
 DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the knob ``images``
 
 
+def nature(w, h, divided):
+    """Return logits [B, A] and values [B, 1] by three convolutions and a hidden layer for each.
+
+    Args:
+        w: weights by name, see :data:`.spec.NETS`.
+        h: pictures [B, 3, 64, 64], colours from 0 to 255.
+        divided: one of ``DIVIDED``.
+    """
+    h, first = divided(h, w["w_conv0"])
+    for k, (kernel, stride) in enumerate(zip((first, w["w_conv1"], w["w_conv2"]), STRIDES)):
+        h = torch.relu(nn.functional.conv2d(h, kernel, w[f"b_conv{k}"], stride))
+    h = h.permute(0, 2, 3, 1).flatten(1)
+    policy = torch.relu(torch.addmm(w["b_policy"], h, w["w_policy"]))
+    value = torch.relu(torch.addmm(w["b_value"], h, w["w_value"]))
+    return torch.addmm(w["b_logits"], policy, w["w_logits"]), torch.addmm(w["b_return"], value, w["w_return"])
+
+
+def residual(w, h, divided):
+    """Return logits [B, A] and values [B, 1] by the residual net; :func:`._numpy.residual`.
+
+    Args:
+        w: weights by name, see :data:`.spec.RESIDUAL`.
+        h: pictures [B, 3, 64, 64], colours from 0 to 255.
+        divided: one of ``DIVIDED``.
+    """
+
+    def convolved(name, h):
+        return nn.functional.conv2d(h, w[f"w_{name}"], w[f"b_{name}"], padding=1)
+
+    h, first = divided(h, w["w_stage0"])
+    for stage in range(len(STAGES)):
+        kernel = w[f"w_stage{stage}"] if stage else first
+        h = nn.functional.conv2d(h, kernel, w[f"b_stage{stage}"], padding=1)
+        h = nn.functional.max_pool2d(h, 3, 2, 1)
+        for block in range(BLOCKS):
+            name = f"stage{stage}_block{block}"
+            h = h + convolved(f"{name}_conv1", torch.relu(convolved(f"{name}_conv0", torch.relu(h))))
+    h = torch.relu(h).permute(0, 2, 3, 1).flatten(1)
+    h = torch.relu(torch.addmm(w["b_hidden"], h, w["w_hidden"]))
+    return torch.addmm(w["b_logits"], h, w["w_logits"]), torch.addmm(w["b_return"], h, w["w_return"])
+
+
+LAYERS = {"nature": nature, "residual": residual}
+
+
 class Net(nn.Module):
-    """Three convolutions, a policy and a value.  pictures [B, 64, 64, 3] -> logits f[B, A], values f[B]
+    """Convolutions, a policy and a value.  pictures [B, 64, 64, 3] -> logits f[B, A], values f[B]
 
     The equations are those of :func:`._numpy.logits_and_values`.
 
     Args:
-        params: weights, see :data:`.spec.NETS`, NumPy arrays by name.
+        params: weights, see :data:`.spec.SHAPES`, NumPy arrays by name; they say which of the nets it is.
         knobs: ``memory_format``, ``images`` and ``precision`` are read.
     """
 
@@ -62,7 +107,7 @@ class Net(nn.Module):
             if weight.dim() == 4:
                 weight = weight.permute(OIHW).contiguous(memory_format=self.memory_format)
             self.weights[name] = weight
-        self.dtype = self.weights["w_conv0"].dtype
+        self.dtype, self.layers = self.weights["w_logits"].dtype, LAYERS[net_of(params)]
         # bfloat16 holds every byte exactly
         self.first_dtype = torch.bfloat16 if of_bytes and knobs.precision == "bfloat16" else self.dtype
         self.divided = DIVIDED[knobs.images]
@@ -78,13 +123,13 @@ class Net(nn.Module):
             view.copy_(torch.from_numpy(params[name]))
 
     def views(self):
-        """Return the weights by name, as :data:`.spec.NETS` has them, which share the memory of the parameters."""
+        """Return the weights by name, as :data:`.spec.SHAPES` has them, which share the memory of the parameters."""
         plain = {name: weight.detach() for name, weight in self.weights.items()}
         return {name: weight.permute(HWIO) if weight.dim() == 4 else weight for name, weight in plain.items()}
 
     @staticmethod
     def to_params_layout(array):
-        """Return a view of an array in the layout of a parameter, in that of its weight in :data:`.spec.NETS`.
+        """Return a view of an array in the layout of a parameter, in that of its weight in :data:`.spec.SHAPES`.
 
         Args:
             array: of NumPy.
@@ -97,16 +142,9 @@ class Net(nn.Module):
         Args:
             obs: pictures [B, 64, 64, 3], colours from 0 to 255.
         """
-        w = self.weights
         h = obs.permute(0, 3, 1, 2).to(self.first_dtype, memory_format=self.memory_format)
-        h, first = self.divided(h, w["w_conv0"])
-        for k, (kernel, stride) in enumerate(zip((first, w["w_conv1"], w["w_conv2"]), STRIDES)):
-            h = torch.relu(nn.functional.conv2d(h, kernel, w[f"b_conv{k}"], stride))
-        h = h.permute(0, 2, 3, 1).flatten(1)
-        policy = torch.relu(torch.addmm(w["b_policy"], h, w["w_policy"]))
-        value = torch.relu(torch.addmm(w["b_value"], h, w["w_value"]))
-        logits = torch.addmm(w["b_logits"], policy, w["w_logits"])
-        return logits.to(self.dtype), torch.addmm(w["b_return"], value, w["w_return"])[:, 0].to(self.dtype)
+        logits, values = self.layers(self.weights, h, self.divided)
+        return logits.to(self.dtype), values[:, 0].to(self.dtype)
 
 
 def make_net(params, knobs, target):

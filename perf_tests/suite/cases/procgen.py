@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,21 @@ PLACES = {"conv0": 15 * 15, "conv1": 6 * 6, "conv2": 4 * 4}  # where a layer's w
 PRODUCTS = {name: PLACES.get(name, 1) * int(np.prod(shape)) for name, shape in SHAPES.items()}
 FORWARD = sum(PRODUCTS.values())  # multiplications for one picture
 TRAINED = 3 * FORWARD - PRODUCTS["conv0"]  # the same of an update: nothing goes back to the picture
+
+STAGES = ((3, 16, 32), (16, 32, 16), (32, 32, 8))  # of the residual net: inputs, outputs, pixels along a side after it
+BLOCKS = ("block0_conv0", "block0_conv1", "block1_conv0", "block1_conv1")
+RESIDUAL: dict[str, tuple[int, ...]] = {
+    **{f"stage{k}": (3, 3, inputs, outputs) for k, (inputs, outputs, _) in enumerate(STAGES)},
+    **{f"stage{k}_{conv}": (3, 3, outputs, outputs) for k, (_, outputs, _) in enumerate(STAGES) for conv in BLOCKS},
+    "hidden": (2048, 256), "logits": (256, 15), "return": (256, 1),
+}  # fmt: skip
+RESIDUAL_PLACES = {
+    **{f"stage{k}": (2 * side) ** 2 for k, (*_, side) in enumerate(STAGES)},
+    **{f"stage{k}_{conv}": side**2 for k, (*_, side) in enumerate(STAGES) for conv in BLOCKS},
+}
+RESIDUAL_PRODUCTS = {name: RESIDUAL_PLACES.get(name, 1) * int(np.prod(shape)) for name, shape in RESIDUAL.items()}
+RESIDUAL_FORWARD = sum(RESIDUAL_PRODUCTS.values())
+RESIDUAL_TRAINED = 3 * RESIDUAL_FORWARD - RESIDUAL_PRODUCTS["stage0"]
 
 ACTIONS = 15
 STEPS = 128  # of a rollout, T
@@ -34,14 +49,15 @@ A2C = {"learning_rate": 1e-4, "gradient_norm": 0.5, **LOSSES}
 IMPALA = {"learning_rate": 3e-4, "gradient_norm": 40.0, **LOSSES, **VTRACE}
 
 
-def net(rng: np.random.Generator) -> dict[str, Any]:
-    """Weights of the net, and biases; the logits are so small that all actions are about as likely.
+def net(rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]] = SHAPES) -> dict[str, Any]:
+    """Weights of a net, and biases; the logits are so small that all actions are about as likely.
 
     Args:
         rng: the generator of all that is drawn.
+        shapes: of the weights, by the name of the layer.
     """
     params = {}
-    for name, shape in SHAPES.items():
+    for name, shape in shapes.items():
         gain = 0.1 if name == "logits" else 2**0.5
         params[f"w_{name}"] = rng.normal(0, gain * np.prod(shape[:-1]) ** -0.5, shape).astype(np.float32)
         params[f"b_{name}"] = rng.normal(0, 0.1, shape[-1]).astype(np.float32)
@@ -152,6 +168,38 @@ def impala_inputs(rng: np.random.Generator, batch: int) -> Inputs:
     rewards = 1 + normals(rng, *shape)
     args = pictures(rng, UNROLL + 1, shape[1]), *behaviour(rng, *shape), rewards, *ends(rng, *shape)
     return Inputs({"params": net(rng), **IMPALA}, args)
+
+
+def residual_forward_inputs(rng: np.random.Generator, envs: int, net: str) -> Inputs:
+    """A picture of each environment, and the residual net.
+
+    Args:
+        rng: the generator of all that is drawn.
+        envs: environments N that are played at once.
+        net: the name of the net.
+    """
+    return Inputs({"params": residual_net(rng)}, (pictures(rng, envs),))
+
+
+def residual_ppo_inputs(rng: np.random.Generator, batch: int, net: str) -> Inputs:
+    """What :func:`ppo_inputs` returns, with the residual net.
+
+    Args:
+        rng: the generator of all that is drawn.
+        batch: pictures of an update.
+        net: the name of the net.
+    """
+    made = ppo_inputs(rng, batch)
+    return Inputs({**made.spec, "params": residual_net(rng)}, made.args)
+
+
+def residual_net(rng: np.random.Generator) -> dict[str, Any]:
+    """Weights of the residual net, so that what blocks add stays small.
+
+    Args:
+        rng: the generator of all that is drawn.
+    """
+    return {name: value / 2 if "block" in name else value for name, value in net(rng, RESIDUAL).items()}
 
 
 def forward_flops(envs: int) -> float:
@@ -366,6 +414,22 @@ CASES = (
         "procgen", "forward", forward_inputs, ("torch", "jax", *CUDA), "pictures", reference=None,
         forms=("bfloat16",), axes={"envs": ENVS}, items=lambda envs: envs, flops=forward_flops, bytes=forward_bytes,
         bench=[dict(backend="torch", envs=(32, 64))],
+    ),
+    Case(
+        "procgen", "forward", residual_forward_inputs, ("numpy", *LEARNING), "pictures", forms=("full",),
+        axes={"envs": (16, 32, 64), "net": ("residual",)}, items=lambda envs, net: envs,
+        flops=lambda envs, net: 2.0 * RESIDUAL_FORWARD * envs, bytes=lambda envs, net: forward_bytes(envs),
+        bench=[dict(backend="torch", envs=32)],
+    ),
+    Case(
+        "procgen", "ppo_update", residual_ppo_inputs, LEARNING, "updates", forms=("full",), reference="torch",
+        tolerance=1e-4, axes={"batch": (64, 256), "net": ("residual",)}, items=lambda batch, net: 1,
+        flops=lambda batch, net: 2.0 * RESIDUAL_TRAINED * batch,
+    ),
+    Case(
+        "procgen", "ppo_update", residual_ppo_inputs, ("torch", *CUDA), "updates", forms=("bfloat16",), reference=None,
+        axes={"batch": (64, 256), "net": ("residual",)}, items=lambda batch, net: 1,
+        flops=lambda batch, net: 2.0 * RESIDUAL_TRAINED * batch,
     ),
     Case(
         "procgen", "gae", gae_inputs, ("numpy", "torch", "jax", "torch-cuda", "jax-cuda"), "steps",

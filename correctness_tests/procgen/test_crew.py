@@ -1,0 +1,201 @@
+"""The processes of actors: what they are told and answer, how they are replaced, and that none is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from correctness_tests.procgen.actors import Told
+from correctness_tests.quick import quick
+from correctness_tests.waiting import alive, children, limit, until
+from rl_impls import backends
+from rl_impls.common.phases import Phases
+from rl_impls.procgen import crew as crews
+from rl_impls.procgen import parallel
+from rl_impls.procgen.crew import Crew, memory, publish
+from rl_impls.procgen.knobs import FORMS
+from rl_impls.procgen.parallel import CrewLoop
+from rl_impls.procgen.spec import NETS
+
+limited = limit("actors")
+
+SPEC = {"params": {"b_return": np.zeros(1, np.float32)}, "unroll": 2, "env": {"num_envs": 4}, "actors": 2, "told": {}}
+START = {"games": [b""] * 4, "returns": np.zeros(4), "lengths": np.arange(4)}
+
+
+def crew_of(depth=2, told=None):
+    """Start two actors that play nothing."""
+    return Crew(SPEC | {"told": told or {}}, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, Told)
+
+
+@pytest.fixture
+def end(monkeypatch):
+    """Close all crews that a test has started."""
+    made, init = [], Crew.__init__
+
+    def noted(self, *args, **options):
+        made.append(self)
+        init(self, *args, **options)
+
+    monkeypatch.setattr(Crew, "__init__", noted)
+    yield
+    for crew in made:
+        if hasattr(crew, "close"):
+            crew.close()
+    assert not children()
+
+
+class Numbers(CrewLoop):
+    """A loop that learns nothing, and notes what it was given."""
+
+    def __init__(self, ahead, told=None):
+        self.train, self.given = SimpleNamespace(reset=lambda: None), []
+        super().__init__(SPEC, ahead, lambda spec, state, depth: crew_of(depth, told), Phases("waiting"))
+
+    def learn(self, rollout, number):
+        self.given.append((number, rollout.rewards.copy()))
+        return [0.0]
+
+
+@pytest.fixture
+def given_start(monkeypatch):
+    """Loops start from a state that no game is asked for."""
+    monkeypatch.setattr(parallel, "first_state", lambda spec: START)
+
+
+@pytest.mark.usefixtures("end")
+def test_every_actor_plays_its_share_of_each_rollout_and_keeps_its_share_of_the_state():
+    crew = crew_of(depth=2)
+    np.testing.assert_array_equal(crew.state()["lengths"], START["lengths"])
+    crew.ask(0)
+    crew.ask(1)
+    first, second = crew.take(0), crew.take(1)
+    assert first.rewards.shape == (2, 4)
+    assert not first.rewards.any()
+    assert (second.rewards == 1).all()
+    crew.ask(2)
+    crew.take(2)
+    assert (first.rewards == 2).all()
+    np.testing.assert_array_equal(crew.state()["lengths"], START["lengths"] + 3)
+    crew.ask(3)
+    crew.restore(START)
+    np.testing.assert_array_equal(crew.state()["lengths"], START["lengths"])
+    assert crew.replaced == 0
+
+
+@pytest.mark.usefixtures("end", "given_start")
+@pytest.mark.parametrize("ahead", quick([2], [0, 2]))
+def test_numbers_that_do_not_follow_the_last_are_played_anew(ahead):
+    loop, asked = Numbers(ahead), [0, 1, 5, 6, 6, 3, 4]
+    found = [loop(np.array([number]))[0] for number in asked]
+    np.testing.assert_array_equal(np.ravel([each[0, 0, 0] for each in found]), asked)
+    assert [number for number, _ in loop.given] == asked
+    for number, rewards in loop.given:
+        np.testing.assert_array_equal(rewards, np.full((2, 4), number))
+    loop.reset()
+    assert (loop(np.array([9]))[0] == 9).all()
+
+
+@pytest.mark.usefixtures("end")
+def test_a_dead_actor_is_replaced_and_the_new_one_plays_what_that_one_owed():
+    crew = crew_of(depth=3, told={1: "die"})
+    for number in range(3):
+        crew.ask(number)
+    before = crew.members[0][1].pid, crew.members[1][1].pid
+    for number in range(3):
+        rollout = crew.take(number)
+        np.testing.assert_array_equal(rollout.rewards, np.full((2, 4), number))
+        np.testing.assert_array_equal(rollout.actions, [[0, 0] + 2 * [int(number > 0)]] * 2)
+    assert crew.replaced == 1
+    assert crew.members[0][1].pid == before[0]
+    assert not alive(before[1])
+    assert len(children()) == 2
+
+
+@pytest.mark.usefixtures("end")
+def test_an_actor_that_is_killed_twice_is_replaced_twice():
+    crew = crew_of()
+    for number in (0, 1):
+        os.kill(crew.members[1][1].pid, signal.SIGKILL)
+        crew.members[1][1].join()
+        crew.ask(number)
+        rollout = crew.take(number)
+        np.testing.assert_array_equal(rollout.rewards, np.full((2, 4), number))
+        np.testing.assert_array_equal(rollout.actions[:, 2:], np.full((2, 2), number + 1))
+    assert crew.replaced == 2
+    assert len(children()) == 2
+
+
+@pytest.mark.usefixtures("end")
+def test_an_exception_in_an_actor_is_an_error_and_ends_all():
+    crew = crew_of(told={1: "fail"})
+    crew.ask(0)
+    crew.take(0)
+    crew.ask(1)
+    with pytest.raises(RuntimeError, match=r"^actor 1 failed: ValueError: the game is over$"):
+        crew.take(1)
+    assert not children()
+    assert crew.replaced == 0
+
+
+def play_one(told):
+    """Start actors and have them play a rollout."""
+    crew = crew_of(told=told)
+    crew.ask(0)
+    crew.take(0)
+
+
+@pytest.mark.usefixtures("end")
+@pytest.mark.parametrize(
+    "told",
+    [{0: "die always"}, pytest.param({"start": "die always"}, marks=pytest.mark.slow)],
+    ids=["playing", "started"],
+)
+def test_an_actor_that_dies_again_and_again_is_given_up(told, monkeypatch):
+    monkeypatch.setattr(crews, "LIVES", 1)
+    with pytest.raises(RuntimeError, match=r"^actor 1 failed: its process died 2 times before it had played"):
+        play_one(told)
+    assert not children()
+
+
+@pytest.mark.usefixtures("end")
+def test_an_actor_that_does_not_answer_is_given_up(monkeypatch):
+    crew = crew_of(told={0: "wait"})
+    monkeypatch.setattr(crews, "SECONDS", 0.2)
+    crew.ask(0)
+    with pytest.raises(RuntimeError, match=r"^actor 1 failed: no answer in 0.2 s$"):
+        crew.take(0)
+    assert not children()
+
+
+@pytest.mark.parametrize("how", ["closed twice", "collected"])
+def test_no_process_is_left_by_a_crew_that_is(how):
+    crew = crew_of()
+    pids = [process.pid for _, process in crew.members]
+    crew.ask(0)
+    assert all(map(alive, pids))
+    if how == "closed twice":
+        crew.close()
+        assert not children()
+        crew.close()
+    del crew
+    gc.collect()
+    until(lambda: not any(map(alive, pids)), "actors that end")
+    assert not children()
+
+
+@pytest.mark.parametrize("lag", [0, 1, 3])
+def test_weights_that_a_slow_actor_may_still_read_are_kept(lag):
+    spec = SPEC | {"params": {name: np.zeros(2, np.float32) for name in NETS}}
+    shared = memory(spec, lag + 1, lag + 2, {})
+    for version in range(9):
+        publish(shared, version, {name: np.full(2, version) for name in NETS})
+        assert shared["newest"][0] == version
+        for kept in range(max(0, version - lag - 1), version + 1):
+            for name in NETS:
+                np.testing.assert_array_equal(shared[name][kept % (lag + 2)], [kept, kept])

@@ -1,0 +1,52 @@
+"""Every algorithm learns, in one process and in several: far better than at random on five levels of Jumper.
+
+The numbers come from a pilot in bfloat16 and one seed each: a policy that draws its actions gets 4.5 (3 seeds, 731
+episodes); the last 33,000 of 100,000 frames brought A2C 7.9, IMPALA 8.0 and A3C 7.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from correctness_tests.waiting import limit
+from rl_impls.common.procgen_env import ProcgenVectorEnv
+from rl_impls.procgen.agent import ProcgenAgent
+
+ENVS, FRAMES, MARGIN = 8, 100_000, 1.5
+GAME = {"game": "jumper", "levels": 5, "envs": ENVS}
+ALGORITHMS = {
+    "ppo": {"algorithm": "ppo", "unroll": 128, "batch": 128, "learning_rate": 1e-3},
+    "a2c": {"algorithm": "a2c", "unroll": 20, "learning_rate": 1e-3},
+    "a3c": {"algorithm": "a3c", "actors": 2, "learning_rate": 1e-3},
+    "impala": {"algorithm": "impala", "learning_rate": 7e-4},
+    "ppo in processes": {"algorithm": "ppo", "unroll": 128, "batch": 128, "learning_rate": 1e-3, "actors": 2, "lag": 1},
+    "impala in processes": {"algorithm": "impala", "learning_rate": 7e-4, "actors": 2, "lag": 1},
+}
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+limited = limit("training", 900)
+
+
+@pytest.fixture(scope="module")
+def at_random():
+    """The mean return of actions that are drawn, over 2,500 steps of each environment."""
+    envs, rng, returns = ProcgenVectorEnv("jumper", ENVS, num_levels=5, threads=1), np.random.default_rng(0), []
+    for _ in range(2500):
+        envs.advance(rng.integers(15, size=ENVS).astype(np.int32))
+        returns.extend(envs.finished.returns)
+    envs.close()
+    return np.mean(returns)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_learns(at_random, name):
+    agent, episodes, total = ProcgenAgent(seed=0, **GAME, **ALGORITHMS[name]), 0, 0.0
+    while agent.step < FRAMES:
+        figures = agent.learn()
+        if agent.step > 0.75 * FRAMES and figures["episodes"]:
+            episodes += figures["episodes"]
+            total += figures["episodes"] * figures["return"]
+    agent.close()
+    assert episodes > 50
+    assert total / episodes > at_random + MARGIN

@@ -1,0 +1,109 @@
+"""Arrays that several processes have: 0 at first, apart from each other, the same everywhere, and gone afterwards."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+from pathlib import Path
+
+import numpy as np
+
+from correctness_tests.waiting import limit
+from rl_impls.common.shared_arrays import SharedArrays
+
+limited = limit("a process")
+
+DTYPES = ("uint8", "int8", "bool", "int32", "int64", "float32", "float64")
+LAYOUT = {dtype: ((3, 1 + k), np.dtype(dtype)) for k, dtype in enumerate(DTYPES)}
+
+
+def ours():
+    """How many descriptors and mappings of such memory this process has."""
+    mapped, links = Path("/proc/self/maps").read_text().count("memfd:rl_impls"), Path("/proc/self/fd").iterdir()
+    return sum("memfd:rl_impls" in os.readlink(link) for link in links if link.is_symlink()), mapped
+
+
+def test_arrays_are_0_at_first_and_of_the_shape_and_dtype_that_was_asked_for():
+    shared = SharedArrays(LAYOUT | {"one": ((), np.int64), "none": ((0, 4), np.float32)})
+    for name, (shape, dtype) in LAYOUT.items():
+        assert (shared[name].shape, shared[name].dtype) == (shape, dtype)
+        assert not shared[name].any()
+        assert shared[name].flags.writeable
+        assert shared[name].flags.c_contiguous
+    assert shared["one"].shape == ()
+    assert shared["none"].shape == (0, 4)
+
+
+def test_arrays_are_aligned_and_do_not_overlap():
+    shared = SharedArrays(LAYOUT)
+    for k, name in enumerate(LAYOUT):
+        assert shared[name].ctypes.data % 64 == 0
+        shared[name].view(np.uint8)[:] = 1 + k
+    for k, name in enumerate(LAYOUT):
+        assert (shared[name].view(np.uint8) == 1 + k).all()
+
+
+def test_nothing_is_needed_for_no_arrays():
+    assert SharedArrays({}).arrays == {}
+
+
+def answer(shared, pipe):
+    """Tell what is seen in all arrays, and write to them."""
+    seen = {name: shared[name].tolist() for name in LAYOUT}
+    for name in LAYOUT:
+        shared[name][1] = 1
+    pipe.send((seen, ours()))
+    pipe.recv()
+    pipe.send({name: shared[name].tolist() for name in LAYOUT})
+    pipe.close()
+
+
+def test_a_spawned_process_sees_and_writes_the_same_arrays():
+    shared, rng = SharedArrays(LAYOUT), np.random.default_rng(0)
+    for name in LAYOUT:
+        shared[name][:] = rng.integers(2, size=shared[name].shape)
+    wanted = {name: shared[name].copy() for name in LAYOUT}
+    context = multiprocessing.get_context("spawn")
+    pipe, theirs = context.Pipe()
+    process = context.Process(target=answer, args=(shared, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        seen, open_there = pipe.recv()
+        assert open_there == (1, 1)  # the mapping has a descriptor of its own; the one that was handed over is closed
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(seen[name], array)
+            array[1] = 1
+            np.testing.assert_array_equal(shared[name], array)
+            shared[name][2] = array[2] = 1 - array[2]
+        pipe.send(None)
+        for name, array in pipe.recv().items():
+            np.testing.assert_array_equal(array, wanted[name])
+    finally:
+        process.kill()
+        process.join()
+        process.close()
+        pipe.close()
+
+
+def test_memory_and_descriptor_are_given_back_when_the_arrays_are_gone():
+    gc.collect()
+    before, files = ours(), set(os.listdir("/dev/shm"))
+    shared = SharedArrays(LAYOUT)
+    array = shared["int64"]
+    assert ours() == (before[0] + 2, before[1] + 1)  # the mapping has a descriptor of its own
+    assert set(os.listdir("/dev/shm")) == files
+    del shared
+    gc.collect()
+    assert ours() == (before[0] + 1, before[1] + 1)
+    array[:] = 7
+    assert (array == 7).all()
+    del array
+    gc.collect()
+    assert ours() == before
+
+
+def test_the_descriptor_is_not_inherited_by_another_program():
+    shared = SharedArrays(LAYOUT)
+    assert not os.get_inheritable(shared.descriptor)
