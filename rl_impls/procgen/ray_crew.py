@@ -180,7 +180,8 @@ class RayCrew(Crew):
         self.replaced += 1
         self.lives[index] += 1
         if self.lives[index] > LIVES:
-            self.fail(index, f"its process died {self.lives[index]} times before it had played a rollout; at last: {why}")
+            died = f"its process died {self.lives[index]} times before it had played a rollout"
+            self.fail(index, f"{died}; at last: {why}")
         with contextlib.suppress(RayError):
             ray.kill(self.members[index])
         self.members[index] = self.start(index, self.replaced)
