@@ -15,6 +15,7 @@ from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, until
 from rl_impls import backends
 from rl_impls.common.phases import Phases
+from rl_impls.common.procgen_state import pack
 from rl_impls.procgen import crew as crews
 from rl_impls.procgen import parallel
 from rl_impls.procgen.crew import Crew, memory, publish
@@ -54,8 +55,11 @@ class Numbers(CrewLoop):
     """A loop that learns nothing, and notes what it was given."""
 
     def __init__(self, ahead, told=None):
-        self.train, self.given = SimpleNamespace(reset=lambda: None), []
+        self.train, self.given, self.owed = SimpleNamespace(reset=self.note, load_state=self.note), [], []
         super().__init__(SPEC, ahead, lambda spec, state, depth: crew_of(depth, told), Phases("waiting"))
+
+    def note(self, *state):
+        self.owed.append(self.crew.owed[0].copy())
 
     def learn(self, rollout, number):
         self.given.append((number, rollout.rewards.copy()))
@@ -98,6 +102,10 @@ def test_numbers_that_do_not_follow_the_last_are_played_anew(ahead):
     for number, rewards in loop.given:
         np.testing.assert_array_equal(rewards, np.full((2, 4), number))
     loop.reset()
+    assert (loop(np.array([9]))[0] == 9).all()
+    assert bool(loop.crew.owed[0]) == (ahead > 0)
+    loop.load_state({f"env.{name}": value for name, value in pack(START).items()})
+    assert loop.owed == [[], [], []]  # actors may still write to what is shared
     assert (loop(np.array([9]))[0] == 9).all()
 
 

@@ -74,6 +74,7 @@ class CrewLoop(Op):
 
     def reset(self):
         """Put the environments and the weights back to the start."""
+        self.crew.settle()  # workers of A3C would apply their gradients to the weights of the start
         self.train.reset()
         self.go_on_from(self.start)
         self.clock.reset()
@@ -121,6 +122,7 @@ class CrewLoop(Op):
         Args:
             state: arrays by name, as :meth:`state` returned them.
         """
+        self.crew.settle()
         self.train.load_state(part_of(state, "train"))
         self.go_on_from(unpack(part_of(state, "env")))
 
