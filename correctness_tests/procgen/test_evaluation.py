@@ -147,7 +147,7 @@ def test_held_out_levels_are_never_those_of_training(fakes, levels, start_level)
     for env in (training, *held_out):
         assert (env["game"], env["mode"], env["seed"]) == ("maze", "hard", 9)
     assert len(held_out) == (levels > 0)
-    np.testing.assert_allclose(figures["training score"], score(figures["training return"], "maze", "hard"))
+    np.testing.assert_allclose(figures["training_score"], score(figures["training_return"], "maze", "hard"))
 
 
 @pytest.mark.parametrize("levels", [HELD_OUT + 1, -1])
