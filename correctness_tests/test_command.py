@@ -275,6 +275,12 @@ def test_figures_are_means_and_standard_errors(tmp_path, play):
     assert Player.made[-1] == "closed"
 
 
+def test_what_is_given_for_an_evaluation_reaches_the_agent(tmp_path, play):
+    (tmp_path / "it").write_text("0")
+    play("evaluate", tmp_path / "it", "--form", "naive", "--episodes", 1)
+    assert Player.made == [(0, Config(form="naive")), "closed"]
+
+
 def test_a_mistake_in_a_part_is_one_line(tmp_path, play):
     with pytest.raises(SystemExit, match=r"^train: width: got 10, wanted at most 9$"):
         play("train", tmp_path / "it", "--width", 10)

@@ -11,6 +11,7 @@ import pytest
 from perf_tests import disturbance
 
 from .commands import python
+from .waiting import until
 
 WORK = """
 import json, os, subprocess, sys, time
@@ -77,6 +78,23 @@ def test_threads_that_come_and_go_are_followed():
     assert found.waited() >= 0
     assert len(found.files) == len(os.listdir("/proc/self/task"))
     assert files_of_threads() - opened == len(found.files)  # those of before are closed
+
+
+def test_a_thread_in_place_of_one_that_ended_is_followed():
+    found, stops = disturbance.Threads(), (threading.Event(), threading.Event())
+    old, new = (threading.Thread(target=stop.wait, daemon=True) for stop in stops)
+    try:
+        old.start()
+        found.waited()
+        stops[0].set()
+        until(lambda: not os.path.exists(f"{disturbance.TASKS}/{old.native_id}"), "a thread to end")
+        new.start()  # so there are as many as before
+        found.waited()
+        followed = {os.readlink(f"/proc/self/fd/{file}").split("/")[-2] for file in found.files}
+        assert followed == set(os.listdir(disturbance.TASKS))
+    finally:
+        for stop in stops:
+            stop.set()
 
 
 def test_without_these_files_nothing_is_said(monkeypatch, tmp_path):

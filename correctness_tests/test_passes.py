@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 from dataclasses import replace
@@ -153,14 +154,13 @@ class Scripted:
 
 def scripted_run(monkeypatch, script, names, rounds=ROUNDS):
     """Measure with scripted workers; return the run, the workers, and the lines shown."""
-    workers = []
+    workers, shown = [], []
 
-    def start(self):
-        self.worker, self.prepared = Scripted(script), set()
-        workers.append(self.worker)
+    def worker(*_):
+        workers.append(Scripted(script))
+        return workers[-1]
 
-    monkeypatch.setattr(Bench, "start", start)
-    shown = []
+    monkeypatch.setattr(passes, "Worker", worker)
     run = Run([variants()[name] for name in names], threads=1, seed=0, rounds=rounds, log=shown.append)
     run.measure(lambda one: f"{one.variant.id}: first")
     return run, workers, shown
@@ -234,6 +234,17 @@ def test_a_benchmark_that_ends_its_process_fails_alone(monkeypatch):
         assert not run.timed[name].failure
     assert len(workers) == 2
     assert all(worker.ended for worker in workers)
+
+
+def test_a_process_in_place_of_one_that_ended_prepares_what_is_visited_in_it(monkeypatch):
+    def script(name, visit):
+        return WorkerError("head: killed by SIGKILL") if (name, visit) == (NAMES[1], 1) else USUAL
+
+    _, (_, second), _ = scripted_run(monkeypatch, script, NAMES)
+    for name in (NAMES[0], NAMES[2]):
+        asked = [do for do, identity in second.asked if identity == name]
+        assert asked[0] == "prepare"
+        assert set(asked[1:]) == {"visit"}
 
 
 def test_where_nothing_can_run_nothing_is_visited(monkeypatch):
@@ -377,6 +388,15 @@ def test_what_does_not_end_when_it_is_told_to_is_ended_by_force(group, monkeypat
     worker = group(f"trap '' TERM; {WAIT}")
     worker.end_group()
     assert worker.process.returncode == -signal.SIGKILL
+
+
+def test_what_a_worker_started_is_ended_by_force_where_the_worker_alone_ends_when_told_to(group, monkeypatch):
+    monkeypatch.setattr(workers, "GRACE", 0.05)
+    worker = group("(trap '' TERM; echo ready; exec sleep 60) & wait")
+    worker.end_group()
+    assert worker.process.returncode == -signal.SIGTERM
+    assert select.select([worker.process.stdout], [], [], 10)[0]  # nothing that it started has it open
+    assert worker.process.stdout.read() == b""
 
 
 def test_an_interrupt_leaves_no_process(monkeypatch, started):

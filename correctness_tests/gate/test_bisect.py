@@ -164,6 +164,12 @@ def test_a_search_needs_commits_one_after_the_other(toy, good, bad, message):
         search.between(toy.root, good, bad)
 
 
+def test_of_a_merged_branch_only_the_merge_is_searched(toy):
+    tree, first, branch = toy.git("rev-parse", "change-0^{tree}", "change-0", "comment").split()
+    merge = toy.git("commit-tree", tree, "-p", first, "-p", branch, "-m", "merge")
+    assert search.between(toy.root, "start", merge) == [first, merge]
+
+
 def test_bisect_refuses_an_unknown_case(capsys):
     assert main(["bisect", "toy.zeroth[full-numpy]", "start", "slower"]) == 2
     assert capsys.readouterr().err.startswith("unknown case 'toy.zeroth[full-numpy]'")

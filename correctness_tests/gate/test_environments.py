@@ -168,3 +168,17 @@ def test_environments_are_removed_but_for_the_two_used_last_and_those_in_use(sid
         assert made.exists()  # it is in use until the end
     environments.remove_old(cache)
     assert {path.name for path in cache.glob("env-*") if path.is_dir()} == {"env-old", "env-new"}
+
+
+def test_an_environment_that_is_used_again_is_kept_as_one_used_last(side, tmp_path, monkeypatch):
+    cache, head = tmp_path / "cache", side("head", "library==3\n")
+    monkeypatch.setattr(environments, "make", lambda where, *_: used(cache, where.name.removeprefix("env-"), 0))
+    with environments.environments(cache) as python_for:
+        made = python_for("head", head).parents[1]
+    os.utime(made / ".ready", (0, 0))
+    used(cache, "older", 1)
+    used(cache, "newer", 2)
+    with environments.environments(cache) as python_for:
+        assert python_for("head", head).parents[1] == made
+    environments.remove_old(cache)
+    assert {path for path in cache.glob("env-*") if path.is_dir()} == {made, cache / "env-newer"}

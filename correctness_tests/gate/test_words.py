@@ -66,6 +66,14 @@ def test_each_allowed_case_has_its_reason():
     assert outcome.code == 1
 
 
+def test_the_summary_has_a_line_on_what_is_ok_with_notes_and_none_on_what_is_plainly_ok():
+    _, outcome = decided({"changed": timed([0.0] * 4, answer_changed=True), "kept": Record(state="unchanged")})
+    assert outcome.findings["changed"].verdict == outcome.findings["case"].verdict == "ok"
+    line, canaries = report.summary(outcome)
+    assert line == report.line("changed", outcome.findings["changed"])
+    assert canaries == report.canaries(outcome.findings)
+
+
 def test_in_a_void_run_no_case_passes():
     artifact, outcome = decided({"dead": Record(state="error", words="Killed"), "new": Record(state="new")})
     assert outcome.code == 2

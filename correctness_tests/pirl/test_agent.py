@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from correctness_tests.quick import quick
 from rl_impls.backends import BackendUnavailable
+from rl_impls.pirl.physics import DYNAMICS
 
 from .agents import STATES, everything, live, make
 
@@ -93,6 +96,16 @@ def test_loss_falls(learner):
     live(agent, 20)
     losses = [agent.train() for _ in range(200)]
     assert np.mean(losses[-20:]) < 0.7 * np.mean(losses[:20])
+
+
+def test_the_loss_is_of_the_order_that_an_agent_is_made_with(monkeypatch):
+    noisy = replace(DYNAMICS["vehicle"], sigma=3.0)  # the usual noise is below the precision of the loss
+    monkeypatch.setitem(DYNAMICS, "vehicle", noisy)
+    agents = [make("torch", "naive", order=order, pde_weight=1.0) for order in (1, 2)]
+    for agent in agents:
+        live(agent, 20)
+    first, second = (agent.train() for agent in agents)
+    assert first != second
 
 
 def same(got, wanted):

@@ -260,6 +260,18 @@ def test_last_turns_bootstrap_from_the_final_observation(form, backend, worlds):
     assert (np.abs(losses - terminated) > 1e-3 * losses).all()
 
 
+def test_one_program_goes_on_from_the_state_that_it_is_given():
+    _, epochs = given(1)
+    loop = fresh("epoch", "compiled", "jax", 1)
+    before, first = copy.deepcopy(loop.state()), loop(*epochs[0])
+    assert any(np.any(value != before[name]) for name, value in loop.state().items() if name.startswith("memory."))
+    loop.load_state(before)
+    for name, value in loop.state().items():
+        np.testing.assert_array_equal(value, before[name])
+    for value, wanted in zip(loop(*epochs[0]), first, strict=True):
+        np.testing.assert_array_equal(value, wanted)
+
+
 @pytest.mark.parametrize(("form", "backend"), [("full", "torch"), ("interleaved", "torch"), ("one_by_one", "jax")])
 def test_each_phase_counts_what_is_done_in_it_and_together_they_are_a_call(form, backend, monkeypatch):
     loop, clock = fresh("epoch", form, backend, 1), Clock(monkeypatch)
