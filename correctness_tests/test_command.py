@@ -350,6 +350,15 @@ def test_a_training_of_some_time_ends_with_the_chunk_in_which_it_is_over(tmp_pat
     assert "1 moves a second" in out
 
 
+def test_a_training_is_saved_now_and_then_so_that_little_is_lost_if_it_fails(tmp_path, play, monkeypatch):
+    seconds, saves = iter(range(0, 10_000, 200)), []
+    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(Player, "save", lambda self, path: saves.append((path, self.step)))
+    path = tmp_path / "it"
+    play("train", path, "--steps", 70)
+    assert saves == [(path, 30), (path, 60), (path, 70)]  # after 600 and 1,200 seconds, and at the end
+
+
 def test_a_folder_keeps_the_checkpoint_the_curve_and_what_came_of_it(tmp_path, play):
     play("train", "--output-dir", tmp_path / "run", "--steps", 30, "--width", 5)
     assert [point["step"] for point in runs.points(tmp_path / "run")] == [10, 20, 30]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .command import Agent
 
 INTERRUPTED = 130
+SAVED_EVERY = 600  # seconds
 UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -97,7 +98,7 @@ def place(options: argparse.Namespace) -> Path:
 
 
 def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Train with a progress bar; write the checkpoint at the end, or after the chunk in which Ctrl-C came.
+    """Train with a progress bar; write the checkpoint every ten minutes and at the end, or when Ctrl-C came.
 
     Args:
         agent_class: the class of the workload's agent.
@@ -115,7 +116,7 @@ def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -
     first, recorder = launched()[0] == 0, None
     try:
         recorder = Recorder(options.output_dir if first else None, agent.step)
-        interrupted, figures = run(agent, steps, duration, recorder)
+        interrupted, figures = run(agent, path, steps, duration, recorder)
         agent.save(path)
         if first and options.output_dir is not None:
             keep_summary(options.output_dir, asdict(agent.config), {"step": agent.step, **figures})
@@ -154,12 +155,13 @@ def make(agent_class: type[Agent], config: type, path: Path, chosen: dict[str, A
 
 
 def run(
-    agent: Agent, steps: int | None, duration: float | None, recorder: Recorder
+    agent: Agent, path: Path, steps: int | None, duration: float | None, recorder: Recorder
 ) -> tuple[list[int], dict[str, float]]:
     """Train; return the signals that came meanwhile, and the steps a second (``rate``) and bytes of memory.
 
     Args:
         agent: that is trained.
+        path: where it is saved now and then, so that little is lost if something fails.
         steps: for how long, or None.
         duration: the same in seconds, or None.
         recorder: that keeps the curve.
@@ -174,7 +176,7 @@ def run(
         if shows:
             print(f"training from step {first} {f'to {total}' if steps else f'for {total} s'}", flush=True)
         task = progress.add_task("training", total=total, completed=first if steps else 0)
-        start, now, over = perf_counter(), 0.0, False
+        start, now, saved, over = perf_counter(), 0.0, 0.0, False
         while not agree(bool(interrupted) or over):
             figures = agent.learn()
             now = perf_counter() - start
@@ -183,6 +185,9 @@ def run(
             text = ", ".join(f"{name} {value:.4g}" for name, value in shown.items())
             over = agent.step >= total if steps else now >= (duration or 0)
             progress.update(task, completed=min(agent.step if steps else int(now), total), description=text)
+            if agree(now - saved >= SAVED_EVERY):
+                agent.save(path)
+                saved = now
     return interrupted, {"rate": (agent.step - first) / max(now, 1e-9), "peak_memory": peak_memory()}
 
 
