@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from correctness_tests.procgen.loops import apart, assert_same, made, numbers, played, spec_of
 from correctness_tests.procgen.problem import build
@@ -15,7 +14,6 @@ from correctness_tests.quick import quick
 from correctness_tests.waiting import limit
 from rl_impls.backends import BackendUnavailable, get
 from rl_impls.common.procgen_env import check_installed
-from rl_impls.procgen.a3c import AHEAD, SharedRmsprop, SharedWeights, Worker, as_parameter, layout
 from rl_impls.procgen.composed import a3c
 from rl_impls.procgen.crew import memory
 from rl_impls.procgen.knobs import FORMS
@@ -37,12 +35,16 @@ def installed(unavailable):
 
 def shared_of(actors=2):
     """What workers share."""
+    from rl_impls.procgen.a3c import AHEAD, layout
+
     spec = spec_of("a2c", actors=actors)
     return memory(spec, 1 + AHEAD, 1, layout(spec))
 
 
 @pytest.mark.parametrize("form", quick(["full"], ["full", "naive"]))
 def test_one_worker_is_a2c(form):
+    from rl_impls.procgen.a3c import AHEAD
+
     spec, start = spec_of("a2c", actors=1), played()[1]
     with made("a2c", spec, form=form) as loop:
         wanted, weights, state = loop(numbers(0, 1, 2)), loop.params, loop.state()
@@ -111,6 +113,8 @@ def test_all_workers_apply_their_gradients_and_what_others_did_between_is_counte
 
 def worker_of(shared, index):
     """A worker without games and net, which has copied the weights."""
+    from rl_impls.procgen.a3c import Worker
+
     worker = SimpleNamespace(shared=shared, index=index, copied=int(shared["applied"].sum()))
     worker.count = lambda: Worker.count(worker)
     return worker
@@ -136,6 +140,10 @@ def test_staleness_is_how_many_gradients_others_applied_since_the_weights_were_c
 
 def sharing(shared, make, count=lambda: None):
     """A worker's own parameter, and what takes its gradient to the shared ones."""
+    import torch
+
+    from rl_impls.procgen.a3c import SharedRmsprop
+
     own = [torch.nn.Parameter(torch.zeros(2))]
     tensors = torch.from_numpy(shared["weights"]), torch.from_numpy(shared["squares"])
     return own[0], SharedRmsprop(own, *([tensor] for tensor in tensors), make, count)
@@ -148,6 +156,8 @@ def rule(gradient, weights, squares):
 
 
 def test_a_gradient_is_applied_to_the_shared_weights_as_they_are_then_by_mean_squares_of_all():
+    import torch
+
     shared = {"weights": np.array([1.0, 2.0], "f4"), "squares": np.array([0.25, 0.0], "f4")}
     counted = []
 
@@ -174,6 +184,8 @@ def test_a_gradient_is_applied_to_the_shared_weights_as_they_are_then_by_mean_sq
 
 @pytest.mark.parametrize("set_to_none", [True, False])
 def test_gradients_of_the_workers_own_weights_are_forgotten(set_to_none):
+    import torch
+
     shared = {"weights": np.ones(2, "f4"), "squares": np.zeros(2, "f4")}
     own, optimizer = sharing(shared, lambda tensors: torch.optim.RMSprop(tensors, lr=0.5))
     optimizer.zero_grad(set_to_none)
@@ -184,6 +196,8 @@ def test_gradients_of_the_workers_own_weights_are_forgotten(set_to_none):
 
 
 def test_a_parameter_shares_the_memory_of_an_array():
+    from rl_impls.procgen.a3c import as_parameter
+
     array = np.random.default_rng(0).standard_normal((8, 4, 3, 2)).astype(np.float32)
     tensor = as_parameter(array)
     assert tensor.shape == (2, 3, 8, 4)
@@ -194,6 +208,8 @@ def test_a_parameter_shares_the_memory_of_an_array():
 
 
 def test_a_state_is_taken_as_it_is_given():
+    from rl_impls.procgen.a3c import SharedWeights
+
     shared, rng = shared_of(), np.random.default_rng(0)
     weights = SharedWeights(played()[1], shared)
     state = {f"{part}.{name}": rng.random(np.shape(value), np.float32)
