@@ -24,6 +24,7 @@ from .interleaved import block, fresh_processes, in_words
 from .suite import process
 
 ENVS, UNROLL = 32, 128
+TOGETHER = 4  # rollouts of a turn where actors play ahead
 
 
 def build(op: str, form: str, **sizes: int) -> Any:
@@ -48,19 +49,21 @@ class Whole:
     Args:
         op: its name.
         form: named setting of the knobs.
+        rollouts: of a turn; actors play ahead of each but the last.
         sizes: epochs, actors, lag.
     """
 
-    def __init__(self, op: str, form: str = "full", **sizes: int) -> None:
-        self.loop, self.number = build(op, form, **sizes), 0
+    def __init__(self, op: str, form: str = "full", rollouts: int = 1, **sizes: int) -> None:
+        self.loop, self.number, self.rollouts = build(op, form, **sizes), 0, rollouts
 
     def turn(self) -> float:
         """Play and learn from the next rollout; return the seconds."""
         import numpy as np
 
+        numbers = np.arange(self.number, self.number + self.rollouts)
         start = time.perf_counter()
-        self.loop(np.array([self.number]))
-        self.number += 1
+        self.loop(numbers)
+        self.number += self.rollouts
         return time.perf_counter() - start
 
     def said(self) -> dict[str, float]:
@@ -153,8 +156,8 @@ def pairs() -> dict[str, Pair]:
         found[f"bfloat16-{op}"] = Pair(fast, slow, f"bfloat16 over float32: {op}")
     for name, (op, crew) in CREWS.items():
         sizes = EPOCHS.get(op, {})
-        other = partial(Whole, name.partition("-")[0], "full", **sizes, **crew)
-        found[f"crew-{name}"] = Pair(other, partial(Whole, op, "full", **sizes), f"{name} over {op}")
+        other = partial(Whole, name.partition("-")[0], "full", TOGETHER, **sizes, **crew)
+        found[f"crew-{name}"] = Pair(other, partial(Whole, op, "full", TOGETHER, **sizes), f"{name} over {op}")
     return found
 
 
@@ -182,7 +185,8 @@ def one(pair: Pair, blocks: int, seed: int) -> dict[str, Any]:
     for side in sides:
         side.loop.close()
     runs = import_module("rl_impls.common.runs")
-    rates = [ENVS * UNROLL / float(np.median(each)) for each in seconds]
+    frames = ENVS * UNROLL * sides[0].rollouts
+    rates = [frames / float(np.median(each)) for each in seconds]
     return {"ratio": ratio, "rates": rates, "said": said, "peak_memory": runs.peak_memory()}
 
 

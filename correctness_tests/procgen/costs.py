@@ -35,6 +35,11 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
             "a2c[bfloat16-torch-envs8-unroll8]",
             "impala[full-torch-envs8-unroll8]",
             "impala[bfloat16-torch-envs8-unroll8]",
+        )
+    },
+    **{
+        f"procgen.{loop}": (4 * 64, 4 * 2 * (64 * (NET + LEARNT) + 8 * NET), 0)
+        for loop in (
             "parallel_ppo[full-torch-envs8-unroll8-epochs1-actors2-lag0]",
             "a3c[full-torch-envs8-unroll8-actors2]",
             "parallel_impala[full-torch-envs8-unroll8-actors2-lag1]",

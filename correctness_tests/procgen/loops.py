@@ -42,6 +42,7 @@ def spec_of(algorithm, **changed):
 def made(op, spec, backend="torch", form="full"):
     """Yield a loop, which is closed afterwards."""
     loop = build(op, backend, spec, (np.zeros(1, np.int64),), form)
+    loop.goes_on = True  # as an agent has it
     try:
         yield loop
     finally:

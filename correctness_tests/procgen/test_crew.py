@@ -96,6 +96,7 @@ def test_every_actor_plays_its_share_of_each_rollout_and_keeps_its_share_of_the_
 @pytest.mark.parametrize("ahead", quick([2], [0, 2]))
 def test_numbers_that_do_not_follow_the_last_are_played_anew(ahead):
     loop, asked = Numbers(ahead), [0, 1, 5, 6, 6, 3, 4]
+    loop.goes_on = True
     found = [loop(np.array([number]))[0] for number in asked]
     np.testing.assert_array_equal(np.ravel([each[0, 0, 0] for each in found]), asked)
     assert [number for number, _ in loop.given] == asked
@@ -195,6 +196,15 @@ def test_no_process_is_left_by_a_crew_that_is(how):
     gc.collect()
     until(lambda: not any(map(alive, pids)), "actors that end")
     assert not children()
+
+
+@pytest.mark.usefixtures("end", "given_start")
+def test_nothing_is_at_work_after_a_call_that_is_timed():
+    loop = Numbers(2)
+    loop(np.array([0, 1, 2, 3]))
+    assert not any(loop.crew.owed)
+    assert (loop(np.array([4]))[0] == 4).all()
+    assert [number for number, _ in loop.given] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 3])

@@ -189,6 +189,7 @@ class ProcgenAgent:
         spec |= {"rank": self.rank, "processes": self.processes}
         op = OPS[config.algorithm, config.actors > 0]
         self.loop = backends.get(config.backend).build("procgen", op, spec, (np.zeros(1, np.int64),), config.knobs)
+        self.loop.goes_on = True
 
     @property
     def chunk(self):

@@ -65,7 +65,11 @@ class CrewLoop(Op):
 
     Attributes:
         train: what is trained, with ``params``, ``reset``, ``state`` and ``load_state``; a subclass sets it.
+        goes_on: whether actors play ahead of a call's last rollout too. Where calls are timed they do not, as nothing
+            is to be at work after the end of one.
     """
+
+    goes_on = False
 
     def __init__(self, spec, ahead, make_crew, clock):
         self.clock, self.ahead, self.start = clock, ahead, first_state(spec)
@@ -136,17 +140,18 @@ class CrewLoop(Op):
             self.asked += 1
             self.crew.ask(self.asked)
 
-    def take(self, number):
+    def take(self, number, last):
         """Wait for a rollout; return it.
 
         Args:
             number: of it; where it does not follow the last one, what was played ahead is forgotten.
+            last: number of the last rollout that is to be played.
         """
         if self.asked is None or number != self.taken + 1:
             self.crew.settle()
             self.asked = number - 1
         self.taken = number
-        self.ask_until(number + self.ahead)
+        self.ask_until(min(number + self.ahead, last))
         rollout = self.crew.take(number)
         self.clock("waiting")
         return rollout
@@ -157,14 +162,14 @@ class CrewLoop(Op):
         Args:
             numbers: i64[I], of the rollouts, see :class:`.loop.Loop`.
         """
-        results = []
+        results, last = [], int(numbers[-1]) + self.ahead * self.goes_on
         self.clock.start()
         for number in map(int, numbers):
-            rollout = self.take(number)
+            rollout = self.take(number, last)
             losses = np.array(self.learn(rollout, number), np.float32)
             results.append((rollout.rewards.copy(), rollout.ended.copy(), losses))
             if self.ahead:
-                self.ask_until(number + self.ahead + 1)
+                self.ask_until(min(number + self.ahead + 1, last))
         return tuple(map(np.stack, zip(*results)))
 
     @abstractmethod

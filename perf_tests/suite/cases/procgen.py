@@ -296,6 +296,7 @@ def step_bytes(envs: int, game: str) -> float:
 
 ROUND = {"unroll": 8, "envs": 8}  # what the gate compares: a rollout that takes less than 50 ms on one core
 SEED = 0  # of actions and minibatches
+ROLLOUTS = 4  # of a call of a parallel loop: actors play ahead of each but the last
 
 
 def env_of(rng: np.random.Generator, envs: int, game: str) -> dict[str, Any]:
@@ -309,18 +310,21 @@ def env_of(rng: np.random.Generator, envs: int, game: str) -> dict[str, Any]:
     return {"game": game, "num_envs": envs, "seed": int(rng.integers(2**31)), "mode": "easy", "num_levels": 200}
 
 
-def loop_inputs(rng: np.random.Generator, constants: dict[str, Any], envs: int, unroll: int, **sizes: int) -> Inputs:
-    """The first rollout of a training of coinrun, with a net that has not learned.
+def loop_inputs(
+    rng: np.random.Generator, constants: dict[str, Any], envs: int, unroll: int, rollouts: int = 1, **sizes: int
+) -> Inputs:
+    """The first rollouts of a training of coinrun, with a net that has not learned.
 
     Args:
         rng: the generator of all that is drawn.
         constants: of the algorithm.
         envs: environments N that are played at once.
         unroll: steps T of each.
+        rollouts: of a call.
         sizes: actors and lag of a parallel loop, epochs of PPO.
     """
     spec = {"params": net(rng), "env": env_of(rng, envs, "coinrun"), "seed": SEED, "unroll": unroll}
-    return Inputs(spec | constants | sizes, (np.zeros(1, np.int64),))
+    return Inputs(spec | constants | sizes, (np.arange(rollouts),))
 
 
 def ppo_loop_inputs(rng: np.random.Generator, envs: int, unroll: int, **sizes: int) -> Inputs:
@@ -365,9 +369,15 @@ LOOPS: Loops = {
     "impala": (functools.partial(loop_inputs, constants=IMPALA), {}),
 }
 PARALLEL: Loops = {
-    "parallel_ppo": (ppo_loop_inputs, {"epochs": (1, 4), "actors": (2, 4, 8), "lag": (0, 1)}),
-    "a3c": (functools.partial(loop_inputs, constants=A2C | GAE), {"actors": (2, 4, 8)}),
-    "parallel_impala": (functools.partial(loop_inputs, constants=IMPALA), {"actors": (2, 4, 8), "lag": (0, 1)}),
+    "parallel_ppo": (
+        functools.partial(ppo_loop_inputs, rollouts=ROLLOUTS),
+        {"epochs": (1, 4), "actors": (2, 4, 8), "lag": (0, 1)},
+    ),
+    "a3c": (functools.partial(loop_inputs, constants=A2C | GAE, rollouts=ROLLOUTS), {"actors": (2, 4, 8)}),
+    "parallel_impala": (
+        functools.partial(loop_inputs, constants=IMPALA, rollouts=ROLLOUTS),
+        {"actors": (2, 4, 8), "lag": (0, 1)},
+    ),
 }
 PLAYED = {"envs": (8, 32, 112), "unroll": (8, 16, 128)}
 FEW: list[dict[str, Any]] = [
@@ -397,7 +407,8 @@ def loop_cases() -> Iterator[Case]:
     for op, (inputs, axes) in PARALLEL.items():
         yield Case(
             "procgen", op, inputs, ("torch",), "environment frames", forms=("full", "bfloat16"), most_calls=1, io="own",
-            axes={**PLAYED, **axes}, items=loop_items, flops=loop_flops, reference=None, cores="own", exclude=FEW,
+            axes={**PLAYED, **axes}, reference=None, cores="own", exclude=FEW,
+            items=lambda **sizes: ROLLOUTS * loop_items(**sizes), flops=lambda **sizes: ROLLOUTS * loop_flops(**sizes),
             bench=[dict(form="full", backend="torch", envs=32, unroll=16, **SHORT[op])],
         )  # fmt: skip
 
