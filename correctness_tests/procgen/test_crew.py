@@ -16,7 +16,7 @@ from correctness_tests.waiting import alive, children, limit, until
 from rl_impls import backends
 from rl_impls.common.phases import Phases
 from rl_impls.common.procgen_state import pack
-from rl_impls.procgen import crew as crews
+from rl_impls.common import workers
 from rl_impls.procgen import parallel
 from rl_impls.procgen.crew import Crew, memory, publish
 from rl_impls.procgen.knobs import FORMS
@@ -166,8 +166,8 @@ def play_one(told):
     ids=["playing", "started"],
 )
 def test_an_actor_that_dies_again_and_again_is_given_up(told, monkeypatch):
-    monkeypatch.setattr(crews, "LIVES", 1)
-    with pytest.raises(RuntimeError, match=r"^actor 1 failed: its process died 2 times before it had played"):
+    monkeypatch.setattr(workers, "LIVES", 1)
+    with pytest.raises(RuntimeError, match=r"^actor 1 failed: its process died 2 times before it had answered"):
         play_one(told)
     assert not children()
 
@@ -175,7 +175,7 @@ def test_an_actor_that_dies_again_and_again_is_given_up(told, monkeypatch):
 @pytest.mark.usefixtures("end")
 def test_an_actor_that_does_not_answer_is_given_up(monkeypatch):
     crew = crew_of(told={0: "wait"})
-    monkeypatch.setattr(crews, "SECONDS", 0.2)
+    monkeypatch.setattr(workers, "SECONDS", 0.2)
     crew.ask(0)
     with pytest.raises(RuntimeError, match=r"^actor 1 failed: no answer in 0.2 s$"):
         crew.take(0)

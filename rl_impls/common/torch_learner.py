@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import numpy as np
@@ -14,6 +15,8 @@ from .op import Op
 GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # Adam's names of them
 AT_ONCE = {"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}  # by the knob ``optimizer``
+FOREACH = {"loop": False, "default": None, "fused": True}  # of clipping, by the same
+PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def place(target):
@@ -23,6 +26,36 @@ def place(target):
         target: device and lowering of the backend, a :class:`~rl_impls.lowering.Target`.
     """
     return "cuda" if target.device == "cuda" else "cpu"
+
+
+def autocast(knobs, target):
+    """Return the context in which a net computes: less precisely than in 32 bits where ``precision`` says so.
+
+    Args:
+        knobs: ``precision`` is read.
+        target: device and lowering of the backend.
+    """
+    if knobs.precision == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(place(target), PRECISIONS[knobs.precision])
+
+
+@contextlib.contextmanager
+def threads(count):
+    """Return a context in which torch's operations have so many threads.
+
+    Args:
+        count: of the threads; None for as many as they have.
+    """
+    before = torch.get_num_threads()
+    if count is None or count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def numpy(net):

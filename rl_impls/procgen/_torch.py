@@ -14,13 +14,12 @@ import functools
 import torch
 from torch import nn
 
-from ..common.torch_learner import AT_ONCE, Trained
+from ..common.torch_learner import AT_ONCE, FOREACH, Trained, autocast
 from ._numpy import STD_EPS
 from .group import moments_of_all
 from .spec import A2C_EPS, ADAM_EPS, IMPALA_EPS, RMS_DECAY, check_rollout
-from .torch_net import IMAGES, Actor, autocast, lower_net, make_net, put
+from .torch_net import IMAGES, Actor, lower_net, make_net, put
 
-FOREACH = {"loop": False, "default": None, "fused": True}  # of clipping, by the knob ``optimizer``
 RMSPROP = {"loop": {"foreach": False}, "default": {}, "fused": {"foreach": True}}  # torch has no fused one
 
 

@@ -8,23 +8,16 @@ Axes: T steps, N environments, A actors, D rollouts that are played or wait to b
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import os
-import signal
-import weakref
-from multiprocessing.connection import wait
 from types import MappingProxyType
 
 import numpy as np
 
 from .. import backends
 from ..common.shared_arrays import SharedArrays
+from ..common.workers import Workers
 from .players import Player, joined_states, share_of, share_of_state
 from .rollouts import Rollout, layout
-
-SECONDS = 120  # to wait for an actor
-LIVES = 5  # actors that may die in one place without having played a rollout
 
 
 def memory(spec, depth, versions, more):
@@ -101,54 +94,23 @@ class Acting(Player):
         shared["behind"][slot, self.index] = version
 
 
-def serve(pipe, make, shared, spec, index, life, threads, niceness, knobs, backend):
-    """Be the process of one actor: do as the pipe says, until it is closed.
+def make_actor(make, shared, spec, index, life, threads, knobs, backend):
+    """Return an actor; in its process.
 
     Args:
-        pipe: to the first process.
         make: of the actor, as :class:`Acting`.
         shared: what :func:`memory` returned.
         spec: of all actors.
         index: of this one.
         life: how many actors were in its place before.
-        threads: of a library in this process.
-        niceness: by which this process gives way to that of the learner.
+        threads: that step its environments.
         knobs: of acting.
         backend: that computes, by its name.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = str(threads)
-    os.nice(niceness)
-    try:
-        actor = make(shared, spec, index, life, threads, knobs, backends.get(backend))
-        calls = {"play": actor.play, "get_state": actor.envs.get_state, "set_state": actor.envs.set_state}
-        while True:
-            name, *args = pipe.recv()
-            pipe.send((True, calls[name](*args)))
-    except (EOFError, BrokenPipeError):
-        pass
-    except Exception as error:
-        with contextlib.suppress(OSError):
-            pipe.send((False, f"{type(error).__name__}: {error}"))
+    return make(shared, spec, index, life, threads, knobs, backends.get(backend))
 
 
-def end(members):
-    """End the processes, which hold nothing that they must give back.
-
-    Args:
-        members: pipe and process of each.
-    """
-    for _, process in members:
-        process.kill()
-    for pipe, process in members:
-        process.join()
-        process.close()
-        pipe.close()
-    members.clear()
-
-
-class Crew:
+class Crew(Workers):
     """A actors in processes, each of which plays its share of the environments.
 
     An actor that dies is replaced: the new one begins other episodes, and plays the rollouts that the dead one owed.
@@ -172,95 +134,16 @@ class Crew:
     """
 
     def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting, more=MappingProxyType({})):
-        self.spec, self.depth, self.actors = spec, depth, spec["actors"]
-        self.shared, self.replaced = memory(spec, depth, versions, dict(more)), 0
-        threads = max(1, len(os.sched_getaffinity(0)) // self.actors)
+        self.spec, self.depth = spec, depth
+        self.shared = shared = memory(spec, depth, versions, dict(more))
+        threads = max(1, len(os.sched_getaffinity(0)) // spec["actors"])
         niceness = 5 if depth > 1 and make is Acting else 0  # what is played ahead gives way to learning
-        self.args = make, self.shared, spec, threads, niceness, knobs, backend.name
-        self.members, self.lives, self.context = [], [0] * self.actors, multiprocessing.get_context("spawn")
-        self.close = weakref.finalize(self, end, self.members)
-        self.owed = [[] for _ in range(self.actors)]  # messages that each has not answered yet
-        for index in range(self.actors):
-            self.members.append(self.start(index, 0))
+
+        def args_of(index, life):
+            return make, shared, spec, index, life, threads, knobs, backend.name
+
+        super().__init__(spec["actors"], make_actor, args_of, threads, niceness)
         self.restore(state)
-
-    def start(self, index, life):
-        """Start an actor; return its pipe and its process.
-
-        Args:
-            index: of the actor.
-            life: how many were in its place before.
-        """
-        make, shared, spec, *rest = self.args
-        ours, theirs = self.context.Pipe()
-        args = theirs, make, shared, spec, index, life, *rest
-        process = self.context.Process(target=serve, args=args, daemon=True)
-        process.start()
-        theirs.close()
-        return ours, process
-
-    def replace(self, index):
-        """Put a new actor in the place of a dead one, which plays what that one owed.
-
-        Args:
-            index: of the actor.
-        """
-        self.replaced += 1
-        self.lives[index] += 1
-        if self.lives[index] > LIVES:
-            self.fail(index, f"its process died {self.lives[index]} times before it had played a rollout")
-        end([self.members[index]])
-        self.members[index] = self.start(index, self.replaced)
-        for message in self.owed[index]:
-            self.members[index][0].send(message)
-
-    def fail(self, index, why):
-        """End all actors.
-
-        Args:
-            index: of the one that failed.
-            why: what happened.
-        """
-        self.close()
-        raise RuntimeError(f"actor {index} failed: {why}")
-
-    def tell(self, messages):
-        """Send each actor a message.
-
-        Args:
-            messages: what each is to do, tuples of a method's name and its arguments.
-        """
-        for index, message in enumerate(messages):
-            self.owed[index].append(message)
-            with contextlib.suppress(OSError):  # a dead one is found out, and replaced, when its answer is waited for
-                self.members[index][0].send(message)
-
-    def answers(self):
-        """Return the answer of every actor to the oldest message that has none yet, in order."""
-        found = {}
-        while len(found) < self.actors:
-            pipes = {self.members[index][0]: index for index in range(self.actors) if index not in found}
-            ready = wait(list(pipes), SECONDS)
-            if not ready:
-                self.fail(min(pipes.values()), f"no answer in {SECONDS} s")
-            for pipe in ready:
-                index = pipes[pipe]
-                try:
-                    right, answer = pipe.recv()
-                except (EOFError, OSError):
-                    self.replace(index)
-                    continue
-                if not right:
-                    self.fail(index, answer)
-                self.lives[index] = 0
-                self.owed[index].pop(0)
-                found[index] = answer
-        return [found[index] for index in range(self.actors)]
-
-    def settle(self):
-        """Wait until the actors have done all that they were asked for, and forget it."""
-        while self.owed[0]:
-            self.answers()
 
     def ask(self, number):
         """Have all actors play a rollout after those that they were asked for before.

@@ -88,6 +88,18 @@ class Player:
         args = tuple(map(backend.to_device, example))
         return backend.build("procgen", "a2c_update", self.spec, args, knobs, backend.lowering_here())
 
+    def get_state(self):
+        """Return the state of the environments."""
+        return self.envs.get_state()
+
+    def set_state(self, state):
+        """Have the environments go on from a state.
+
+        Args:
+            state: as :meth:`get_state` returned it.
+        """
+        self.envs.set_state(state)
+
     def play_into(self, number, rollout):
         """Play T steps.
 

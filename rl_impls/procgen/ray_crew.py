@@ -22,8 +22,9 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from .. import backends
+from ..common.workers import LIVES, SECONDS
 from .cluster import join, leave
-from .crew import LIVES, SECONDS, Crew
+from .crew import Crew
 from .players import Player, share_of
 from .rollouts import Rollout, layout
 

@@ -5,42 +5,16 @@ Axes: N environments, B pictures, A = 15 actions.
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import torch
 from torch import nn
 
-from ..common.torch_learner import GUARDS, place
+from ..common.torch_learner import GUARDS, autocast, place
+from ..common.torch_pictures import PictureNet
 from ._numpy import sample_actions
 from .spec import BLOCKS, STAGES, STRIDES, net_of
 
-FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
-HWIO, OIHW = (2, 3, 1, 0), (3, 2, 0, 1)  # axes that lead from the other layout of a convolution's weights to this one
 HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}
-
-
-def divided_images(planes, kernel):
-    """Return colours from 0 to 1, and weights as they are.
-
-    Args:
-        planes: pictures f[B, 3, 64, 64], colours from 0 to 255.
-        kernel: weights f[32, 3, 8, 8].
-    """
-    return planes / 255, kernel
-
-
-def divided_weights(planes, kernel):
-    """Return colours as they are, and weights that make up for it: they are fewer.
-
-    Args:
-        planes: pictures f[B, 3, 64, 64], colours from 0 to 255.
-        kernel: weights f[32, 3, 8, 8].
-    """
-    return planes, kernel / 255
-
-
-DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the knob ``images``
 
 
 def nature(w, h, divided):
@@ -49,7 +23,7 @@ def nature(w, h, divided):
     Args:
         w: weights by name, see :data:`.spec.NETS`.
         h: pictures [B, 3, 64, 64], colours from 0 to 255.
-        divided: one of ``DIVIDED``.
+        divided: one of :data:`~rl_impls.common.torch_pictures.DIVIDED`.
     """
     h, first = divided(h, w["w_conv0"])
     for k, (kernel, stride) in enumerate(zip((first, w["w_conv1"], w["w_conv2"]), STRIDES)):
@@ -66,7 +40,7 @@ def residual(w, h, divided):
     Args:
         w: weights by name, see :data:`.spec.RESIDUAL`.
         h: pictures [B, 3, 64, 64], colours from 0 to 255.
-        divided: one of ``DIVIDED``.
+        divided: one of :data:`~rl_impls.common.torch_pictures.DIVIDED`.
     """
 
     def convolved(name, h):
@@ -88,7 +62,7 @@ def residual(w, h, divided):
 LAYERS = {"nature": nature, "residual": residual}
 
 
-class Net(nn.Module):
+class Net(PictureNet):
     """Convolutions, a policy and a value.  pictures [B, 64, 64, 3] -> logits f[B, A], values f[B]
 
     The equations are those of :func:`._numpy.logits_and_values`.
@@ -99,42 +73,8 @@ class Net(nn.Module):
     """
 
     def __init__(self, params, knobs):
-        super().__init__()
-        self.memory_format, of_bytes = FORMATS[knobs.memory_format], knobs.images == "uint8"
-        self.weights = nn.ParameterDict()
-        for name, value in params.items():
-            weight = torch.from_numpy(value).clone()
-            if weight.dim() == 4:
-                weight = weight.permute(OIHW).contiguous(memory_format=self.memory_format)
-            self.weights[name] = weight
-        self.dtype, self.layers = self.weights["w_logits"].dtype, LAYERS[net_of(params)]
-        # bfloat16 holds every byte exactly
-        self.first_dtype = torch.bfloat16 if of_bytes and knobs.precision == "bfloat16" else self.dtype
-        self.divided = DIVIDED[knobs.images]
-
-    @torch.no_grad()
-    def load(self, params):
-        """Take new weights, in place.
-
-        Args:
-            params: NumPy arrays by name, of the shapes of those before.
-        """
-        for name, view in self.views().items():
-            view.copy_(torch.from_numpy(params[name]))
-
-    def views(self):
-        """Return the weights by name, as :data:`.spec.SHAPES` has them, which share the memory of the parameters."""
-        plain = {name: weight.detach() for name, weight in self.weights.items()}
-        return {name: weight.permute(HWIO) if weight.dim() == 4 else weight for name, weight in plain.items()}
-
-    @staticmethod
-    def to_params_layout(array):
-        """Return a view of an array in the layout of a parameter, in that of its weight in :data:`.spec.SHAPES`.
-
-        Args:
-            array: of NumPy.
-        """
-        return array.transpose(HWIO) if array.ndim == 4 else array
+        super().__init__(params, knobs)
+        self.layers = LAYERS[net_of(params)]
 
     def forward(self, obs):
         """Return logits f[B, A] and values f[B], as precise as the weights.
@@ -156,18 +96,6 @@ def make_net(params, knobs, target):
         target: device and lowering of the backend.
     """
     return Net(params, knobs).to(place(target))
-
-
-def autocast(knobs, target):
-    """Return the context in which a net computes: in bfloat16 where the knob ``precision`` says so.
-
-    Args:
-        knobs: ``precision`` is read.
-        target: device and lowering of the backend.
-    """
-    if knobs.precision == "float32":
-        return contextlib.nullcontext()
-    return torch.autocast(place(target), torch.bfloat16)
 
 
 def lower_net(net, example, knobs, target):

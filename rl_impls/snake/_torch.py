@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..common.torch_learner import GUARDS, Learner, Mlp, place
+from ..common.torch_learner import FOREACH, GUARDS, Learner, Mlp, autocast, place, threads
 from ..lowering import eager
 from ._numpy import Remember, q_values
 from .ddp import DistributedTrainStep
@@ -51,34 +51,15 @@ def make_net(params, knobs, target):
     return Net(params, knobs.relu == "inplace").to(place(target))
 
 
-def autocast(knobs, target):
-    """Return the context in which a net computes: in bfloat16 where the knob ``precision`` says so.
-
-    Args:
-        knobs: ``precision`` is read.
-        target: device and lowering of the backend.
-    """
-    if knobs.precision == "float32":
-        return contextlib.nullcontext()
-    return torch.autocast(place(target), torch.bfloat16)
-
-
-@contextlib.contextmanager
 def threads_of(knobs):
     """Return a context in which torch's operations have one thread, or all there are, shared among the processes.
 
     Args:
         knobs: ``threads`` and ``processes`` are read.
     """
-    if knobs.threads == "all" and knobs.processes == 1:
-        yield
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1 if knobs.threads == "one" else max(1, threads // knobs.processes))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    if knobs.threads == "one":
+        return threads(1)
+    return threads(None if knobs.processes == 1 else max(1, torch.get_num_threads() // knobs.processes))
 
 
 @contextlib.contextmanager
@@ -316,7 +297,7 @@ class TrainStep(Learner):
         """
         if self.knobs.parameters == "flat":
             return functools.partial(clip_vector, *self.updated, norm)
-        foreach = {"loop": False, "default": None, "fused": True}[self.knobs.optimizer]
+        foreach = FOREACH[self.knobs.optimizer]
         return functools.partial(nn.utils.clip_grad_norm_, self.parameters, norm, foreach=foreach)
 
     def autograd(self, *batch):

@@ -1,0 +1,173 @@
+"""Processes of this machine that each hold a worker, and do what messages say; one that dies is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import weakref
+from multiprocessing.connection import wait
+
+SECONDS = 120  # to wait for a worker
+LIVES = 5  # workers that may die in one place without having answered
+
+
+def serve(pipe, make, args, threads, niceness):
+    """Be the process of one worker: do as the pipe says, until it is closed.
+
+    Args:
+        pipe: to the first process.
+        make: ``make(*args)``, returns the worker, whose methods messages name.
+        args: of it.
+        threads: of a library in this process.
+        niceness: by which this process gives way to others.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    os.nice(niceness)
+    try:
+        worker = make(*args)
+        while True:
+            name, *of_call = pipe.recv()
+            pipe.send((True, getattr(worker, name)(*of_call)))
+    except (EOFError, BrokenPipeError):
+        pass
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            pipe.send((False, f"{type(error).__name__}: {error}"))
+
+
+def end(members):
+    """End the processes, which hold nothing that they must give back.
+
+    Args:
+        members: pipe and process of each.
+    """
+    for _, process in members:
+        process.kill()
+    for pipe, process in members:
+        process.join()
+        process.close()
+        pipe.close()
+    members.clear()
+
+
+class Workers:
+    """Workers in processes.
+
+    A worker that dies is replaced, and the new one does what the dead one owed.
+
+    Args:
+        count: how many.
+        make: ``make(*args)``, returns a worker; in its process.
+        args_of: ``args_of(index, life)``, its arguments; ``life`` counts the workers that were in its place before.
+        threads: of a library in each process.
+        niceness: by which the processes give way to others.
+
+    Attributes:
+        replaced: workers that died.
+
+    Raises:
+        RuntimeError: here and later: a worker failed, or has not answered for two minutes; all are ended.
+    """
+
+    KIND = "actor"  # what messages call a worker
+
+    def __init__(self, count, make, args_of, threads, niceness=0):
+        self.actors, self.replaced = count, 0
+        self.made = make, args_of, threads, niceness
+        self.members, self.lives, self.context = [], [0] * count, multiprocessing.get_context("spawn")
+        self.close = weakref.finalize(self, end, self.members)
+        self.owed = [[] for _ in range(count)]  # messages that each has not answered yet
+        for index in range(count):
+            self.members.append(self.start(index, 0))
+
+    def start(self, index, life):
+        """Start a worker; return its pipe and its process.
+
+        Args:
+            index: of the worker.
+            life: how many were in its place before.
+        """
+        make, args_of, threads, niceness = self.made
+        ours, theirs = self.context.Pipe()
+        args = theirs, make, args_of(index, life), threads, niceness
+        process = self.context.Process(target=serve, args=args, daemon=True)
+        process.start()
+        theirs.close()
+        return ours, process
+
+    def replace(self, index):
+        """Put a new worker in the place of a dead one, which does what that one owed.
+
+        Args:
+            index: of the worker.
+        """
+        self.replaced += 1
+        self.lives[index] += 1
+        if self.lives[index] > LIVES:
+            self.fail(index, f"its process died {self.lives[index]} times before it had answered")
+        end([self.members[index]])
+        self.members[index] = self.start(index, self.replaced)
+        for message in self.owed[index]:
+            self.members[index][0].send(message)
+
+    def fail(self, index, why):
+        """End all workers.
+
+        Args:
+            index: of the one that failed.
+            why: what happened.
+        """
+        self.close()
+        raise RuntimeError(f"{self.KIND} {index} failed: {why}")
+
+    def tell(self, messages):
+        """Send each worker a message.
+
+        Args:
+            messages: what each is to do, tuples of a method's name and its arguments.
+        """
+        for index, message in enumerate(messages):
+            self.owed[index].append(message)
+            with contextlib.suppress(OSError):  # a dead one is found out, and replaced, when its answer is waited for
+                self.members[index][0].send(message)
+
+    def receive(self, found, seconds):
+        """Wait for answers; return whether anything was heard.
+
+        Args:
+            found: answers to the oldest message of each worker, by its index, to which what comes is added.
+            seconds: to wait for the first.
+        """
+        pipes = {self.members[index][0]: index for index in range(self.actors) if index not in found}
+        ready = wait(list(pipes), seconds)
+        for pipe in ready:
+            index = pipes[pipe]
+            try:
+                right, answer = pipe.recv()
+            except (EOFError, OSError):
+                self.replace(index)
+                continue
+            if not right:
+                self.fail(index, answer)
+            self.lives[index] = 0
+            self.owed[index].pop(0)
+            found[index] = answer
+        return bool(ready)
+
+    def answers(self):
+        """Return the answer of every worker to the oldest message that has none yet, in order."""
+        found = {}
+        while len(found) < self.actors:
+            if not self.receive(found, SECONDS):
+                silent = next(index for index in range(self.actors) if index not in found)
+                self.fail(silent, f"no answer in {SECONDS} s")
+        return [found[index] for index in range(self.actors)]
+
+    def settle(self):
+        """Wait until the workers have done all that they were asked for, and forget it."""
+        while self.owed[0]:
+            self.answers()

@@ -1,0 +1,294 @@
+"""Double Q-learning from stacked frames in torch: the net, its update, and how it acts.
+
+Axes: B transitions (or N environments), S pixels along a side, A = 15 actions.
+
+Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
+``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
+They return the op; its arguments and its result are what their docstrings describe.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ..common.torch_learner import FOREACH, GUARDS, Learner, autocast, place, threads
+from ..common.torch_pictures import PictureNet
+from .knobs import check_precision
+from .spec import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
+
+
+class Net(PictureNet):
+    """The value of each action.  states [B, 4, S, S] -> f[B, A]
+
+    The equations are those of :func:`._numpy.q_values`.
+
+    Args:
+        params: weights, see :func:`.spec.shapes`, NumPy arrays by name.
+        knobs: ``memory_format``, ``images``, ``precision`` and ``relu`` are read.
+    """
+
+    def __init__(self, params, knobs):
+        super().__init__({name: value for name, value in params.items() if not is_running(name)}, knobs)
+        for name, value in params.items():
+            if is_running(name):  # not a parameter: an optimiser does not see it
+                self.register_buffer(name, torch.from_numpy(value).clone())
+        self.norm, self.relu = has_norm(params), functools.partial(F.relu, inplace=knobs.relu == "inplace")
+
+    def load(self, params):
+        """Take new weights and running statistics, in place.
+
+        Args:
+            params: NumPy arrays by name, of the shapes of those before.
+        """
+        super().load(params)
+        for name, value in self.named_buffers():
+            value.copy_(torch.from_numpy(params.get(name, value.cpu().numpy())))
+
+    def convolved(self, h, k, kernel, learning):
+        """Return what a convolution makes of its input, with batch norm where the net has it, before the ReLU.
+
+        Args:
+            h: f[B, I, Y, X].
+            k: number of the convolution.
+            kernel: its weights.
+            learning: whether batch norm goes by this batch, and moves the running statistics.
+        """
+        bias = self.weights[f"b_conv{k}"]
+        if not self.norm:
+            return F.conv2d(h, kernel, bias, STRIDES[k])
+        running = self.get_buffer(f"m_conv{k}"), self.get_buffer(f"v_conv{k}")
+        h = F.conv2d(h, kernel, None, STRIDES[k])
+        return F.batch_norm(h, *running, self.weights[f"g_conv{k}"], bias, learning, NORM_RATE, NORM_EPS)
+
+    def forward(self, states, learning=False):
+        """Return the value of each action, f[B, A], as precise as the weights.
+
+        Args:
+            states: four frames each, [B, 4, S, S], from 0 to 255.
+            learning: whether batch norm goes by this batch, and moves the running statistics.
+        """
+        w = self.weights
+        h, kernel = self.divided(states.to(self.first_dtype, memory_format=self.memory_format), w["w_conv0"])
+        for k in range(len(STRIDES)):
+            h = self.relu(self.convolved(h, k, w[f"w_conv{k}"] if k else kernel, learning))
+        h = self.relu(torch.addmm(w["b_hidden"], h.permute(0, 2, 3, 1).flatten(1), w["w_hidden"]))
+        return torch.addmm(w["b_value"], h, w["w_value"]).to(self.dtype)
+
+
+def make_net(params, knobs, target):
+    """Return a net on the backend's device.
+
+    Args:
+        params: its weights, see :class:`Net`.
+        knobs: those of :class:`Net` are read.
+        target: device and lowering of the backend.
+    """
+    return Net(params, knobs).to(place(target))
+
+
+class Pictures:
+    """Takes pictures to the device: as bytes, or as the net wants them, in new memory or in memory that is kept.
+
+    Args:
+        net: a :class:`Net`.
+        knobs: ``images`` and ``tensors`` are read.
+        target: device and lowering of the backend.
+    """
+
+    def __init__(self, net, knobs, target):
+        self.net, self.device = net, place(target)
+        self.of_bytes, self.keep, self.memory = knobs.images == "uint8", knobs.tensors == "kept", {}
+
+    def __call__(self, name, states):
+        """Return pictures on the device.
+
+        Args:
+            name: of the memory that is kept for them.
+            states: u8[B, 4, S, S], a tensor.
+        """
+        net = self.net
+        if not self.keep:
+            return states.to(self.device) if self.of_bytes else states.to(self.device, net.first_dtype)
+        if name not in self.memory or self.memory[name].shape != states.shape:
+            kept = torch.empty(states.shape, dtype=net.first_dtype, device=self.device)
+            self.memory[name] = kept.contiguous(memory_format=net.memory_format)
+        return self.memory[name].copy_(states)
+
+
+class Actor:
+    """Takes the actions of greatest value; from and to NumPy.
+
+    Args:
+        params: weights by name.
+        states: u8[N, 4, S, S] like those to come, an array.
+        knobs: those of acting and of the net are read.
+        target: device and lowering of the backend.
+    """
+
+    def __init__(self, params, states, knobs, target):
+        self.net = make_net(params, knobs, target)
+        self.knobs, self.target, self.pictures = knobs, target, Pictures(self.net, knobs, target)
+        self.together = knobs.acting == "together"
+        example = torch.from_numpy(states if self.together else states[:1])
+        self.call = target.lower(self.net, (self.pictures("states", example),), guard=GUARDS[knobs.inference])
+
+    def load(self, params):
+        """Take new weights.
+
+        Args:
+            params: NumPy arrays by name.
+        """
+        self.net.load(params)
+
+    def __call__(self, states):
+        """Return actions, i64[N].
+
+        Args:
+            states: u8[N, 4, S, S], an array.
+        """
+        parts = (states,) if self.together else states[:, None]
+        with autocast(self.knobs, self.target):
+            values = [self.call(self.pictures("states", torch.from_numpy(part))) for part in parts]
+        return torch.cat(values).detach().argmax(dim=1).cpu().numpy()
+
+
+def make_loss(net, target_net, gamma):
+    """Return ``loss(*batch) -> f32[], f32[B]``, the weighted Huber loss and the TD errors; autograd differentiates it.
+
+    The equations are those of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`.
+
+    Args:
+        net: the online net.
+        target_net: the target net.
+        gamma: discount of one step.
+    """
+
+    def loss(states, actions, rewards, next_states, ends, weights):
+        with torch.no_grad():
+            best = net(next_states).argmax(dim=1, keepdim=True)
+            td_targets = rewards + gamma * (1 - ends) * target_net(next_states).gather(1, best)[:, 0]
+        taken = net(states, learning=True).gather(1, actions.long()[:, None])[:, 0]
+        losses = F.smooth_l1_loss(taken, td_targets, reduction="none")
+        return (weights * losses).mean(), taken.detach() - td_targets
+
+    return loss
+
+
+class TrainStep(Learner):
+    """One update of the online net by Adam; the target net is not changed.
+
+    Args:
+        spec: weights of both nets, ``learning_rate``, ``gamma`` and ``gradient_norm`` are taken.
+        example: a batch of tensors, see :func:`make_loss`.
+        knobs: those of the learner are read.
+        target: device and lowering of the backend.
+
+    Raises:
+        ValueError: a batch that ``accumulate`` does not divide, or a precision that the backend does not have.
+    """
+
+    def __init__(self, spec, example, knobs, target):
+        check_precision(knobs, target)
+        if len(example[0]) % knobs.accumulate:
+            raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {knobs.accumulate}")
+        super().__init__(spec, knobs.optimizer, functools.partial(make_net, knobs=knobs, target=target))
+        self.knobs, self.target, self.pictures = knobs, target, Pictures(self.net, knobs, target)
+        self.loss = target.lower(make_loss(self.net, self.target_net, spec["gamma"]), example)
+        foreach = FOREACH[knobs.optimizer]
+        self.clip = functools.partial(nn.utils.clip_grad_norm_, self.parameters, spec["gradient_norm"], foreach=foreach)
+        self.set_to_none = knobs.zero_grad == "none"
+        self.threads = functools.partial(threads, 1 if knobs.threads == "one" else None)
+        self.scaler = torch.amp.GradScaler(place(target), enabled=knobs.precision == "float16")
+
+    @property
+    def params(self):
+        """The online weights and running statistics as NumPy, by name."""
+        return super().params | running(self.net)
+
+    def state(self):
+        """Return all that the next update depends on as NumPy: both nets, the optimiser's moments and step."""
+        found = super().state() | {"scaler": torch.tensor(self.scaler.state_dict().get("scale", 1.0)).numpy()}
+        for part, net in self.nets.items():
+            found |= {f"{part}.{name}": value for name, value in running(net).items()}
+        return found
+
+    def load_state(self, state):
+        """Go on from a state, of this backend or another.
+
+        Args:
+            state: arrays by name, as :meth:`state` returned them.
+        """
+        super().load_state(state)
+        for part, net in self.nets.items():
+            for name, value in net.named_buffers():
+                value.copy_(torch.from_numpy(state[f"{part}.{name}"]))
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(self.scaler.state_dict() | {"scale": float(state["scaler"])})
+
+    def actor(self, states):
+        """Return an :class:`Actor` with a copy of the online weights.
+
+        Args:
+            states: u8[N, 4, S, S] like those to come, an array.
+        """
+        return Actor(self.params, states, self.knobs, self.target)
+
+    def batch(self, states, actions, rewards, next_states, ends, weights):
+        """Return a batch of NumPy arrays as a call takes it, tensors on the backend's device.
+
+        Args:
+            states: u8[B, 4, S, S].
+            actions: i32[B].
+            rewards: f32[B].
+            next_states: u8[B, 4, S, S].
+            ends: f32[B].
+            weights: f32[B].
+        """
+        columns = map(torch.from_numpy, (states, actions, rewards, next_states, ends, weights))
+        return tuple(column.to(place(self.target)) for column in columns)
+
+    def __call__(self, *batch):
+        """Make an update on one batch; return the loss before it, f32[], and the TD errors, f32[B].
+
+        Args:
+            batch: states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
+                weights f32[B], tensors.
+        """
+        parts = self.knobs.accumulate
+        losses, errors = [], []
+        with self.threads():
+            self.optimizer.zero_grad(set_to_none=self.set_to_none)
+            for states, actions, rewards, next_states, *rest in zip(*(column.chunk(parts) for column in batch)):
+                states, next_states = self.pictures("states", states), self.pictures("next", next_states)
+                with autocast(self.knobs, self.target):
+                    loss, error = self.loss(states, actions, rewards, next_states, *rest)
+                self.scaler.scale(loss / parts).backward()
+                losses.append(loss.detach())
+                errors.append(error)
+            self.scaler.unscale_(self.optimizer)
+            self.clip()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        return torch.stack(losses).mean(), torch.cat(errors)
+
+
+def running(net):
+    """Return the running statistics of a net as NumPy, by name.
+
+    Args:
+        net: a :class:`Net`.
+    """
+    return {name: value.cpu().numpy().copy() for name, value in net.named_buffers()}
+
+
+def train_step(spec, example, *, knobs, target):
+    """Make one Adam update of double Q-learning's Huber loss (van Hasselt et al. 2016), its gradient's norm clipped.
+
+    states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B], weights f32[B] ->
+    f32[], the loss before the update, and f32[B], the TD errors
+    """
+    return TrainStep(spec, example, knobs, target)

@@ -1,0 +1,345 @@
+"""Mario's alone: the loop of collectors, transport, replay and learner; phases are timed.
+
+An epoch is a number of updates: one batch for each of what the source calls an epoch's episodes. While the learner makes
+them, collectors play the experiences that the next epoch learns from too, by the weights that were published last: the
+policy lags one epoch behind, and ``publish_every`` - 1 more at the most. What is drawn in an epoch is drawn from
+what was stored when it began, so that it does not matter when experiences arrive: an epoch is fixed by the seed.
+
+Axes: I epochs, U updates of each, C collectors of E environments, B experiences of a batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from ..common.op import Op
+from ..common.phases import Phases
+from .collectors import Collectors
+from .memory import FrameReplay, PrioritisedReplay
+from .transport import TransportBroken, make_transport
+
+PHASES = ("waiting", "pushing", "sampling", "learning", "publishing")
+SHORT = 0.02  # seconds to wait for experiences, from one look at the collectors to the next
+COUNTED = ("produced", "delivered", "dropped", "lost", "batches")
+BLOCKED = ("lock", "full", "empty")
+
+
+def per_stream(spec):
+    """Return the experiences of an epoch that each stream hands over.
+
+    ``U B / reuse / (C E)``, rounded up.
+
+    Args:
+        spec: of a pipeline, see :class:`.spec.Spec`.
+    """
+    streams = spec["collectors"] * spec["envs"]
+    return int(np.ceil(spec["updates"] * spec["batch"] / spec["reuse"] / streams))
+
+
+def make_replay(spec, knobs):
+    """Return an empty replay with a lane of each stream.
+
+    Args:
+        spec: of a pipeline, see :class:`.spec.Spec`.
+        knobs: ``stacks`` and ``tree`` are read.
+    """
+    streams = spec["collectors"] * spec["envs"]
+    sizes = spec["capacity"] - spec["capacity"] % streams, streams, spec["side"]
+    if not spec["prioritised"]:
+        return FrameReplay(*sizes)
+    return PrioritisedReplay(*sizes, alpha=spec["alpha"], beta=spec["beta"], literal=knobs.tree == "literal")
+
+
+def pushing(replay, knobs):
+    """Return ``push(lane, frames, actions, rewards, ends, times)``, which stores them all at once or one by one.
+
+    Args:
+        replay: a :class:`.memory.FrameReplay`.
+        knobs: ``push`` is read.
+    """
+    if knobs.push == "batch":
+        return replay.push_batch
+
+    def push(lane, *columns):
+        for item in zip(*columns):
+            replay.push(lane, *item)
+
+    return push
+
+
+def gathering(replay, knobs):
+    """Return ``gather(rows)``; where stacks are gathered by index, into memory that is kept.
+
+    Args:
+        replay: a :class:`.memory.FrameReplay`.
+        knobs: ``stacks`` is read.
+    """
+    if knobs.stacks == "item":
+        return replay.gather_one_by_one
+    kept = {}
+
+    def gather(rows):
+        if len(rows) not in kept:
+            kept[len(rows)] = replay.frames_of(len(rows))
+        return replay.gather(rows, kept[len(rows)])
+
+    return gather
+
+
+class Pipeline(Op):
+    """Collectors, transport, replay and learner, always from the same start.
+
+    Args:
+        spec: what it is built from, see :class:`.spec.Spec`.
+        knobs: of all parts.
+        backend: that learns.
+
+    Attributes:
+        replaced: collectors that died.
+    """
+
+    def __init__(self, spec, knobs, backend):
+        self.spec, self.knobs, self.clock, self.replaced = spec, knobs, Phases(*PHASES), 0
+        self.each, streams = per_stream(spec), spec["collectors"] * spec["envs"]
+        self.replay = make_replay(spec, knobs)
+        if self.replay.capacity < 2 * streams * self.each:
+            wanted = f"{2 * streams * self.each} or more, two epochs of {self.each} in each of {streams} streams"
+            raise ValueError(f"capacity: got {spec['capacity']}, wanted {wanted}")
+        if spec["queue"] // streams < self.each:
+            raise ValueError(f"queue: got {spec['queue']}, wanted {streams * self.each} or more, those of an epoch")
+        self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
+        self.train = self.make_learner(backend)
+        self.crew, self.transport = None, None
+        self.begin(spec["params"])
+        self.start = self.players()
+        self.reset()
+
+    def make_learner(self, backend):
+        """Return the update.
+
+        Args:
+            backend: that computes.
+        """
+        spec, batch, side = self.spec, self.spec["batch"], self.spec["side"]
+        states, column = np.zeros((batch, 4, side, side), np.uint8), np.zeros(batch, np.float32)
+        example = tuple(map(backend.to_device, (states, column.astype(np.int32), column, states, column, column)))
+        return backend.build("mario", "train_step", spec, example, self.knobs, backend.lowering_here())
+
+    def begin(self, params, version=0):
+        """Start collectors and what they hand over to.
+
+        Args:
+            params: weights that they act by.
+            version: of them.
+        """
+        spec = self.spec
+        streams, shape = spec["collectors"] * spec["envs"], (spec["side"], spec["side"])
+        self.transport = make_transport(self.knobs.transport, streams, shape, spec["queue"], spec["chunk"])
+        self.until = 0
+        try:
+            self.crew = Collectors({**spec, "params": params}, self.transport, self.knobs)
+            self.crew.newest[0] = version
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        """End the collectors, and give back what they hand over to."""
+        if self.crew is not None:
+            self.crew.close()
+        self.transport.close()
+
+    def players(self):
+        """Return the state of each collector."""
+        self.crew.tell([("get_state",)] * self.crew.actors)
+        return self.crew.answers()
+
+    def reset(self):
+        """Put everything back to the start: the first experiences are there, and nothing is learned."""
+        self.train.reset()
+        self.crew.publish(0, self.spec["params"])
+        self.crew.tell([("set_state", state) for state in self.start])
+        self.crew.answers()
+        self.replay.clear()
+        self.version, self.updates, self.lags, self.episodes = 0, 0, [], []
+        self.before = dict.fromkeys((*COUNTED, *BLOCKED), 0)
+        self.collect(-1)
+        self.clock.reset()
+        self.before = self.totals()
+
+    def totals(self):
+        """Return what the transport counts, summed over all streams, by name."""
+        counters = self.transport.counters()
+        return {name: float(np.sum(counters[name])) for name in (*COUNTED, *BLOCKED)}
+
+    @property
+    def params(self):
+        """The online weights as NumPy, by name."""
+        return self.train.params
+
+    def phases(self):
+        """Return the seconds spent in each phase since the last reset, by name."""
+        return dict(self.clock.seconds)
+
+    def stats(self):
+        """Return what was counted since the last reset, by name.
+
+        ``delivered`` and ``dropped`` experiences, those ``lost`` with a collector that died, ``batches`` that were
+        handed over; seconds that collectors and learner were ``blocked_lock``, ``blocked_full`` and
+        ``blocked_empty``; ``waiting`` experiences; the ``policy_lag`` in updates, mean and most; collectors that were
+        ``replaced``.
+        """
+        now = self.totals()
+        counted = {name: now[name] - self.before[name] for name in ("delivered", "dropped", "lost", "batches")}
+        counted |= {f"blocked_{name}": now[name] - self.before[name] for name in BLOCKED}
+        counted["waiting"] = float(np.sum(self.transport.counters()["waiting"]))
+        lags = self.lags or [0]
+        lag = {"policy_lag": float(np.mean(lags)), "most_policy_lag": float(np.max(lags))}
+        return counted | lag | {"replaced_collectors": float(self.replaced)}
+
+    def epsilon(self, number):
+        """Return the share of drawn actions in a chunk.
+
+        Args:
+            number: of the chunk; -1 for the first.
+        """
+        first, last = self.spec["epsilon"]
+        played = (number + 1) * self.each * self.spec["collectors"] * self.spec["envs"]
+        return first + (last - first) * min(1.0, played / self.spec["explore"])
+
+    def ask(self, number):
+        """Have the collectors play a chunk.
+
+        Args:
+            number: of it.
+        """
+        self.until += self.each
+        self.replay.hold(self.each)
+        self.crew.tell([("play", number + 1, self.until, self.epsilon(number))] * self.crew.actors)
+
+    def drain(self, seconds=0.0):
+        """Store what has arrived.
+
+        Args:
+            seconds: to wait for the first.
+        """
+        self.transport.take(self.push, seconds=seconds)
+        self.clock("pushing")
+
+    def take(self):
+        """Wait until the chunk that was asked for is played and stored; note what the collectors tell of it."""
+        found, deaths = {}, self.crew.replaced
+        while len(found) < self.crew.actors:
+            self.drain()
+            self.crew.receive(found, SHORT)
+            self.clock("waiting")
+        while np.sum(self.transport.counters()["waiting"]):
+            self.drain(SHORT)
+        self.replaced += self.crew.replaced - deaths
+        for index in range(self.crew.actors):
+            version, episodes = found[index]
+            self.lags.append(self.version - version)
+            self.episodes.extend(episodes)
+        self.replay.release()
+
+    def collect(self, number):
+        """Play a chunk, and wait for it.
+
+        Args:
+            number: of the chunk.
+        """
+        self.ask(number)
+        self.take()
+
+    def rebuild(self, number):
+        """Start the collectors and the transport anew, and play a chunk: the old transport is broken.
+
+        Args:
+            number: of the chunk.
+        """
+        version, params = self.crew.newest
+        self.replaced += self.crew.actors
+        self.close()
+        self.begin(params, version)
+        self.before = dict.fromkeys(self.before, 0)
+        self.collect(number)
+
+    def draw(self, number, update):
+        """Return a batch of the replay, NumPy arrays as ``train_step`` takes them, and its rows i64[B].
+
+        Args:
+            number: of the epoch.
+            update: of it.
+        """
+        rng, batch = np.random.default_rng([self.spec["seed"], 2**32 + number, update]), self.spec["batch"]
+        if self.spec["prioritised"]:
+            rows, weights = self.replay.draw(rng.random(batch))
+        else:
+            rows, weights = self.replay.draw(rng, batch), np.ones(batch, np.float32)
+        return (*self.gather(rows), weights), rows
+
+    def epoch(self, number):
+        """Make the updates of an epoch while the next chunk is played; return losses f32[U] and TD errors f32[U].
+
+        Args:
+            number: of the epoch.
+        """
+        spec, losses, errors = self.spec, [], []
+        self.ask(number)
+        for update in range(spec["updates"]):
+            batch, rows = self.draw(number, update)
+            self.clock("sampling")
+            loss, error = self.train(*self.train.batch(*batch))
+            loss, error = float(loss), np.asarray(error.cpu())
+            self.updates += 1
+            if self.updates % spec["target_every"] == 0:
+                self.train.sync_target()
+            self.clock("learning")
+            if spec["prioritised"]:
+                self.replay.update(rows, error)
+                self.clock("sampling")
+            losses.append(loss)
+            errors.append(np.abs(error).mean())
+            with contextlib.suppress(TransportBroken):  # it is found out below, where it is mended
+                self.drain()
+        try:
+            self.take()
+        except TransportBroken:
+            self.rebuild(number)
+        self.version += spec["updates"]
+        if (number + 1) % spec["publish_every"] == 0:
+            self.crew.publish(self.version, self.train.params)
+            self.clock("publishing")
+        return losses, errors
+
+    def __call__(self, numbers):
+        """Make I epochs.  -> losses f32[I, U], TD errors f32[I, U]
+
+        Args:
+            numbers: i64[I], of the epochs, from 0.
+        """
+        self.clock.start()
+        results = [self.epoch(int(number)) for number in numbers]
+        return tuple(np.array(each, np.float32) for each in zip(*results))
+
+    def state(self):
+        """Return all that the next epoch depends on, but for its number, by name: arrays and, of collectors, states."""
+        return {
+            "train": self.train.state(), "replay": self.replay.arrays(), "players": self.players(),
+            "published": tuple(self.crew.newest), "counts": (self.version, self.updates),
+        }  # fmt: skip
+
+    def load_state(self, state):
+        """Go on from a state.
+
+        Args:
+            state: as :meth:`state` returned it.
+        """
+        self.train.load_state(state["train"])
+        self.replay.restore(state["replay"])
+        self.crew.publish(*state["published"])
+        self.crew.tell([("set_state", of_one) for of_one in state["players"]])
+        self.crew.answers()
+        self.version, self.updates = state["counts"]
