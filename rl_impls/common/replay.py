@@ -30,6 +30,23 @@ class Replay:
             name: np.zeros((capacity, *np.shape(value)), np.asarray(value).dtype) for name, value in example.items()
         }
 
+    @classmethod
+    def over(cls, **fields):
+        """Return an empty replay that keeps its items in arrays that are there already, as a part of larger ones.
+
+        Args:
+            fields: by the name of a field, its array, [capacity, ...].
+
+        Raises:
+            ValueError: no fields, no rows, or not as many of each.
+        """
+        rows = {name: len(field) for name, field in fields.items()}
+        if not rows or PUSHED in rows or len(set(rows.values())) > 1 or min(rows.values()) < 1:
+            raise ValueError(f"fields: got {rows} rows, wanted one or more fields of as many rows, none {PUSHED!r}")
+        replay = cls.__new__(cls)
+        replay.capacity, replay.pushed, replay.fields = min(rows.values()), 0, fields
+        return replay
+
     def __len__(self):
         """Return the number of items that are stored."""
         return min(self.pushed, self.capacity)
@@ -43,18 +60,44 @@ class Replay:
         Raises:
             ValueError: other fields than the example's, or a value of another shape or kind of dtype.
         """
-        if item.keys() != self.fields.keys():
-            raise ValueError(f"item: got the fields {sorted(item)}, wanted {sorted(self.fields)}")
-        for name, value in item.items():
-            field, value = self.fields[name], np.asarray(value)
-            if value.shape != field.shape[1:] or not np.can_cast(value.dtype, field.dtype, "same_kind"):
-                raise ValueError(
-                    f"{name}: got {value.dtype}{list(value.shape)}, wanted {field.dtype}{list(field.shape[1:])}"
-                )
+        self._check("item", item)
         row = self.pushed % self.capacity
         for name, value in item.items():
             self.fields[name][row] = value
         self.pushed += 1
+
+    def push_batch(self, **columns):
+        """Store N items, as that many pushes would: each field by one slice assignment, or by two where it wraps.
+
+        Args:
+            columns: by the name of a field, its values, [N, ...], oldest first. N may be 0, or more than there is
+                room for.
+
+        Raises:
+            ValueError: other fields than the example's, values of another shape or kind of dtype, or not as many of
+                each field.
+        """
+        columns = {name: np.asarray(column) for name, column in columns.items()}
+        count = next((len(column) for column in columns.values() if column.ndim), 0)
+        self._check("columns", columns, (count,))
+        self.store(*[columns[name] for name in self.fields])
+
+    def store(self, *columns):
+        """Store N items as :meth:`push_batch` does, unchecked.
+
+        Args:
+            columns: the values of each field, [N, ...], oldest first, in the order of the example.
+        """
+        count = len(columns[0])
+        start = max(0, count - self.capacity)  # more than there is room for push each other out
+        self.pushed += start
+        while start < count:
+            row = self.pushed % self.capacity
+            end = min(count, start + self.capacity - row)
+            for field, column in zip(self.fields.values(), columns):
+                field[row : row + end - start] = column[start:end]
+            self.pushed += end - start
+            start = end
 
     def sample(self, rng, batch):
         """Return ``batch`` different items, drawn uniformly: a copy of each field, [batch, ...], by name.
@@ -98,3 +141,12 @@ class Replay:
         for name, field in self.fields.items():
             field[:stored] = arrays[name]
         self.pushed = int(pushed)
+
+    def _check(self, what, values, rows=()):
+        if values.keys() != self.fields.keys():
+            raise ValueError(f"{what}: got the fields {sorted(values)}, wanted {sorted(self.fields)}")
+        for name, value in values.items():
+            field, value = self.fields[name], np.asarray(value)
+            wanted = (*rows, *field.shape[1:])
+            if value.shape != wanted or not np.can_cast(value.dtype, field.dtype, "same_kind"):
+                raise ValueError(f"{name}: got {value.dtype}{list(value.shape)}, wanted {field.dtype}{list(wanted)}")

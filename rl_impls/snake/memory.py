@@ -127,16 +127,7 @@ class RingMemory:
         Args:
             columns: the fields of :data:`FIELDS`, arrays [N, ...].
         """
-        count = len(columns[0])
-        start = max(0, count - self.capacity)  # more than there is room for push each other out
-        self.replay.pushed += start
-        while start < count:
-            row = self.replay.pushed % self.capacity
-            end = min(count, start + self.capacity - row)
-            for field, column in zip(self.fields, columns):
-                field[row : row + end - start] = column[start:end]
-            self.replay.pushed += end - start
-            start = end
+        self.replay.store(*columns)
 
     def columns(self, rows):
         """Return each field of some transitions as an array [B, ...].
