@@ -86,6 +86,7 @@ class FrameReplay:
     Attributes:
         fields: by name, all rows of each of :data:`FIELDS`; to the frames belongs one more row, of zeros.
         valid: which rows may be sampled, bool[capacity].
+        held: what is to be noted of rows on :meth:`release`; None where it is noted at once.
 
     Raises:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
@@ -108,7 +109,7 @@ class FrameReplay:
             Replay.over(**{name: field[base : base + self.length] for name, field in self.fields.items()})
             for base in bases
         ]
-        self.valid, self.newest = np.zeros(capacity, bool), [NONE] * lanes
+        self.valid, self.newest, self.held = np.zeros(capacity, bool), [NONE] * lanes, None
 
     def __len__(self):
         """Return the number of rows that are stored, in all lanes."""
@@ -187,6 +188,38 @@ class FrameReplay:
             parts.append(torn)
             marks.append(np.zeros(len(torn), bool))
         self._mark(np.concatenate(parts), np.concatenate(marks))
+
+    def clear(self):
+        """Forget all that is stored."""
+        for ring in self.rings:
+            ring.pushed = 0
+        self.newest, self.held = [NONE] * self.lanes, None
+        self._flag(np.arange(self.capacity), np.zeros(self.capacity, bool))
+
+    def hold(self, incoming):
+        """Fix which rows are valid until :meth:`release`: none of those that come, nor any that makes room for them.
+
+        What is drawn meanwhile does not depend on how much has come.
+
+        Args:
+            incoming: steps that are pushed to each lane until then, at most.
+        """
+        check_integer("incoming", incoming, 0, self.length)
+        self.held = []
+        for lane, ring in enumerate(self.rings):
+            base, oldest = lane * self.length, max(0, ring.pushed - self.length)
+            gone = ring.pushed + incoming - self.length - oldest
+            if gone > 0:
+                rows = base + np.arange(oldest, oldest + gone + self.stack - 1) % self.length
+                torn = self.fields["times"].take(rows[gone:]) > np.arange(self.stack - 1)
+                rows = np.concatenate([rows[:gone], rows[gone:][torn]])
+                self._flag(rows, np.zeros(len(rows), bool))
+
+    def release(self):
+        """Let all that was pushed since :meth:`hold` be drawn."""
+        held, self.held = self.held or [], None
+        for rows, flags in held:
+            self._flag(rows, flags)
 
     def valid_rows(self):
         """Return the rows that may be sampled, ascending.  -> i64[M]"""
@@ -341,7 +374,13 @@ class FrameReplay:
         return rows
 
     def _mark(self, rows, flags):
-        """Note which of some rows are valid; where one comes twice, the last flag counts."""
+        """Note which of some rows are valid, at once or on release; where one comes twice, the last flag counts."""
+        if self.held is None:
+            self._flag(rows, flags)
+        else:
+            self.held.append((rows, flags))
+
+    def _flag(self, rows, flags):
         self.valid[rows] = flags
 
 
@@ -376,6 +415,7 @@ class PrioritisedReplay(FrameReplay):
             raise ValueError(f"epsilon: got {epsilon}, wanted more than 0, to {GREATEST:g}")
         super().__init__(capacity, lanes, side, stack)
         self.tree, self.greatest = (LiteralSumTree if literal else SumTree)(self.capacity), 1.0
+        self.first_beta = self.beta
 
     def draw(self, uniforms):
         """Return rows drawn by priority, one from each of B equal parts of the sum, and their importance weights.
@@ -476,8 +516,13 @@ class PrioritisedReplay(FrameReplay):
         self.tree.put(np.arange(self.capacity), full)
         self.beta, self.greatest = beta, greatest
 
-    def _mark(self, rows, flags):
-        super()._mark(rows, flags)
+    def clear(self):
+        """Forget all that is stored, and its priorities."""
+        super().clear()
+        self.beta, self.greatest = self.first_beta, 1.0
+
+    def _flag(self, rows, flags):
+        super()._flag(rows, flags)
         self.tree.put(np.asarray(rows), np.asarray(flags) * self.greatest)
 
 
