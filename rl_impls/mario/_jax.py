@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ..common.jax_learner import Learner
+from ..common.jax_learner import Learner, put
 from .knobs import check_precision
 from .spec import STRIDES, has_norm
 
@@ -110,6 +110,14 @@ class TrainStep(Learner):
             return optax.apply_updates(weights, change), moments, loss, errors.reshape(-1)
 
         self.update = target.lower(update, (self.weights, self.moments, self.target_weights, *example))
+
+    def batch(self, *columns):
+        """Return a batch of NumPy arrays as a call takes it, on the backend's device.
+
+        Args:
+            columns: see :func:`td_loss`.
+        """
+        return put(columns, self.target)
 
     def __call__(self, *batch):
         """Make an update on one batch; return the loss before it, f32[], and the TD errors, f32[B].

@@ -210,8 +210,11 @@ class TrainStep(Learner):
         return super().params | running(self.net)
 
     def state(self):
-        """Return all that the next update depends on as NumPy: both nets, the optimiser's moments and step."""
-        found = super().state() | {"scaler": torch.tensor(self.scaler.state_dict().get("scale", 1.0)).numpy()}
+        """Return all that the next update depends on as NumPy: both nets, the optimiser's moments and step.
+
+        By how much float16 scales its loss is found anew.
+        """
+        found = super().state()
         for part, net in self.nets.items():
             found |= {f"{part}.{name}": value for name, value in running(net).items()}
         return found
@@ -226,16 +229,6 @@ class TrainStep(Learner):
         for part, net in self.nets.items():
             for name, value in net.named_buffers():
                 value.copy_(torch.from_numpy(state[f"{part}.{name}"]))
-        if self.scaler.is_enabled():
-            self.scaler.load_state_dict(self.scaler.state_dict() | {"scale": float(state["scaler"])})
-
-    def actor(self, states):
-        """Return an :class:`Actor` with a copy of the online weights.
-
-        Args:
-            states: u8[N, 4, S, S] like those to come, an array.
-        """
-        return Actor(self.params, states, self.knobs, self.target)
 
     def batch(self, states, actions, rewards, next_states, ends, weights):
         """Return a batch of NumPy arrays as a call takes it, tensors on the backend's device.

@@ -41,9 +41,18 @@ class Collector:
         self.resize = RESIZE[knobs.resize](*self.games[0].shape, spec["side"])
         self.states = np.zeros((envs, STACK, spec["side"], spec["side"]), np.uint8)
         self.times, (self.version, params) = np.zeros(envs, np.int64), newest
-        for k, game in enumerate(self.games):
-            self.states[k, -1] = self.resize(game.observe()[None])[0]
+        for k in range(envs):
+            self.begin(k)
         self.actor = Actor(params, self.states, knobs, ACTING)
+
+    def begin(self, k):
+        """See the first frame of an episode.
+
+        Args:
+            k: which of the environments.
+        """
+        self.states[k], self.times[k] = 0, 0
+        self.states[k, -1] = self.resize(self.games[k].observe()[None])[0]
 
     def load(self, version, params):
         """Take new weights.
@@ -122,6 +131,15 @@ class Collector:
         for game, of_game in zip(self.games, state["games"]):
             game.set_state(of_game)
         self.states[:], self.times[:] = state["states"], state["times"]
+        for k, game in enumerate(self.games):
+            if not state["games"][k]:  # it begins another episode
+                self.begin(k)
+
+
+    def close(self):
+        """End the games."""
+        for game in self.games:
+            game.close()
 
 
 class Collectors(Workers):

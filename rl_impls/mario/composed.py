@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import backends
 from ..common.op import Op
-from ..common.procgen_env import check_installed
 from ..common.workers import Workers
-from .games import NES
+from .games import check_game
 from .memory import FrameReplay, PrioritisedReplay
 from .pipeline import Pipeline, gathering, pushing
 from .senders import Handover
@@ -247,11 +247,8 @@ def pipeline(spec, example, *, knobs, backend):
     numbers i64[I], of the epochs
 
     Raises:
-        BackendUnavailable: the game is not installed.
-        ValueError: a backend that is not torch's.
+        BackendUnavailable: the game, or torch, by which collectors act, is not installed.
     """
-    if spec["game"] != NES:
-        check_installed(backend.name)
-    if backend.source != "torch":
-        raise ValueError(f"backend of pipeline: got {backend.name}, wanted torch, torch-compile or these on CUDA")
+    check_game(spec["game"], backend.name)
+    backends.get("torch").require()
     return Pipeline(spec, knobs, backend)

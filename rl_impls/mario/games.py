@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.procgen_env import GAMES, ProcgenVectorEnv
+from ..common.procgen_env import GAMES, ProcgenVectorEnv, check_installed
 
 SKIP = 4  # frames that an action is kept up for
 NES = "mario"  # the name of the game that is not Procgen's
@@ -88,6 +88,80 @@ class ProcgenGame:
         self.envs.close()
 
 
+class NesPlayed:
+    """Super Mario Bros. with the same interface; a state that is gone on from begins another episode.
+
+    Args:
+        seed: of all that is random in it.
+    """
+
+    shape = (240, 256)
+
+    def __init__(self, seed):
+        from .nes import NesGame
+
+        self.game = NesGame(seed, wait=30)
+        self.frame, self.result, self.length = self.game.reset(), 0.0, 0
+
+    def observe(self):
+        """Return the present frame, u8[240, 256, 3]."""
+        return self.frame
+
+    def step(self, action):
+        """Keep an action up for four frames, or until the episode ends, and see what follows; it is begun anew then.
+
+        Args:
+            action: from 0 to 14; as there are fewer buttons, several numbers are one action.
+
+        Returns:
+            The frame u8[240, 256, 3]; the sum of the rewards; the :class:`Episode` that ended, or None.
+        """
+        summed = 0.0
+        for _ in range(SKIP):
+            self.frame, reward, ended = self.game.step(action % self.game.actions)
+            summed += reward
+            self.length += 1
+            if ended:
+                episode = Episode(self.result + summed, self.length, float(self.game.progress))
+                self.frame, self.result, self.length = self.game.reset(), 0.0, 0
+                return self.frame, summed, episode
+        self.result += summed
+        return self.frame, summed, None
+
+    def get_state(self):
+        """Return nothing: the emulator's state cannot be kept."""
+        return {}
+
+    def set_state(self, state):
+        """Begin another episode.
+
+        Args:
+            state: of no account.
+        """
+        self.frame, self.result, self.length = self.game.reset(), 0.0, 0
+
+    def close(self):
+        """End the emulator."""
+        self.game.close()
+
+
+def check_game(game, backend="numpy"):
+    """Check that a game can be played.
+
+    Args:
+        game: its name.
+        backend: name of the backend that needs it, for the error.
+
+    Raises:
+        BackendUnavailable: what it needs is not installed.
+    """
+    if game == NES:
+        from .nes import check_installed as check_nes
+
+        return check_nes(backend)
+    return check_installed(backend)
+
+
 def make_game(spec, seed):
     """Return the game of a collector.
 
@@ -99,7 +173,5 @@ def make_game(spec, seed):
         BackendUnavailable: what it needs is not installed.
     """
     if spec["game"] == NES:
-        from .nes import PipelineGame
-
-        return PipelineGame(seed)
+        return NesPlayed(seed)
     return ProcgenGame(spec["game"], spec["mode"], spec["levels"], spec["start_level"], seed)

@@ -94,14 +94,14 @@ class Pipeline(Op):
     Args:
         spec: what it is built from, see :class:`.spec.Spec`.
         knobs: of all parts.
-        backend: that learns.
+        backend: that learns; collectors act by torch on the CPU.
 
     Attributes:
         replaced: collectors that died.
     """
 
     def __init__(self, spec, knobs, backend):
-        self.spec, self.knobs, self.clock, self.replaced = spec, knobs, Phases(*PHASES), 0
+        self.spec, self.knobs, self.backend, self.clock, self.replaced = spec, knobs, backend, Phases(*PHASES), 0
         self.each, streams = per_stream(spec), spec["collectors"] * spec["envs"]
         self.replay = make_replay(spec, knobs)
         if self.replay.capacity < 2 * streams * self.each:
@@ -110,19 +110,15 @@ class Pipeline(Op):
         if spec["queue"] // streams < self.each:
             raise ValueError(f"queue: got {spec['queue']}, wanted {streams * self.each} or more, those of an epoch")
         self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
-        self.train = self.make_learner(backend)
+        self.train = self.make_learner()
         self.crew, self.transport = None, None
         self.begin(spec["params"])
         self.start = self.players()
         self.reset()
 
-    def make_learner(self, backend):
-        """Return the update.
-
-        Args:
-            backend: that computes.
-        """
-        spec, batch, side = self.spec, self.spec["batch"], self.spec["side"]
+    def make_learner(self):
+        """Return the update."""
+        backend, spec, batch, side = self.backend, self.spec, self.spec["batch"], self.spec["side"]
         states, column = np.zeros((batch, 4, side, side), np.uint8), np.zeros(batch, np.float32)
         example = tuple(map(backend.to_device, (states, column.astype(np.int32), column, states, column, column)))
         return backend.build("mario", "train_step", spec, example, self.knobs, backend.lowering_here())
@@ -163,7 +159,7 @@ class Pipeline(Op):
         self.crew.tell([("set_state", state) for state in self.start])
         self.crew.answers()
         self.replay.clear()
-        self.version, self.updates, self.lags, self.episodes = 0, 0, [], []
+        self.updates, self.lags, self.episodes = 0, [], []
         self.before = dict.fromkeys((*COUNTED, *BLOCKED), 0)
         self.collect(-1)
         self.clock.reset()
@@ -198,6 +194,14 @@ class Pipeline(Op):
         lags = self.lags or [0]
         lag = {"policy_lag": float(np.mean(lags)), "most_policy_lag": float(np.max(lags))}
         return counted | lag | {"replaced_collectors": float(self.replaced)}
+
+    def gpu_memory(self):
+        """Return how much memory the learner has on its GPU, in words; nothing where it has none."""
+        if self.backend.device != "cuda" or self.backend.source != "torch":
+            return ""
+        import torch
+
+        return f", GPU memory {torch.cuda.max_memory_allocated() / 1e6:,.0f} MB"
 
     def epsilon(self, number):
         """Return the share of drawn actions in a chunk.
@@ -240,7 +244,7 @@ class Pipeline(Op):
         self.replaced += self.crew.replaced - deaths
         for index in range(self.crew.actors):
             version, episodes = found[index]
-            self.lags.append(self.version - version)
+            self.lags.append(self.updates - version)
             self.episodes.extend(episodes)
         self.replay.release()
 
@@ -291,8 +295,7 @@ class Pipeline(Op):
         for update in range(spec["updates"]):
             batch, rows = self.draw(number, update)
             self.clock("sampling")
-            loss, error = self.train(*self.train.batch(*batch))
-            loss, error = float(loss), np.asarray(error.cpu())
+            loss, error = map(self.backend.to_host, self.train(*self.train.batch(*batch)))
             self.updates += 1
             if self.updates % spec["target_every"] == 0:
                 self.train.sync_target()
@@ -308,9 +311,8 @@ class Pipeline(Op):
             self.take()
         except TransportBroken:
             self.rebuild(number)
-        self.version += spec["updates"]
         if (number + 1) % spec["publish_every"] == 0:
-            self.crew.publish(self.version, self.train.params)
+            self.crew.publish(self.updates, self.train.params)
             self.clock("publishing")
         return losses, errors
 
@@ -328,7 +330,7 @@ class Pipeline(Op):
         """Return all that the next epoch depends on, but for its number, by name: arrays and, of collectors, states."""
         return {
             "train": self.train.state(), "replay": self.replay.arrays(), "players": self.players(),
-            "published": tuple(self.crew.newest), "counts": (self.version, self.updates),
+            "published": tuple(self.crew.newest), "updates": self.updates,
         }  # fmt: skip
 
     def load_state(self, state):
@@ -342,4 +344,4 @@ class Pipeline(Op):
         self.crew.publish(*state["published"])
         self.crew.tell([("set_state", of_one) for of_one in state["players"]])
         self.crew.answers()
-        self.version, self.updates = state["counts"]
+        self.updates = state["updates"]

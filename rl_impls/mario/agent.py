@@ -1,0 +1,362 @@
+"""The pipeline as a whole: trained on a game, evaluated, saved and resumed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from .. import backends
+from ..common import checkpoint
+from ..common.checks import check_changes, check_choice, check_fields, check_integer
+from ..common.procgen_env import MODES, check_seed
+from ..common.procgen_state import pack, unpack
+from .evaluation import evaluate
+from .games import KNOWN, NES
+from .knobs import FORMS
+from .memory import DTYPES, FIELDS, STACK
+from .pipeline import per_stream
+from .spec import INITS, SIDES, init_net
+
+NORMS = ("none", "batch")
+CHOICES = MappingProxyType({"form": FORMS, "game": KNOWN, "mode": MODES, "norm": NORMS, "init": INITS})
+FROM_CONFIG = (
+    "side", "learning_rate", "gamma", "gradient_norm", "collectors", "envs", "game", "mode", "levels", "start_level",
+    "updates", "batch", "reuse", "publish_every", "target_every", "explore", "prioritised", "alpha", "beta", "queue",
+    "chunk",
+)  # fmt: skip
+PLAYER = ("states", "times")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything an agent is made of but its seed.
+
+    Attributes:
+        backend: name of the backend that learns; for ``auto`` it becomes that of the best one here.
+        form: named setting of the knobs.
+        game: one of Procgen's, or mario, that of the NES.
+        mode: easy or hard, of Procgen.
+        levels: how many levels of Procgen are trained on; 0: all there are.
+        start_level: the first of them.
+        side: pixels along a side of a frame, 84 or 128.
+        norm: none, or batch: batch norm after each convolution, without a bias before.
+        init: how weights are drawn, uniform as torch does, or he.
+        collectors: processes that play.
+        envs: environments of each.
+        buffer: experiences that the replay keeps.
+        batch: experiences of an update.
+        accumulate: parts of a batch that go through the net one after the other, 1 or 4.
+        updates: batches of an epoch.
+        reuse: how often an experience is learned from, on average.
+        publish_every: epochs from one publication of the weights to the next.
+        target_every: updates from one copy of the weights to the target net to the next.
+        learning_rate: of Adam.
+        gamma: discount.
+        gradient_norm: to which the gradient is clipped.
+        epsilon_start: share of drawn actions at first.
+        epsilon_end: share of drawn actions in the end.
+        explore: experiences until that end.
+        prioritised: whether experiences are drawn by their priorities.
+        alpha: how far priorities count.
+        beta: how far weights make up for that, at first.
+        queue: experiences that may wait between the collectors and the learner.
+        chunk: experiences that a consolidating thread hands over at a time.
+    """
+
+    backend: str = "torch"
+    form: str = "full"
+    game: str = "coinrun"
+    mode: str = "easy"
+    levels: int = 200
+    start_level: int = 0
+    side: int = 84
+    norm: str = "none"
+    init: str = "he"
+    collectors: int = 2
+    envs: int = 8
+    buffer: int = 50_000
+    batch: int = 256
+    accumulate: int = 1
+    updates: int = 8
+    reuse: float = 4.0
+    publish_every: int = 1
+    target_every: int = 200
+    learning_rate: float = 2.5e-4
+    gamma: float = 0.99
+    gradient_norm: float = 10.0
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.1
+    explore: int = 50_000
+    prioritised: bool = False
+    alpha: float = 0.6
+    beta: float = 0.4
+    queue: int = 10_000
+    chunk: int = 1_000
+
+    def __post_init__(self):
+        """Raise a ValueError for a value that makes no sense."""
+        object.__setattr__(self, "backend", backends.resolve(self.backend))
+        for name, choices in CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
+        counts = ("collectors", "envs", "buffer", "batch", "updates", "publish_every", "target_every", "explore")
+        check_fields(self, **dict.fromkeys((*counts, "queue", "chunk"), (1,)), levels=(0,), start_level=(0,))
+        check_fields(self, **dict.fromkeys(("gamma", "epsilon_start", "epsilon_end", "alpha", "beta"), (0, 1)))
+        check_fields(self, learning_rate=(0,), gradient_norm=(0,), reuse=(0,))
+        if self.side not in SIDES:
+            raise ValueError(f"side: got {self.side}, wanted {' or '.join(map(str, SIDES))}")
+        if self.accumulate not in (1, 4) or self.batch % self.accumulate:
+            raise ValueError(f"accumulate: got {self.accumulate} with a batch of {self.batch}, wanted 1, or 4 parts")
+        if not self.reuse > 0:
+            raise ValueError(f"reuse: got {self.reuse}, wanted more than 0")
+        played = per_stream(vars(self)) * self.streams
+        if self.queue // self.streams * self.streams < played:
+            raise ValueError(f"queue: got {self.queue}, wanted {played} or more, the experiences of an epoch")
+        if self.buffer // self.streams * self.streams < 2 * played:
+            raise ValueError(f"buffer: got {self.buffer}, wanted {2 * played} or more, those of two epochs")
+
+    @property
+    def streams(self):
+        """Environments of all collectors."""
+        return self.collectors * self.envs
+
+    @property
+    def knobs(self):
+        """The form's knobs, and ``accumulate``."""
+        return replace(FORMS[self.form], accumulate=self.accumulate)
+
+    def spec(self, seed):
+        """Return what the pipeline is built from, but for weights, see :class:`.spec.Spec`.
+
+        Args:
+            seed: of all that is random in it.
+        """
+        found = {name: getattr(self, name) for name in FROM_CONFIG}
+        return found | {"capacity": self.buffer, "epsilon": (self.epsilon_start, self.epsilon_end), "seed": seed}
+
+
+class MarioAgent:
+    """Learns a game by the pipeline; all that is random (weights, levels, actions, batches) comes from the seed.
+
+    ``MarioAgent(seed=0, game="coinrun")``; the keywords are those of :class:`Config`.
+
+    Args:
+        backend: name of the backend that learns.
+        form: named setting of the knobs.
+        seed: of everything that is random.
+        config: the rest of :class:`Config`.
+
+    Raises:
+        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        BackendUnavailable: the backend cannot run on this machine, or the game is not installed.
+    """
+
+    UNIT = "experiences"
+
+    def __init__(self, backend="torch", form="full", *, seed, **config):
+        self.config = Config(backend, form, **config)
+        self.rng, self.step = np.random.default_rng(check_seed(seed)), 0
+        self.seed = int(self.rng.integers(2**31))
+        weights = init_net(self.rng, self.config.side, self.config.norm == "batch", self.config.init)
+        self._build(weights, weights)
+
+    def _build(self, weights, target):
+        config = self.config
+        self.spec = config.spec(self.seed) | {"params": weights, "target": target}
+        self.loop = backends.get(config.backend).build(
+            "mario", "pipeline", self.spec, (np.zeros(1, np.int64),), config.knobs
+        )
+        self.last, self.seen = (float("nan"), float("nan")), self.loop.stats()
+
+    @property
+    def chunk(self):
+        """Experiences that one call of :meth:`learn` plays, those of an epoch."""
+        return per_stream(self.spec) * self.config.streams
+
+    @property
+    def params(self):
+        """The weights as NumPy, by name, see :func:`.spec.shapes`."""
+        return self.loop.params
+
+    def learn(self):
+        """Train for one epoch.
+
+        Returns:
+            ``loss`` and ``td_error``, means over its updates; ``reward`` and ``distance``, means over the episodes that
+            ended meanwhile, or those of the last time that any did, nan before; ``epsilon``; ``buffer``, experiences
+            that are stored; ``policy_lag`` in updates; ``dropped`` and ``lost`` experiences, and collectors that were
+            replaced.
+        """
+        number = self.step // self.chunk
+        losses, errors = self.loop(np.array([number]))
+        self.step += self.chunk
+        ended, self.loop.episodes = self.loop.episodes, []
+        if ended:
+            self.last = float(np.mean([each.result for each in ended])), float(np.mean([e.distance for e in ended]))
+        stats = self.loop.stats()
+        return {
+            "loss": float(losses.mean()), "td_error": float(errors.mean()), "reward": self.last[0],
+            "distance": self.last[1], "epsilon": self.loop.epsilon(number), "buffer": len(self.loop.replay),
+            "policy_lag": float(self.loop.lags[-1]), "dropped": stats["dropped"], "lost": stats["lost"],
+            "replaced_collectors": stats["replaced_collectors"],
+        }  # fmt: skip
+
+    def lines(self, figures, seconds):
+        """Return what is worth a look while it trains, of what hands experiences over and of what learns, two lines.
+
+        Args:
+            figures: what :meth:`learn` returned.
+            seconds: since the last time.
+        """
+        now, before = self.loop.stats(), self.seen
+        self.seen = now
+        played, batches = (now[name] - before[name] for name in ("delivered", "batches"))
+        learned = played * self.config.reuse
+        memory = self.loop.gpu_memory()
+        return (
+            f"[processor] processed {now['delivered']:,.0f} ({played / seconds:,.0f}/s), batches {batches:,.0f}, drops "
+            f"{now['dropped']:,.0f}, buffer {figures['buffer']:,}, queue {now['waiting']:,.0f}, blocked "
+            + ", ".join(f"{name} {now[f'blocked_{name}'] - before[f'blocked_{name}']:.3f} s" for name in BLOCKED),
+            f"[main] epoch {self.step // self.chunk}, loss {figures['loss']:.4f}, TD error {figures['td_error']:.4f}, "
+            f"reward {figures['reward']:.2f}, distance {figures['distance']:.2f}, epsilon {figures['epsilon']:.3f}, "
+            f"consumed {learned / seconds:,.0f}/s, policy lag {figures['policy_lag']:.0f} updates{memory}",
+        )
+
+    def evaluate(self, episodes, seed):
+        """Play without learning, one action in twenty drawn.
+
+        Args:
+            episodes: how many.
+            seed: of the levels and actions.
+
+        Returns:
+            ``reward``, ``length`` in frames and ``distance`` of each, see :class:`.games.Episode`, f64[episodes].
+        """
+        check_integer("episodes", episodes, 1)
+        return evaluate(self.spec, self.params, episodes, seed, self.config.knobs)
+
+    def close(self):
+        """End the collectors, and give back what they hand over to."""
+        self.loop.close()
+
+    def save(self, path):
+        """Write a checkpoint, whole or not at all: weights, moments, replay, games, random state and configuration.
+
+        Args:
+            path: of the file.
+        """
+        state = self.loop.state()
+        arrays = {f"{part}.{name}": value for part in ("train", "replay") for name, value in state[part].items()}
+        version, published = state["published"]
+        arrays |= {f"published.{name}": value for name, value in published.items()}
+        arrays |= {f"game.{name}": value for name, value in packed(state["players"]).items()}
+        arrays |= {f"player.{name}": np.concatenate([one[name] for one in state["players"]]) for name in PLAYER}
+        counts = {"agent.seed": self.seed, "agent.version": version, "agent.updates": state["updates"]}
+        checkpoint.save(path, self, arrays | {name: np.array(value) for name, value in counts.items()})
+
+    @classmethod
+    def load(cls, path, **changes):
+        """Return the agent of a checkpoint, which goes on bit for bit; the game of the NES begins other episodes.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
+
+        Raises:
+            CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
+            ValueError: a change to something else, or to a backend or form that is not known.
+        """
+        check_changes(changes)
+        config, state, rng, step = checkpoint.read(path, Config, outline)
+        agent = cls.__new__(cls)
+        agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
+        agent.seed, train = int(state["agent.seed"]), part_of(state, "train")
+        weights = init_net(np.random.default_rng(0), config.side, config.norm == "batch")
+        agent._build(*({name: train[f"{part}.{name}"] for name in weights} for part in ("online", "target")))
+        players = unpacked(part_of(state, "game"), config.collectors)
+        envs = config.envs
+        for index, player in enumerate(players):
+            share = slice(index * envs, (index + 1) * envs)
+            player |= {name: state[f"player.{name}"][share] for name in PLAYER}
+        agent.loop.load_state(
+            {
+                "train": train, "replay": part_of(state, "replay"), "players": players,
+                "published": (int(state["agent.version"]), part_of(state, "published")),
+                "updates": int(state["agent.updates"]),
+            }
+        )  # fmt: skip
+        return agent
+
+
+BLOCKED = ("lock", "full", "empty")
+
+
+def part_of(state, part):
+    """Return the arrays of one part of a checkpoint, by name.
+
+    Args:
+        state: arrays by name, ``part.name``.
+        part: its name.
+    """
+    return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
+
+
+def packed(players):
+    """Return the games of all collectors as arrays by name, see :func:`~rl_impls.common.procgen_state.pack`.
+
+    Args:
+        players: the state of each collector.
+    """
+    games = [game for player in players for game in player["games"]]
+    if not all(games):  # the NES's
+        return {}
+    joined = {name: np.concatenate([game[name] for game in games]) for name in ("returns", "lengths")}
+    return pack({"games": [one for game in games for one in game["games"]], **joined})
+
+
+def unpacked(arrays, collectors):
+    """Return the games of each collector, a list of ``{"games": ...}``.
+
+    Args:
+        arrays: what :func:`packed` returned.
+        collectors: how many.
+    """
+    if not arrays:
+        return [{"games": [{}]} for _ in range(collectors)]
+    state = unpack(arrays)
+    each = len(state["games"]) // collectors
+    games = [{name: values[k : k + 1] for name, values in state.items()} for k in range(len(state["games"]))]
+    return [{"games": games[index * each : (index + 1) * each]} for index in range(collectors)]
+
+
+def outline(config, arrays):
+    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
+
+    Args:
+        config: of the agent.
+        arrays: those of the checkpoint, which say how much is stored, and how large the games' states are.
+    """
+
+    def like(shape, dtype):
+        return np.broadcast_to(np.zeros((), dtype), shape)
+
+    weights = init_net(np.random.default_rng(0), config.side, config.norm == "batch")
+    learned = [name for name in weights if not name.startswith(("m_", "v_"))]
+    zeros = {f"train.{part}.{name}": weights[name] for part in ("online", "target") for name in weights}
+    zeros |= {f"train.{part}.{name}": weights[name] for part in ("first", "second") for name in learned}
+    zeros |= {f"published.{name}": value for name, value in weights.items()}
+    stored, streams, side = len(arrays["replay.actions"]), (config.streams,), config.side
+    shapes = {"frames": (stored, side, side)}
+    zeros |= {f"replay.{name}": like(shapes.get(name, stored), dtype) for name, dtype in zip(FIELDS, DTYPES)}
+    zeros["replay.pushed"] = like(streams, np.int64)
+    if config.prioritised:
+        zeros |= {"replay.priorities": like(stored, np.float64)}
+        zeros |= {f"replay.{name}": like((), np.float64) for name in ("beta", "greatest")}
+    if config.game != NES:
+        zeros |= {"game.games": like(np.size(arrays["game.games"]), np.uint8), "game.returns": like(streams, np.float64)}
+        zeros |= {f"game.{name}": like(streams, np.int64) for name in ("lengths", "sizes")}
+    zeros |= {"player.states": like((*streams, STACK, side, side), np.uint8), "player.times": like(streams, np.int64)}
+    zeros |= {f"agent.{name}": np.array(0) for name in ("seed", "version", "updates")}
+    return zeros | {"train.step": np.array(0, np.int32)}
