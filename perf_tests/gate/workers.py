@@ -50,8 +50,9 @@ class Side:
     def environment(self) -> dict[str, str]:
         """Return the variables of a fresh worker: another hash seed and another stack each time."""
         rng = random.SystemRandom()
+        own = ("COV_", "PYTEST_", "GLIBC_TUNABLES")
         return {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("COV_", "PYTEST_"))},
+            **{name: value for name, value in os.environ.items() if not name.startswith(own)},
             "PYTHONPATH": str(self.root),
             "PYTHONHASHSEED": str(rng.randrange(1 << 32)),
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -68,6 +68,8 @@ class Case:
         most_calls: after one reset, where what a call costs depends on those before it (an episode, a ring that fills).
         cores: what the gate times it on: ``one`` core; ``all`` of them, as its work is spread over threads; or all of
             them for threads or processes of its ``own``, which it starts: such a case is never cached, never pinned.
+        repeatable: whether two samples, each from a reset, give the same answer. Where threads or processes race they
+            need not, and of an answer only its shapes are compared; there is no reference then.
         version: raised by hand whenever what is measured changes.
     """
 
@@ -89,6 +91,7 @@ class Case:
     tolerance: float = 1e-5
     most_calls: int | None = None
     cores: str = "one"
+    repeatable: bool = True
     version: int = 1
 
     def __post_init__(self) -> None:
@@ -110,6 +113,11 @@ class Case:
             ),
             "tolerance": (self.tolerance, "more than 0", self.tolerance > 0),
             "most_calls": (self.most_calls, "None, or 1 or more", self.most_calls is None or self.most_calls >= 1),
+            "repeatable": (
+                self.repeatable,
+                "True, or False without a reference",
+                self.repeatable is True or (self.repeatable is False and self.reference is None),
+            ),
             "version": (self.version, "1 or more", self.version >= 1),
         }
         for name, (got, wanted, right) in wrong.items():

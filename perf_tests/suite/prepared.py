@@ -207,7 +207,10 @@ class Prepared(AbstractContextManager["Prepared"]):
         return self.calls
 
     def answer(self) -> list[Any]:
-        """Make a few calls from the start; return the last output and the weights after it, as NumPy copies."""
+        """Make a few calls from the start; return the last output and the weights after it, as NumPy copies.
+
+        Of a case that is not repeatable the shapes are returned, in place of each array.
+        """
         from rl_impls.backends import tree_map
 
         measured, self.calls = self.calls, self.variant.case.answered_calls
@@ -221,7 +224,8 @@ class Prepared(AbstractContextManager["Prepared"]):
                 f"{self.variant.id}: the sample ended before the device had finished: "
                 "does the op return what it computed?"
             )
-        copied: list[Any] = tree_map(np.array, [self.backend.to_host(out), dict(self.extras.params())])
+        kept = np.array if self.variant.case.repeatable else shape_of
+        copied: list[Any] = tree_map(kept, [self.backend.to_host(out), dict(self.extras.params())])
         return copied
 
     def settle(self) -> list[Any]:
@@ -249,6 +253,15 @@ class Prepared(AbstractContextManager["Prepared"]):
     def phases(self) -> dict[str, float]:
         """Return the seconds that each phase of a loop took in its last sample."""
         return self.extras.phases()
+
+
+def shape_of(array: Any) -> Any:
+    """Return the shape of an array, as an array.
+
+    Args:
+        array: of NumPy.
+    """
+    return np.array(np.shape(array), np.int64)
 
 
 def flat(tree: Any) -> list[Any]:

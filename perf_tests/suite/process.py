@@ -9,6 +9,8 @@ from pathlib import Path
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # as malloc.h has them
+MOST = 2**31 - 1
+TUNABLES = f"glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_threshold={MOST}"
 CACHE = Path(__file__).parents[2] / ".cache"
 MEMORY = ("kept", "default")
 
@@ -61,7 +63,7 @@ def keep_memory() -> None:
     """Have glibc keep memory that is freed: of what it gives back, the kernel clears every page again.
 
     Arrays beyond 32 MiB, as the temporaries of a compiled update, are given back at every call otherwise, which took
-    up to half of its time, and more or less from process to process.
+    up to half of its time, and more or less from process to process. Processes that this one starts do the same.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -69,7 +71,8 @@ def keep_memory() -> None:
         return
     mallopt(M_MMAP_MAX, 0)
     mallopt(M_ARENA_MAX, 1)  # those of other threads give back what does not fit into 64 MiB
-    mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(M_TRIM_THRESHOLD, MOST)
+    os.environ["GLIBC_TUNABLES"] = TUNABLES
 
 
 def waiting_policy() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -17,7 +16,7 @@ from .evaluation import evaluate
 from .games import KNOWN, NES
 from .knobs import FORMS
 from .memory import DTYPES, FIELDS, STACK
-from .pipeline import per_stream
+from .pipeline import check_room, per_stream
 from .spec import INITS, SIDES, init_net
 
 NORMS = ("none", "batch")
@@ -111,11 +110,7 @@ class Config:
             raise ValueError(f"accumulate: got {self.accumulate} with a batch of {self.batch}, wanted 1, or 4 parts")
         if not self.reuse > 0:
             raise ValueError(f"reuse: got {self.reuse}, wanted more than 0")
-        played = per_stream(vars(self)) * self.streams
-        if self.queue // self.streams * self.streams < played:
-            raise ValueError(f"queue: got {self.queue}, wanted {played} or more, the experiences of an epoch")
-        if self.buffer // self.streams * self.streams < 2 * played:
-            raise ValueError(f"buffer: got {self.buffer}, wanted {2 * played} or more, those of two epochs")
+        check_room({**vars(self), "capacity": self.buffer})
 
     @property
     def streams(self):
@@ -355,7 +350,10 @@ def outline(config, arrays):
         zeros |= {"replay.priorities": like(stored, np.float64)}
         zeros |= {f"replay.{name}": like((), np.float64) for name in ("beta", "greatest")}
     if config.game != NES:
-        zeros |= {"game.games": like(np.size(arrays["game.games"]), np.uint8), "game.returns": like(streams, np.float64)}
+        zeros |= {
+            "game.games": like(np.size(arrays["game.games"]), np.uint8),
+            "game.returns": like(streams, np.float64),
+        }
         zeros |= {f"game.{name}": like(streams, np.int64) for name in ("lengths", "sizes")}
     zeros |= {"player.states": like((*streams, STACK, side, side), np.uint8), "player.times": like(streams, np.int64)}
     zeros |= {f"agent.{name}": np.array(0) for name in ("seed", "version", "updates")}

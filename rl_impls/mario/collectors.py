@@ -135,7 +135,6 @@ class Collector:
             if not state["games"][k]:  # it begins another episode
                 self.begin(k)
 
-
     def close(self):
         """End the games."""
         for game in self.games:

@@ -102,6 +102,18 @@ HELPFUL = MappingProxyType(
 )
 
 FULL = replace(Knobs(), **HELPFUL)
+OF_SOURCE = MappingProxyType(  # what mario-pipeline.md lists; mixed precision is bfloat16, which needs no scaled loss
+    {
+        "transport": "local",
+        "push": "batch",
+        "stacks": "indexed",
+        "images": "uint8",
+        "tensors": "kept",
+        "relu": "inplace",
+        "precision": "bfloat16",
+        "threads": "one",
+    }
+)
 
 FORMS = MappingProxyType(
     {
@@ -110,6 +122,7 @@ FORMS = MappingProxyType(
         "bfloat16": replace(FULL, precision="bfloat16"),
         "float16": replace(FULL, precision="float16"),
         "local_queues": replace(FULL, transport="local"),
+        "optimised": replace(Knobs(), **OF_SOURCE),
         **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
         "only_local": replace(Knobs(), transport="local"),
         "only_precision": replace(Knobs(), precision="bfloat16"),
@@ -122,6 +135,8 @@ SOURCES = MappingProxyType(
         "naive": "the pipeline as mario-pipeline.md describes it before it was optimised: one queue behind a lock, item "
         "by item, torch's defaults of float32; written anew, as only parts of its code are printed there: it states "
         "about 1,000 experiences and 4 batches of 256 a second on a GPU",
+        "optimised": "the same pipeline after that: a queue of each collector, larger batches, mixed precision, tensors "
+        "that are kept, one thread; it states about 1,800 experiences and 10 batches of 512 a second on a GPU",
     }
 )
 

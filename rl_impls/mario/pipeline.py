@@ -21,6 +21,7 @@ from .memory import FrameReplay, PrioritisedReplay
 from .transport import TransportBroken, make_transport
 
 PHASES = ("waiting", "pushing", "sampling", "learning", "publishing")
+ROOM = 8  # rows of a stream beside those of an epoch, so that some can be drawn
 SHORT = 0.02  # seconds to wait for experiences, from one look at the collectors to the next
 COUNTED = ("produced", "delivered", "dropped", "lost", "batches")
 BLOCKED = ("lock", "full", "empty")
@@ -36,6 +37,22 @@ def per_stream(spec):
     """
     streams = spec["collectors"] * spec["envs"]
     return int(np.ceil(spec["updates"] * spec["batch"] / spec["reuse"] / streams))
+
+
+def check_room(spec):
+    """Check that a replay keeps more than the experiences of an epoch, which are not learned from before the next.
+
+    Args:
+        spec: ``capacity`` and what :func:`per_stream` takes, see :class:`.spec.Spec`.
+
+    Raises:
+        ValueError: it does not.
+    """
+    streams, each = spec["collectors"] * spec["envs"], per_stream(spec)
+    if spec["capacity"] // streams < each + ROOM:
+        least = streams * (each + ROOM)
+        why = f"{least} or more, as an epoch has {each} in each of {streams} streams"
+        raise ValueError(f"buffer: got {spec['capacity']}, wanted {why}")
 
 
 def make_replay(spec, knobs):
@@ -103,12 +120,8 @@ class Pipeline(Op):
     def __init__(self, spec, knobs, backend):
         self.spec, self.knobs, self.backend, self.clock, self.replaced = spec, knobs, backend, Phases(*PHASES), 0
         self.each, streams = per_stream(spec), spec["collectors"] * spec["envs"]
+        check_room(spec)
         self.replay = make_replay(spec, knobs)
-        if self.replay.capacity < 2 * streams * self.each:
-            wanted = f"{2 * streams * self.each} or more, two epochs of {self.each} in each of {streams} streams"
-            raise ValueError(f"capacity: got {spec['capacity']}, wanted {wanted}")
-        if spec["queue"] // streams < self.each:
-            raise ValueError(f"queue: got {spec['queue']}, wanted {streams * self.each} or more, those of an epoch")
         self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
         self.train = self.make_learner()
         self.crew, self.transport = None, None

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from ..common.phases import Phases, untimed
+from ..common.torch_pictures import OIHW
 from ._torch import A2C_EPS, rmsprop
 from .crew import Crew, rollout_of
 from .learners import A2c
 from .parallel import CrewLoop
 from .players import Player
-from .torch_net import OIHW
 
 AHEAD = 3  # rollouts that a worker may be ahead of the slowest one
 

@@ -318,9 +318,7 @@ def pipeline_inputs(
     return Inputs(spec, (np.arange(1),))
 
 
-def pipeline_items(
-    collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int
-) -> int:
+def pipeline_items(collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int) -> int:
     """Experiences of an epoch.
 
     Args:
@@ -335,9 +333,7 @@ def pipeline_items(
     return -(-batch * updates // streams) * streams
 
 
-def pipeline_flops(
-    collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int
-) -> float:
+def pipeline_flops(collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int) -> float:
     """FLOPs of an epoch: its updates, and of nine experiences in ten the net forward, to act.
 
     Args:

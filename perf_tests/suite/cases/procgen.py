@@ -386,7 +386,7 @@ FEW: list[dict[str, Any]] = [
     dict(envs=112, unroll=16),
 ]  # not timed
 SHORT = {"ppo": {"epochs": 1}, "parallel_ppo": {"epochs": 1, "actors": 2, "lag": 0},
-         "parallel_impala": {"actors": 2, "lag": 0}}  # fmt: skip
+         "parallel_impala": {"actors": 2, "lag": 0}, "a3c": {"actors": 2}}  # fmt: skip
 
 
 def loop_cases() -> Iterator[Case]:
@@ -405,13 +405,15 @@ def loop_cases() -> Iterator[Case]:
             axes={**PLAYED, **axes}, **common, exclude=FEW, bench=[dict(backend="torch", envs=32, unroll=16, **short)],
         )  # fmt: skip
     for op, (inputs, axes) in PARALLEL.items():
-        yield Case(
-            "procgen", op, inputs, ("torch",), "environment frames", forms=("full", "bfloat16"), most_calls=1, io="own",
-            axes={**PLAYED, **axes}, reference=None, cores="own", exclude=FEW,
-            items=lambda **sizes: ROLLOUTS * loop_items(**sizes), flops=lambda **sizes: ROLLOUTS * loop_flops(**sizes),
-            # with workers that race, and with lag, two samples need not come to the same
-            bench=[dict(form="full", backend="torch", envs=32, unroll=16, **SHORT[op])] if op in SHORT else [],
-        )  # fmt: skip
+        for lag in axes.get("lag", (None,)):
+            yield Case(
+                "procgen", op, inputs, ("torch",), "environment frames", forms=("full", "bfloat16"), most_calls=1,
+                io="own", axes={**PLAYED, **axes} | ({} if lag is None else {"lag": (lag,)}), reference=None,
+                cores="own", exclude=FEW, items=lambda **sizes: ROLLOUTS * loop_items(**sizes),
+                flops=lambda **sizes: ROLLOUTS * loop_flops(**sizes),
+                repeatable=lag == 0,  # actors that are ahead race for the weights, as A3C's workers do
+                bench=[] if lag else [dict(form="full", backend="torch", envs=32, unroll=16, **SHORT[op])],
+            )  # fmt: skip
 
 
 CASES = (
