@@ -20,12 +20,20 @@ def item(k):
     return {"obs": np.array([k, -k], np.float32), "action": k}
 
 
+def items(first, count):
+    numbers = np.arange(first, first + count)
+    return {"obs": np.stack([numbers, -numbers], 1).astype(np.float32), "action": numbers}
+
+
 def stored(replay):
     arrays = replay.arrays()
     return list(zip(arrays["obs"][:, 0].astype(int).tolist(), arrays["action"].tolist()))
 
 
-@given(st.integers(1, 6), st.lists(st.sampled_from(["push", "sample", "restore"]), max_size=40), st.integers(0, 99))
+OPERATIONS = st.one_of(st.sampled_from(["push", "sample", "restore"]), st.integers(0, 20))
+
+
+@given(st.integers(1, 6), st.lists(OPERATIONS, max_size=40), st.integers(0, 99))
 def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, seed):
     replay, model, numbers = small_replay(capacity), [], itertools.count()
     rng = np.random.default_rng(seed)
@@ -34,6 +42,10 @@ def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, 
             k = next(numbers)
             replay.push(**item(k))
             model = [*model, k][-capacity:]
+        elif isinstance(operation, int):
+            new = [next(numbers) for _ in range(operation)]
+            replay.push_batch(**items(new[0] if new else 0, operation))
+            model = [*model, *new][-capacity:]
         elif operation == "restore":
             arrays = replay.arrays()
             replay = small_replay(capacity)
@@ -46,6 +58,8 @@ def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, 
             np.testing.assert_array_equal(batch["obs"], np.stack([batch["action"], -batch["action"]], 1))
         assert len(replay) == len(model)
         assert sorted(stored(replay)) == [(k, k) for k in sorted(model)]
+        assert replay.pushed == (max(model) + 1 if model else 0)
+        assert not model or replay.fields["action"][(replay.pushed - 1) % capacity] == model[-1]
 
 
 def test_every_item_is_sampled_equally_often():
@@ -92,6 +106,57 @@ def test_a_bad_item_is_refused_and_nothing_is_changed(bad):
     with pytest.raises(ValueError, match=r"got .*wanted"):
         replay.push(**bad)
     assert stored(replay) == [(1, 1)]
+
+
+BAD_COLUMNS = {
+    **BAD_ITEMS,
+    "not as many of one field": {**items(1, 2), "action": np.arange(3)},
+    "one item alone": item(1),
+    "items of another shape": {**items(1, 2), "obs": np.zeros((2, 3), np.float32)},
+    "one item for all": {**items(1, 2), "obs": np.zeros((1, 2), np.float32)},
+    "fractions for integers": {**items(1, 2), "action": np.zeros(2)},
+    "no fields": {},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_COLUMNS.values(), ids=BAD_COLUMNS.keys())
+def test_bad_columns_are_refused_and_nothing_is_changed(bad):
+    replay = small_replay(3)
+    replay.push_batch(**items(1, 2))
+    with pytest.raises(ValueError, match=r"got .*wanted"):
+        replay.push_batch(**bad)
+    assert stored(replay) == [(1, 1), (2, 2)]
+    assert replay.pushed == 2
+
+
+def test_columns_are_copied_and_may_be_lists():
+    replay, columns = small_replay(3), items(1, 2)
+    replay.push_batch(**columns)
+    columns["obs"][:] = 9
+    replay.push_batch(obs=[[3.0, -3.0]], action=[3])
+    assert stored(replay) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_replay_over_parts_of_arrays_keeps_its_items_there():
+    obs, actions = np.full((9, 2), 7, np.float32), np.full(9, 7, np.int32)
+    replays = [Replay.over(obs=obs[k : k + 3], action=actions[k : k + 3]) for k in (0, 3)]
+    for k, replay in enumerate(replays):
+        assert (len(replay), replay.capacity) == (0, 3)
+        replay.push_batch(**items(10 * k, 4))
+        replay.push(**item(10 * k + 4))
+    assert actions.tolist() == obs[:, 0].tolist() == [3, 4, 2, 13, 14, 12, 7, 7, 7]
+    replays[0].restore(replays[1].arrays())
+    assert actions.tolist() == [13, 14, 12, 13, 14, 12, 7, 7, 7]
+    assert replays[0].pushed == 5
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"obs": np.zeros((0, 2))}, {"obs": np.zeros(3), "action": np.zeros(2)}, {"pushed": np.zeros(3)}],
+)
+def test_fields_that_a_replay_cannot_be_over_are_refused(fields):
+    with pytest.raises(ValueError, match="fields: got"):
+        Replay.over(**fields)
 
 
 @pytest.mark.parametrize("batch", [-1, 0, 3])

@@ -1,0 +1,177 @@
+"""Sum trees against sums made with plain loops, and the two of them against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rl_impls.mario.sum_tree import BLOCK, GREATEST, LiteralSumTree, SumTree
+
+TREES = (SumTree, LiteralSumTree)
+CAPACITIES = st.one_of(st.integers(1, 40), st.sampled_from([BLOCK * BLOCK, 300]))
+WHOLE = st.integers(0, 6).map(float)  # sums of these are exact in any order
+ANY = st.one_of(st.just(0.0), st.floats(1e-300, GREATEST), st.floats(1e-3, 10.0))
+
+
+@st.composite
+def settings_of(draw, values):
+    """A capacity, and some calls of ``set``: leaves, with repeats, and their values."""
+    capacity = draw(CAPACITIES)
+    pairs = st.lists(st.tuples(st.integers(0, capacity - 1), values), min_size=1, max_size=30)
+    return capacity, [tuple(map(np.array, zip(*pair))) for pair in draw(st.lists(pairs, min_size=1, max_size=4))]
+
+
+def literal(capacity, calls):
+    """The priorities after some calls, as a list."""
+    values = [0.0] * capacity
+    for leaves, new in calls:
+        for leaf, value in zip(leaves.tolist(), new.tolist()):
+            values[leaf] = value
+    return values
+
+
+def trees(capacity, calls):
+    made = [tree(capacity) for tree in TREES]
+    for tree in made:
+        for call in calls:
+            tree.set(*call)
+    return made
+
+
+def fallen(values, mass):
+    """The leaf in which a mass falls; the last with a priority where it is all of them."""
+    before = 0.0
+    for leaf, value in enumerate(values):
+        if before <= mass < before + value:
+            return leaf
+        before += value
+    return max(leaf for leaf, value in enumerate(values) if value)
+
+
+@settings(max_examples=70)
+@given(settings_of(WHOLE), st.lists(st.floats(0, 1), max_size=20))
+def test_exact_sums_are_found_as_by_a_loop(given_calls, shares):
+    capacity, calls = given_calls
+    values = literal(capacity, calls)
+    total = sum(values)
+    for tree in trees(capacity, calls):
+        assert tree.total == total
+        got = tree.get(np.arange(capacity))
+        assert (got.dtype, got.tolist()) == (np.float64, values)
+        if total:
+            borders = np.cumsum(values)
+            masses = np.concatenate([[0.0], borders, np.nextafter(borders, 0), np.array(shares) * total])
+            found = tree.find(masses)
+            assert found.dtype == np.int64
+            assert found.tolist() == [fallen(values, mass) for mass in masses.tolist()]
+
+
+@settings(max_examples=70)
+@given(settings_of(ANY), st.lists(st.floats(0, 1), max_size=20))
+def test_no_leaf_without_priority_is_found_and_none_far_from_its_mass(given_calls, shares):
+    capacity, calls = given_calls
+    values = np.array(literal(capacity, calls))
+    for tree in trees(capacity, calls):
+        assert tree.total == pytest.approx(values.sum(), rel=1e-12)
+        if tree.total:
+            borders = np.minimum(np.cumsum(values), tree.total)
+            around = [np.nextafter(borders, 0), borders, np.minimum(np.nextafter(borders, np.inf), tree.total)]
+            masses = np.concatenate([[0.0, tree.total], *around, np.minimum(np.array(shares) * tree.total, tree.total)])
+            found = tree.find(masses)
+            assert (values[found] > 0).all()
+            ends, slack = np.cumsum(values)[found], 1e-12 * tree.total
+            assert (ends - values[found] - slack <= masses).all()
+            assert (masses <= ends + slack).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_find_the_same_leaves_of_large_trees(seed):
+    rng, capacity = np.random.default_rng(seed), 5000
+    fast, slow = trees(capacity, [])
+    for _ in range(5):
+        leaves = rng.integers(capacity, size=2000)
+        values = rng.exponential(size=2000) * (rng.random(2000) < 0.8)
+        for tree in (fast, slow):
+            tree.set(leaves, values)
+        assert fast.total == pytest.approx(slow.total, rel=1e-13)
+        masses = (np.arange(256) + rng.random(256)) / 256 * min(fast.total, slow.total)
+        np.testing.assert_array_equal(fast.find(masses), slow.find(masses), strict=True)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_sums_do_not_drift(tree):
+    rng, used, fresh = np.random.default_rng(0), tree(300), tree(300)
+    for size in 10.0 ** rng.uniform(-9, 9, 300):
+        used.set(rng.integers(300, size=20), size * rng.random(20))
+    fresh.set(np.arange(300), used.get(np.arange(300)))
+    assert used.total == fresh.total
+    used.set(np.arange(300), np.zeros(300))
+    assert used.total == 0
+    used.set(np.array([7]), np.array([1e-9]))
+    assert used.total == 1e-9
+    assert used.find(np.array([0.0, 1e-9])).tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_what_is_set_and_returned_are_copies(tree):
+    made, values, leaves = tree(3), np.array([1.0, 2.0]), np.array([0, 2])
+    made.set(leaves, values)
+    got = made.get(np.arange(3))
+    for array in (values, leaves, got):
+        array[:] = 1
+    assert made.get(np.arange(3)).tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_no_leaves_are_set_and_found_too(tree):
+    made, none = tree(3), np.zeros(0, np.int64)
+    made.set(none, np.zeros(0))
+    assert made.total == 0
+    made.set(np.array([1]), np.array([2]))
+    assert made.find(np.zeros(0)).tolist() == made.get(none).tolist() == []
+    assert made.find(np.array([0, 1, 2])).tolist() == [1, 1, 1]
+
+
+BAD_CALLS = {
+    "leaves: got -1, wanted 0 to 4": lambda tree: tree.set(np.array([0, -1]), np.ones(2)),
+    "leaves: got 5, wanted 0 to 4": lambda tree: tree.get(np.array([0, 5])),
+    r"leaves: got float64\[1\], wanted int64\[B\]": lambda tree: tree.set(np.zeros(1), np.ones(1)),
+    r"leaves: got int64\[1, 1\], wanted int64\[B\]": lambda tree: tree.set(np.zeros((1, 1), int), np.ones(1)),
+    r"values: got float64\[1\], wanted float64\[2\]": lambda tree: tree.set(np.array([0, 1]), np.ones(1)),
+    r"values: got bool\[1\], wanted float64\[1\]": lambda tree: tree.set(np.array([0]), np.ones(1, bool)),
+    "values: got -1.0, wanted 0 to 1e": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, -1.0])),
+    "values: got nan, wanted": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, np.nan])),
+    "values: got inf, wanted": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, np.inf])),
+    "values: got 1e.250, wanted": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, 1e250])),
+    r"masses: got float64\[\], wanted float64\[B\]": lambda tree: tree.find(np.float64(1)),
+    r"masses: got complex128\[1\], wanted": lambda tree: tree.find(np.zeros(1, complex)),
+    "masses: got -1.0, wanted 0 to 5.0": lambda tree: tree.find(np.array([0.0, -1.0])),
+    "masses: got 5.5, wanted 0 to 5.0": lambda tree: tree.find(np.array([0.0, 5.5])),
+    "masses: got nan, wanted 0 to 5.0": lambda tree: tree.find(np.array([0.0, np.nan])),
+}
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("message", BAD_CALLS)
+def test_a_bad_call_is_refused_and_nothing_is_changed(tree, message):
+    made = tree(5)
+    made.set(np.arange(5), np.ones(5))
+    with pytest.raises(ValueError, match=f"^{message}"):
+        BAD_CALLS[message](made)
+    assert made.get(np.arange(5)).tolist() == [1] * 5
+    assert made.total == 5
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_in_an_empty_tree_nothing_is_found(tree):
+    with pytest.raises(ValueError, match=r"^masses: got a tree in which the sum of all priorities is 0"):
+        tree(5).find(np.zeros(1))
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("capacity", [0, -1, 2.0, True])
+def test_a_tree_without_leaves_is_refused(tree, capacity):
+    with pytest.raises(ValueError, match=f"^capacity: got {capacity}, wanted an integer from 1"):
+        tree(capacity)
