@@ -18,8 +18,8 @@ Ops, with B experiences, C collectors, S pixels along a side, H x W pixels of a 
 ``train_step``    states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
                   weights f32[B] -> f32, the loss before the update, and TD errors f32[B]
 ``publish``       number i64 -> f32[C, arrays]: the weights go to C processes
-``pipeline``      numbers i64[I] -> losses f32[I, U], TD errors f32[I, U]: epochs of U updates, of which each is fixed by
-                  the seed
+``pipeline``      numbers i64[I] -> losses f32[I, U], TD errors f32[I, U]: epochs of U updates, of which each is
+                  fixed by the seed
 ================  =====================================================================================================
 """
 

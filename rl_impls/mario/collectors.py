@@ -131,7 +131,7 @@ class Collector:
         for game, of_game in zip(self.games, state["games"]):
             game.set_state(of_game)
         self.states[:], self.times[:] = state["states"], state["times"]
-        for k, game in enumerate(self.games):
+        for k in range(len(self.games)):
             if not state["games"][k]:  # it begins another episode
                 self.begin(k)
 

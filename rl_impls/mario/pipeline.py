@@ -1,9 +1,9 @@
 """Mario's alone: the loop of collectors, transport, replay and learner; phases are timed.
 
-An epoch is a number of updates: one batch for each of what the source calls an epoch's episodes. While the learner makes
-them, collectors play the experiences that the next epoch learns from too, by the weights that were published last: the
-policy lags one epoch behind, and ``publish_every`` - 1 more at the most. What is drawn in an epoch is drawn from
-what was stored when it began, so that it does not matter when experiences arrive: an epoch is fixed by the seed.
+An epoch is a number of updates: one batch for each of what the source calls an epoch's episodes. While the learner
+makes them, collectors play the experiences that the next epoch learns from too, by the weights that were published
+last: the policy lags one epoch behind, and ``publish_every`` - 1 more at the most. What is drawn in an epoch is drawn
+from what was stored when it began, so that it does not matter when experiences arrive: an epoch is fixed by the seed.
 
 Axes: I epochs, U updates of each, C collectors of E environments, B experiences of a batch.
 """
@@ -119,7 +119,7 @@ class Pipeline(Op):
 
     def __init__(self, spec, knobs, backend):
         self.spec, self.knobs, self.backend, self.clock, self.replaced = spec, knobs, backend, Phases(*PHASES), 0
-        self.each, streams = per_stream(spec), spec["collectors"] * spec["envs"]
+        self.each = per_stream(spec)
         check_room(spec)
         self.replay = make_replay(spec, knobs)
         self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
