@@ -1,0 +1,1 @@
+"""Mario by deep Q-learning from pictures."""
