@@ -144,9 +144,16 @@ class NesGame:
         return self.seen(), reward, ended
 
     def seen(self):
-        """Count how far Mario came.  -> a copy of the frame, u8[240, 256, 3]"""
+        """Count how far Mario came.  -> a copy of the frame, u8[240, 256, 3]
+
+        The emulator's colours lie in the other order with a byte between two pixels: colour by colour, the copy takes a
+        third of the time that all at once takes.
+        """
         self.progress = max(self.progress, self.info["x_pos"])
-        return self.game.screen.copy()
+        frame = np.empty(FRAME, np.uint8)
+        for colour in range(3):
+            frame[..., colour] = self.game.screen[..., colour]
+        return frame
 
     def close(self):
         """End the emulators."""
