@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick gate test test-slow test-ray browser lint asv results clean evaluate compare tensorboard train
+.PHONY: help setup bench bench-quick gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -10,6 +10,9 @@ STAMP := $(VENV)/.ready
 RAY := .venv-ray
 RAY_LOCK := requirements/ray.txt
 RAY_STAMP := $(RAY)/.ready
+NES := .venv-nes
+NES_LOCK := requirements/nes.txt
+NES_STAMP := $(NES)/.ready
 
 # names or lists of names, as in: make bench WORKLOAD=pirl BACKEND=torch,jax TIER=full
 WORKLOAD ?=
@@ -67,6 +70,16 @@ $(RAY_STAMP): $(STAMP) $(RAY_LOCK)
 test-ray: $(RAY_STAMP)  ## run the tests of actors over Ray, which is put beside .venv, into .venv-ray (280 MB)
 	RL_PERF_REQUIRE=ray PYTHONPATH=$(CURDIR) $(RAY)/bin/python -m pytest correctness_tests/procgen/test_ray.py
 
+$(NES_STAMP): $(STAMP) $(NES_LOCK)
+	rm -rf $(NES)
+	$(PYTHON) -m venv $(NES)
+	echo $(abspath $(VENV))/lib/python3.11/site-packages > $(NES)/lib/python3.11/site-packages/beside.pth
+	PIP_RETRIES=0 $(NES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(NES_LOCK)
+	touch $@
+
+test-nes: $(NES_STAMP)  ## run the tests of the NES game, which is put beside .venv, into .venv-nes (40 MB)
+	RL_PERF_REQUIRE=gym_super_mario_bros,nes_py PYTHONPATH=$(CURDIR) $(NES)/bin/python -m pytest correctness_tests/mario/test_nes.py
+
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
 	  || { apt-get --quiet update && apt-get --quiet --yes install --no-install-recommends chromium; } >/dev/null 2>&1 \
@@ -122,5 +135,5 @@ results:  ## time everything, beside default malloc and other libraries, and put
 	  --peers $$(find .cache/peers -name '*.json')
 
 clean:  ## remove the environment, caches and results
-	rm -rf $(VENV) $(RAY) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

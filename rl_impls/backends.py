@@ -326,7 +326,12 @@ DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {
 
 LOCKED = "pip install --no-deps -r requirements/py311.txt"  # no resolver takes procgen-mirror and gym3 on NumPy 2
 PACKAGES = {"procgen": LOCKED, "gym3": LOCKED, "gym": LOCKED}  # that single ops need beside those of their backend
-OPTIONAL = {"ray": "pip install 'rlgauge[ray]'"}  # that single settings need
+NES = "pip install 'rlgauge[mario-nes]'"
+OPTIONAL = {  # that single settings need
+    "ray": "pip install 'rlgauge[ray]'",
+    "gym_super_mario_bros": NES,
+    "nes_py": NES,
+}
 
 HINTS = {
     "cuda": "install the CUDA build of torch or jax on a machine with an NVIDIA GPU",

@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 
 from ..backends import PACKAGES, BackendUnavailable
 from .checks import LARGEST, check_choice, check_integer
+from .old_gym import silent_gym
 from .procgen_state import MODES, check_state
 
 GAMES = (
@@ -68,22 +69,11 @@ def check_installed(backend="numpy"):
 def import_procgen():
     """Return ``procgen.ProcgenGym3Env``.
 
-    Procgen imports gym, which prints at import that it is no longer maintained, from a table in ``gym_notices``. The
-    table is empty meanwhile; all else that is printed is seen. Procgen also leaves the file of its version open, and
-    the warning of that is not shown.
+    Procgen imports gym. It also leaves the file of its version open, and the warning of that is not shown.
     """
-    try:
-        from gym_notices.notices import notices
-    except ModuleNotFoundError:  # gym does without, and prints nothing
-        notices = {}
-    kept = dict(notices)
-    notices.clear()
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "unclosed file .*version.txt", ResourceWarning)
-            from procgen import ProcgenGym3Env
-    finally:
-        notices.update(kept)
+    with silent_gym(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed file .*version.txt", ResourceWarning)
+        from procgen import ProcgenGym3Env
     return ProcgenGym3Env
 
 

@@ -1,0 +1,284 @@
+"""Super Mario Bros. on NumPy 2: frames, ends and positions, the same each time, as a game and as an environment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.utils.env_checker import check_env
+
+from correctness_tests.commands import hiding, python
+from rl_impls.backends import BackendUnavailable
+from rl_impls.mario import nes
+from rl_impls.mario.nes import ACTIONS, FRAME, LEVELS, NesEnv, NesGame
+
+RUN = 3  # the action that runs to the right, into the first enemy
+LONGEST = 400  # frames until then, at most
+
+
+@pytest.fixture
+def installed(unavailable):
+    """Skip, or fail, where the packages are not installed."""
+    try:
+        nes.check_installed()
+    except BackendUnavailable as error:
+        unavailable(error)
+
+
+@pytest.fixture
+def make(installed):
+    """Make games that are closed in the end."""
+    made = []
+
+    def one(*args, kind=NesGame, **how):
+        made.append(kind(*args, **how))
+        return made[-1]
+
+    yield one
+    for game in made:
+        game.close()
+
+
+def drawn(steps, seed=0):
+    """Draw actions, i64[T], mostly to the right."""
+    return np.random.default_rng(seed).choice(len(ACTIONS), size=steps, p=[0.05, 0.1, 0.25, 0.25, 0.25, 0.05, 0.05])
+
+
+def course(game, actions):
+    """What each step returns, an episode after the other, and how far it came."""
+    found = [(game.reset(), 0.0, False, game.progress)]
+    for action in actions:
+        found.append((*game.step(action), game.progress))
+        if found[-1][2]:
+            found.append((game.reset(), 0.0, False, game.progress))
+    return found
+
+
+def same(found, wanted):
+    """Tell whether two courses are the same."""
+    return all(
+        np.array_equal(one[0], other[0]) and one[1:] == other[1:] for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def to_the_end(game):
+    """Run until an episode ends; return its steps."""
+    game.reset()
+    steps = []
+    while not (steps and steps[-1][2]):
+        steps.append(game.step(RUN))
+        assert len(steps) < LONGEST
+    return steps
+
+
+def test_frames_change_and_those_returned_before_stay(make):
+    game = make()
+    found = course(game, drawn(200))
+    kept = [step[0].copy() for step in found]
+    assert game.actions == len(ACTIONS) == 7
+    for frame, reward, ended, progress in found:
+        assert (frame.shape, frame.dtype, frame.flags.c_contiguous) == (FRAME, np.uint8, True)
+        assert (type(reward), type(ended), type(progress)) == (float, bool, int)
+        assert -15 <= reward <= 15
+    assert len({frame.tobytes() for frame in kept}) > 100
+    assert all(frame.std() > 30 for frame in kept)
+    course(game, drawn(50, seed=1))
+    for step, copy in zip(found, kept):
+        np.testing.assert_array_equal(step[0], copy)
+
+
+def test_an_episode_ends_with_a_penalty_and_another_begins_as_the_first_did(make):
+    game = make()
+    first = game.reset()
+    begun = game.progress
+    steps = to_the_end(game)
+    assert steps[-1][1] == -15
+    assert not any(ended for _, _, ended in steps[:-1])
+    assert begun < 50 < 200 < game.progress == max(game.info["x_pos"], game.progress)
+    assert sum(reward for _, reward, _ in steps[:-1]) > 150
+    with pytest.raises(ResetNeeded, match=r"^step: got an action while no episode goes on, wanted a reset before$"):
+        game.step(0)
+    np.testing.assert_array_equal(game.reset(), first)
+    assert game.progress == begun
+    again = [game.step(RUN) for _ in steps]
+    assert same(again, steps)
+
+
+def test_a_reset_in_mid_episode_leaves_nothing_of_it(make):
+    game = make()
+    wanted = course(game, drawn(150))
+    game.reset()
+    for action in drawn(70, seed=1):
+        if game.step(action)[2]:
+            break
+    assert same(course(game, drawn(150)), wanted)
+
+
+def test_progress_is_the_furthest_of_the_episode(make):
+    game = make()
+    game.reset()
+    for action in [RUN] * 60 + [6] * 60:  # back to the left
+        game.step(action)
+    assert 40 < game.info["x_pos"] < game.progress < 400
+
+
+def test_the_seed_fixes_levels_and_waits(make):
+    how = {"levels": ("1-1", "1-2", "4-1"), "wait": 30}
+    actions = drawn(150)
+    game, other = make(5, **how), make(6, **how)
+    wanted = course(game, actions)
+    assert not same(course(other, actions), wanted)
+    assert same(course(make(5, **how), actions), wanted)
+    other.reset(seed=5)
+    game.reset(seed=5)
+    assert same(course(other, actions), course(game, actions))
+
+
+def test_levels_are_those_that_are_asked_for(make):
+    game = make(0, levels=("1-2", "8-3"))
+    seen = {}
+    for _ in range(8):
+        frame = game.reset()
+        assert game.level == f"{game.info['world']}-{game.info['stage']}"
+        seen.setdefault(game.level, frame)
+        np.testing.assert_array_equal(frame, seen[game.level])
+    assert set(seen) == {"1-2", "8-3"}
+    assert not np.array_equal(*seen.values())
+
+
+def test_actions_are_those_of_the_package(installed):
+    nes.import_game()
+    from gym_super_mario_bros.actions import SIMPLE_MOVEMENT
+    from nes_py.wrappers import JoypadSpace
+
+    wanted = [sum(JoypadSpace._button_map[button] for button in buttons) for buttons in SIMPLE_MOVEMENT]
+    assert list(ACTIONS) == wanted
+
+
+def test_levels_are_those_of_the_package(installed):
+    nes.import_game()
+    import gym
+
+    assert {f"SuperMarioBros-{level}-v0" for level in LEVELS} <= set(gym.envs.registry)
+
+
+def test_sizes_of_a_cartridge_are_counted_in_wide_integers(installed):
+    nes.import_game()
+    from gym_super_mario_bros._roms import rom_path
+    from nes_py import nes_env
+
+    rom = nes_env.ROM(rom_path(False, "vanilla"))
+    assert (rom.prg_rom_size, rom.chr_rom_size) == (32, 8)
+    assert (len(rom.prg_rom), len(rom.chr_rom)) == (32 * 1024, 8 * 1024)
+    assert 16 + len(rom.prg_rom) + len(rom.chr_rom) == len(rom.raw_data)
+    rom.raw_data[4:6] = 200
+    assert (rom.prg_rom_size, rom.chr_rom_size) == (3200, 1600)
+
+
+def test_positions_are_counted_in_wide_integers(make):
+    game = make()
+    game.reset()
+    level = game.game
+    level.ram[0x6D], level.ram[0x86] = 12, 200
+    level.ram[0xB5], level.ram[0x3B8] = 0, 10
+    assert level._get_info()["x_pos"] == 12 * 256 + 200
+    assert level._get_info()["y_pos"] == 255 + 255 - 10
+
+
+def test_the_environment_plays_what_the_game_does(make):
+    env, game = make(kind=NesEnv, wait=9), make(wait=9)
+    obs, infos = env.reset(seed=4)
+    np.testing.assert_array_equal(obs, game.reset(seed=4))
+    assert obs in env.observation_space
+    for action in drawn(150):
+        obs, reward, terminated, truncated, infos = env.step(action)
+        frame, *wanted = game.step(action)
+        np.testing.assert_array_equal(obs, frame)
+        assert [reward, terminated, truncated] == [*wanted, False]
+        assert infos == {**game.info, "level": "1-1", "progress": game.progress}
+        if terminated:
+            np.testing.assert_array_equal(env.reset()[0], game.reset())
+
+
+def test_the_environment_passes_the_checks_of_gymnasium(make):
+    check_env(make(kind=NesEnv, wait=9, render_mode="rgb_array"), skip_render_check=True)
+
+
+def test_the_environment_shows_its_last_frame_where_that_is_wanted(make):
+    shown, silent = make(kind=NesEnv, render_mode="rgb_array"), make(kind=NesEnv)
+    obs, _ = shown.reset()
+    silent.reset()
+    np.testing.assert_array_equal(shown.render(), obs)
+    assert silent.render() is None
+    with pytest.raises(ValueError, match=r"^render_mode: got 'human', wanted one of rgb_array$"):
+        NesEnv(render_mode="human")
+    with pytest.raises(ValueError, match=r"^options: got \{'level': 3\}, wanted none$"):
+        shown.reset(options={"level": 3})
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"seed": -1}, "^seed: got -1, wanted an integer from 0 to 2147483647$"),
+        ({"levels": ("9-1",)}, "^levels: got '9-1', wanted one of 1-1, 1-2, "),
+        ({"levels": ()}, "^levels: got none, wanted one or more$"),
+        ({"wait": 61}, "^wait: got 61, wanted an integer from 0 to 60$"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(how, error):
+    with pytest.raises(ValueError, match=error):
+        NesGame(**how)
+
+
+def test_actions_that_make_no_sense_and_a_closed_game_are_refused(make):
+    game = make()
+    with pytest.raises(ResetNeeded):
+        game.step(0)
+    game.reset()
+    for action in (-1, 7, 1.0):
+        with pytest.raises(ValueError, match=f"^action: got {action}, wanted an integer from 0 to 6$"):
+            game.step(action)
+    game.close()
+    game.close()
+    with pytest.raises(ClosedEnvironmentError, match=r"^step: got a game that is closed, wanted an open one$"):
+        game.step(0)
+    with pytest.raises(ClosedEnvironmentError, match=r"^reset: "):
+        game.reset()
+
+
+QUIET = """
+import sys
+from rl_impls.mario import nes
+assert not {"gym", "gym_super_mario_bros", "nes_py"} & sys.modules.keys()
+game = nes.NesGame()
+game.reset()
+game.close()
+"""
+
+
+def test_nothing_is_imported_before_a_game_is_made_and_nothing_is_printed(installed):
+    done = python("-c", QUIET)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("package", "install"),
+    [
+        ("gym_super_mario_bros", "pip install 'rlgauge[mario-nes]'"),
+        ("nes_py", "pip install 'rlgauge[mario-nes]'"),
+        ("gym", "pip install --no-deps -r requirements/py311.txt"),
+    ],
+)
+def test_without_a_package_it_is_said_what_to_install(package, install, monkeypatch):
+    monkeypatch.setattr(nes, "find_spec", lambda name: None if name == package else name)
+    with pytest.raises(BackendUnavailable) as caught:
+        NesGame()
+    assert str(caught.value) == f"numpy: {package} is not installed ({install})"
+
+
+def test_without_its_packages_the_module_can_be_imported(tmp_path):
+    code = "from rl_impls.mario.nes import NesGame; NesGame()"
+    done = python("-c", code, PYTHONPATH=hiding(tmp_path, *nes.NEEDED))
+    assert done.stderr.splitlines()[-1].endswith(
+        "gym_super_mario_bros is not installed (pip install 'rlgauge[mario-nes]')"
+    )
