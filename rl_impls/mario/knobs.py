@@ -133,8 +133,8 @@ FORMS = MappingProxyType(
 SOURCES = MappingProxyType(
     {
         "naive": "the pipeline as mario-pipeline.md describes it before it was optimised: one queue behind a lock, "
-        "item by item, torch's defaults of float32; written anew, as only parts of its code are printed there: it states "
-        "about 1,000 experiences and 4 batches of 256 a second on a GPU",
+        "item by item, torch's defaults of float32; written anew, as only parts of its code are printed there: it "
+        "states about 1,000 experiences and 4 batches of 256 a second on a GPU",
         "optimised": "the same pipeline after that: a queue of each collector, larger batches, mixed precision, "
         "tensors that are kept, one thread; it states about 1,800 experiences and 10 batches of 512 a second on a GPU",
     }
