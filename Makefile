@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train
+.PHONY: help setup bench bench-quick gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -100,6 +100,9 @@ $(TRAINED): setup
 
 $(TRAINED:=-timed):
 	$(MAKE) $(@:-timed=) ARGS='--duration 30m'
+
+train-pipeline: setup  ## train double Q-learning by collectors, rings and replay
+	$(BIN)/python -m rl_impls.mario train --config rl_impls/mario/configs/rings.yaml --output-dir $(RUNS)/rings $(ARGS)
 
 evaluate: setup  ## play the levels of a training and others: make evaluate RUN=runs/ppo
 	$(BIN)/python -m rl_impls.procgen evaluate $(or $(RUN),$(RUNS)/ppo)

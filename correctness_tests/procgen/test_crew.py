@@ -14,9 +14,9 @@ from correctness_tests.procgen.actors import Told
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, until
 from rl_impls import backends
+from rl_impls.common import workers
 from rl_impls.common.phases import Phases
 from rl_impls.common.procgen_state import pack
-from rl_impls.common import workers
 from rl_impls.procgen import parallel
 from rl_impls.procgen.crew import Crew, memory, publish
 from rl_impls.procgen.knobs import FORMS

@@ -19,6 +19,9 @@ EPISODES = 100  # of an evaluation
 class Agent(Protocol):
     """What trains, plays, is saved and goes on: ``Agent(seed=0, **config)``, with the fields of its configuration.
 
+    One whose training is worth a look while it goes on has ``lines(figures, seconds)``: the lines that are shown every
+    ten seconds, from what :meth:`learn` returned last and the seconds since the last time.
+
     Attributes:
         UNIT: what its training is counted in, as in ``environment steps``.
         config: a dataclass, everything it is made of but its seed.

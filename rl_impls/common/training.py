@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 SAVED_EVERY = 600  # seconds
+SAID_EVERY = 10  # seconds, of an agent that has lines to say
 UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -176,7 +177,7 @@ def run(
         if shows:
             print(f"training from step {first} {f'to {total}' if steps else f'for {total} s'}", flush=True)
         task = progress.add_task("training", total=total, completed=first if steps else 0)
-        start, now, saved, over = perf_counter(), 0.0, 0.0, False
+        start, now, saved, said, over = perf_counter(), 0.0, 0.0, 0.0, False
         while not agree(bool(interrupted) or over):
             figures = agent.learn()
             now = perf_counter() - start
@@ -185,6 +186,10 @@ def run(
             text = ", ".join(f"{name} {value:.4g}" for name, value in shown.items())
             over = agent.step >= total if steps else now >= (duration or 0)
             progress.update(task, completed=min(agent.step if steps else int(now), total), description=text)
+            if hasattr(agent, "lines") and (now - said >= SAID_EVERY or over):
+                for line in agent.lines(figures, now - said):
+                    progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+                said = now
             if agree(now - saved >= SAVED_EVERY):
                 agent.save(path)
                 saved = now

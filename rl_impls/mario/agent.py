@@ -15,8 +15,8 @@ from ..common.procgen_state import pack, unpack
 from .evaluation import evaluate
 from .games import KNOWN, NES
 from .knobs import FORMS
+from .loop import check_room, per_stream
 from .memory import DTYPES, FIELDS, STACK
-from .pipeline import check_room, per_stream
 from .spec import INITS, SIDES, init_net
 
 NORMS = ("none", "batch")

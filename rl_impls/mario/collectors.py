@@ -90,7 +90,7 @@ class Collector:
         """
         if self.weights is not None and self.weights.newest != self.version:
             self.load(*self.weights.read())
-        left = [until - sender.produced for sender in self.senders]
+        left = [until - sender.so_far() for sender in self.senders]
         rng = np.random.default_rng([self.spec["seed"], number, self.streams[0]])
         episodes = []
         while any(left):

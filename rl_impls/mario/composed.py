@@ -12,8 +12,8 @@ from .. import backends
 from ..common.op import Op
 from ..common.workers import Workers
 from .games import check_game
+from .loop import Pipeline, gathering, pushing
 from .memory import FrameReplay, PrioritisedReplay
-from .pipeline import Pipeline, gathering, pushing
 from .senders import Handover
 from .weights import SharedWeights
 
@@ -242,7 +242,7 @@ def publish(spec, example, *, knobs, backend):
 
 
 def pipeline(spec, example, *, knobs, backend):
-    """Collect and learn; see :class:`.pipeline.Pipeline`.  -> losses f32[I, U], TD errors f32[I, U]
+    """Collect and learn; see :class:`.loop.Pipeline`.  -> losses f32[I, U], TD errors f32[I, U]
 
     numbers i64[I], of the epochs
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..common.checks import check_choice
 from ..common.procgen_env import GAMES, ProcgenVectorEnv, check_installed
 
 SKIP = 4  # frames that an action is kept up for
@@ -154,8 +155,9 @@ def check_game(game, backend="numpy"):
 
     Raises:
         BackendUnavailable: what it needs is not installed.
+        ValueError: no such game.
     """
-    if game == NES:
+    if check_choice("game", game, KNOWN) == NES:
         from .nes import check_installed as check_nes
 
         return check_nes(backend)

@@ -9,7 +9,7 @@ from ..common.checks import check_choices
 
 CHOICES = MappingProxyType(
     {
-        "transport": ("locked", "local", "ring"),
+        "transport": ("locked_queue", "local_queues", "shared_ring"),
         "publication": ("pickled", "shared"),
         "resize": ("dense", "sparse"),
         "push": ("item", "batch"),
@@ -59,7 +59,7 @@ class Knobs:
         threads: of one operation of the learner: one, or all that the process has (torch).
     """
 
-    transport: str = "locked"
+    transport: str = "locked_queue"
     publication: str = "pickled"
     resize: str = "dense"
     push: str = "item"
@@ -84,7 +84,7 @@ class Knobs:
 
 HELPFUL = MappingProxyType(
     {
-        "transport": "ring",
+        "transport": "shared_ring",
         "publication": "shared",
         "resize": "sparse",
         "push": "batch",
@@ -104,7 +104,7 @@ HELPFUL = MappingProxyType(
 FULL = replace(Knobs(), **HELPFUL)
 OF_SOURCE = MappingProxyType(  # what mario-pipeline.md lists; mixed precision is bfloat16, which needs no scaled loss
     {
-        "transport": "local",
+        "transport": "local_queues",
         "push": "batch",
         "stacks": "indexed",
         "images": "uint8",
@@ -121,10 +121,10 @@ FORMS = MappingProxyType(
         "full": FULL,
         "bfloat16": replace(FULL, precision="bfloat16"),
         "float16": replace(FULL, precision="float16"),
-        "local_queues": replace(FULL, transport="local"),
+        "local_queues": replace(FULL, transport="local_queues"),
         "optimised": replace(Knobs(), **OF_SOURCE),
         **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
-        "only_local": replace(Knobs(), transport="local"),
+        "only_local": replace(Knobs(), transport="local_queues"),
         "only_precision": replace(Knobs(), precision="bfloat16"),
         "only_threads": replace(Knobs(), threads="one"),
     }

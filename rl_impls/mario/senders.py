@@ -61,7 +61,7 @@ class Handover(Op):
         example = {"frames": np.zeros(shape, np.uint8), "actions": np.int32(0), "rewards": np.float32(0)}
         self.lanes = [Replay(self.each, **example, ends=False, times=np.int32(0)) for _ in range(count)]
         self.store = {"item": self.store_each, "batch": self.store_batch}[knobs.push]
-        self.transport = make_transport(knobs.transport, count, shape, spec["queue"], spec["chunk"])
+        self.transport = make_transport(knobs.transport, count, shape, capacity=spec["queue"], batch=spec["chunk"])
         senders = [self.transport.sender(index) for index in range(count)]
         try:
             self.crew = Workers(count, Sending, lambda index, life: (senders[index], shape, index), threads=1)

@@ -1,4 +1,4 @@
-"""Mario's alone: the loop of collectors, transport, replay and learner; phases are timed.
+"""The loop of collectors, transport, replay and learner; phases are timed.
 
 An epoch is a number of updates: one batch for each of what the source calls an epoch's episodes. While the learner
 makes them, collectors play the experiences that the next epoch learns from too, by the weights that were published
@@ -124,7 +124,7 @@ class Pipeline(Op):
         self.replay = make_replay(spec, knobs)
         self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
         self.train = self.make_learner()
-        self.crew, self.transport = None, None
+        self.crew, self.transport, self.lags, self.episodes = None, None, [], []
         self.begin(spec["params"])
         self.start = self.players()
         self.reset()
@@ -145,7 +145,8 @@ class Pipeline(Op):
         """
         spec = self.spec
         streams, shape = spec["collectors"] * spec["envs"], (spec["side"], spec["side"])
-        self.transport = make_transport(self.knobs.transport, streams, shape, spec["queue"], spec["chunk"])
+        sizes = {"capacity": spec["queue"], "batch": spec["chunk"]}
+        self.transport = make_transport(self.knobs.transport, streams, shape, **sizes)
         self.until = 0
         try:
             self.crew = Collectors({**spec, "params": params}, self.transport, self.knobs)
@@ -172,9 +173,10 @@ class Pipeline(Op):
         self.crew.tell([("set_state", state) for state in self.start])
         self.crew.answers()
         self.replay.clear()
-        self.updates, self.lags, self.episodes = 0, [], []
+        self.updates = 0
         self.before = dict.fromkeys((*COUNTED, *BLOCKED), 0)
         self.collect(-1)
+        self.lags, self.episodes = [], []
         self.clock.reset()
         self.before = self.totals()
 

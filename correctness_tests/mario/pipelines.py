@@ -1,0 +1,27 @@
+"""Small pipelines for the tests: two collectors of leaper, frames of 36 pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rl_impls import backends
+from rl_impls.mario.spec import init_net
+
+SMALL = {
+    "side": 36, "learning_rate": 1e-3, "gamma": 0.9, "gradient_norm": 10.0, "collectors": 2, "envs": 2,
+    "game": "leaper", "mode": "easy", "levels": 5, "start_level": 0, "capacity": 120, "seed": 7, "updates": 3,
+    "batch": 8, "reuse": 1.0, "publish_every": 1, "target_every": 4, "epsilon": (0.5, 0.1), "explore": 60,
+    "prioritised": False, "alpha": 0.6, "beta": 0.4, "queue": 64, "chunk": 8,
+}  # fmt: skip
+
+
+def spec_of(**changes):
+    """What a small pipeline is built from."""
+    weights = [init_net(np.random.default_rng(seed), 36) for seed in (1, 2)]
+    return SMALL | {"params": weights[0], "target": weights[1]} | changes
+
+
+def make(form="full", backend="torch", knobs=None, **changes):
+    """A small pipeline; the caller closes it."""
+    knobs = knobs or backends.forms("mario")[form]
+    return backends.get(backend).build("mario", "pipeline", spec_of(**changes), (np.arange(1),), knobs)

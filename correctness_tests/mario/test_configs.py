@@ -1,0 +1,54 @@
+"""The configurations that are shipped: each is whole, is read, and says what the source says."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from rl_impls import mario
+from rl_impls.common.training import from_file
+from rl_impls.mario.agent import Config
+
+FILES = sorted((Path(mario.__file__).parent / "configs").glob("*.yaml"))
+NAMED = {  # form, collectors, buffer, batch, parts of it, updates of an epoch, epochs to a publication
+    "optimised": ("optimised", 4, 50_000, 4 * 512, 4, 16, 5),
+    "original": ("naive", 2, 10_000, 256, 1, 8, 3),
+    "rings": ("full", 2, 50_000, 256, 1, 8, 1),
+    "two_cores": ("optimised", 2, 25_000, 256, 1, 8, 5),
+}
+
+
+def test_those_of_the_source_are_there():
+    assert [path.stem for path in FILES] == list(NAMED)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_shipped_configuration_is_whole_and_right(path):
+    values = from_file(Config, path).values
+    assert values.keys() == {field.name for field in fields(Config)} | {"seed"}
+    config = Config(**{name: value for name, value in values.items() if name != "seed"})
+    told = ("form", "collectors", "buffer", "batch", "accumulate", "updates", "publish_every")
+    assert tuple(getattr(config, name) for name in told) == NAMED[path.stem]
+    assert config.queue == 10_000
+    assert config.chunk == (2_000 if path.stem == "two_cores" else 1_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"collectors": 0}, "^collectors: got 0, wanted "),
+        ({"side": 96}, "^side: got 96, wanted 84 or 128"),
+        ({"accumulate": 2}, "^accumulate: got 2 with a batch of 256, wanted 1, or 4 parts"),
+        ({"accumulate": 4, "batch": 254}, "^accumulate: got 4 with a batch of 254, wanted 1, or 4 parts"),
+        ({"reuse": 0.0}, "^reuse: got 0.0, wanted more than 0"),
+        ({"buffer": 500}, "^buffer: got 500, wanted 640 or more, as an epoch has 32 in each of 16 streams"),
+        ({"norm": "layer"}, "^norm: got 'layer', wanted one of none, batch"),
+        ({"game": "pong"}, "^game: got 'pong', wanted one of bigfish, "),
+        ({"epsilon_end": 1.5}, "^epsilon_end: got 1.5, wanted "),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        Config(**changes)

@@ -1,0 +1,140 @@
+"""What a collector plays and hands over: frames skipped, ends, stacks, and states that are gone on from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from correctness_tests.mario.pipelines import spec_of
+from rl_impls.common.procgen_env import ProcgenVectorEnv
+from rl_impls.mario._numpy import RESIZE
+from rl_impls.mario.collectors import Collector
+from rl_impls.mario.games import ProcgenGame
+from rl_impls.mario.knobs import FORMS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Handed:
+    """A sender that keeps all it is given."""
+
+    def __init__(self):
+        self.produced, self.items = 0, []
+
+    def so_far(self):
+        return self.produced
+
+    def put(self, frame, action, reward, end, time):
+        self.items.append((frame.copy(), action, reward, end, time))
+        self.produced += 1
+
+
+def collector(**changes):
+    """A collector of two environments, and its senders."""
+    spec, senders = spec_of(collectors=1, **changes), [Handed(), Handed()]
+    return Collector(spec, 0, 0, senders, None, (0, spec["params"]), FORMS["full"]), senders
+
+
+def test_an_action_is_kept_up_for_four_frames_or_until_the_episode_ends():
+    game = ProcgenGame("coinrun", "easy", 1, 3, seed=3)
+    plain, rng = (
+        ProcgenVectorEnv("coinrun", 1, seed=3, start_level=3, num_levels=1, threads=1),
+        np.random.default_rng(0),
+    )
+    np.testing.assert_array_equal(game.observe(), plain.observe()[0])
+    lengths, results = [], []
+    for _ in range(1500):
+        action, wanted, steps, ended = int(rng.integers(15)), 0.0, 0, False
+        while steps < 4 and not ended:
+            frames, rewards, [ended] = plain.advance(np.array([action]))
+            wanted, steps = wanted + rewards[0], steps + 1
+        frame, reward, episode = game.step(action)
+        np.testing.assert_array_equal(frame, frames[0])
+        assert reward == wanted
+        assert (episode is not None) == ended
+        if ended:
+            [result], [length], [solved] = plain.finished.returns, plain.finished.lengths, plain.finished.solved
+            assert episode == (result, length, float(solved))
+            lengths.append(steps)
+            results.append(episode)
+    assert set(lengths) & {1, 2, 3}, "no episode ended before the fourth frame"
+    assert {episode.distance for episode in results} == {0.0, 1.0}
+    game.close()
+    plain.close()
+
+
+def test_what_is_handed_over_is_what_was_seen_done_and_got():
+    player, senders = collector()
+    shown = [[game.observe().copy()] for game in player.games]
+    for frames, game in zip(shown, player.games):
+        step = game.step
+
+        def noted(action, step=step, frames=frames):
+            frame, reward, episode = step(action)
+            frames.append(frame.copy())
+            return frame, reward, episode
+
+        game.step = noted
+    version, episodes = player.play(0, 400, 1.0)
+    assert version == 0
+    assert episodes
+    resize = RESIZE["dense"](64, 64, 36)
+    for frames, sender in zip(shown, senders):
+        assert len(sender.items) == 400
+        time = 0
+        for k, (frame, action, _, end, at) in enumerate(sender.items):
+            assert np.abs(frame.astype(int) - resize(frames[k][None])[0]).max() <= 1
+            assert at == time
+            assert 0 <= action < 15
+            time = 0 if end else time + 1
+    assert sum(item[3] for sender in senders for item in sender.items) == len(episodes)
+    assert sum(item[2] for sender in senders for item in sender.items) >= sum(episode.result for episode in episodes)
+    actions = np.bincount([item[1] for sender in senders for item in sender.items], minlength=15)
+    assert actions.min() > 20
+    player.close()
+
+
+def test_a_state_is_four_frames_of_one_episode():
+    player, senders = collector()
+    for _ in range(150):
+        player.play(0, senders[0].produced + 1, 0.5)
+        for k, sender in enumerate(senders):
+            recent = sender.items[len(sender.items) - int(player.times[k]) :][-3:]
+            wanted = [np.zeros((36, 36), np.uint8)] * (3 - len(recent)) + [item[0] for item in recent]
+            np.testing.assert_array_equal(player.states[k, :3], wanted)
+            assert player.states[k, 3].any()
+    assert any(item[3] for sender in senders for item in sender.items)
+    player.close()
+
+
+def test_the_net_acts_where_no_action_is_drawn():
+    player, _ = collector()
+    drawn = np.array([[0.4, 0.99], [0.6, 0.99]])
+    best = player.actor(player.states)
+    np.testing.assert_array_equal(player.actions(drawn, 0.5), [14, best[1]])
+    np.testing.assert_array_equal(player.actions(drawn, 0.0), best)
+    np.testing.assert_array_equal(player.actions(drawn, 1.0), [14, 14])
+    wanted = (best + 1) % 15
+    params = {name: np.zeros_like(value) for name, value in player.spec["params"].items()}
+    params["b_value"][wanted[0]] = 1
+    player.load(5, params)
+    assert (player.version, set(player.actor(player.states).tolist())) == (5, {int(wanted[0])})
+    player.close()
+
+
+def test_a_collector_goes_on_from_a_state_as_the_first_one_did():
+    first, handed = collector()
+    first.play(0, 40, 0.3)
+    state = first.get_state()
+    state = {name: np.copy(value) if name != "games" else value for name, value in state.items()}
+    del handed[0].items[:], handed[1].items[:]
+    first.play(1, 80, 0.3)
+    second, others = collector()
+    second.set_state(state)
+    second.play(1, 40, 0.3)
+    for one, other in zip(handed, others):
+        for got, wanted in zip(other.items, one.items, strict=True):
+            np.testing.assert_array_equal(got[0], wanted[0])
+            assert got[1:] == wanted[1:]
+    first.close()
+    second.close()

@@ -1,0 +1,189 @@
+"""The pipeline: what it learns is what one process makes of the same play, however experiences travel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from correctness_tests.mario.pipelines import SMALL, make, spec_of
+from correctness_tests.waiting import alive, until
+from rl_impls import backends
+from rl_impls.mario.collectors import Collector
+from rl_impls.mario.knobs import FORMS
+from rl_impls.mario.loop import per_stream
+from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+EPOCHS, STREAMS = 4, 4
+
+
+@pytest.fixture
+def running():
+    """Make a pipeline that ends with the test."""
+    made = []
+
+    def start(*args, **changes):
+        made.append(make(*args, **changes))
+        return made[-1]
+
+    yield start
+    for loop in made:
+        loop.close()
+
+
+class Stored:
+    """A sender that puts into a list."""
+
+    def __init__(self):
+        self.produced, self.items = 0, []
+
+    def so_far(self):
+        return self.produced
+
+    def put(self, frame, action, reward, end, time):
+        self.items.append((frame.copy(), action, reward, end, time))
+        self.produced += 1
+
+
+def in_one_process(spec, knobs, epochs):
+    """Losses and TD errors f[I, U] of the same training, written one after the other in one process."""
+    senders = [Stored() for _ in range(STREAMS)]
+    newest = 0, spec["params"]
+    crew = [Collector(spec, index, 0, senders[2 * index : 2 * index + 2], None, newest, knobs) for index in range(2)]
+    each, sizes = per_stream(spec), (spec["capacity"], STREAMS, spec["side"])
+    replay = PrioritisedReplay(*sizes, alpha=0.6, beta=0.4) if spec["prioritised"] else FrameReplay(*sizes)
+    step, results, updates = learner(spec, knobs), [], 0
+
+    def played(number):
+        first, last = spec["epsilon"]
+        epsilon = first + (last - first) * min(1.0, (number + 1) * each * STREAMS / spec["explore"])
+        for one in crew:
+            one.play(number + 1, (number + 2) * each, epsilon)
+        taken = [sender.items for sender in senders]
+        for sender in senders:
+            sender.items = []
+        return taken
+
+    def store(taken):
+        for lane, items in enumerate(taken):
+            for item in items:
+                replay.push(lane, *item)
+
+    store(played(-1))
+    for number in range(epochs):
+        replay.hold(each)
+        arriving, of_epoch = played(number), []
+        for update in range(spec["updates"]):
+            rng = np.random.default_rng([spec["seed"], 2**32 + number, update])
+            if spec["prioritised"]:
+                rows, weights = replay.draw(rng.random(spec["batch"]))
+            else:
+                rows, weights = replay.draw(rng, spec["batch"]), np.ones(spec["batch"], np.float32)
+            loss, errors = (out.numpy() for out in step(*step.batch(*replay.gather_one_by_one(rows), weights)))
+            if spec["prioritised"]:
+                replay.update(rows, errors)
+            of_epoch.append((float(loss), float(np.abs(errors).mean())))
+            updates += 1
+            if updates % spec["target_every"] == 0:
+                step.sync_target()
+        store(arriving)
+        replay.release()
+        if (number + 1) % spec["publish_every"] == 0:
+            for one in crew:
+                one.load(updates, step.params)
+        results.append(of_epoch)
+    for one in crew:
+        one.close()
+    return np.array(results, np.float32).transpose(2, 0, 1)
+
+
+def learner(spec, knobs):
+    """An update of its own."""
+    states, column = np.zeros((8, 4, 36, 36), np.uint8), np.zeros(8, np.float32)
+    example = tuple(map(backends.get("torch").to_device, (states, column.astype("i4"), column, states, column, column)))
+    return backends.get("torch").build("mario", "train_step", spec, example, knobs)
+
+
+@pytest.mark.parametrize(
+    ("transport", "changes"),
+    [
+        ("shared_ring", {"publish_every": 2}),
+        ("locked_queue", {"prioritised": True}),
+        ("local_queues", {"capacity": 64}),
+    ],
+)
+def test_the_pipeline_learns_what_one_process_learns(running, transport, changes):
+    publication = {"shared_ring": "shared"}.get(transport, "pickled")
+    knobs = replace(FORMS["full"], transport=transport, publication=publication)
+    loop, spec = running(knobs=knobs, **changes), spec_of(**changes)
+    got = loop(np.arange(EPOCHS))
+    wanted = in_one_process(spec, knobs, EPOCHS)
+    np.testing.assert_array_equal(got, wanted)
+    assert len(set(np.ravel(got[0]).tolist())) == EPOCHS * SMALL["updates"]
+    stats, each = loop.stats(), per_stream(spec)
+    assert stats["delivered"] == EPOCHS * each * STREAMS
+    assert stats["dropped"] == stats["lost"] == stats["waiting"] == stats["replaced_collectors"] == 0
+    loop.reset()
+    np.testing.assert_array_equal(loop(np.arange(EPOCHS)), wanted)
+
+
+def test_phases_are_the_time_of_a_call_and_the_lag_is_that_of_the_weights(running):
+    loop = running(publish_every=2)
+    loop(np.arange(1))
+    loop.reset()
+    start = time.perf_counter()
+    loop(np.arange(4))
+    spent = time.perf_counter() - start
+    assert sum(loop.phases().values()) == pytest.approx(spent, rel=0.05)
+    # weights of 0 updates act in the first epochs' play; those after two epochs from the third on
+    assert loop.lags == [3] * 2 + [6] * 2 + [3] * 2 + [6] * 2
+
+
+@pytest.mark.parametrize("transport", ["shared_ring", "local_queues"])
+def test_a_collector_that_is_killed_is_replaced_and_the_learner_goes_on(running, transport):
+    loop = running(knobs=replace(FORMS["full"], transport=transport))
+    loop(np.arange(2))
+    victim = loop.crew.members[0][1].pid
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: not alive(victim) or loop.crew.members[0][1].exitcode is not None, "the collector's end")
+    losses, _ = loop(np.arange(2, 5))
+    assert np.isfinite(losses).all()
+    stats = loop.stats()
+    assert stats["replaced_collectors"] >= 1
+    assert stats["lost"] <= 2
+    assert stats["waiting"] == 0
+    assert all(process.is_alive() for _, process in loop.crew.members)
+
+
+def test_nothing_is_left_when_it_is_closed(running):
+    before = set(os.listdir("/dev/shm"))
+    loop = running()
+    pids = [process.pid for _, process in loop.crew.members]
+    assert all(map(alive, pids))
+    loop.close()
+    assert not any(map(alive, pids))
+    assert set(os.listdir("/dev/shm")) <= before
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"collectors": 0}, "^collectors: got 0, wanted 1 or more"),
+        ({"capacity": 40}, "^buffer: got 40, wanted 56 or more, as an epoch has 6 in each of 4 streams"),
+        ({"side": 84}, "^params: "),
+        ({"game": "pong"}, "pong"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_started(changes, said):
+    from multiprocessing import active_children
+
+    with pytest.raises(ValueError, match=said):
+        make(**changes)
+    assert not active_children()
