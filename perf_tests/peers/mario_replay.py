@@ -282,7 +282,7 @@ def one_by_one(steps: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 class OurPriorities(Ours):
-    """A PrioritisedReplay of one lane, all of whose rows have had an error; batches are drawn by priority.
+    """A PrioritisedReplay of one lane, all of whose rows have had an error.
 
     Args:
         seed: of all that is drawn.
@@ -303,6 +303,10 @@ class OurPriorities(Ours):
         return memory.PrioritisedReplay(
             CAPACITY, 1, SIDE, STACK, alpha=ALPHA, beta=BETA, beta_increment=0.0, epsilon=EPSILON
         )
+
+
+class OurDraws(OurPriorities):
+    """The same, of which batches are drawn by priority."""
 
     def play(self) -> Any:
         """Draw the batches of one block."""
@@ -333,7 +337,7 @@ class OurUpdates(OurPriorities):
 
 
 class Cpprb(Played):
-    """The PrioritizedReplayBuffer of cpprb, all of whose rows have had an error; batches are drawn by priority.
+    """The PrioritizedReplayBuffer of cpprb, all of whose rows have had an error.
 
     Args:
         seed: of all that is drawn.
@@ -375,12 +379,6 @@ class Cpprb(Played):
             if done[-1]:
                 self.buffer.on_episode_end()
 
-    def play(self) -> Any:
-        """Draw the batches of one block."""
-        for _ in range(self.calls):
-            batch = self.buffer.sample(BATCH, beta=BETA)
-        return batch, self.calls
-
     def check_first(self, other: Any) -> None:
         """Raise a RuntimeError unless what was drawn of it is what our side holds, with the same weights.
 
@@ -402,6 +400,16 @@ class Cpprb(Played):
         weights, priorities = got["weights"][kept], other.replay.tree.get(rows)
         if not np.allclose(weights / weights.max(), (priorities.min() / priorities) ** BETA, rtol=1e-3):
             raise RuntimeError("weights: those drawn differ, wanted the same: both got the same errors")
+
+
+class CpprbDraws(Cpprb):
+    """The same, of which batches are drawn by priority."""
+
+    def play(self) -> Any:
+        """Draw the batches of one block."""
+        for _ in range(self.calls):
+            batch = self.buffer.sample(BATCH, beta=BETA)
+        return batch, self.calls
 
 
 class CpprbUpdates(Cpprb):
@@ -475,7 +483,7 @@ COMPARISONS = {
     **{
         f"prioritised_{shared}": against(
             CPPRB, f"cpprb's PrioritizedReplayBuffer that stores {once}", "PrioritisedReplay.sample",
-            OurPriorities, functools.partial(Cpprb, shared=shared), BATCHES, 1.0,
+            OurDraws, functools.partial(CpprbDraws, shared=shared), BATCHES, 1.0,
         )
         for shared, once in (("nothing", "nothing once"), ("stacks", "stacks once"), ("frames", "frames once"))
     },
