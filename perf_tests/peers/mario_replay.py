@@ -517,7 +517,9 @@ COMPARISONS = {
             CPPRB, f"cpprb's PrioritizedReplayBuffer that shares {once}", "PrioritisedReplay.sample and update",
             OurDraws, functools.partial(CpprbDraws, shared=shared), BATCHES, 1.0,
         )
-        for shared, once in (("nothing", "nothing"), ("stacks", "stacks (next_of)"), ("frames", "frames (stack_compress)"))
+        for shared, once in (
+            ("nothing", "nothing"), ("stacks", "stacks (next_of)"), ("frames", "frames (stack_compress)"),
+        )
     },
     "update": against(
         CPPRB, "cpprb's update_priorities", "PrioritisedReplay.update", OurUpdates, CpprbUpdates, UPDATES, 1.0
