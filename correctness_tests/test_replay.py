@@ -129,6 +129,31 @@ def test_bad_columns_are_refused_and_nothing_is_changed(bad):
     assert replay.pushed == 2
 
 
+class Writes:
+    """A field of five rows that notes what is written where."""
+
+    def __init__(self):
+        self.places, self.slices = [], 0
+
+    def __len__(self):
+        return 5
+
+    def __setitem__(self, place, column):
+        self.places += zip(range(place.start, place.stop), column.tolist(), strict=True)
+        self.slices += 1
+
+
+@pytest.mark.parametrize("before", [0, 3, 5])
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 13])
+def test_many_items_are_written_in_two_slices_at_most_and_no_row_twice(before, count):
+    writes = Writes()
+    replay = Replay.over(number=writes)
+    replay.pushed = before
+    replay.store(np.arange(before, before + count))
+    assert writes.slices <= 2
+    assert sorted(writes.places) == sorted((k % 5, k) for k in range(before + count)[-min(count, 5) :])
+
+
 def test_columns_are_copied_and_may_be_lists():
     replay, columns = small_replay(3), items(1, 2)
     replay.push_batch(**columns)

@@ -53,7 +53,7 @@ def test_what_others_are_given_is_what_ours_returns():
         np.testing.assert_array_equal(got, steps[name][kept], name)
 
 
-@pytest.mark.parametrize("kind", [peer.OurSamples, peer.OurPushes, peer.OurPriorities, peer.OurUpdates])
+@pytest.mark.parametrize("kind", [peer.OurSamples, peer.OurPushes, peer.OurDraws, peer.OurUpdates])
 def test_a_side_that_holds_other_transitions_is_found(kind):
     one, other, third = kind([0, 0]), kind([0, 0]), kind([0, 1])
     for side in (one, other, third):

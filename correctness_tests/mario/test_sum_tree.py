@@ -101,6 +101,16 @@ def test_both_find_the_same_leaves_of_large_trees(seed):
 
 
 @pytest.mark.parametrize("tree", TREES)
+def test_all_of_the_sum_is_the_last_leaf_however_it_is_rounded(tree):
+    rng, made = np.random.default_rng(0), tree(BLOCK)
+    for _ in range(50):
+        values = rng.random(BLOCK)
+        values[0] = 0  # what a search that finds nothing would name
+        made.set(np.arange(BLOCK), values)
+        assert made.find(np.array([made.total, np.nextafter(made.total, 0), 0.0])).tolist() == [BLOCK - 1] * 2 + [1]
+
+
+@pytest.mark.parametrize("tree", TREES)
 def test_sums_do_not_drift(tree):
     rng, used, fresh = np.random.default_rng(0), tree(300), tree(300)
     for size in 10.0 ** rng.uniform(-9, 9, 300):

@@ -3,7 +3,7 @@
 ``push`` and ``sample`` against Stable-Baselines3's ReplayBuffer with ``optimize_memory_usage``, ``prioritised...`` and
 ``update`` against cpprb's PrioritizedReplayBuffer. All hold the same 50,000 transitions of four frames of 84 x 84, and
 each is given what a program that uses it has at hand: ours single frames in the packets of a collector, theirs a stack
-and the next one for each step. A block of samples is a batch of 256 for every 64 steps.
+and the next one for each step. A block of samples is a batch of 256 for every 64 steps; those by priority are updated.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def one_by_one(steps: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 class OurPriorities(Ours):
-    """A PrioritisedReplay of one lane, all of whose rows have had an error; batches are drawn by priority.
+    """A PrioritisedReplay of one lane, all of whose rows have had an error.
 
     Args:
         seed: of all that is drawn.
@@ -304,11 +304,24 @@ class OurPriorities(Ours):
             CAPACITY, 1, SIDE, STACK, alpha=ALPHA, beta=BETA, beta_increment=0.0, epsilon=EPSILON
         )
 
-    def play(self) -> Any:
-        """Draw the batches of one block."""
-        for _ in range(self.calls):
-            batch = self.replay.sample(self.rng, BATCH, self.out)
-        return batch, self.calls
+
+class OurDraws(OurPriorities):
+    """The same, of which batches are drawn by priority, each of which then gets new errors."""
+
+    def drawn(self) -> tuple[Any, ...]:
+        """Draw the errors of a block."""
+        return drawn_errors(self.rng, self.calls)[1:]
+
+    def play(self, errors: Any) -> Any:
+        """Draw and update the batches of one block.
+
+        Args:
+            errors: f32[U, B].
+        """
+        for new in errors:
+            batch, rows, weights = self.replay.sample(self.rng, BATCH, self.out)
+            self.replay.update(rows, new)
+        return batch, weights, len(errors)
 
 
 class OurUpdates(OurPriorities):
@@ -333,7 +346,7 @@ class OurUpdates(OurPriorities):
 
 
 class Cpprb(Played):
-    """The PrioritizedReplayBuffer of cpprb, all of whose rows have had an error; batches are drawn by priority.
+    """The PrioritizedReplayBuffer of cpprb, all of whose rows have had an error.
 
     Args:
         seed: of all that is drawn.
@@ -375,14 +388,8 @@ class Cpprb(Played):
             if done[-1]:
                 self.buffer.on_episode_end()
 
-    def play(self) -> Any:
-        """Draw the batches of one block."""
-        for _ in range(self.calls):
-            batch = self.buffer.sample(BATCH, beta=BETA)
-        return batch, self.calls
-
     def check_first(self, other: Any) -> None:
-        """Raise a RuntimeError unless what was drawn of it is what our side holds, with the same weights.
+        """Raise a RuntimeError unless what is drawn of it is what our side holds.
 
         Args:
             other: our side.
@@ -399,9 +406,27 @@ class Cpprb(Played):
             array = np.moveaxis(array, -1, 1) if self.last and array.ndim == 4 else array.reshape(ours[name].shape)
             if not np.array_equal(array, ours[name]):
                 raise RuntimeError(f"{name}: those drawn differ, wanted the same: both got the same steps")
-        weights, priorities = got["weights"][kept], other.replay.tree.get(rows)
-        if not np.allclose(weights / weights.max(), (priorities.min() / priorities) ** BETA, rtol=1e-3):
-            raise RuntimeError("weights: those drawn differ, wanted the same: both got the same errors")
+
+
+class CpprbDraws(Cpprb):
+    """The same, of which batches are drawn by priority, each of which then gets new errors; it takes their sizes."""
+
+    def drawn(self) -> tuple[Any, ...]:
+        """Draw the errors of a block."""
+        import numpy as np
+
+        return (np.abs(drawn_errors(self.rng, self.calls)[1]),)
+
+    def play(self, errors: Any) -> Any:
+        """Draw and update the batches of one block.
+
+        Args:
+            errors: f32[U, B].
+        """
+        for new in errors:
+            batch = self.buffer.sample(BATCH, beta=BETA)
+            self.buffer.update_priorities(batch["indexes"], new)
+        return batch, len(errors)
 
 
 class CpprbUpdates(Cpprb):
@@ -430,6 +455,21 @@ class CpprbUpdates(Cpprb):
         for some, new in zip(rows, errors):
             self.buffer.update_priorities(some, new)
         return rows, len(rows)
+
+    def check_first(self, other: Any) -> None:
+        """Raise a RuntimeError unless what is drawn of it is what our side holds, with the same weights.
+
+        Args:
+            other: our side, which got the same errors for the same rows.
+        """
+        import numpy as np
+
+        super().check_first(other)
+        got = self.buffer.sample(BATCH, beta=BETA)
+        kept = np.isin(got["indexes"], other.replay.valid_rows())
+        weights, priorities = got["weights"][kept], other.replay.tree.get(got["indexes"][kept].astype(np.int64))
+        if not np.allclose(weights / weights.max(), (priorities.min() / priorities) ** BETA, rtol=1e-3):
+            raise RuntimeError("weights: those drawn differ, wanted the same: both got the same errors")
 
 
 def drawn_errors(rng: Any, calls: int) -> tuple[Any, Any]:
@@ -467,17 +507,19 @@ SB3, CPPRB = "stable-baselines3", "cpprb"
 BUFFER = "Stable-Baselines3's ReplayBuffer (optimize_memory_usage)"
 PUSHES = "stacks are made, and frames put into packets, before the clock starts"
 SAMPLES = "ours gathers into one array again and again and shows it as tensors; theirs makes new ones of each batch"
-BATCHES = "ours gathers into one array again and again; theirs makes new ones of each batch"
 UPDATES = "the sizes of the errors, which theirs is given, are taken before the clock starts"
+BATCHES = f"ours gathers into one array again and again, theirs makes new ones of each batch; {UPDATES}"
 COMPARISONS = {
     "push": against(SB3, BUFFER, "FrameReplay.push_batch", OurPushes, TheirPushes, PUSHES, 1.5),
     "sample": against(SB3, BUFFER, "FrameReplay.sample", OurSamples, TheirSamples, SAMPLES, 1.5),
     **{
         f"prioritised_{shared}": against(
-            CPPRB, f"cpprb's PrioritizedReplayBuffer that stores {once}", "PrioritisedReplay.sample",
-            OurPriorities, functools.partial(Cpprb, shared=shared), BATCHES, 1.0,
+            CPPRB, f"cpprb's PrioritizedReplayBuffer that shares {once}", "PrioritisedReplay.sample and update",
+            OurDraws, functools.partial(CpprbDraws, shared=shared), BATCHES, 1.0,
         )
-        for shared, once in (("nothing", "nothing once"), ("stacks", "stacks once"), ("frames", "frames once"))
+        for shared, once in (
+            ("nothing", "nothing"), ("stacks", "stacks (next_of)"), ("frames", "frames (stack_compress)"),
+        )
     },
     "update": against(
         CPPRB, "cpprb's update_priorities", "PrioritisedReplay.update", OurUpdates, CpprbUpdates, UPDATES, 1.0

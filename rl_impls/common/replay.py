@@ -88,15 +88,15 @@ class Replay:
         Args:
             columns: the values of each field, [N, ...], oldest first, in the order of the example.
         """
-        count = len(columns[0])
-        start = max(0, count - self.capacity)  # more than there is room for push each other out
-        self.pushed += start
+        count, capacity = len(columns[0]), self.capacity
+        start = max(0, count - capacity)  # more than there is room for push each other out
+        pushed, self.pushed = self.pushed + start, self.pushed + count
         while start < count:
-            row = self.pushed % self.capacity
-            end = min(count, start + self.capacity - row)
+            row = pushed % capacity
+            end = min(count, start + capacity - row)
             for field, column in zip(self.fields.values(), columns):
                 field[row : row + end - start] = column[start:end]
-            self.pushed += end - start
+            pushed += end - start
             start = end
 
     def sample(self, rng, batch):
