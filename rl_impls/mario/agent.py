@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .. import backends
+from .. import backends, params
 from ..common import checkpoint
 from ..common.checks import check_changes, check_choice, check_fields, check_integer
 from ..common.procgen_env import MODES, check_seed
@@ -19,11 +19,13 @@ from .loop import check_room, per_stream
 from .memory import DTYPES, FIELDS, STACK
 from .spec import INITS, SIDES, init_net
 
-NORMS = ("none", "batch")
-CHOICES = MappingProxyType({"form": FORMS, "game": KNOWN, "mode": MODES, "norm": NORMS, "init": INITS})
+NORMS, SAMPLINGS = ("none", "batch"), ("uniform", "prioritised")
+CHOICES = MappingProxyType(
+    {"form": FORMS, "game": KNOWN, "mode": MODES, "norm": NORMS, "init": INITS, "sampling": SAMPLINGS}
+)
 FROM_CONFIG = (
     "side", "learning_rate", "gamma", "gradient_norm", "collectors", "envs", "game", "mode", "levels", "start_level",
-    "updates", "batch", "reuse", "publish_every", "target_every", "explore", "prioritised", "alpha", "beta", "queue",
+    "updates", "batch", "reuse", "publish_every", "target_every", "explore", "alpha", "beta", "queue",
     "chunk",
 )  # fmt: skip
 PLAYER = ("states", "times")
@@ -58,7 +60,7 @@ class Config:
         epsilon_start: share of drawn actions at first.
         epsilon_end: share of drawn actions in the end.
         explore: experiences until that end.
-        prioritised: whether experiences are drawn by their priorities.
+        sampling: uniform, or prioritised: experiences are drawn by the size of their errors.
         alpha: how far priorities count.
         beta: how far weights make up for that, at first.
         queue: experiences that may wait between the collectors and the learner.
@@ -89,7 +91,7 @@ class Config:
     epsilon_start: float = 1.0
     epsilon_end: float = 0.1
     explore: int = 50_000
-    prioritised: bool = False
+    sampling: str = "uniform"
     alpha: float = 0.6
     beta: float = 0.4
     queue: int = 10_000
@@ -129,7 +131,11 @@ class Config:
             seed: of all that is random in it.
         """
         found = {name: getattr(self, name) for name in FROM_CONFIG}
-        return found | {"capacity": self.buffer, "epsilon": (self.epsilon_start, self.epsilon_end), "seed": seed}
+        return (
+            found
+            | {"capacity": self.buffer, "epsilon": (self.epsilon_start, self.epsilon_end), "seed": seed}
+            | {"prioritised": self.sampling == "prioritised"}
+        )
 
 
 class MarioAgent:
@@ -269,19 +275,26 @@ class MarioAgent:
         agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
         agent.seed, train = int(state["agent.seed"]), part_of(state, "train")
         weights = init_net(np.random.default_rng(0), config.side, config.norm == "batch")
+        try:
+            players = unpacked(part_of(state, "game"), config.collectors)
+        except ValueError as error:
+            raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         agent._build(*({name: train[f"{part}.{name}"] for name in weights} for part in ("online", "target")))
-        players = unpacked(part_of(state, "game"), config.collectors)
         envs = config.envs
         for index, player in enumerate(players):
             share = slice(index * envs, (index + 1) * envs)
             player |= {name: state[f"player.{name}"][share] for name in PLAYER}
-        agent.loop.load_state(
-            {
-                "train": train, "replay": part_of(state, "replay"), "players": players,
-                "published": (int(state["agent.version"]), part_of(state, "published")),
-                "updates": int(state["agent.updates"]),
-            }
-        )  # fmt: skip
+        try:
+            agent.loop.load_state(
+                {
+                    "train": train, "replay": part_of(state, "replay"), "players": players,
+                    "published": (int(state["agent.version"]), part_of(state, "published")),
+                    "updates": int(state["agent.updates"]),
+                }
+            )  # fmt: skip
+        except (RuntimeError, ValueError) as error:  # what a collector, or the replay, makes of it
+            agent.close()
+            raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         return agent
 
 
@@ -346,7 +359,7 @@ def outline(config, arrays):
     shapes = {"frames": (stored, side, side)}
     zeros |= {f"replay.{name}": like(shapes.get(name, stored), dtype) for name, dtype in zip(FIELDS, DTYPES)}
     zeros["replay.pushed"] = like(streams, np.int64)
-    if config.prioritised:
+    if config.sampling == "prioritised":
         zeros |= {"replay.priorities": like(stored, np.float64)}
         zeros |= {f"replay.{name}": like((), np.float64) for name in ("beta", "greatest")}
     if config.game != NES:

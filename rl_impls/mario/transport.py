@@ -175,6 +175,10 @@ class Sender:
         """
         raise NotImplementedError
 
+    def so_far(self):
+        """Return how many experiences this collector has produced, those of the senders before included."""
+        return self.counts[PRODUCED]
+
     def close(self):
         """Return once everything that was put is handed over; nothing can be put afterwards.
 

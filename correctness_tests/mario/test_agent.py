@@ -1,0 +1,89 @@
+"""The agent as a user has it: what it shows while it trains, what it keeps, and what it refuses to go on from."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from correctness_tests.mario.agent_sizes import FIGURES, SMALL
+from correctness_tests.workload_agents import as_options
+from correctness_tests.waiting import children
+from rl_impls import params
+from rl_impls.mario.__main__ import main
+from rl_impls.mario.agent import MarioAgent
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The checkpoint of a small agent with batch norm and priorities, and what was printed while it trained."""
+    import contextlib
+    import io
+
+    path, printed = tmp_path_factory.mktemp("mario") / "agent", io.StringIO()
+    words = ["--norm", "batch", "--sampling", "prioritised", "--steps", "80", "--seed", "3"]
+    with contextlib.redirect_stdout(printed), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rl_impls.common.training.SAID_EVERY", 0)
+        main(["train", str(path), *as_options(SMALL), *words])
+    return path, printed.getvalue()
+
+
+def test_two_lines_say_what_hands_over_and_what_learns(trained):
+    _, printed = trained
+    processor = re.findall(
+        r"^\[processor\] processed ([\d,]+) \([\d,]+/s\), batches \d+, drops 0, buffer ([\d,]+), queue 0, "
+        r"blocked lock 0\.\d{3} s, full 0\.\d{3} s, empty \d\.\d{3} s$", printed, re.MULTILINE,
+    )  # fmt: skip
+    learner = re.findall(
+        r"^\[main\] epoch (\d+), loss \d\.\d{4}, TD error \d\.\d{4}, reward (?:nan|-?\d+\.\d\d), "
+        r"distance (?:nan|[01]\.\d\d), epsilon (\d\.\d{3}), consumed [\d,]+/s, "
+        r"policy lag (\d+) updates$", printed, re.MULTILINE,
+    )  # fmt: skip
+    assert [int(number) for number, *_ in learner] == list(range(1, 11))
+    assert [int(processed.replace(",", "")) for processed, _ in processor] == list(range(8, 88, 8))
+    assert [int(buffer) for _, buffer in processor] == list(range(16, 96, 8))
+    epsilons = [float(epsilon) for *_, epsilon, _ in learner]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert epsilons[-1] == 0.1
+    assert {int(lag) for *_, lag in learner} == {2, 4}
+
+
+def test_it_goes_on_with_batch_norm_and_priorities(trained, tmp_path):
+    path, _ = trained
+    first, second = MarioAgent.load(path), MarioAgent.load(path)
+    assert first.config.sampling == "prioritised"
+    got = [first.learn() for _ in range(3)]
+    wanted = [second.learn() for _ in range(3)]
+    np.testing.assert_equal(got, wanted)
+    assert any(name.startswith("m_") for name in first.params)
+    for name, value in second.params.items():
+        np.testing.assert_array_equal(first.params[name], value)
+    first.close()
+    second.close()
+
+
+def test_an_evaluation_says_how_far_it_came(trained):
+    agent = MarioAgent.load(trained[0])
+    found = agent.evaluate(3, seed=0)
+    assert list(found) == FIGURES
+    assert set(found["distance"]) <= {0.0, 1.0}
+    assert (found["length"] >= 1).all()
+    agent.close()
+
+
+@pytest.mark.parametrize("change", ["a frame less", "another array", "games of other levels"])
+def test_a_checkpoint_that_does_not_fit_is_refused(trained, tmp_path, change):
+    arrays, metadata = params.load_with_metadata(trained[0])
+    if change == "a frame less":
+        arrays["replay.frames"] = arrays["replay.frames"][1:]
+    elif change == "another array":
+        arrays["replay.more"] = np.zeros(3, np.float32)
+    else:
+        metadata["config"] = metadata["config"].replace('"levels": 10', '"levels": 9')
+    params.save(tmp_path / "agent", arrays, **metadata)
+    with pytest.raises(params.CheckpointError, match="^" + re.escape(str(tmp_path / "agent"))):
+        MarioAgent.load(tmp_path / "agent")
+    assert not children()
