@@ -28,10 +28,18 @@ AMOUNTS = {  # axes that say how much of the same is done, and so change the sha
     "actors": "processes that play",
     "procgen.parallel_ppo lag": "rollouts that are played ahead",
     "procgen.parallel_impala lag": "rollouts that are played ahead",
+    "side": "pixels along a side of a frame",
+    "frames": "of an experience that is handed over",
+    "collectors": "processes that play",
+    "buffer": "experiences that a replay keeps",
+    "updates": "batches of an epoch",
+    "mario.train_step norm": "arrays of a convolution, of which batch norm has more",
+    "mario.pipeline publish": "epochs from one publication of weights to the next",
 }
-PLACES = {  # axes that say where the same is done
+PLACES = {  # axes that say where the same is done, or in how many parts
     "io": "where arguments come from and results go",
     "serve": "the backend of the net that acts",
+    "accumulate": "parts of a batch that go through a net one after the other",
 }
 ANOTHER = {  # knobs that change what is computed; all others change how: in which order, where, how precisely
     "pirl": {"order"},

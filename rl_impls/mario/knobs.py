@@ -151,5 +151,5 @@ def check_precision(knobs, target):
     Raises:
         ValueError: float16 elsewhere than in torch on CUDA.
     """
-    if knobs.precision == "float16" and (target.device, target.arrays) != ("cuda", "torch"):
+    if knobs.precision == "float16" and target.arrays != "torch-cuda":
         raise ValueError(f"precision: got 'float16' on {target.backend}, wanted torch on CUDA, or 'bfloat16'")

@@ -1,0 +1,48 @@
+"""The parts that the tests of the net and of its update share: pictures of 36 pixels along a side, the least."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+
+from correctness_tests.reference import in_float64
+from perf_tests.suite.cases.mario import train_inputs
+from rl_impls import backends
+
+SIDE = 36
+BATCH = 8
+NAMES = ("states", "actions", "rewards", "next_states", "ends", "weights")
+
+
+def build(op, backend, spec, example, form="full", target=None, **knobs):
+    """Build one op."""
+    made = backends.get(backend)
+    setting = replace(backends.forms("mario")[form], **knobs)
+    return made.build("mario", op, spec, tuple(map(made.to_device, example)), setting, target)
+
+
+@functools.cache
+def problem(seed=0, batch=BATCH, norm="none", batches=4, side=SIDE):
+    """What an update is built from, and some batches whose TD errors lie on both sides of 1."""
+    rng = np.random.default_rng(seed)
+    inputs = [train_inputs(rng, batch, side, norm, 1) for _ in range(batches)]
+    return inputs[0].spec, [each.args for each in inputs]
+
+
+def learner(backend, form="full", exact=False, knobs=None, given=None, **changed):
+    """Return an update and a function that makes it on a batch of NumPy arrays; it returns loss and TD errors.
+
+    ``given`` is what :func:`problem` takes, and ``changed`` what is changed of its spec.
+    """
+    spec, batches = problem(**(given or {}))
+    prepare = in_float64 if exact else lambda tree: tree
+    made = backends.get(backend)
+    step = build("train_step", backend, prepare(spec | changed), prepare(batches[0]), form, **(knobs or {}))
+    return step, lambda batch: made.to_host(step(*map(made.to_device, prepare(batch))))
+
+
+def exact_learner(knobs=None, given=None, **changed):
+    """Return the same for naive torch in float64."""
+    return learner("torch", "naive", True, knobs, given, **changed)

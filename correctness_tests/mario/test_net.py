@@ -1,0 +1,333 @@
+"""The net: its equations, batch norm, the layouts and the precision it is computed in, its weights at the start."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from correctness_tests.draws import assert_distributed
+from correctness_tests.mario.problem import SIDE, build, problem
+from correctness_tests.reference import in_float64, largest_difference
+from perf_tests.suite.cases.mario import net, pictures
+from rl_impls import backends
+from rl_impls.mario import _numpy
+from rl_impls.mario.knobs import Knobs
+from rl_impls.mario.spec import (
+    KERNELS,
+    NORM_EPS,
+    NORM_RATE,
+    SIDES,
+    STRIDES,
+    check_net,
+    features,
+    has_norm,
+    init_net,
+    is_running,
+    shapes,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+NORMS = ("none", "batch")
+TORCH = [
+    {},
+    {"memory_format": "channels_last"},
+    {"images": "uint8"},
+    {"relu": "inplace"},
+    {"memory_format": "channels_last", "images": "uint8", "relu": "inplace"},
+]
+
+
+def inputs(norm="none", seed=0, batch=3, side=SIDE):
+    """Weights, and some states."""
+    rng = np.random.default_rng(seed)
+    return net(rng, side, norm), pictures(rng, batch, 4, side, side)
+
+
+def torch_net(params, **knobs):
+    """A net of torch that is naive but for these knobs."""
+    from rl_impls.mario._torch import make_net
+
+    return make_net(params, Knobs(**knobs), backends.get("torch").lowering_here())
+
+
+def torch_values(params, states, learning=False, **knobs):
+    """What torch answers, and the net."""
+    import torch
+
+    made = torch_net(params, **knobs)
+    with torch.no_grad():
+        return made(torch.from_numpy(states), learning=learning).numpy(), made
+
+
+def jax_values(params, states, dtype="float32"):
+    """What JAX answers."""
+    from rl_impls.mario._jax import DTYPES, q_values
+
+    return np.asarray(q_values(params, states, DTYPES[dtype]))
+
+
+def modules_of_torch(params, learning):
+    """The same net of torch's own layers in float64, and its batch norms."""
+    import torch
+    from torch import nn
+
+    layers, norms, weights = [], [], {name: torch.from_numpy(value) for name, value in in_float64(params).items()}
+    for k, stride in enumerate(STRIDES):
+        kernel = weights[f"w_conv{k}"].permute(3, 2, 0, 1)
+        conv = nn.Conv2d(*kernel.shape[1::-1], kernel.shape[2], stride, bias=not has_norm(params)).double()
+        conv.weight.data = kernel
+        layers.append(conv)
+        if has_norm(params):
+            norm = nn.BatchNorm2d(len(kernel)).double()
+            norm.weight.data, norm.bias.data = weights[f"g_conv{k}"], weights[f"b_conv{k}"]
+            norm.running_mean, norm.running_var = weights[f"m_conv{k}"].clone(), weights[f"v_conv{k}"].clone()
+            layers.append(norm.train(learning))
+            norms.append(norm)
+        else:
+            conv.bias.data = weights[f"b_conv{k}"]
+        layers.append(nn.ReLU())
+    body = nn.Sequential(*layers)
+
+    def values(states):
+        with torch.no_grad():
+            h = body(torch.from_numpy(states).double() / 255)
+            h = torch.relu(h.permute(0, 2, 3, 1).flatten(1) @ weights["w_hidden"] + weights["b_hidden"])
+            return (h @ weights["w_value"] + weights["b_value"]).numpy()
+
+    return values, norms
+
+
+@pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_reference_is_a_net_of_the_layers_of_torch(norm, learning, seed):
+    params, states = inputs(norm, seed)
+    wanted, _ = modules_of_torch(params, learning)
+    got = _numpy.q_values(in_float64(params), states, learning)
+    assert (got.shape, got.dtype) == ((3, 15), np.float64)
+    assert largest_difference(got, wanted(states)) < 1e-12
+
+
+@pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
+@pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
+def test_torch_computes_the_net(norm, learning, knobs):
+    params, states = inputs(norm)
+    got, _ = torch_values(params, states, learning, **knobs)
+    assert got.dtype == np.float32
+    assert largest_difference(got, _numpy.q_values(in_float64(params), states, learning)) < 1e-5
+
+
+@pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
+@pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", True)])
+def test_torch_computes_the_net_in_float64(norm, learning, knobs):
+    params, states = inputs(norm)
+    got, _ = torch_values(in_float64(params), states, learning, **knobs)
+    assert got.dtype == np.float64
+    assert largest_difference(got, _numpy.q_values(in_float64(params), states, learning)) < 1e-12
+
+
+@pytest.mark.parametrize("side", [SIDE, 84])
+def test_jax_computes_the_net(side):
+    params, states = inputs(side=side)
+    got = jax_values(params, states)
+    assert (got.shape, got.dtype) == ((3, 15), np.float32)
+    assert largest_difference(got, _numpy.q_values(in_float64(params), states)) < 1e-5
+
+
+def test_learning_and_acting_are_two_things_with_batch_norm_alone():
+    for norm in NORMS:
+        params, states = inputs(norm)
+        acting, learning = (_numpy.q_values(in_float64(params), states, each) for each in (False, True))
+        assert np.array_equal(acting, learning) == (norm == "none")
+        assert (largest_difference(acting, learning) > 0.01) == (norm == "batch")
+
+
+def test_a_state_is_valued_as_it_is_among_others_but_for_batch_norm_that_learns():
+    for norm, learning in (("none", False), ("none", True), ("batch", False), ("batch", True)):
+        params, states = inputs(norm, side=48)
+        params = in_float64(params)
+        alone, among = (torch_values(params, given, learning)[0] for given in (states[1:2], states))
+        assert (largest_difference(alone[0], among[1]) < 1e-12) == (norm == "none" or not learning)
+
+
+@pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
+def test_running_statistics_move_as_those_of_torchs_own_batch_norm(knobs):
+    params, states = inputs("batch")
+    wanted, norms = modules_of_torch(params, learning=True)
+    made = torch_net(in_float64(params), **knobs)
+    import torch
+
+    for _ in range(3):
+        wanted(states)
+        made(torch.from_numpy(states), learning=True)
+    found = dict(made.named_buffers())
+    assert (
+        found.keys()
+        == {name for name in params if is_running(name)}
+        == {f"{s}_conv{k}" for s in "mv" for k in range(3)}
+    )
+    for k, norm in enumerate(norms):
+        for name, value in ((f"m_conv{k}", norm.running_mean), (f"v_conv{k}", norm.running_var)):
+            assert largest_difference(found[name], value) < 1e-12
+            assert largest_difference(found[name], params[name]) > 0.01
+
+
+def test_running_statistics_move_a_tenth_of_the_way():
+    params, states = inputs("batch")
+    params = in_float64(params)
+    _, made = torch_values(params, states, learning=True)
+    h = _numpy.convolution(states.transpose(0, 2, 3, 1) / 255, params["w_conv0"], 0, STRIDES[0])
+    count = h[..., 0].size
+    mean, variance = h.mean(axis=(0, 1, 2)), h.var(axis=(0, 1, 2)) * count / (count - 1)
+    for name, value in (("m_conv0", mean), ("v_conv0", variance)):
+        assert largest_difference(made.get_buffer(name), 0.9 * params[name] + 0.1 * value) < 1e-12
+    assert (NORM_EPS, NORM_RATE) == (1e-5, 0.1)
+
+
+def test_acting_leaves_the_running_statistics_as_they_are():
+    params, states = inputs("batch")
+    _, made = torch_values(params, states)
+    for name, value in made.named_buffers():
+        np.testing.assert_array_equal(value, params[name])
+
+
+def test_a_net_takes_new_weights_and_running_statistics():
+    import torch
+
+    for norm in NORMS:
+        (first, states), (second, _) = inputs(norm), inputs(norm, seed=1)
+        for knobs in TORCH:
+            made = torch_net(first, **knobs)
+            made.load(second)
+            with torch.no_grad():
+                got = made(torch.from_numpy(states)).numpy()
+            np.testing.assert_array_equal(got, torch_values(second, states, **knobs)[0])
+            assert not np.allclose(got, torch_values(first, states, **knobs)[0])
+
+
+def test_a_net_does_not_learn_in_the_arrays_that_it_was_made_of():
+    params, states = inputs("batch")
+    kept = {name: value.copy() for name, value in params.items()}
+    _, made = torch_values(params, states, learning=True)
+    for parameter in made.parameters():
+        parameter.data.zero_()
+    for name, value in kept.items():
+        np.testing.assert_array_equal(params[name], value)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_bfloat16_is_near_float32_in_torch(norm):
+    from rl_impls.common.torch_learner import autocast
+
+    params, states = inputs(norm, batch=8)
+    exact, _ = torch_values(params, states)
+    for images in ("float", "uint8"):
+        knobs = {"precision": "bfloat16", "images": images}
+        with autocast(Knobs(**knobs), backends.get("torch").lowering_here()):
+            rounded, _ = torch_values(params, states, **knobs)
+        assert rounded.dtype == np.float32
+        assert 1e-4 < largest_difference(rounded, exact) < 3e-2
+
+
+def test_bfloat16_is_near_float32_in_jax():
+    params, states = inputs(batch=8)
+    exact, rounded = (jax_values(params, states, dtype) for dtype in ("float32", "bfloat16"))
+    assert rounded.dtype == np.float32
+    assert 1e-4 < largest_difference(rounded, exact) < 3e-2
+
+
+@pytest.mark.parametrize("form", ["naive", "full", "bfloat16"])
+def test_an_actor_takes_the_actions_of_greatest_value(form):
+    from rl_impls.mario._torch import Actor
+
+    knobs = backends.forms("mario")[form]
+    for norm in NORMS:
+        params, states = inputs(norm, batch=6)
+        actor = Actor(params, states, knobs, backends.get("torch").lowering_here())
+        for seed in (0, 1):
+            weights, _ = inputs(norm, seed)
+            weights["b_value"] -= _numpy.q_values(weights, states).mean(axis=0)  # or one action is the best everywhere
+            actor.load(weights)
+            got, values = actor(states), _numpy.q_values(in_float64(weights), states)
+            assert got.dtype == np.int64
+            taken, tolerance = values[np.arange(6), got], 0.05 if form == "bfloat16" else 1e-5
+            assert (taken >= values.max(axis=1) - tolerance * np.abs(values).max()).all()
+            assert len(set(got.tolist())) > 1
+        np.testing.assert_array_equal(actor(states[2:4]), got[2:4])
+
+
+def test_the_outputs_of_the_last_convolution_are_those_of_the_shapes():
+    assert (features(84), features(128), features(36)) == (3136, 9216, 64)
+    for side in (36, 39, 40, 60, 61, 84, 128):
+        made, states = torch_net(init_net(np.random.default_rng(0), side)), np.zeros((1, 4, side, side), np.uint8)
+        import torch
+
+        assert made(torch.from_numpy(states)).shape == (1, 15)
+        assert made.weights["w_hidden"].shape == (features(side), 512)
+
+
+def test_the_shapes_are_those_of_the_paper():
+    assert shapes(84) == {
+        "w_conv0": "f32[8, 8, 4, 32]", "b_conv0": "f32[32]", "w_conv1": "f32[4, 4, 32, 64]", "b_conv1": "f32[64]",
+        "w_conv2": "f32[3, 3, 64, 64]", "b_conv2": "f32[64]", "w_hidden": "f32[3136, 512]", "b_hidden": "f32[512]",
+        "w_value": "f32[512, 15]", "b_value": "f32[15]",
+    }  # fmt: skip
+    more = {f"{name}_conv{k}": f"f32[{outputs}]" for k, outputs in enumerate((32, 64, 64)) for name in "gmv"}
+    assert shapes(84, norm=True) == shapes(84) | more
+    assert (KERNELS, STRIDES, SIDES) == ((8, 4, 3), (4, 2, 1), (84, 128))
+
+
+@pytest.mark.parametrize(("init", "scale"), [("he", 2), ("uniform", 1 / 3)])
+def test_weights_at_the_start_have_the_variance_of_their_scheme(init, scale):
+    params = init_net(np.random.default_rng(0), 84, norm=True, init=init)
+    check_net(params, 84)
+    for name, value in params.items():
+        assert value.dtype == np.float32
+        if name.startswith("w_"):
+            fan_in = int(np.prod(value.shape[:-1]))
+            wanted = scale / fan_in
+            deviation = (2 / value.size) ** 0.5 if init == "he" else (0.8 / value.size) ** 0.5  # of a sample's variance
+            assert value.var(dtype=np.float64) == pytest.approx(wanted, rel=5 * deviation)
+            distribution = "norm" if init == "he" else lambda x: np.clip((x + 1) / 2, 0, 1)
+            unit = wanted**0.5 if init == "he" else fan_in**-0.5
+            assert_distributed(value[..., :8].astype(float) / unit, distribution)
+        else:
+            assert set(value.tolist()) == {1.0 if name[0] in "gv" else 0.0}
+
+
+def test_weights_at_the_start_come_from_the_generator_alone():
+    first, again, other = (init_net(np.random.default_rng(seed), SIDE) for seed in (0, 0, 1))
+    normed = init_net(np.random.default_rng(0), SIDE, norm=True)
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, again[name])
+        np.testing.assert_array_equal(value, normed[name])
+        assert np.array_equal(value, other[name]) == name.startswith("b_")
+
+
+def test_values_keep_their_size_through_a_net_by_he():
+    states = pictures(np.random.default_rng(0), 8, 4, 84, 84)
+    sizes = [
+        _numpy.q_values(init_net(np.random.default_rng(1), 84, init=init), states).std() for init in ("he", "uniform")
+    ]
+    assert 0.2 < sizes[0] < 3
+    assert sizes[1] < 0.1 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda params: {name: params[name] for name in list(params)[1:]}, "params: got b_conv0, w_conv1, "),
+        (lambda params: params | {"w2": params["b_value"]}, "params: got w_conv0, "),
+        (lambda params: params | {"g_conv0": params["b_conv0"]}, "params: got w_conv0, "),
+        (
+            lambda params: params | {"w_value": np.zeros((512, 4), np.float32)},
+            "params: w_value: got float32[512, 4], wanted f32[512, 15]",
+        ),
+    ],
+)
+def test_weights_of_another_net_are_refused(change, said):
+    spec, [batch, *_] = problem()
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        build("train_step", "torch", spec | {"params": change(spec["params"])}, batch)
