@@ -6,7 +6,6 @@ Each collector has a bounded queue of its own and a thread that feeds what is in
 
 from __future__ import annotations
 
-import contextlib
 import math
 import multiprocessing
 import os
@@ -109,7 +108,9 @@ class QueueSender(Sender):
     def start(self):
         """Start the thread that feeds."""
         self.produced, self.dropped = self.counts[PRODUCED], self.counts[DROPPED]
-        self.queue = queue.Queue(self.share)
+        self.queue, self.room = queue.SimpleQueue(), queue.SimpleQueue()
+        for _ in range(self.share):
+            self.room.put(None)  # a place in the queue
         self.thread = threading.Thread(target=self.feed, name="feeder", daemon=True)
         self.thread.start()
 
@@ -143,9 +144,10 @@ class QueueSender(Sender):
         self.produced = self.counts[PRODUCED] = self.produced + 1
         item = self.index, frame.copy(), actions[0], rewards[0], ends[0], times[0]
         try:
-            self.queue.put_nowait(item)
-        except queue.Full:
-            if not self.put_later(item, self.patience):
+            self.room.get_nowait()
+            self.queue.put(item)
+        except queue.Empty:
+            if not self.put_later(item):
                 self.dropped = self.counts[DROPPED] = self.dropped + 1
                 return False
         return True
@@ -157,24 +159,24 @@ class QueueSender(Sender):
         if self.closed:
             raise RuntimeError("the sender is closed")
 
-    def put_later(self, item, patience):
-        """Wait until the queue has room; return whether it had before the end.
+    def put_later(self, item):
+        """Wait until the queue has room, as long as patience lasts; return whether it had.
 
         Args:
             item: to be put into it.
-            patience: seconds to wait at most, or None.
 
         Raises:
             TransportBroken: the learner has gone.
         """
         before = perf_counter()
-        end = math.inf if patience is None else before + patience
+        end = math.inf if self.patience is None else before + self.patience
         seconds = self.seconds
         while before < end:
             try:
-                self.queue.put(item, timeout=min(SLICE, end - before))
+                self.room.get(timeout=min(SLICE, end - before))
+                self.queue.put(item)
                 return True
-            except queue.Full:
+            except queue.Empty:
                 if self.over:
                     raise TransportBroken(self.why) from None
             finally:
@@ -186,9 +188,10 @@ class QueueSender(Sender):
     def feed(self):
         """Be the thread that feeds the pipe, until it takes None from the queue or the learner has gone."""
         take, dumps, pack, lock, why = self.queue.get, ForkingPickler.dumps, SIZE.pack, self.lock, None
-        seconds, outlet = self.seconds, self.outlet
+        seconds, outlet, made_room = self.seconds, self.outlet, self.room.put
         try:
             while (item := take()) is not None:
+                made_room(None)
                 data = dumps(item)
                 message = b"".join((pack(len(data)), data))
                 if lock is None:
@@ -218,7 +221,7 @@ class QueueSender(Sender):
         self.closed = True
         try:
             if self.thread is not None:
-                self.put_later(None, None)
+                self.queue.put(None)
                 self.thread.join()
                 if self.over:
                     raise TransportBroken(self.why)
@@ -233,8 +236,7 @@ class QueueSender(Sender):
         if self.thread is not None:
             if self.thread.is_alive():
                 self.over, self.why = True, "the learner has gone"
-                with contextlib.suppress(queue.Full):  # then the thread is about to write, and finds the pipe closed
-                    self.queue.put_nowait(None)
+                self.queue.put(None)
             self.thread.join()
         super().abandon()
         self.lock = None
@@ -284,21 +286,21 @@ def write(outlet, message, seconds):
     Raises:
         BrokenPipeError: nobody reads.
     """
-    descriptor, rest = outlet.descriptor, None
+    descriptor = outlet.descriptor
     try:
         sent = os.write(descriptor, message)
         if sent == len(message):
             return
     except BlockingIOError:
         sent = 0
-    rest, before, wait = memoryview(message)[sent:], perf_counter(), outlet.poll.poll
-    while rest:
-        wait(SLICE * 1000)
-        now = perf_counter()
-        seconds[FEEDING] += now - before
-        with contextlib.suppress(BlockingIOError):
-            rest = rest[os.write(descriptor, rest) :]
-        before = perf_counter()
+    before = perf_counter()
+    os.set_blocking(descriptor, True)  # for whoever writes to this pipe, which nobody else does now
+    try:
+        while sent < len(message):  # a signal may interrupt it
+            sent += os.write(descriptor, memoryview(message)[sent:])
+    finally:
+        os.set_blocking(descriptor, False)
+        seconds[FEEDING] += perf_counter() - before
 
 
 class LockedQueue(Transport):
