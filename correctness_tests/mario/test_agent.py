@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from correctness_tests.mario.agent_sizes import FIGURES, SMALL
-from correctness_tests.workload_agents import as_options
 from correctness_tests.waiting import children
+from correctness_tests.workload_agents import as_options
 from rl_impls import params
 from rl_impls.mario.__main__ import main
 from rl_impls.mario.agent import MarioAgent
