@@ -209,7 +209,6 @@ def test_beyond_1_the_gradient_does_not_grow():
 
 
 def test_huber_is_half_the_square_up_to_1_and_a_line_beyond():
-    spec, _ = problem()
     params, states = in_float64(biased([0.0])), np.zeros((5, 4, SIDE, SIDE), np.uint8)
     targets = np.array([0.0, 0.5, -0.5, 1.0, -3.0])
     for k, wanted in enumerate((0, 0.125, 0.125, 0.5, 2.5)):
