@@ -105,6 +105,6 @@ class LocalMachine(Machine):
     kind, extra = "local_queues", PIPE
 
 
+FEW = settings(stateful_step_count=20)
 TestRing, TestLocked, TestLocal = Machine.TestCase, LockedMachine.TestCase, LocalMachine.TestCase
-for case in (TestRing, TestLocked, TestLocal):
-    case.settings = settings(stateful_step_count=20)
+TestRing.settings = TestLocked.settings = TestLocal.settings = FEW
