@@ -1,0 +1,135 @@
+"""Collectors that put experiences of which each can be told from all others, and what looks at those that were taken.
+
+Collectors are processes that import NumPy alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import multiprocessing
+import os
+import signal
+import time
+
+import numpy as np
+
+from rl_impls.mario.transport import TransportBroken, make_transport
+
+GONE = 3  # exit code of a collector that found the learner gone
+ENDLESS = 10**9
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+@functools.cache
+def base(size):
+    """Bytes that differ from each other."""
+    return np.random.default_rng(7).integers(256, size=size)
+
+
+def frames_of(shape, index, numbers):
+    """The frames of a collector: the first 8 bytes are the number, and every other byte depends on it."""
+    numbers = np.ascontiguousarray(numbers, np.int64)
+    column = numbers[:, None]
+    flat = (base(math.prod(shape)) + 167 * column + 31 * (column >> 8) + 89 * index).astype(np.uint8)
+    flat[:, :8] = numbers.view(np.uint8).reshape(-1, 8)
+    return flat.reshape(-1, *shape)
+
+
+def fields_of(index, numbers):
+    """The actions, rewards, ends and times of a collector."""
+    numbers = np.asarray(numbers, np.int64)
+    actions, times = (7 * numbers - 500 + index).astype(np.int32), (numbers % 5).astype(np.int32)
+    return actions, (numbers / 8).astype(np.float32), numbers % 5 == 4, times
+
+
+def put(sender, number):
+    """Put the experience of a number, from a frame that is overwritten at once."""
+    frame = frames_of(sender.shape, sender.index, [number])[0]
+    action, reward, end, step = (one[0] for one in fields_of(sender.index, [number]))
+    done = sender.put(frame, action, reward, end, step)
+    frame[:] = 255 - frame
+    return done
+
+
+class Taken:
+    """Looks at what is taken: no experience is torn, and those of a collector come in order, each once."""
+
+    def __init__(self, collectors, shape):
+        self.shape, self.numbers, self.calls = shape, [[] for _ in range(collectors)], []
+
+    def __call__(self, index, frames, actions, rewards, ends, times):
+        count = len(frames)
+        assert count >= 1
+        assert (frames.shape, frames.dtype) == ((count, *self.shape), np.uint8)
+        numbers = np.ascontiguousarray(frames.reshape(count, -1)[:, :8]).view(np.int64)[:, 0]
+        np.testing.assert_array_equal(frames, frames_of(self.shape, index, numbers))
+        for found, wanted in zip((actions, rewards, ends, times), fields_of(index, numbers), strict=True):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)
+        assert (np.diff(numbers, prepend=(self.numbers[index] or [-1])[-1]) > 0).all()
+        self.numbers[index].extend(numbers.tolist())
+        self.calls.append((index, count))
+
+    def counts(self):
+        """How many of each collector were taken."""
+        return [len(numbers) for numbers in self.numbers]
+
+
+def balanced(counters):
+    """Whether nothing is uncounted; return the counters."""
+    found = sum(counters[name] for name in ("delivered", "dropped", "lost", "waiting"))
+    np.testing.assert_array_equal(counters["produced"], found)
+    assert all((counters[name] >= 0).all() for name in ("produced", "delivered", "dropped", "lost", "waiting"))
+    return counters
+
+
+def take_all(transport, taken, counts, most=None):
+    """Take until that many of each collector have been taken."""
+    while taken.counts() != counts:
+        assert all(have <= wanted for have, wanted in zip(taken.counts(), counts)), (taken.counts(), counts)
+        transport.take(taken, most=most, seconds=0.1)
+
+
+def collect(sender, first, count, seed, pause):
+    """Be a process: put the experiences from a number on, and pause now and then."""
+    rng = np.random.default_rng([seed, sender.index, first])
+    try:
+        for number in range(first, first + count):
+            if pause and rng.random() < 0.1:
+                time.sleep(pause * rng.random())
+            put(sender, number)
+        sender.close()
+    except TransportBroken:
+        os._exit(GONE)
+
+
+class Deadly:
+    """An action that kills the process that it is put in."""
+
+    def __index__(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_writing(sender, first):
+    """Be a process: put two experiences, and die in the midst of a third."""
+    put(sender, first)
+    put(sender, first + 1)
+    sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
+
+
+def start(target, *args, daemon=True):
+    """Start a process."""
+    process = CONTEXT.Process(target=target, args=args, daemon=daemon)
+    process.start()
+    return process
+
+
+def own(pipe, kind):
+    """Be a process: own a transport that nothing is taken from, and a collector; tell when that was killed for."""
+    transport = make_transport(kind, 1, (3, 4), capacity=5)
+    process = start(collect, transport.sender(0), 0, ENDLESS, 0, 0)
+    while not transport.counters()["full"][0]:
+        time.sleep(0.01)
+    pipe.send(process.pid)
+    pipe.recv()
