@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.waiting import limit
-from correctness_tests.workload_agents import HERE, SMALL, WITH_AGENT, agent_of, contents, fields_of, make
+from correctness_tests.workload_agents import AGENTS, HERE, SMALL, WITH_AGENT, agent_of, contents, fields_of, make
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -27,7 +27,7 @@ def test_an_agent_says_how_small_it_is_here(workload):
     )
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_training_twice_as_long_is_training_saving_loading_and_training(tmp_path, workload, backend):
     whole, first = make(workload, backend), make(workload, backend)
@@ -45,14 +45,14 @@ def test_training_twice_as_long_is_training_saving_loading_and_training(tmp_path
         agent.close()
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_an_agent_that_was_saved_before_it_learned_goes_on_alike(tmp_path, workload):
     agent = make(workload)
     agent.save(tmp_path / "agent")
     np.testing.assert_equal(agent_of(workload).load(tmp_path / "agent").learn(), agent.learn())
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_one_seed_trains_one_agent_and_another_another(tmp_path, workload):
     one, two, other = make(workload, seed=1), make(workload, seed=1), make(workload, seed=2)
     for agent in (one, two, other):
@@ -60,7 +60,7 @@ def test_one_seed_trains_one_agent_and_another_another(tmp_path, workload):
     assert kept(one, tmp_path) == kept(two, tmp_path) != kept(other, tmp_path)
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_an_evaluation_is_seeded_and_changes_nothing(tmp_path, workload):
     agent = make(workload)
     agent.learn()
@@ -72,7 +72,7 @@ def test_an_evaluation_is_seeded_and_changes_nothing(tmp_path, workload):
     assert kept(agent, tmp_path) == before
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_no_episodes_are_refused(workload):
     agent = make(workload)
     for episodes in (0, -1, 1.5, True):
@@ -80,7 +80,7 @@ def test_no_episodes_are_refused(workload):
             agent.evaluate(episodes, seed=0)
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_a_loaded_agent_may_have_another_backend_and_form_and_nothing_else(tmp_path, workload):
     agent, kind = make(workload), agent_of(workload)
     agent.learn()

@@ -13,7 +13,17 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.waiting import limit, started
-from correctness_tests.workload_agents import FIGURES, SMALL, agent_of, as_options, contents, fields_of, make, option
+from correctness_tests.workload_agents import (
+    AGENTS,
+    FIGURES,
+    SMALL,
+    agent_of,
+    as_options,
+    contents,
+    fields_of,
+    make,
+    option,
+)
 from rl_impls import backends, params
 from rl_impls.common import command, runs, training
 from rl_impls.common.config_fields import single_fields
@@ -27,7 +37,7 @@ def run(workload, capsys, *arguments):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_training_resuming_and_evaluating(tmp_path, capsys, workload):
     path, options, small = tmp_path / "agent", as_options(SMALL[workload]), make(workload)
     chunk, unit = small.chunk, small.UNIT
@@ -42,7 +52,7 @@ def test_training_resuming_and_evaluating(tmp_path, capsys, workload):
     assert text.count("n = 3 episodes") == len(FIGURES[workload])
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_the_options_of_a_command_reach_the_agent(tmp_path, capsys, workload):
     path, kind = tmp_path / "agent", agent_of(workload)
     run(workload, capsys, "train", path, "--steps", 1, "--seed", 5, *as_options(SMALL[workload] | {"form": "naive"}))
@@ -57,7 +67,7 @@ def test_the_options_of_a_command_reach_the_agent(tmp_path, capsys, workload):
         assert float(error.rstrip(",")) == pytest.approx(np.std(figures[name]) / 2, abs=0.006)
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_auto_is_a_backend(tmp_path, monkeypatch, capsys, workload):
     monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), lambda: "no device")
     path, options = tmp_path / "agent", as_options(SMALL[workload])
@@ -126,7 +136,7 @@ def test_a_backend_trains_or_is_refused_in_a_line(tmp_path, capsys, workload, ba
         assert len(refused.splitlines()) == 1
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_what_an_option_takes_and_what_it_may_be_is_asked_first(tmp_path, capsys, workload):
     numbers = dict.fromkeys(fields_of(workload, int, float), "wide")
     for name, word in {"backend": "abacus", "form": "fastest", "gama": "1", **numbers}.items():
@@ -158,7 +168,7 @@ def help_of(main, capsys, *words):
     return " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("workload", SMALL)
+@pytest.mark.parametrize("workload", AGENTS)
 def test_every_field_of_a_configuration_is_an_option_with_its_default(monkeypatch, capsys, workload):
     monkeypatch.setenv("COLUMNS", "1000")
     agent = importlib.import_module(f"rl_impls.{workload}.agent")

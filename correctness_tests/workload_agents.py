@@ -7,6 +7,8 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import get_type_hints
 
+import pytest
+
 from rl_impls import backends, params
 
 HERE = Path(__file__).parent
@@ -17,6 +19,10 @@ SIZES = {
     if (HERE / name / "agent_sizes.py").is_file()
 }
 SMALL = {name: sizes.SMALL for name, sizes in SIZES.items()}
+AGENTS = [
+    pytest.param(name, marks=pytest.mark.slow) if getattr(sizes, "SLOW", False) else name
+    for name, sizes in SIZES.items()
+]  # those whose every agent starts processes are tried in their own tests, and here where there is time
 FIGURES = {name: sizes.FIGURES for name, sizes in SIZES.items()}
 
 

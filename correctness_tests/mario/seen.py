@@ -123,7 +123,8 @@ class Asked:
 
 def transport(value, monkeypatch):
     """Which transport is asked for; that it is one, other tests see."""
-    from rl_impls.mario import pipeline, senders
+    from rl_impls.mario import loop as loops
+    from rl_impls.mario import senders
 
     seen = []
 
@@ -132,10 +133,10 @@ def transport(value, monkeypatch):
         return Asked()
 
     without_processes(monkeypatch)
-    for module in (pipeline, senders):
+    for module in (loops, senders):
         monkeypatch.setattr(module, "make_transport", ask)
     made("transport", transport=value)
-    loop = object.__new__(pipeline.Pipeline)  # all of it but what it begins with needs processes
+    loop = object.__new__(loops.Pipeline)  # all of it but what it begins with needs processes
     loop.spec = HANDED | {"side": SIDE, "envs": 1, "params": arguments()["publish"][0]["params"]}
     loop.knobs = Knobs(transport=value)
     loop.begin(loop.spec["params"])
@@ -379,7 +380,7 @@ def threads(value, monkeypatch):
 
 
 SEEN = {  # knob: where to look, and what each of its values shows there
-    "transport": (transport, {"locked": "locked", "local": "local", "ring": "ring"}),
+    "transport": (transport, {kind: kind for kind in ("locked_queue", "local_queues", "shared_ring")}),
     "publication": (publication, {"pickled": (True, False), "shared": (False, True)}),
     "resize": (resize, {"dense": "Dense", "sparse": "Sparse"}),
     "push": (push, {"item": 4, "batch": 1}),

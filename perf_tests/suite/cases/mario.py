@@ -421,8 +421,8 @@ CASES = (
         ],
         gate=[dict(form="full", backend=("torch", "jax"), batch=16, side=84, norm="none", accumulate=1)],
         bench=[
+            dict(backend="torch", batch=16, side=84, norm="none", accumulate=1),
             dict(backend="torch", batch=256, side=84, accumulate=1),
-            dict(backend="torch-compile", batch=16, side=84, norm="none", accumulate=1),
         ],
     ),
     Case(
