@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.waiting import limit
-from correctness_tests.workload_agents import AGENTS, HERE, SMALL, WITH_AGENT, agent_of, contents, fields_of, make
+from correctness_tests.workload_agents import AGENTS, HERE, WITH_AGENT, agent_of, contents, fields_of, make
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

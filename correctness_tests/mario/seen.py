@@ -207,8 +207,7 @@ def stacks(value, monkeypatch):
 
 def tree(value, monkeypatch):
     """What sums priorities."""
-    from rl_impls.mario.pipeline import make_replay
-
+    from rl_impls.mario.loop import make_replay
     from rl_impls.mario.sum_tree import LiteralSumTree, SumTree
 
     seen = []
