@@ -41,7 +41,9 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
         f"procgen.{loop}": (4 * 64, 4 * 2 * (64 * (NET + LEARNT) + 8 * NET), 0)
         for loop in (
             "parallel_ppo[full-torch-envs8-unroll8-epochs1-actors2-lag0]",
+            "parallel_ppo[full-torch-envs8-unroll8-epochs1-actors2-lag1]",
             "a3c[full-torch-envs8-unroll8-actors2]",
+            "parallel_impala[full-torch-envs8-unroll8-actors2-lag0]",
             "parallel_impala[full-torch-envs8-unroll8-actors2-lag1]",
         )
     },
