@@ -5,12 +5,15 @@ Collectors are processes that import NumPy alone.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import multiprocessing
 import os
 import signal
 import time
+from multiprocessing import resource_tracker
+from pathlib import Path
 
 import numpy as np
 
@@ -116,6 +119,24 @@ def die_writing(sender, first):
     put(sender, first)
     put(sender, first + 1)
     sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
+
+
+@contextlib.contextmanager
+def names_made():
+    """Yield a list of what this process makes in /dev/shm, which others use too; it has to be gone at the end."""
+    made, register = [], resource_tracker.register
+
+    def noted(name, kind):
+        made.append(Path("/dev/shm", {"semaphore": "sem."}.get(kind, "") + name.lstrip("/")))
+        assert made[-1].exists()
+        register(name, kind)
+
+    resource_tracker.register = noted
+    try:
+        yield made
+    finally:
+        resource_tracker.register = register
+    assert not [path for path in made if path.exists()]
 
 
 def start(target, *args, daemon=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ from multiprocessing import resource_tracker
 import numpy as np
 import pytest
 
-from correctness_tests.mario.collectors import ENDLESS, GONE, Taken, balanced, collect, start
+from correctness_tests.mario.collectors import ENDLESS, GONE, Taken, balanced, collect, names_made, start
 from correctness_tests.mario.test_transport import held
 from correctness_tests.quick import quick
 from correctness_tests.waiting import children, limit, until
@@ -134,13 +135,14 @@ class Killing:
 )
 def test_nothing_is_lost_unseen_where_collectors_are_killed(kind, kills):
     resource_tracker.ensure_running()
-    before, names = held(), set(os.listdir("/dev/shm"))
-    killing = Killing(kind, kills)
-    killing.run(kills)
-    assert killing.killed == kills
+    before, killing = held(), Killing(kind, kills)
+    with names_made() as made:
+        killing.run(kills)
+        assert killing.killed == kills
+        killing.processes.clear()
+        gc.collect()
+    assert bool(made) == (kind == "locked_queue")
     if kind != "shared_ring" and kills > 3:
         assert 0 < killing.broken < kills
     assert not children()
-    killing.processes.clear()
     assert held() == before
-    until(lambda: not set(os.listdir("/dev/shm")) - names, "names that are given back")
