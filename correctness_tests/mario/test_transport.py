@@ -124,6 +124,17 @@ def test_batches_that_are_not_taken_are_bounded(consolidated, make):
     assert not transport.gatherer.waiting
 
 
+def test_what_an_ended_collector_left_in_its_pipe_is_read_though_batches_are_not_taken(make):
+    transport, taken = make("local_queues", 1, capacity=20, batch=2, consolidated=2), Taken(1, SHAPE)
+    sender = transport.sender(0)
+    for number in range(15):
+        put(sender, number)
+    sender.close()
+    transport.ended(0)
+    take_all(transport, taken, [15])
+    assert max(count for _, count in taken.calls) <= 2
+
+
 def test_a_ring_hands_over_its_memory_in_two_runs_at_most(make):
     transport, taken, held = make("shared_ring", capacity=10), Taken(2, SHAPE), []
     sender, frames = transport.sender(0), transport.shared["frames"]
