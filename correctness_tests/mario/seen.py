@@ -102,8 +102,8 @@ def without_processes(monkeypatch):
 
     told = []
 
-    def begun(self, count, make, args_of, threads):
-        self.actors, self.close = count, lambda: None
+    def begun(self, count, make, args_of, threads, niceness=0):
+        self.actors, self.niceness, self.close = count, niceness, lambda: None
 
     monkeypatch.setattr(Workers, "__init__", begun)
     monkeypatch.setattr(Workers, "tell", lambda self, messages: told.extend(message[0] for message in messages))
@@ -157,6 +157,14 @@ def publication(value, monkeypatch):
     crew = Collectors(spec, Asked(), Knobs(publication=value))
     crew.publish(1, spec["params"])
     yield "load" in told, crew.weights is not None and crew.weights.newest == 1
+
+
+def priority(value, monkeypatch):
+    """By how much collectors give way to the learner."""
+    from rl_impls.mario.collectors import Collectors
+
+    without_processes(monkeypatch)
+    return [Collectors(arguments()["publish"][0] | {"envs": 1}, Asked(), Knobs(priority=value)).niceness]
 
 
 def resize(value, monkeypatch):
@@ -381,6 +389,7 @@ def threads(value, monkeypatch):
 SEEN = {  # knob: where to look, and what each of its values shows there
     "transport": (transport, {kind: kind for kind in ("locked_queue", "local_queues", "shared_ring")}),
     "publication": (publication, {"pickled": (True, False), "shared": (False, True)}),
+    "priority": (priority, {"equal": 0, "learner": 19}),
     "resize": (resize, {"dense": "Dense", "sparse": "Sparse"}),
     "push": (push, {"item": 4, "batch": 1}),
     "stacks": (stacks, {"item": ("gather_one_by_one", False), "indexed": ("gather", True)}),

@@ -10,22 +10,41 @@ import weakref
 from multiprocessing.connection import wait
 
 SECONDS = 120  # to wait for a worker
+THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 LIVES = 5  # workers that may die in one place without having answered
 
 
-def serve(pipe, make, args, threads, niceness):
+@contextlib.contextmanager
+def threads_of_started(threads):
+    """Return a context in which processes are started whose libraries have so many threads.
+
+    They read it when they are imported, NumPy's as soon as the process has its arguments.
+
+    Args:
+        threads: of a library in a process.
+    """
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def serve(pipe, make, args, niceness):
     """Be the process of one worker: do as the pipe says, until it is closed.
 
     Args:
         pipe: to the first process.
         make: ``make(*args)``, returns the worker, whose methods messages name.
         args: of it.
-        threads: of a library in this process.
         niceness: by which this process gives way to others.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = str(threads)
     os.nice(niceness)
     try:
         worker = make(*args)
@@ -93,9 +112,9 @@ class Workers:
         """
         make, args_of, threads, niceness = self.made
         ours, theirs = self.context.Pipe()
-        args = theirs, make, args_of(index, life), threads, niceness
-        process = self.context.Process(target=serve, args=args, daemon=True)
-        process.start()
+        process = self.context.Process(target=serve, args=(theirs, make, args_of(index, life), niceness), daemon=True)
+        with threads_of_started(threads):
+            process.start()
         theirs.close()
         return ours, process
 

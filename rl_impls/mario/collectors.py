@@ -15,6 +15,7 @@ from .games import make_game
 from .spec import ACTIONS, STACK
 from .weights import SharedWeights
 
+NICENESS = {"equal": 0, "learner": 19}  # by the knob ``priority``
 ACTING = Target("torch", eager, "cpu", "torch")  # collectors act by torch on the CPU, whatever the learner computes on
 
 
@@ -147,7 +148,7 @@ class Collectors(Workers):
     Args:
         spec: of the pipeline, see :class:`.spec.Spec`; ``params`` are the first weights.
         transport: to which they hand over.
-        knobs: those of acting and of publication are read.
+        knobs: those of acting and of publication are read, and ``priority``.
 
     Attributes:
         published: the newest version of the weights that collectors were given.
@@ -170,7 +171,7 @@ class Collectors(Workers):
             senders = [transport.sender(stream) for stream in streams[index]]
             return spec, index, life, senders, weights, tuple(newest), knobs
 
-        super().__init__(spec["collectors"], Collector, args_of, threads=1)
+        super().__init__(spec["collectors"], Collector, args_of, threads=1, niceness=NICENESS[knobs.priority])
 
     @property
     def published(self):

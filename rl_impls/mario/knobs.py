@@ -11,6 +11,7 @@ CHOICES = MappingProxyType(
     {
         "transport": ("locked_queue", "local_queues", "shared_ring"),
         "publication": ("pickled", "shared"),
+        "priority": ("equal", "learner"),
         "resize": ("dense", "sparse"),
         "push": ("item", "batch"),
         "stacks": ("item", "indexed"),
@@ -41,6 +42,8 @@ class Knobs:
         transport: one queue behind one lock, item by item; a queue of each collector, and a thread that consolidates
             them; or a ring of each collector in shared memory.
         publication: new weights pickled for each collector, or written once to shared memory.
+        priority: collectors have their share of the cores while the learner computes, or give way to it: threads of one
+            operation wait for each other, and so for whoever has the core of one.
         resize: grey values first and two dense products, or only the few rows that each row of the result is made of.
         push: experiences stored one by one, or all that arrived at once.
         stacks: states built one by one, or gathered by index all at once.
@@ -61,6 +64,7 @@ class Knobs:
 
     transport: str = "locked_queue"
     publication: str = "pickled"
+    priority: str = "equal"
     resize: str = "dense"
     push: str = "item"
     stacks: str = "item"
@@ -86,6 +90,7 @@ HELPFUL = MappingProxyType(
     {
         "transport": "shared_ring",
         "publication": "shared",
+        "priority": "learner",
         "resize": "sparse",
         "push": "batch",
         "stacks": "indexed",
