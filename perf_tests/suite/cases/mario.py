@@ -353,6 +353,7 @@ ONE: Axes = {
     "collectors": (1,), "envs": (2,), "batch": (16,), "updates": (2,), "publish": (1,), "prioritised": (0,),
 }  # fmt: skip
 SOURCE: Axes = ONE | {"collectors": (2,), "envs": (1, 8), "batch": (256,), "updates": (8,)}  # before it was optimised
+SHORT: Axes = SOURCE | {"batch": (64,), "updates": (4,)}  # the same, so that it is timed in a second
 OPTIMISED: Axes = SOURCE | {"collectors": (4,), "envs": (1,), "batch": (512,), "updates": (16,), "publish": (5,)}
 
 
@@ -451,9 +452,10 @@ CASES = (
     ),
     pipelines(ONE, gate=[dict(form="full", backend="torch")]),
     pipelines(
-        SOURCE,
+        SHORT,
         bench=[dict(form="naive", backend="torch", envs=1), dict(form=("full", "bfloat16"), backend="torch", envs=8)],
     ),
+    pipelines(SOURCE),
     pipelines(SOURCE | {"collectors": (1, 4)}),
     pipelines(SOURCE | {"updates": (16,)}),
     pipelines(SOURCE | {"publish": (3, 5)}),
