@@ -294,7 +294,7 @@ class Variant:
 
     @property
     def precision(self) -> str:
-        """Of its products: float32, bfloat16 or int8."""
+        """Of its products: float32, bfloat16, float16 or int8."""
         knobs = self.knobs()
         quantised: str = getattr(knobs, "quantised", "none")
         return str(getattr(knobs, "precision", "float32")) if quantised == "none" else quantised
