@@ -35,7 +35,7 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
     **{
         f"mario.pipeline[{one}]": epochs(*sizes)
         for one, sizes in {
-            "full-torch-collectors1-envs2-batch16-updates2-publish1-prioritised0": (32, 2, 16),
+            "full-torch-collectors1-envs2-batch8-updates1-publish1-prioritised0": (8, 1, 8),
             "full-torch-collectors2-envs8-batch64-updates4-publish1-prioritised0": (256, 4, 64),
             "full-torch-collectors2-envs8-batch256-updates8-publish1-prioritised0": (2048, 8, 256),
             "full-torch-collectors4-envs1-batch256-updates8-publish1-prioritised0": (2048, 8, 256),

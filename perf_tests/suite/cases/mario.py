@@ -350,7 +350,7 @@ def pipeline_flops(collectors: int, envs: int, batch: int, updates: int, publish
 
 Axes = dict[str, tuple[int | str, ...]]
 ONE: Axes = {
-    "collectors": (1,), "envs": (2,), "batch": (16,), "updates": (2,), "publish": (1,), "prioritised": (0,),
+    "collectors": (1,), "envs": (2,), "batch": (8,), "updates": (1,), "publish": (1,), "prioritised": (0,),
 }  # fmt: skip
 SOURCE: Axes = ONE | {"collectors": (2,), "envs": (1, 8), "batch": (256,), "updates": (8,)}  # before it was optimised
 SHORT: Axes = SOURCE | {"batch": (64,), "updates": (4,)}  # the same, so that it is timed in a second
