@@ -16,7 +16,7 @@ def epochs(played, updates, batch):
 
 COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every case
     "mario.preprocess[full-numpy-batch1-side84]": (1, 0, 240 * 256 * 3 + FRAME),
-    "mario.preprocess[naive-numpy-batch8-side128]": (8, 0, 8 * (240 * 256 * 3 + LARGE)),
+    "mario.preprocess[sparse-numpy-batch8-side128]": (8, 0, 8 * (240 * 256 * 3 + LARGE)),
     "mario.transport[full-numpy-collectors2-side84-frames1]": (2000, 0, 2000 * 4 * FRAME),
     "mario.transport[naive-numpy-collectors4-side84-frames4]": (2000, 0, 2000 * 4 * 4 * FRAME),
     "mario.push[full-numpy-batch1000-side84]": (1000, 0, 1000 * 2 * FRAME),
@@ -48,5 +48,5 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
 }
 MOVED = [  # where all that is taken and returned is charged, and nothing else
     "mario.preprocess[full-numpy-batch1-side84]",
-    "mario.preprocess[naive-numpy-batch8-side128]",
+    "mario.preprocess[sparse-numpy-batch8-side128]",
 ]

@@ -44,7 +44,8 @@ class Knobs:
         publication: new weights pickled for each collector, or written once to shared memory.
         priority: collectors have their share of the cores while the learner computes, or give way to it: threads of one
             operation wait for each other, and so for whoever has the core of one.
-        resize: grey values first and two dense products, or only the few rows that each row of the result is made of.
+        resize: grey values first and two dense products, or only the few rows that each row of the result is made of,
+            which is less work and takes longer: ``full`` has it dense.
         push: experiences stored one by one, or all that arrived at once.
         stacks: states built one by one, or gathered by index all at once.
         tree: priorities walked through one by one in Python, or level by level for all at once.
@@ -91,7 +92,6 @@ HELPFUL = MappingProxyType(
         "transport": "shared_ring",
         "publication": "shared",
         "priority": "learner",
-        "resize": "sparse",
         "push": "batch",
         "stacks": "indexed",
         "tree": "vectorised",
@@ -127,6 +127,7 @@ FORMS = MappingProxyType(
         "bfloat16": replace(FULL, precision="bfloat16"),
         "float16": replace(FULL, precision="float16"),
         "local_queues": replace(FULL, transport="local_queues"),
+        "sparse": replace(FULL, resize="sparse"),
         "optimised": replace(Knobs(), **OF_SOURCE),
         **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
         "only_local": replace(Knobs(), transport="local_queues"),

@@ -374,7 +374,8 @@ def pipelines(axes: Axes, **tiers: Any) -> Case:
 
 CASES = (
     Case(
-        "mario", "preprocess", preprocess_inputs, ("numpy",), "frames", tolerance=5e-3,  # one shade of grey
+        "mario", "preprocess", preprocess_inputs, ("numpy",), "frames",
+        forms=("full", "sparse"), tolerance=5e-3,  # one shade of grey
         axes={"batch": (1, 8), "side": SIDES}, items=lambda batch, side: batch, bytes=preprocess_bytes,
         gate=[dict(form="full", batch=1, side=84)], bench=[{}],
     ),
