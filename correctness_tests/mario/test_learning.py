@@ -11,8 +11,8 @@ LEVEL = {
     "game": "coinrun", "levels": 1, "start_level": 3, "collectors": 2, "envs": 8, "buffer": 20_000, "batch": 64,
     "updates": 8, "reuse": 4.0, "explore": 8_000, "target_every": 100,
 }  # fmt: skip
-EXPERIENCES = 12_000
-MARGIN = 2.5  # drawn actions bring 5.6 of 10 (32 episodes); a pilot's last epochs brought 10, with one in ten drawn
+EXPERIENCES = 20_000
+MARGIN = 1.5  # drawn actions bring 5.6 of 10 (32 episodes); a pilot brought 8.1 after 12,000 experiences
 
 
 @pytest.mark.slow
