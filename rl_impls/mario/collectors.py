@@ -149,9 +149,10 @@ class Collectors(Workers):
         spec: of the pipeline, see :class:`.spec.Spec`; ``params`` are the first weights.
         transport: to which they hand over.
         knobs: those of acting and of publication are read, and ``priority``.
+        version: of the first weights.
 
     Attributes:
-        published: the newest version of the weights that collectors were given.
+        newest: version of the weights that collectors were given last, and these, arrays by name.
 
     Raises:
         RuntimeError: here and later: a collector failed, or has not answered for two minutes; all are ended.
@@ -160,11 +161,13 @@ class Collectors(Workers):
 
     KIND = "collector"
 
-    def __init__(self, spec, transport, knobs):
+    def __init__(self, spec, transport, knobs, version=0):
         envs, self.transport = spec["envs"], transport
         self.streams = [range(index * envs, (index + 1) * envs) for index in range(spec["collectors"])]
         self.weights = SharedWeights(spec["params"]) if knobs.publication == "shared" else None
-        self.newest = newest = [0, spec["params"]]
+        self.newest = newest = [version, spec["params"]]
+        if self.weights is not None:
+            self.weights.publish(*newest)
         streams, weights = self.streams, self.weights
 
         def args_of(index, life):
@@ -172,11 +175,6 @@ class Collectors(Workers):
             return spec, index, life, senders, weights, tuple(newest), knobs
 
         super().__init__(spec["collectors"], Collector, args_of, threads=1, niceness=NICENESS[knobs.priority])
-
-    @property
-    def published(self):
-        """The newest version of the weights that collectors were given."""
-        return self.newest[0]
 
     def publish(self, version, params):
         """Give collectors new weights: what they are asked to play from now on is played by them.

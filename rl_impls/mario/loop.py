@@ -149,8 +149,7 @@ class Pipeline(Op):
         self.transport = make_transport(self.knobs.transport, streams, shape, **sizes)
         self.until = 0
         try:
-            self.crew = Collectors({**spec, "params": params}, self.transport, self.knobs)
-            self.crew.newest[0] = version
+            self.crew = Collectors({**spec, "params": params}, self.transport, self.knobs, version)
         except BaseException:
             self.close()
             raise
