@@ -95,6 +95,12 @@ def test_what_no_library_can_tell_is_zero(monkeypatch):
     assert limits.measure(1) == {"threads": 1.0, "float32_flops": 0.0, "bfloat16_flops": 0.0, "copy_bytes": 600.0}
 
 
+def test_a_processor_without_bfloat16_computes_it_in_32_bits(monkeypatch):
+    few_calls(monkeypatch, itertools.cycle([1.0, 50.0, 3.0]))
+    found = limits.measure(1)
+    assert (found["float32_flops"], found["bfloat16_flops"]) == (2000.0, 2000.0)
+
+
 def test_bursts_take_turns_in_a_process_that_was_set_up(monkeypatch):
     called = few_calls(monkeypatch, itertools.repeat(1.0))
     limits.measure(3)

@@ -31,8 +31,8 @@ def block(first: int, sample: Callable[[int, bool], float]) -> Block:
     return spent[0], spent[1]
 
 
-def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterator[Any]:
-    """Run ``python -m module ARGUMENTS --one N`` for N = 0, 1, ...; return what each printed last, as JSON.
+def fresh_processes(module: str, arguments: Sequence[str], count: int, first: int = 0) -> Iterator[Any]:
+    """Run ``python -m module ARGUMENTS --one N`` for N = first, first + 1, ...; return what each printed last, as JSON.
 
     A process that fails ends this one with its exit code; it has said why.
 
@@ -40,8 +40,9 @@ def fresh_processes(module: str, arguments: Sequence[str], count: int) -> Iterat
         module: its full name.
         arguments: of the command line, without ``--one``.
         count: how many processes.
+        first: number of the first.
     """
-    for number in range(count):
+    for number in range(first, first + count):
         command = [sys.executable, "-m", module, *arguments, "--one", str(number)]
         with by_sigterm():
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True)

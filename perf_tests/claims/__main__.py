@@ -1,0 +1,224 @@
+"""Measure published claims: ``python -m perf_tests.claims [WORKLOAD ...] [--only ID] [--list]``.
+
+Each process is fresh and measures all claims of a workload, in turns; the ratio's interval is that of the median over
+processes. What was measured is kept in ``.cache/claims`` until the code changes, so that an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..files import Unwritable, check_folder, reserved
+from ..gate.statistics import FEWEST
+from ..interleaved import fresh_processes
+from ..progress import Progress
+from ..suite import process
+from ..suite.claim import Claim, ClaimsError
+
+ROOT = Path(__file__).parents[2]
+KEPT = process.CACHE / "claims"
+RESULT = process.CACHE / "claims.json"
+MOST = 12  # processes of a workload
+ROOM = 1 << 20  # bytes of the result, more than it takes
+
+
+def code(workload: str) -> str:
+    """Return a hash of all that the figures of a workload depend on.
+
+    Args:
+        workload: its name.
+    """
+    from ..gate.revisions import digest
+
+    found = hashlib.sha256(digest(ROOT, workload).encode())
+    for folder in ("claims", "suite"):
+        for path in sorted((ROOT / "perf_tests" / folder).glob("*.py")):
+            found.update(path.read_bytes())
+    found.update((ROOT / "perf_tests" / "suite" / "claims" / f"{workload}.py").read_bytes())
+    return found.hexdigest()
+
+
+def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what earlier runs of the same code have measured; forget what others have.
+
+    Args:
+        path: of the file.
+        state: that the figures must be of.
+    """
+    lines = path.read_text().splitlines() if path.exists() else []
+    try:
+        head, *found = [json.loads(line) for line in lines] or [None]
+    except ValueError:
+        head, found = None, []
+    if head == state:
+        return found
+    path.write_text(json.dumps(state) + "\n")
+    return []
+
+
+def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
+    """Yield what is known of a workload after each process, until all intervals are narrow or time is up.
+
+    Args:
+        workload: its name.
+        claims: that are measured.
+        options: the command line as parsed.
+    """
+    from .ledger import all_sure
+
+    path = KEPT / f"{workload}.jsonl"
+    state = {"code": code(workload), "claims": [claim.name for claim in claims], "threads": options.threads}
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    found, begun, here = kept(path, state), time.monotonic(), 0
+    yield found
+    while len(found) < MOST:
+        spent = time.monotonic() - begun
+        late = here and spent + spent / here > 60 * options.minutes
+        if len(found) >= options.processes and (late or all_sure(claims, found)):
+            return
+        words = [workload, "--threads", str(options.threads), *(f"--only={claim.name}" for claim in claims)]
+        (said,) = fresh_processes("perf_tests.claims", words, 1, first=len(found))
+        with path.open("a") as file:
+            file.write(json.dumps(said) + "\n")
+        found.append(said)
+        here += 1
+        yield found
+
+
+def one(workload: str, claims: Sequence[Claim], seed: int) -> None:
+    """Print what this process measured, as JSON.
+
+    Args:
+        workload: its name.
+        claims: that are measured.
+        seed: of all that is drawn.
+    """
+    from .measure import measured
+
+    print(json.dumps(measured(claims, workload, seed)))
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the command line as parsed.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("workload", nargs="*", help="whose claims are measured (default: all)")
+    parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure some claims alone")
+    parser.add_argument("--list", action="store_true", help="print the claims and end")
+    parser.add_argument("--processes", type=int, default=FEWEST, help=f"fresh processes, at least (default: {FEWEST})")
+    parser.add_argument("--minutes", type=float, default=9, help="of a workload, for more processes than those")
+    parser.add_argument("--threads", type=int, default=process.cores())
+    parser.add_argument("--fresh", action="store_true", help="forget what earlier runs of this code measured")
+    parser.add_argument(
+        "--output", type=Path, default=RESULT, metavar="FILE", help="JSON; .cache/claims.json by default"
+    )
+    parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if not 1 <= options.threads <= process.cores():
+        parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
+    if not 1 <= options.processes <= MOST:
+        parser.error(f"got --processes {options.processes}, wanted 1 to {MOST}")
+    process.set_up(options.threads)
+    from ..suite.claims import claims_of, workloads
+
+    for name in options.workload:
+        if name not in workloads():
+            parser.error(f"unknown workload {name!r}; those with claims: {', '.join(workloads())}")
+    try:
+        chosen = {name: claims_of(name) for name in options.workload or workloads()}
+    except ClaimsError as error:
+        parser.error(str(error))
+    names = [claim.name for claims in chosen.values() for claim in claims]
+    for wanted in options.only:
+        if wanted not in names:
+            parser.error(f"unknown claim {wanted!r}; --list names them")
+    options.claims = {
+        name: [claim for claim in claims if not options.only or claim.name in needed(claims, options.only)]
+        for name, claims in chosen.items()
+    }
+    options.claims = {name: claims for name, claims in options.claims.items() if claims}
+    return options
+
+
+def needed(claims: Sequence[Claim], only: Sequence[str]) -> set[str]:
+    """Return the names of claims, and of those that they are compared with.
+
+    Args:
+        claims: of a workload.
+        only: names of some.
+    """
+    return set(only) | {other for claim in claims if claim.name in only for other in claim.most_of}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print the table, and write the JSON whole."""
+    options = parse(arguments)
+    if options.list:
+        for claims in options.claims.values():
+            for claim in claims:
+                print(f"{claim.name}: {claim.words} (promised: {claim.promised})")
+        return
+    if options.one is not None:
+        (workload,) = options.workload
+        one(workload, options.claims[workload], options.one)
+        return
+    from .ledger import FORMAT, VERSION, row
+    from .returns import evidence
+    from .table import lines_of
+
+    try:
+        check_folder(KEPT)
+        with reserved(options.output, ROOM, "--output") as write:
+            rows = []
+            for workload, claims in options.claims.items():
+                with Progress(options.processes, f"processes of {workload}") as progress:
+                    for count, found in enumerate(processes(workload, claims, options)):
+                        if count:
+                            progress.total = max(progress.total, len(found))
+                            progress.step()
+                        else:
+                            progress.done = len(found)
+                mine = [row(claim, found, evidence(claim, workload)) for claim in claims]
+                print("\n".join(lines_of(mine)), flush=True)
+                rows += mine
+            result = {"format": FORMAT, "version": VERSION, **head(options.threads), "claims": rows}
+            write((json.dumps(result, indent=1) + "\n").encode())
+    except Unwritable as error:
+        sys.exit(str(error))
+    failed = [row["id"] for row in rows if any(each["verdict"] == "error" for each in row["contexts"])]
+    if failed:
+        sys.exit(f"could not be measured: {', '.join(failed)}")
+
+
+def head(threads: int) -> dict[str, Any]:
+    """Return what the figures belong to.
+
+    Args:
+        threads: of each process.
+    """
+    from ..suite import machine
+
+    state = machine.git_state(ROOT)
+    return {
+        "commit": state.removesuffix("+dirty"),
+        "dirty": state.endswith("+dirty"),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": machine.info(ROOT),
+        "threads": threads,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""One fresh process: all claims of a workload, their sides in turns, each ratio taken within a round of them.
+
+Sides of one op are prepared together, settled and visited in rounds, in an order that is drawn anew for each. A sample
+that follows another side's does not count where it is short: that side's data fill the caches. The process is the unit:
+of each comparison it says one ratio, the median over its rounds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import Any
+
+from ..gate.answers import close
+from ..suite.claim import NOTED, Claim, Comparison, Side
+from ..suite.prepared import leaves
+from .resident import memory
+from .sides import Ready, limited, ready
+
+LONG = 0.1  # seconds of a sample beside which what another side left in the caches is nothing
+BUDGET = 0.4  # seconds of samples of a side
+ROUNDS = (3, 12)  # least and most
+SPREAD = 8  # rounds, at least, where their spread is asked for
+NOTHING = 1e-6  # what counts as none: a second of waiting less than a clock can tell
+TOLERANCE = 1e-4  # of answers that are close, where the case states none that is larger
+
+
+@dataclass
+class Taken:
+    """What a process measured of a side.
+
+    Attributes:
+        seconds: of a call, in each round.
+        noted: what the op counted in each round, for a sample.
+        answer: of a few calls from the start.
+        allocated: bytes of a call.
+        memory: ``resident`` and ``peak``, of a process of its own.
+        error: why there is nothing else.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    noted: list[Mapping[str, float]] = field(default_factory=list)
+    answer: Any = None
+    allocated: float = 0.0
+    memory: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+
+
+def measures_of(claims: Sequence[Claim]) -> dict[str, set[str]]:
+    """Return what is asked of each side, by its label.
+
+    Args:
+        claims: all of a workload.
+    """
+    found: dict[str, set[str]] = {}
+    for claim in claims:
+        for pair in claim.contexts.values():
+            for side in (pair.base, pair.change):
+                found.setdefault(side.label, set()).add(pair.measure)
+                if claim.same in ("bits", "close"):
+                    found[side.label].add("answer")
+        for figure in claim.figures:
+            found.setdefault(figure.side.label, set()).add("peak" if figure.of == "peak" else "seconds")
+    return found
+
+
+def visit(here: Ready, side: Side, taken: Taken) -> None:
+    """Take a sample.
+
+    Args:
+        here: the side, settled.
+        side: of a claim.
+        taken: gets what is measured.
+    """
+    with limited(side.threads):
+        seconds = here.sample()
+        if seconds < LONG:
+            seconds = here.sample()
+    taken.seconds.append(seconds / here.calls)
+    taken.noted.append(here.noted())
+
+
+def rounds_of(group: Sequence[tuple[Side, Ready]], least: int) -> int:
+    """Return how many rounds a group gets: as many as its budget pays for.
+
+    Args:
+        group: sides that are settled.
+        least: rounds.
+    """
+    spent = 0.0
+    for side, here in group:
+        with limited(side.threads):
+            seconds = here.sample()
+        spent += seconds * (1 if seconds >= LONG else 2)
+    return max(least, min(ROUNDS[1], int(BUDGET * len(group) / spent)))
+
+
+def together(sides: Sequence[Side], asked: Mapping[str, set[str]], seed: int, coin: random.Random) -> dict[str, Taken]:
+    """Measure sides of one op in turns.
+
+    Args:
+        sides: of the op.
+        asked: what of each, by its label.
+        seed: of all inputs.
+        coin: draws the order.
+    """
+    found = {side.label: Taken() for side in sides}
+    with ExitStack() as stack:
+        group: list[tuple[Side, Ready]] = []
+        for side in sides:
+            taken = found[side.label]
+            try:
+                with limited(side.threads):
+                    here = ready(side, seed)
+                    stack.push(here)
+                    taken.answer = here.settle()
+                    here.measure_calls()
+                if "allocated" in asked[side.label]:
+                    taken.allocated = here.allocated()
+                group.append((side, here))
+            except Exception as error:  # of one side: the others are measured
+                taken.error = f"{type(error).__name__}: {error}".partition("\n")[0]
+        timed = [(side, here) for side, here in group if needs_time(asked[side.label])]
+        if timed:
+            spread = any("spread" in asked[side.label] for side, _ in timed)
+            for _ in range(rounds_of(timed, SPREAD if spread else ROUNDS[0])):
+                coin.shuffle(timed)
+                for side, here in timed:
+                    visit(here, side, found[side.label])
+    return found
+
+
+def needs_time(asked: set[str]) -> bool:
+    """Return whether samples are asked for.
+
+    Args:
+        asked: measures of a side.
+    """
+    return any(measure in ("seconds", "spread") or measure.startswith(NOTED) for measure in asked)
+
+
+def measured(claims: Sequence[Claim], workload: str, seed: int) -> dict[str, Any]:
+    """Return what this process says: of each claim and context a ratio, of each side what stands beside it.
+
+    Args:
+        claims: all of the workload, or some.
+        workload: its name.
+        seed: of all that is drawn.
+    """
+    asked, coin = measures_of(claims), random.Random(seed)
+    sides = {side.label: side for claim in claims for side in claim.sides if side.missing() is None}
+    groups = [
+        list(group) for _, group in itertools.groupby(sorted(sides.values(), key=lambda s: s.op), key=lambda s: s.op)
+    ]
+    coin.shuffle(groups)
+    found: dict[str, Taken] = {}
+    for group in groups:
+        coin.shuffle(group)
+        inside = [side for side in group if asked[side.label] - {"peak", "resident"}]
+        found |= {side.label: Taken() for side in group} | together(inside, asked, seed, coin)
+        for side in group:
+            if asked[side.label] & {"peak", "resident"}:
+                found[side.label].memory = memory(workload, side, seed)
+    ratios: dict[str, dict[str, Any]] = {}
+    for claim in claims:
+        for context, pair in claim.contexts.items():
+            if pair.base.label in found and pair.change.label in found:
+                ratios.setdefault(claim.name, {})[context] = compared(claim, pair, found)
+    return {"claims": ratios, "sides": {label: told(taken) for label, taken in found.items()}}
+
+
+def told(taken: Taken) -> dict[str, Any]:
+    """Return what is kept of a side.
+
+    Args:
+        taken: of a process.
+    """
+    kept: dict[str, Any] = {"error": taken.error} if taken.error else dict(taken.memory)
+    if taken.seconds:
+        kept["seconds"] = median(taken.seconds)
+    return kept
+
+
+def compared(claim: Claim, pair: Comparison, found: Mapping[str, Taken]) -> dict[str, Any]:
+    """Return the ratio of a comparison, base over change, and whether what must stay the same has.
+
+    Args:
+        claim: that asks.
+        pair: two sides.
+        found: what was measured of each side, by its label.
+    """
+    base, change = found[pair.base.label], found[pair.change.label]
+    for taken in (base, change):
+        if taken.error:
+            return {"error": taken.error}
+    same = alike(base.answer, change.answer, claim, pair) if claim.same in ("bits", "close") else None
+    return {"ratio": ratio(pair, base, change), "same": same}
+
+
+def ratio(pair: Comparison, base: Taken, change: Taken) -> float:
+    """Return base over change, of what is compared.
+
+    Args:
+        pair: two sides.
+        base: what was measured of the first.
+        change: of the second.
+    """
+    if pair.measure == "seconds":
+        work = pair.change.items / pair.base.items
+        return math.exp(median(math.log(a / b * work) for a, b in zip(base.seconds, change.seconds)))
+    if pair.measure == "spread":
+        return max(spread(base.seconds), NOTHING) / max(spread(change.seconds), NOTHING)
+    if pair.measure == "allocated":
+        return base.allocated / max(change.allocated, 1.0)
+    if pair.measure == "resident":
+        return base.memory["resident"] / change.memory["resident"]
+    if pair.measure == "difference":
+        return 1e-7 / max(difference(base.answer, change.answer), 1e-12)
+    names = pair.measure.removeprefix(NOTED).split("+")
+    first, second = (median(sum(noted[name] for name in names) for noted in taken.noted) for taken in (base, change))
+    return max(first, NOTHING) / max(second, NOTHING)
+
+
+def spread(seconds: Sequence[float]) -> float:
+    """Return the interquartile range of samples over their median.
+
+    Args:
+        seconds: of a call, in each round.
+    """
+    first, middle, third = quantiles(seconds, n=4, method="inclusive")
+    return (third - first) / middle
+
+
+def difference(a: Any, b: Any) -> float:
+    """Return the largest difference of two answers.
+
+    Args:
+        a: arrays in nested lists and dicts.
+        b: the same of the other.
+    """
+    import numpy as np
+
+    pairs = zip(leaves(a), leaves(b), strict=True)
+    return max((float(np.max(np.abs(x.astype(float) - y.astype(float)), initial=0.0)) for x, y in pairs), default=0.0)
+
+
+def alike(a: Any, b: Any, claim: Claim, pair: Comparison) -> bool:
+    """Return whether two answers are the same, in bits or nearly.
+
+    Args:
+        a: arrays in nested lists and dicts.
+        b: the same of the other.
+        claim: that says how near.
+        pair: whose cases' tolerance is taken, where it is the larger.
+    """
+    import numpy as np
+
+    first, second = leaves(a), leaves(b)
+    if claim.same == "bits":
+        return len(first) == len(second) and all(np.array_equal(x, y) for x, y in zip(first, second))
+    cases = [side.variant.case.tolerance for side in (pair.base, pair.change) if side.make is None]
+    near = max([TOLERANCE, *cases])
+    return len(first) == len(second) and all(
+        close(np.asarray(x, np.float64), np.asarray(y, np.float64), near) for x, y in zip(first, second)
+    )

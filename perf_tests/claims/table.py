@@ -1,0 +1,131 @@
+"""The ledger as Markdown and as lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..report.table import duration, factor, quantity
+
+Row = Mapping[str, Any]
+WORDS = {
+    "holds": "the whole interval lies at or beyond the lower end of what was promised",
+    "partly": "there is a gain, all of the interval below what was promised",
+    "refuted": "the whole interval lies at or below 1.02, or what was to stay the same has not",
+    "unclear": "the interval does not tell, or nothing was promised and it is wide, or evidence is missing",
+    "measured": "nothing was promised",
+    "needs ...": "what is named is not here: nothing is guessed",
+}
+HEAD = "| claim | promised | on | ratio | verdict |\n| --- | --- | --- | ---: | --- |"
+
+
+def cell(text: str) -> str:
+    """Return a text as it stands in a table's cell.
+
+    Args:
+        text: on one line.
+    """
+    return text.replace("|", "\\|")
+
+
+def ratio_words(context: Mapping[str, Any]) -> str:
+    """Return a ratio with its interval, as in ``2.07 (1.89-2.20), n = 6``; a wide one has a mark.
+
+    Args:
+        context: of a row.
+    """
+    if context["ratio"] is None:
+        return "-"
+    low, high = factor(context["low"]), factor(context["high"])
+    return f"{'~' * context['wide']}{factor(context['ratio'])} ({low}-{high}), n = {context['n']}"
+
+
+def figure_words(figure: Mapping[str, Any]) -> str:
+    """Return a figure of ours beside the published one.
+
+    Args:
+        figure: of a row.
+    """
+    if figure["ours"] is None:
+        ours = f"needs {figure['needs']}" if figure.get("needs") else "not measured"
+    elif figure["unit"] == "s":
+        ours = duration(figure["ours"])
+    else:
+        ours = f"{quantity(figure['ours'])} {figure['unit']}"
+    return f"{figure['what']}: {ours} here, {figure['theirs']} there"
+
+
+def lines_of(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each comparison and figure, for a terminal.
+
+    Args:
+        rows: of a ledger.
+    """
+    lines = []
+    for row in rows:
+        for context in row["contexts"]:
+            why = f" ({context['error']})" if context.get("error") else ""
+            said = f"{row['id']} [{context['context']}]: {context['verdict']}, {ratio_words(context)}{why}"
+            lines.append(f"{said}; promised {row['promised']}")
+        lines += [f"{row['id']}: {figure_words(figure)}" for figure in row["figures"]]
+    return lines
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the comparisons as a Markdown table, a row for each context.
+
+    Args:
+        rows: of a ledger.
+    """
+    lines = [HEAD]
+    for row in rows:
+        for number, context in enumerate(row["contexts"]):
+            name, promised = (f"`{row['id']}`", row["promised"]) if number == 0 else ("", "")
+            cells = (name, promised, context["context"], ratio_words(context), context["verdict"])
+            lines.append(f"| {' | '.join(map(cell, cells))} |")
+    return "\n".join(lines)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return how many comparisons came out how, in a sentence.
+
+    Args:
+        rows: of a ledger.
+    """
+    found = Counter(context["verdict"] for row in rows for context in row["contexts"] if row["least"] is not None)
+    judged = [f"{count} {word}" for word, count in found.most_common() if not word.startswith("needs")]
+    absent = sum(count for word, count in found.items() if word.startswith("needs"))
+    others = sum(context["verdict"] == "measured" for row in rows for context in row["contexts"])
+    return (
+        f"Of {sum(found.values()) - absent} comparisons with a published figure: {', '.join(judged)}. {absent} need "
+        f"hardware that is not here; of {others} nothing was promised, and they are measured."
+    )
+
+
+def page(ledger: Mapping[str, Any]) -> str:
+    """Return the whole ledger as a page.
+
+    Args:
+        ledger: as ``claims.json`` holds it.
+    """
+    machine = ledger["machine"]
+    parts = [
+        "# Published claims, measured",
+        f"{machine['cpu_model']}, {machine['cores']} cores, {ledger['threads']} threads, {ledger['date'][:10]}, commit "
+        f"{ledger['commit']}{' with changes' if ledger['dirty'] else ''}. Made by `make claims`.",
+        summary(ledger["claims"]),
+        "A ratio is how many times as fast, or as small, the change is as what it is compared with: the median over "
+        "fresh processes, with its 95 % interval. `alone` is the change on the naive version, `from full` the full "
+        "version beside the full one without it. `~` marks an interval wider than a tenth to either side.",
+        "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
+    ]
+    for workload in dict.fromkeys(row["workload"] for row in ledger["claims"]):
+        rows = [row for row in ledger["claims"] if row["workload"] == workload]
+        parts += [f"## {workload}", table(rows)]
+        notes = []
+        for row in rows:
+            figures = "".join(f"\n  - {figure_words(figure)}" for figure in row["figures"])
+            notes.append(f"- `{row['id']}`: {row['words']} ({row['source']}). {row['note']}".rstrip() + figures)
+        parts.append("\n".join(notes))
+    return "\n\n".join(parts) + "\n"
