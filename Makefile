@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train train-pipeline
+.PHONY: help setup bench bench-quick claims claims-returns gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -137,6 +137,12 @@ results:  ## time everything, beside default malloc and other libraries, and put
 	done
 	$(BIN)/python -m perf_tests.report.readme .cache/bench.json --default-malloc .cache/default_malloc.json \
 	  --peers $$(find .cache/peers -name '*.json')
+
+claims: setup  ## measure published claims: make claims WORKLOAD=snake; all of them take about 40 minutes
+	$(BIN)/python -m perf_tests.claims $(WORKLOAD) --pages
+
+claims-returns: setup  ## train what claims say learns the same, both ways, from five seeds; goes on where it was stopped
+	$(BIN)/python -m perf_tests.claims.returns
 
 clean:  ## remove the environment, caches and results
 	rm -rf $(VENV) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

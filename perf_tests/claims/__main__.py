@@ -124,6 +124,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, default=RESULT, metavar="FILE", help="JSON; .cache/claims.json by default"
     )
+    parser.add_argument("--pages", action="store_true", help="put the ledger into results/ and the README")
     parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not 1 <= options.threads <= process.cores():
@@ -163,7 +164,11 @@ def needed(claims: Sequence[Claim], only: Sequence[str]) -> set[str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, print the table, and write the JSON whole."""
+    """Measure, print what came out, and write the JSON whole.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
     options = parse(arguments)
     if options.list:
         for claims in options.claims.values():
@@ -174,11 +179,13 @@ def main(arguments: list[str] | None = None) -> None:
         (workload,) = options.workload
         one(workload, options.claims[workload], options.one)
         return
-    from .ledger import FORMAT, VERSION, row
+    from .ledger import FORMAT, VERSION, joined, row
+    from .pages import read, show
     from .returns import evidence
     from .table import lines_of
 
     try:
+        earlier = read(options.output)["claims"] if options.output.exists() else []
         check_folder(KEPT)
         with reserved(options.output, ROOM, "--output") as write:
             rows = []
@@ -193,9 +200,12 @@ def main(arguments: list[str] | None = None) -> None:
                 mine = [row(claim, found, evidence(claim, workload)) for claim in claims]
                 print("\n".join(lines_of(mine)), flush=True)
                 rows += mine
+            rows = joined(earlier, rows)
             result = {"format": FORMAT, "version": VERSION, **head(options.threads), "claims": rows}
             write((json.dumps(result, indent=1) + "\n").encode())
-    except Unwritable as error:
+        if options.pages:
+            show(result)
+    except (ClaimsError, Unwritable) as error:
         sys.exit(str(error))
     failed = [row["id"] for row in rows if any(each["verdict"] == "error" for each in row["contexts"])]
     if failed:

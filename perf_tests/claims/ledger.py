@@ -168,3 +168,17 @@ def all_sure(claims: Sequence[Claim], processes: Sequence[Process]) -> bool:
             if ratios and is_wide(median(ratios), *interval(ratios)):
                 return False
     return True
+
+
+def joined(earlier: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a ledger with new ones in their places; those of claims that are gone are left out.
+
+    Args:
+        earlier: rows that are kept.
+        rows: that were measured now.
+    """
+    from ..suite.claims import claims_of, workloads
+
+    found = {row["id"]: row for row in (*earlier, *rows)}
+    names = [claim.name for workload in workloads() for claim in claims_of(workload)]
+    return [found[name] for name in names if name in found]

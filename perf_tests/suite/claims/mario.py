@@ -14,7 +14,7 @@ from ..cases.mario import STACK, net, pictures, pipeline_inputs
 from ..claim import Claim, Comparison, Side, alone, between, removed
 
 SOURCE = "mario-pipeline.md"
-BATCH, SIDE = 256, 84
+BATCH, SIDE, STATES = 256, 84, 64
 SHORT = {"collectors": 2, "batch": 64, "updates": 4, "prioritised": 0}
 EPOCHS = 5  # of a call, where what is published every fifth epoch is published once
 OPTIMISED = {  # what the source lists, on the naive pipeline
@@ -65,19 +65,18 @@ def epochs(rng: Any, publish: int, envs: int) -> Inputs:
     return Inputs(pipeline_inputs(rng, envs=envs, publish=publish, **SHORT).spec, (np.arange(EPOCHS),))
 
 
-def publishing(form: str, publish: int) -> Side:
-    """Return five epochs of the pipeline.
+def publishing(publish: int) -> Side:
+    """Return five epochs of the naive pipeline.
 
     Args:
-        form: its name.
         publish: epochs from one publication to the next.
     """
-    given = functools.partial(epochs, publish=publish, envs=1 if form == "naive" else 8)
-    return Side(pipeline(form), given=given, words=f"five epochs, weights published every {publish}", work=EPOCHS)
+    given = functools.partial(epochs, publish=publish, envs=1)
+    return Side(pipeline("naive"), given=given, words=f"five epochs, weights published every {publish}", work=EPOCHS)
 
 
 def network(direction: str, form: str, backend: str = "torch", **knobs: Any) -> Side:
-    """Return a pass of the net over 256 states.
+    """Return a pass of the net over 64 states.
 
     Args:
         direction: ``forward`` or ``backward``.
@@ -91,7 +90,7 @@ def network(direction: str, form: str, backend: str = "torch", **knobs: Any) -> 
 
 
 def passing(rng: Any, direction: str, form: str, backend: str, knobs: dict[str, Any]) -> Callable[[], Any]:
-    """Return a function that passes 256 states through the net, or the gradient of its mean square back.
+    """Return a function that passes 64 states through the net, or the gradient of its mean square back.
 
     Args:
         rng: the generator of all that is drawn.
@@ -107,7 +106,7 @@ def passing(rng: Any, direction: str, form: str, backend: str, knobs: dict[str, 
     source: Any = import_module("rl_impls.mario._torch")
     chosen, target = dataclasses.replace(backends.forms("mario")[form], **knobs), backends.get(backend).lowering_here()
     made = source.make_net(net(rng, SIDE), chosen, target)
-    states = source.Pictures(made, chosen, target)("states", torch.from_numpy(pictures(rng, BATCH, STACK, SIDE, SIDE)))
+    states = source.Pictures(made, chosen, target)("states", torch.from_numpy(pictures(rng, STATES, STACK, SIDE, SIDE)))
     call = target.lower(made, (states,), guard=torch.enable_grad if direction == "backward" else torch.no_grad)
 
     def forward() -> Any:
@@ -166,16 +165,6 @@ def moving(transport: str, measure: str = "seconds") -> dict[str, Comparison]:
         "alone": alone(pipeline("naive"), measure, transport=transport),
         "from full": Comparison(locked, other, measure),
     }
-
-
-def both(measure: str = "seconds", **knobs: Any) -> dict[str, Comparison]:
-    """Return the pipeline with some knobs set on naive, and set on full, which does not have them.
-
-    Args:
-        measure: see :class:`.claim.Comparison`.
-        knobs: their values.
-    """
-    return {"alone": alone(pipeline("naive"), measure, **knobs), "from full": alone(pipeline("full"), measure, **knobs)}
 
 
 def on(name: str, words: str, section: str, **more: Any) -> Claim:
@@ -291,20 +280,14 @@ CLAIMS = (
         least=1 / 0.205,
         same="returns",
         evidence="mario-publish-5",
-        contexts={
-            name: Comparison(publishing(form, 1), publishing(form, 5), "noted:publishing")
-            for name, form in (("alone", "naive"), ("from full", "full"))
-        },
+        contexts={"alone": Comparison(publishing(1), publishing(5), "noted:publishing")},
         note="Seconds of publishing in five epochs. 80 % as rounded: at least 79.5.",
     ),
     on(
         "mario-sync-epoch",
         "the same, and what it is worth for the whole of an epoch",
         "6",
-        contexts={
-            name: Comparison(publishing(form, 1), publishing(form, 5))
-            for name, form in (("alone", "naive"), ("from full", "full"))
-        },
+        contexts={"alone": Comparison(publishing(1), publishing(5))},
     ),
     on(
         "mario-accumulate",
@@ -335,7 +318,7 @@ CLAIMS = (
         "mario-threads",
         "one thread of each operation in place of all, beside two collectors",
         "7",
-        contexts=both(threads="one"),
+        contexts={"alone": alone(pipeline("naive"), threads="one")},
     ),
     on(
         "mario-threads-variance",
@@ -343,7 +326,7 @@ CLAIMS = (
         "7",
         promised="smaller",
         least=1.02,
-        contexts=both("spread", threads="one"),
+        contexts={"alone": alone(pipeline("naive"), "spread", threads="one")},
     ),
     on(
         "mario-batchnorm",
@@ -405,18 +388,11 @@ CLAIMS = (
         contexts=OVERALL,
         note=WORK,
     ),
-    on("mario-gain-precision", "bfloat16 alone, the whole of an epoch", "3", contexts=both(precision="bfloat16")),
     on(
-        "mario-gain-tensors",
-        "tensors kept alone, the whole of an epoch",
-        "8",
-        contexts={"alone": alone(pipeline("naive"), tensors="kept")},
-    ),
-    on(
-        "mario-gain-uint8",
-        "bytes until the net alone, the whole of an epoch",
-        "8",
-        contexts={"alone": alone(pipeline("naive"), images="uint8")},
+        "mario-gain-precision",
+        "bfloat16 alone, the whole of an epoch",
+        "3",
+        contexts={"alone": alone(pipeline("naive"), precision="bfloat16")},
     ),
     on(
         "mario-lockfree-most",
@@ -425,7 +401,7 @@ CLAIMS = (
         promised="the most",
         least=1.0,
         contexts={"alone": alone(pipeline("naive"), transport="local_queues")},
-        most_of=("mario-gain-precision", "mario-gain-tensors", "mario-gain-uint8", "mario-threads", "mario-sync-epoch"),
+        most_of=("mario-gain-precision", "mario-threads", "mario-sync-epoch"),
         note="Its gain over the best of the other single gains; 1 is a tie.",
     ),
 )

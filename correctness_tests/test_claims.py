@@ -1,0 +1,419 @@
+"""The ledger of claims: what is claimed, how ratios become words, how sides take turns, what is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perf_tests.claims import __main__ as command
+from perf_tests.claims import ledger, measure, pages, returns, table
+from perf_tests.suite.cases import variants
+from perf_tests.suite.claim import Claim, ClaimsError, Comparison, Figure, Side, alone, between, removed
+from perf_tests.suite.claims import claims_of, workloads
+
+ACT, NUMPY = "snake.act[naive-torch-envs1]", "treasurehunt.observe[{}-numpy-agents5-worlds1]"
+OBSERVE = between(NUMPY.format("naive"), NUMPY.format("full"))
+NAMES = {
+    "pirl": "neuron-b1 neuron-b32 neuron-b128 neuron-b512 neuron-b1024 neuron-b2048 batching grad-dominates latency-b1 "
+    "throughput-b32 throughput-peak throughput-table latency-forward precision-neuron precision-jax",
+    "snake": "overall overall-equal-work batched-tensors memory-time memory-bytes inference-mode train-every-4 "
+    "threads batch-gpu gpu amp vectorised async bf16-cpu int8 ddp batch-128-256 every-8-16 tensors-on-device compile "
+    "tf32-cudnn",
+    "mario": "lock-wait-local lock-wait-ring collection-local collection-ring amp-forward amp-backward compile sync "
+    "accumulate uint8 prealloc threads batchnorm gpu-utilisation batches epoch overall lockfree-most amp-memory "
+    "batchnorm-convergence threads-variance",
+    "procgen": "ppo-fps impala-fps parallel-ppo parallel-impala impala-vs-ppo memory threads a3c-a2c",
+    "treasure": "forward train infer eager-10x first-call steady-call grad vmap-act vmap-train batch-agents buffer "
+    "loss stack observe rng phase1 phase2 phase3 all multiprocess conservative-train conservative-infer "
+    "optimistic-train optimistic-infer vmap-observe",
+}
+EVERY = [(workload, claim) for workload in workloads() for claim in claims_of(workload)]
+
+
+def claim(least=2.0, same=None, **more):
+    fields = {"contexts": {"alone": OBSERVE}, **more}
+    return Claim("toy", "words", "source.md", "2 x", least, same=same, **fields)
+
+
+def said(*ratios, same=None, name="toy", context="alone"):
+    return [{"claims": {name: {context: {"ratio": ratio, "same": same}}}, "sides": {}} for ratio in ratios]
+
+
+def test_every_published_claim_is_there():
+    there = {claim.name for _, claim in EVERY}
+    wanted = {f"{prefix}-{name}" for prefix, names in NAMES.items() for name in names.split()}
+    assert wanted <= there
+
+
+@pytest.mark.parametrize(("workload", "claim"), EVERY, ids=[claim.name for _, claim in EVERY])
+def test_the_sides_of_a_claim_are_two_of_its_workload(workload, claim):
+    for pair in claim.contexts.values():
+        assert pair.base.label != pair.change.label
+        if pair.base.make is None and pair.change.make is None and pair.base.threads == pair.change.threads:
+            both = pair.base.variant, pair.change.variant
+            assert (both[0].knobs(), both[0].backend, both[0].axes, pair.base.words) != (
+                both[1].knobs(), both[1].backend, both[1].axes, pair.change.words,
+            )  # fmt: skip
+    assert {side.op.partition(".")[0] for side in claim.sides} == {workload}
+    assert claim.evidence in {*returns.TRIALS, ""}
+
+
+def test_precision_differs_only_where_the_claim_is_about_it():
+    for _, found in EVERY:
+        for pair in found.contexts.values():
+            if pair.base.make is None and pair.base.variant.precision != pair.change.variant.precision:
+                assert any(
+                    word in found.name for word in ("amp", "bf16", "int8", "precision", "batches", "epoch", "overall")
+                )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "least", "word"),
+    [
+        (2.0, 3.0, 2.0, "holds"), (1.99, 3.0, 2.0, "unclear"), (1.99, 2.0, 2.0, "unclear"),
+        (1.03, 1.99, 2.0, "partly"), (1.02, 1.99, 2.0, "unclear"), (0.5, 1.02, 2.0, "refuted"),
+        (0.9, 1.03, 2.0, "unclear"), (0.3, 0.5, None, "measured"), (0.36, 0.4, 0.35, "holds"),
+        (0.2, 0.3, 0.35, "refuted"),
+    ],
+)  # fmt: skip
+def test_an_interval_becomes_a_word(low, high, least, word):
+    assert ledger.verdict(low, high, least) == word
+
+
+@pytest.mark.parametrize(("same", "word"), [(True, "holds"), (False, "refuted"), (None, "unclear")])
+def test_what_was_to_stay_the_same_decides_too(same, word):
+    assert ledger.verdict(3.0, 4.0, 2.0, same, promised=True) == word
+
+
+def test_a_comparison_has_the_median_and_the_interval_of_its_processes():
+    found = ledger.told(claim(), "alone", said(2.5, 2.2, 2.25, 2.3, 2.55, 2.4), None)
+    assert (found["verdict"], found["n"], found["low"], found["high"], found["wide"]) == ("holds", 6, 2.2, 2.55, False)
+    assert found["ratio"] == pytest.approx(2.35)
+
+
+def test_one_process_whose_answers_differ_refutes():
+    processes = said(2.1, 2.2, 2.3, 2.4, 2.5, same=True) + said(2.6, same=False)
+    assert ledger.told(claim(same="close"), "alone", processes, None)["verdict"] == "refuted"
+
+
+def test_without_evidence_a_claim_about_returns_is_unclear():
+    about = claim(same="returns", evidence="snake-every-4")
+    words = [ledger.told(about, "alone", said(*[2.5] * 6), known)["verdict"] for known in (None, True, False)]
+    assert words == ["unclear", "holds", "refuted"]
+
+
+def test_what_nothing_was_promised_of_is_unclear_where_its_interval_is_wide():
+    narrow, wide = ([1.0, 1.01, 1.02, 1.03, 1.04, 1.05], [0.5, 0.8, 1.0, 1.2, 1.4, 2.0])
+    words = [ledger.told(claim(None), "alone", said(*ratios), None)["verdict"] for ratios in (narrow, wide)]
+    assert words == ["measured", "unclear"]
+
+
+def test_a_side_that_cannot_run_here_is_never_guessed(monkeypatch):
+    from rl_impls import backends
+
+    monkeypatch.setattr(backends.Backend, "missing", lambda self: "no GPU" if self.device == "cuda" else None)
+    on_gpu = claim(contexts={"alone": between(ACT, "snake.act[full-torch-cuda-envs1]")})
+    found = ledger.told(on_gpu, "alone", [], None)
+    assert (found["verdict"], found["ratio"], found["n"]) == ("needs CUDA", None, 0)
+
+
+def test_an_error_of_a_side_is_told():
+    processes = [{"claims": {"toy": {"alone": {"error": "ValueError: no"}}}, "sides": {}}]
+    assert ledger.told(claim(), "alone", processes, None)["error"] == "ValueError: no"
+
+
+def test_the_most_gain_is_over_the_best_of_the_others():
+    most = claim(1.0, most_of=("a", "b"))
+    gains = {"toy": 3.0, "a": 1.5, "b": 2.0}
+    process = {"claims": {name: {"alone": {"ratio": gain}} for name, gain in gains.items()}, "sides": {}}
+    assert ledger.gains(most, "alone", [process]) == [1.5]
+    del process["claims"]["b"]
+    assert ledger.gains(most, "alone", [process]) == []
+
+
+def test_figures_of_others_stand_beside_ours():
+    side = Side(NUMPY.format("full"))
+    processes = [{"claims": {}, "sides": {side.label: {"seconds": seconds}}} for seconds in (1.0, 2.0, 4.0)]
+    found = [ledger.beside(Figure("rate", side, "9/s", of), processes)["ours"] for of in ("rate", "seconds")]
+    assert found == [2.5, 2.0]  # five observations a call
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            claim(contexts={"alone": alone("snake.act[naive-torch-envs7]", inference="no_grad")}),
+            "no benchmark is called",
+        ),
+        (claim(contexts={"alone": alone(ACT, speed="more")}), "speed"),
+        (claim(contexts={"alone": alone(ACT, inference="never")}), "inference"),
+        (claim(contexts={"alone": alone(ACT, "weight", inference="no_grad")}), "measure: got 'weight'"),
+        (claim(same="nearly"), "same: got 'nearly'"),
+        (claim(same="returns"), "evidence: got ''"),
+        (claim(contexts={}), "neither contexts nor figures"),
+    ],
+)
+def test_a_claim_that_cannot_be_measured_is_named(wrong, message):
+    with pytest.raises(ClaimsError, match="toy: ") as error:
+        wrong.check()
+    assert message in str(error.value)
+
+
+def test_a_side_has_its_forms_knobs_but_for_those_that_are_changed():
+    pair, before = removed("snake.act[full-torch-envs1]", both={"acting": "torch"}, inference="grad"), variants()
+    base, change = pair.base.variant.knobs(), pair.change.variant.knobs()
+    full = before["snake.act[full-torch-envs1]"].knobs()
+    assert (base, change) == (replace(full, acting="torch", inference="grad"), replace(full, acting="torch"))
+    assert variants()["snake.act[full-torch-envs1]"].knobs() == full
+
+
+def test_other_inputs_take_the_place_of_the_cases():
+    side = Side(NUMPY.format("full"), given=lambda rng: ("given", rng.integers(9)), words="others")
+    assert side.variant.inputs(0)[0] == "given"
+    assert side.label.endswith(", others")
+
+
+class Scripted:
+    """A side whose samples take what a list says; the log has who had a turn."""
+
+    def __init__(self, label, seconds, log):
+        self.label, self.seconds, self.log, self.calls = label, seconds, log, 2
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        self.log.append(f"{self.label} closed")
+
+    def settle(self):
+        return [np.ones(3)]
+
+    def measure_calls(self):
+        return self.calls
+
+    def sample(self):
+        self.log.append(self.label)
+        return self.seconds
+
+    def noted(self):
+        return {"blocked": self.seconds, "more": 1.0}
+
+    def allocated(self):
+        return 1e3 * self.seconds
+
+
+def scripted(monkeypatch, seconds):
+    log, sides = [], [Side(f"toy.op[{name}]", make=lambda rng: None) for name in seconds]
+    monkeypatch.setattr(measure, "ready", lambda side, seed: Scripted(side.label, seconds[side.label[7:-1]], log))
+    return log, sides
+
+
+def test_sides_take_turns_and_a_short_sample_after_another_does_not_count(monkeypatch):
+    log, sides = scripted(monkeypatch, {"a": 0.04, "b": 0.01, "long": 0.2})
+    asked = {side.label: {"seconds"} for side in sides}
+    found = measure.together(sides, asked, 0, random.Random(1))
+    rounds = len(found["toy.op[a]"].seconds)
+    assert rounds >= 3
+    assert {len(taken.seconds) for taken in found.values()} == {rounds}
+    turns = log[3 : -len(sides)]  # after one sample of each, which says how many rounds there is time for
+    assert turns.count("toy.op[a]") == turns.count("toy.op[b]") == 2 * rounds
+    assert turns.count("toy.op[long]") == rounds
+    each = [tuple(dict.fromkeys(turns[k : k + 5])) for k in range(0, len(turns), 5)]
+    assert len(set(each)) > 1  # the order is drawn anew
+    assert found["toy.op[a]"].seconds == [0.02] * rounds  # of a call
+    assert sorted(log[-3:]) == sorted(f"{side.label} closed" for side in sides)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ratio"),
+    [("seconds", 4.0), ("noted:blocked", 4.0), ("noted:blocked+more", 1.04 / 1.01), ("allocated", 4.0)],
+)
+def test_a_ratio_is_base_over_change(monkeypatch, kind, ratio):
+    _, sides = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
+    pair = Comparison(*sides, kind)
+    found = measure.together(sides, {side.label: {kind} for side in sides}, 0, random.Random(0))
+    assert measure.ratio(pair, *(found[side.label] for side in sides)) == pytest.approx(ratio)
+
+
+def test_seconds_are_those_of_an_item(monkeypatch):
+    _, (a, b) = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
+    pair = Comparison(replace(a, work=32), replace(b, work=64))
+    found = measure.together([a, b], {side.label: {"seconds"} for side in (a, b)}, 0, random.Random(0))
+    assert measure.ratio(pair, found[a.label], found[b.label]) == pytest.approx(8.0)
+
+
+def test_no_time_blocked_at_all_is_a_microsecond():
+    base, change = measure.Taken(noted=[{"x": 0.5}]), measure.Taken(noted=[{"x": 0.0}])
+    pair = Comparison(Side("a"), Side("b"), "noted:x")
+    assert measure.ratio(pair, base, change) == pytest.approx(5e5)
+    assert measure.ratio(pair, change, change) == 1.0
+
+
+def test_spread_memory_and_difference():
+    pair = Comparison(Side("a"), Side("b"), "spread")
+    base, change = measure.Taken([1.0, 2.0, 3.0, 4.0, 5.0]), measure.Taken([2.5, 2.75, 3.0, 3.25, 3.5])
+    assert measure.ratio(pair, base, change) == pytest.approx(4.0)
+    big, small = measure.Taken(memory={"resident": 8.0}), measure.Taken(memory={"resident": 2.0})
+    assert measure.ratio(replace(pair, measure="resident"), big, small) == 4.0
+    one, other = measure.Taken(answer=[np.array([1.0, 2.0])]), measure.Taken(answer=[np.array([1.0, 2.0 + 2e-7])])
+    assert measure.ratio(replace(pair, measure="difference"), one, other) == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("same", "change", "alike"),
+    [("bits", 1e-9, False), ("close", 1e-9, True), ("close", 1e-3, False), ("bits", 0.0, True)],
+)
+def test_answers_are_compared(same, change, alike):
+    sides = [Side(f"toy.op[{name}]", make=lambda rng: None) for name in "ab"]
+    a, b = [np.ones(3)], [np.ones(3) + change]
+    assert measure.alike(a, b, claim(same=same), Comparison(*sides)) is alike
+
+
+def test_a_side_that_cannot_be_built_does_not_end_the_others(monkeypatch):
+    _, sides = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
+    made = measure.ready
+    monkeypatch.setattr(measure, "ready", lambda side, seed: made(side, seed) if "a" in side.name[6:] else 1 / 0)
+    found = measure.together(sides, {side.label: {"seconds"} for side in sides}, 0, random.Random(0))
+    assert found["toy.op[b]"].error == "ZeroDivisionError: division by zero"
+    assert found["toy.op[a]"].seconds
+    assert measure.compared(claim(), Comparison(*sides), found) == {"error": "ZeroDivisionError: division by zero"}
+
+
+def test_evidence_is_a_gain_that_is_kept():
+    def pairs(*changes):
+        return [{"seed": seed, "base": 4.0, "change": change} for seed, change in enumerate(changes)]
+
+    assert returns.stays(pairs(3.9, 4.0, 4.1, 4.0, 3.9), 0.0) is True
+    assert returns.stays(pairs(1.0, 1.1, 0.9, 1.0, 1.0), 0.0) is False
+    assert returns.stays(pairs(1.0, 5.0, 3.0, 4.0, 2.0), 0.0) is None
+    assert returns.stays(pairs(4.0, 4.0, 4.0, 4.0), 0.0) is None  # too few
+    assert returns.stays(pairs(3.0, 3.0, 3.0, 3.0, 3.0), 0.0) is True  # just the share
+    assert returns.stays(pairs(3.0, 3.0, 3.0, 3.0, 3.0), 3.0) is False  # nothing of the gain
+
+
+def test_evidence_of_other_code_is_stale(tmp_path, monkeypatch):
+    monkeypatch.setattr(returns, "KEPT", tmp_path)
+    pairs = [{"seed": seed, "base": 4.0, "change": 4.0} for seed in range(5)]
+    about = claim(same="returns", evidence="snake-every-4")
+    assert returns.evidence(about, "snake") is None
+    for code, known in ((returns.code(returns.TRIALS["snake-every-4"]), True), ("of old", None)):
+        (tmp_path / "snake-every-4.json").write_text(json.dumps({"code": code, "pairs": pairs}))
+        assert returns.evidence(about, "snake") is known
+
+
+def test_what_was_measured_is_kept_until_the_code_changes(tmp_path):
+    path, process = tmp_path / "toy.jsonl", {"claims": {}, "sides": {}}
+    assert command.kept(path, {"code": "a"}) == []
+    with path.open("a") as file:
+        file.write(json.dumps(process) + "\n")
+    assert command.kept(path, {"code": "a"}) == [process]
+    assert command.kept(path, {"code": "b"}) == []
+    path.write_text(path.read_text() + '{"cut')
+    assert command.kept(path, {"code": "b"}) == []
+
+
+def row(name="snake-overall", verdict="partly", ratio=1.5):
+    context = {
+        "context": "alone", "base": "a", "change": "b", "measure": "seconds", "ratio": ratio, "low": 1.4, "high": 1.7,
+        "n": 6, "wide": True, "same_holds": None, "verdict": verdict,
+    }  # fmt: skip
+    return {
+        "id": name, "workload": "snake", "words": "it is faster", "source": "s.md", "promised": "2 x", "least": 2.0,
+        "same": None, "note": "", "contexts": [context], "figures": [],
+    }  # fmt: skip
+
+
+def test_new_rows_take_the_place_of_old_ones_and_claims_that_are_gone_go():
+    old, gone, new = row(), row("snake-gone"), row(ratio=3.0)
+    assert ledger.joined([old, gone], [new]) == [new]
+    assert ledger.joined([old], [row("pirl-batching")]) == [row("pirl-batching"), old]
+
+
+def test_the_table_says_ratio_interval_n_and_word():
+    assert "| `snake-overall` | 2 x | alone | ~1.50 (1.40-1.70), n = 6 | partly |" in table.table([row()])
+    needs = row(verdict="needs CUDA", ratio=None)
+    assert table.ratio_words(needs["contexts"][0]) == "-"
+    assert table.summary([row(), needs]).startswith("Of 1 comparisons with a published figure: 1 partly. 1 need")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"format": "other"}', '{"format": "rlgauge-claims", "version": 99}', "\x00"]
+)
+def test_a_ledger_that_is_none_is_refused(tmp_path, text):
+    path = tmp_path / "claims.json"
+    path.write_text(text)
+    with pytest.raises(ClaimsError, match=r"claims\.json"):
+        pages.read(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["chess"], "unknown workload 'chess'"),
+        (["--only", "snake-none"], "unknown claim 'snake-none'"),
+        (["--processes", "0"], "got --processes 0"),
+        (["--threads", "99"], "got --threads 99"),
+    ],
+)
+def test_bad_input_is_one_line(words, message, capsys, monkeypatch):
+    monkeypatch.setattr(command.process, "set_up", lambda threads: None)
+    with pytest.raises(SystemExit) as end:
+        command.parse(words)
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_kept_pages_are_those_of_the_kept_ledger():
+    root = Path(pages.__file__).parents[2]
+    for path in root.glob("results/*-claims.json"):
+        kept = pages.read(path)
+        assert path.with_suffix(".md").read_text() == table.page(kept)
+        assert pages.front(kept, path.stem.removesuffix("-claims")) in (root / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_claim_is_measured_in_fresh_processes_and_an_unwritable_output_costs_nothing(tmp_path):
+    root = Path(command.__file__).parents[2]
+    output = tmp_path / "claims.json"
+
+    def run(*words):
+        asked = [
+            sys.executable,
+            "-m",
+            "perf_tests.claims",
+            "treasurehunt",
+            "--only",
+            "treasure-vmap-observe",
+            "--fresh",
+        ]
+        return subprocess.run([*asked, *words], cwd=root, capture_output=True, text=True, timeout=300)
+
+    done = run("--output", str(output))
+    assert done.returncode == 0, done.stderr
+    (found,) = pages.read(output)["claims"]
+    assert (found["id"], found["contexts"][0]["verdict"]) == ("treasure-vmap-observe", "holds")
+    assert found["contexts"][0]["n"] >= 6
+    assert math.isfinite(found["contexts"][0]["ratio"])
+    before = output.read_bytes()
+    refused = run("--output", "/proc/claims.json")
+    assert refused.returncode == 1
+    assert refused.stderr.strip().splitlines()[-1].startswith("--output /proc/claims.json: cannot be written")
+    assert output.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_the_memory_of_frames_as_bytes_is_a_quarter():
+    from perf_tests.claims.resident import memory
+
+    found = [claim for claim in claims_of("mario") if claim.name == "mario-uint8"]
+    pair = found[0].contexts["alone"]
+    sizes = [memory("mario", side, 0)["resident"] for side in (pair.base, pair.change)]
+    assert 3.9 < sizes[0] / sizes[1] < 4.1
