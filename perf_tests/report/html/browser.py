@@ -11,7 +11,7 @@ from typing import Any
 
 BROWSERS = ("chromium", "google-chrome")
 WIDTH, HEIGHT = 1120, 760  # of the picture, in pixels
-DRAWN = "document.documentElement.dataset.drawn === 'true'"
+DRAWN = "html[data-drawn=true]"  # what the page is when all its plots are drawn
 
 
 class NoBrowser(RuntimeError):
@@ -48,7 +48,7 @@ def picture(html: str) -> bytes:
     """
     with opened(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=2, color_scheme="light") as page:
         page.set_content(html)
-        page.wait_for_function(DRAWN)
+        page.wait_for_selector(DRAWN, state="attached")
         image: bytes = page.locator("#overview").screenshot()
         return image
 
@@ -64,7 +64,7 @@ def opening(path: Path) -> tuple[int, float]:
     """
     with opened() as page:
         page.goto(path.resolve().as_uri())
-        page.wait_for_function(DRAWN)
+        page.wait_for_selector(DRAWN, state="attached")
         seconds = page.evaluate("performance.getEntriesByName('drawn')[0].startTime") / 1000
     return path.stat().st_size, seconds
 

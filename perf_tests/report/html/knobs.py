@@ -13,7 +13,7 @@ ONLY = "only_"
 LEAD = (
     "Each bar is how many times as fast an op is with one optimisation alone, beside naive, in the order in which they "
     "are written down; the bars stand end to end on a logarithmic axis. What is left to all of them together is drawn "
-    "for itself: optimisations depend on each other. Grey ones cannot be told apart from no gain."
+    "for itself, as optimisations depend on each other. Grey ones cannot be told apart from no gain."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "judged")
 JUDGED = {True: "faster", False: "slower", None: "not told apart"}
@@ -40,7 +40,9 @@ def waterfall(rows: Sequence[Row]) -> Figure | None:
         return None
     alike = {form: row for form, row in found.items() if row["precision"] == naive["precision"]}
     gains = {form: per_item(naive) / per_item(row) for form, row in alike.items()}
-    steps, reached, points, cells = ["naive"], 1.0, [], [["naive", "1", ""]]
+    steps: list[str] = []
+    points: list[dict[str, object]] = []
+    cells, reached = [["naive", "1", ""]], 1.0
 
     def step(words: str, start: float, gain: Span, kind: str) -> None:
         shown = {"at": len(steps), "start": start, "y": start * gain.middle, "kind": kind, "text": span_words(gain)}
@@ -56,8 +58,8 @@ def waterfall(rows: Sequence[Row]) -> Figure | None:
         whole = gains["full"]
         rest = whole.middle / reached
         points.append({"at": len(steps), "start": reached, "y": whole.middle, "kind": "rest", "text": f"{rest:.2f}"})
-        steps.append("all together, beside that")
-        cells.append(["all together, beside that", f"{rest:.3g}", ""])
+        steps.append("depend on each other")
+        cells.append(["depend on each other", f"{rest:.3g}", ""])
         step("full", 1.0, whole, "full")
     other = [form.removeprefix(ONLY) for form in found if form.startswith(ONLY) and form not in alike]
     words = [f"Left out, as it computes in another precision: {', '.join(other)}."] if other else []

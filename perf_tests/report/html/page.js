@@ -120,13 +120,15 @@ function forms(name, box) {
   const own = chosen.of[name], figures = shownFigures(name), figure = figures[Math.min(own.figure, figures.length - 1)];
   own.offForms ??= offForms(figure);
   const found = [...new Set(figure.series.map((one) => one.form).filter(Boolean))];
+  const others = found.filter((form) => !(form in DASHES));
   for (const form of found.length > 1 ? found : []) {
     const made = button(form, !own.offForms.has(form), () => {
       own.offForms.delete(form) || own.offForms.add(form);
       made.setAttribute("aria-pressed", !own.offForms.has(form));
       draw(name);
-    }, "var(--soft)");
+    }, "none");
     made.classList.add("form");
+    made.firstElementChild.className = `line ${figure.kind === "lines" ? dash(form, others) : ""}`;
     box.append(made);
   }
   const parts = [...new Set(figure.series.map((one) => one.part).filter(Boolean))], look = view(name);

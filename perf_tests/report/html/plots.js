@@ -2,6 +2,7 @@
 // Each kind of figure as Plotly's traces and layout. A view says what the reader chose, and the colours.
 
 const DASHES = { naive: "dash", full: "solid" }, OTHER_DASHES = ["dot", "dashdot", "longdash", "longdashdot"];
+const dash = (form, others) => DASHES[form] || OTHER_DASHES[others.indexOf(form) % 4] || "solid";
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "hexagon"];
 const PARTS = {
   holds: "--good", partly: "--5", refuted: "--bad", unclear: "--quiet", measured: "--1", promised: "--ink",
@@ -70,13 +71,13 @@ const flat = (lists) => lists.flat().flat().filter((value) => value != null);
 function rows(figure, shown, view) {
   const used = [...new Set(shown.flatMap((one) => one.points.map((point) => point.at)))].sort((a, b) => a - b);
   const at = new Map(used.map((one, k) => [one, k])), names = used.map((one) => figure.labels.categories[one]);
-  const step = view.narrow ? 38 : 26;
+  const step = view.narrow ? 44 : 26;
   const axis = { range: [used.length - 0.5, -0.5 - 0.25 * view.narrow], zeroline: false, tickvals: names.map((_, k) => k),
     ticktext: view.narrow ? names.map(() => "") : names.map((name) => escaped(name) + " "), automargin: true };
   const annotations = !view.narrow ? [] : names.map((name, k) => ({
-    x: 0, xref: "paper", xanchor: "left", y: k - 0.36, yref: "y", text: escaped(name), showarrow: false,
+    x: 0, xref: "paper", xanchor: "left", y: k - 0.34, yref: "y", text: escaped(name), showarrow: false,
     font: { size: 11, color: view.ink } }));
-  return { at, axis, annotations, height: step * used.length + 70 };
+  return { at, axis, annotations, below: view.narrow ? 0.12 : 0, height: step * used.length + 70 };
 }
 
 const KINDS = {
@@ -90,7 +91,7 @@ const KINDS = {
         type: "scatter", mode: "lines+markers", name: series.name, x: series.points.map((point) => point.x),
         y: found.map(([y]) => y), error_y: bars(found, color), hoverinfo: "text",
         text: series.points.map((point, k) => told(point, found[k], words)),
-        line: { color, width: 2, dash: DASHES[series.form] || OTHER_DASHES[others.indexOf(series.form) % 4] || "solid" },
+        line: { color, width: 2, dash: dash(series.form, others) },
         marker: { color, size: 7, symbol: SYMBOLS[forms.indexOf(series.form) % 8] },
       };
     });
@@ -118,7 +119,7 @@ const KINDS = {
       const offset = ({ at }) => promised ? 0 : spread(beside.get(at), series.name);
       return {
         type: "scatter", mode: "markers", name: series.name, x: found.map(([y]) => y), error_x: bars(found, color),
-        y: series.points.map((point) => place.at.get(point.at) + offset(point)), hoverinfo: "text",
+        y: series.points.map((point) => place.at.get(point.at) + place.below + offset(point)), hoverinfo: "text",
         text: series.points.map((point, k) => told(point, found[k], words)),
         marker: { color, size: promised ? 11 : 9, symbol: promised ? "diamond-open" : "circle", line: { width: promised ? 1.6 : 0 } },
       };
@@ -134,7 +135,7 @@ const KINDS = {
     const shown = visible(one, view), place = rows(one, shown, view), names = shown.map((series) => series.name);
     const data = shown.map((series) => ({
       type: "scatter", mode: "markers", name: series.name, x: series.points.map((point) => point.y), hoverinfo: "text",
-      y: series.points.map((point) => place.at.get(point.at) + spread(names, series.name)),
+      y: series.points.map((point) => place.at.get(point.at) + place.below + spread(names, series.name)),
       text: series.points.map((point) => told(point, [point.y], percent)),
       marker: { color: view.color(series.backend), size: 8, opacity: 0.75 },
     }));
@@ -169,7 +170,7 @@ const KINDS = {
       return point ? `${name}  ${point.text}` : name;
     });
     const color = { faster: "--good", slower: "--bad", "not told apart": "--quiet", rest: "--5", full: "--1" };
-    const place = rows({ labels: { categories: worded } }, [{ points: [{ at: 0 }, ...points] }], view);
+    const place = rows({ labels: { categories: worded } }, [{ points }], view);
     const thick = { width: view.narrow ? 0.42 : 0.66, offset: view.narrow ? -0.16 : -0.33 };
     const middle = (point) => point.at + (view.narrow ? 0.05 : 0), colors = points.map((point) => view.css(color[point.kind]));
     const data = [{

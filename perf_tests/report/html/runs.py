@@ -189,7 +189,7 @@ def row(benchmark: Benchmark) -> Row:
     if not {"id", "workload", "seconds_per_call"} <= benchmark.extra_info.keys():
         return foreign(benchmark)
     found = Measured.model_validate(benchmark.extra_info).model_dump()
-    return found if found["samples"] > 1 else {**found, "low": math.nan, "high": math.nan}
+    return found if found["samples"] > 1 else {**found, "low": math.nan, "high": math.nan, "passes": []}
 
 
 def foreign(benchmark: Benchmark) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 
 from perf_tests.report.order import Row, Span
 from perf_tests.report.table import duration, quantity
@@ -57,7 +58,7 @@ def slower(identity: str, rows: Mapping[int, Row]) -> list[str]:
         return []
     more, fewer, ratio = max(worse, key=lambda found: found[2].middle)
     return [
-        f"{identity}: slower with more threads: {more} take {span_words(ratio)} times as long as {fewer}: "
+        f"{identity}: {more} threads take {span_words(ratio)} times as long as {fewer}, "
         f"{duration(rows[more]['seconds_per_call'])} a call, not {duration(rows[fewer]['seconds_per_call'])}."
     ]
 
@@ -68,12 +69,11 @@ def figure(found: Mapping[str, Mapping[int, Row]]) -> Figure:
     Args:
         found: rows by the number of threads, by id.
     """
-    series, cells, words = [], [], []
-    for identity, rows in found.items():
+    series, cells = [], []
+    for rows in found.values():
         first = next(iter(rows.values()))
         points = [{"x": threads, **point(row)} for threads, row in rows.items()]
         series.append(Series(label(first), first["backend"], first["form"], points))
-        words += slower(identity, rows)
         cells += [
             [
                 name(row),
@@ -85,17 +85,8 @@ def figure(found: Mapping[str, Mapping[int, Row]]) -> Figure:
             ]
             for threads, row in rows.items()
         ]
-    unit = first["unit"]
-    return Figure(
-        first["workload"],
-        name(first),
-        "lines",
-        series,
-        COLUMNS,
-        cells,
-        {"x": "threads", "unit": unit, "rate": True},
-        words,
-    )
+    labels = {"x": "threads", "unit": first["unit"], "rate": True}
+    return Figure(first["workload"], name(first), "lines", series, COLUMNS, cells, labels)
 
 
 def chapter(runs: Sequence[Run]) -> Chapter:
@@ -105,11 +96,14 @@ def chapter(runs: Sequence[Run]) -> Chapter:
         runs: all that were given.
     """
     groups: dict[tuple[str, str], dict[str, Mapping[int, Row]]] = {}
+    flagged = []
     for identity, rows in over_threads(runs).items():
         first = next(iter(rows.values()))
         groups.setdefault((first["workload"], name(first)), {})[identity] = rows
+        flagged += slower(identity, rows)
     figures = [figure(found) for found in groups.values()]
-    flagged = sum(len(one.words) for one in figures)
     compared = sum(len(one.series) for one in figures)
-    lead = f"{LEAD} That is so of {flagged} of {compared} benchmarks here." if figures else LEAD
-    return Chapter("threads", "More threads", lead, figures)
+    count = f" {len(flagged)} of {compared} benchmarks here are slower with more threads."
+    listed = "".join(f"<li>{escape(words)}</li>" for words in flagged)
+    html = f'<h3>Slower with more threads</h3><ul class="flags">{listed}</ul>' if flagged else ""
+    return Chapter("threads", "More threads", LEAD + count * bool(figures), figures, html=html)
