@@ -151,6 +151,7 @@ results:  ## time everything, beside default malloc and other libraries, and put
 	done
 	$(BIN)/python -m perf_tests.report.readme .cache/bench.json --default-malloc .cache/default_malloc.json \
 	  --peers $$(find .cache/peers -name '*.json')
+	$(MAKE) browser report PNG=results/report.png
 
 clean:  ## remove the environment, caches and results
 	rm -rf $(VENV) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -188,7 +188,7 @@ def test_another_suites_result_is_drawn(tmp_path):
         assert opened_page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_a_picture_is_made_of_the_first_plot(tmp_path):
+def test_a_picture_is_made_of_the_top_of_the_page(tmp_path):
     picture = tmp_path / "report.png"
     given = [str(write(tmp_path, "a.json", measured(2))), "--output", str(tmp_path / "page.html")]
     main([*given, "--png", str(picture)])

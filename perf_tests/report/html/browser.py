@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 BROWSERS = ("chromium", "google-chrome")
-WIDTH, HEIGHT = 1120, 760  # of the picture, in pixels
+WIDTH = 1120  # of the picture, in pixels
 DRAWN = "html[data-drawn=true]"  # what the page is when all its plots are drawn
 
 
@@ -38,7 +38,7 @@ def opened(**context: Any) -> Iterator[Any]:
 
 
 def picture(html: str) -> bytes:
-    """Return the top of a page, with its first plot, as PNG.
+    """Return a page down to its first plot, as PNG.
 
     Args:
         html: of the page.
@@ -46,10 +46,12 @@ def picture(html: str) -> bytes:
     Raises:
         NoBrowser: none is installed.
     """
-    with opened(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=2, color_scheme="light") as page:
+    with opened(viewport={"width": WIDTH, "height": WIDTH}, device_scale_factor=1.5, color_scheme="light") as page:
         page.set_content(html)
         page.wait_for_selector(DRAWN, state="attached")
-        image: bytes = page.locator("#overview").screenshot()
+        height = page.eval_on_selector("#overview", "chapter => chapter.getBoundingClientRect().bottom + 16")
+        clip = {"x": 0, "y": 0, "width": WIDTH, "height": height}
+        image: bytes = page.screenshot(clip=clip, full_page=True)
         return image
 
 

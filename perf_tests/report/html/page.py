@@ -119,6 +119,16 @@ def colors(rows: Sequence[Row]) -> dict[str, int]:
     return {name: found[name] for name in [*filter(ours.__contains__, BACKENDS), *others]}
 
 
+def plotly() -> str:
+    """Return plotly's script, with its licence.
+
+    What makes a module of it for other loaders is left out where it is found: with it, a browser reads all once more.
+    """
+    text = (files("plotly") / "package_data" / "plotly.min.js").read_text()
+    licence, start, end = text.find("*/") + 2, text.find('"use strict";var Plotly='), text.rfind("return Plotly;")
+    return text if start < licence or end < start else f"{text[:licence]}\n{text[start:end]}"
+
+
 def page(runs: Sequence[Run], claims: Claims | None = None, artifact: Artifact | None = None) -> str:
     """Return the page.
 
@@ -151,7 +161,7 @@ def page(runs: Sequence[Run], claims: Claims | None = None, artifact: Artifact |
         legend=escape(LEGEND),
         every=every(run.rows),
         data=embedded(data),
-        plotly=(files("plotly") / "package_data" / "plotly.min.js").read_text(),
+        plotly=plotly(),
         script="".join((HERE / name).read_text() for name in ("plots.js", "page.js")),
     )
 

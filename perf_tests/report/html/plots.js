@@ -118,7 +118,8 @@ const KINDS = {
       const color = series.part ? view.part(series.part) : view.color(series.backend);
       const offset = ({ at }) => promised ? 0 : spread(beside.get(at), series.name);
       return {
-        type: "scatter", mode: "markers", name: series.name, x: found.map(([y]) => y), error_x: bars(found, color),
+        type: "scatter", mode: "markers", name: series.name, x: found.map(([y]) => y),
+        error_x: promised ? {} : bars(found, color),
         y: series.points.map((point) => place.at.get(point.at) + place.below + offset(point)), hoverinfo: "text",
         text: series.points.map((point, k) => told(point, found[k], words)),
         marker: { color, size: promised ? 11 : 9, symbol: promised ? "diamond-open" : "circle", line: { width: promised ? 1.6 : 0 } },
