@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick claims claims-returns gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train train-pipeline
+.PHONY: help setup bench bench-quick bench-threads report claims claims-returns gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -48,6 +48,20 @@ bench: setup  ## time every benchmark of the default tier
 
 bench-quick: setup  ## time the gate tier, few rounds: does everything still run?
 	$(BIN)/python -m pytest --benchmark-only --tier gate --rounds 3 $(SELECTION)
+
+bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the report
+	rm -f .cache/threads-*.json
+	@set -e; cores=$$(nproc); counts=; n=1; while [ $$n -lt $$cores ]; do counts="$$counts $$n"; n=$$((2 * n)); done; \
+	for n in $$counts $$cores; do \
+	  $(BIN)/python -m pytest --benchmark-only --threads $$n --benchmark-json=.cache/threads-$$n.json \
+	    $(if $(TIER),,--tier gate) $(SELECTION); \
+	done
+
+GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .cache/gate.json),--gate .cache/gate.json)
+report: setup  ## a page of all that was measured, which needs no network: .cache/report.html; PNG=FILE for a picture too
+	@test -f .cache/bench.json || { echo '.cache/bench.json is missing: run make bench first'; exit 2; }
+	$(BIN)/python -m perf_tests.report.html .cache/bench.json $(sort $(wildcard .cache/threads-*.json)) $(GIVEN) \
+	  --output .cache/report.html $(if $(PNG),--png '$(PNG)')
 
 gate: setup  ## is the working tree slower than a revision? make gate BASE=main
 	@test -n '$(BASE)' || { echo 'name the revision to compare with: make gate BASE=main'; exit 2; }
@@ -137,6 +151,7 @@ results:  ## time everything, beside default malloc and other libraries, and put
 	done
 	$(BIN)/python -m perf_tests.report.readme .cache/bench.json --default-malloc .cache/default_malloc.json \
 	  --peers $$(find .cache/peers -name '*.json')
+	$(MAKE) browser report PNG=results/report.png
 
 claims: setup  ## measure published claims: make claims WORKLOAD=snake; all of them take about 40 minutes
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) --pages

@@ -252,7 +252,14 @@ def unavailable() -> Callable[[BackendUnavailable], None]:
 
 def about(config: pytest.Config) -> dict[str, Any]:
     """Return what the figures depend on: the machine and its limits, how loud it was, the seed."""
-    found = {**machine.info(ROOT), "threads": config.getoption("threads"), "seed": config.getoption("seed")}
+    from perf_tests.rows import FORMAT
+
+    found = {
+        "format": FORMAT,
+        **machine.info(ROOT),
+        "threads": config.getoption("threads"),
+        "seed": config.getoption("seed"),
+    }
     if RUN in config.stash:
         found |= {"limits": config.stash[LIMITS], "loudness": config.stash[RUN].loudness()}
     return found

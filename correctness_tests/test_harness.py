@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -168,6 +169,32 @@ def test_calls_are_no_more_than_the_case_declares(monkeypatch):
     prepared = counted_clock(monkeypatch, 0.0006, most_calls=5)
     assert prepared.measure_calls() == 5
     assert counted_clock(monkeypatch, 0.0006, most_calls=1).settle()[0] == 1.0
+
+
+def test_the_first_answer_is_timed_from_building_and_once(monkeypatch):
+    prepared = counted_clock(monkeypatch, 0.6)
+    assert prepared.first_answer is None
+    prepared.settle()
+    assert prepared.first_answer == pytest.approx(2 * 0.6)  # the calls of one answer
+    prepared.settle()
+    assert prepared.first_answer == pytest.approx(2 * 0.6)
+
+
+def test_imports_come_before_the_first_answer_is_waited_for(monkeypatch):
+    imported, now, bring = {}, [0.0], importlib.import_module
+
+    def noting(name, package=None):
+        imported.setdefault(name, now[0])
+        return bring(name, package)
+
+    def tick():
+        now[0] += 1
+        return now[0]
+
+    monkeypatch.setattr(prepared_module.importlib, "import_module", noting)
+    monkeypatch.setattr(prepared_module.time, "perf_counter", tick)
+    assert prepare(variants()["pirl.act[full-torch]"], 0).start >= 1.0
+    assert imported["torch"] == 0.0
 
 
 def test_answers_do_not_depend_on_the_measured_calls(monkeypatch):

@@ -16,12 +16,14 @@ from perf_tests.gate.worker import one_thread
 from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.passes import AGAIN, Bench, Run
 from perf_tests.report.order import SCATTER
+from perf_tests.rows import row
 from perf_tests.suite.cases import variants
 from perf_tests.timed import Timed
 
 NUMPY = "pirl.forward[full-numpy-batch{}-iohost-hidden32]"
 ONE = variants()[NUMPY.format(32)]
 ROUNDS = 8
+LIMITS = {"threads": 1.0, "float32_flops": 1e11, "bfloat16_flops": 1e11, "copy_bytes": 1e10}
 
 
 def sample(seconds, waited=0.0, stolen=0.0, others=0.0, busy=None, calls=1):
@@ -140,7 +142,7 @@ class Scripted:
 
     def answer(self, do, identity, calls=0, **_):
         if do == "prepare":
-            return {"counters": {}}
+            return {"counters": {}, "first_answer": float(len(self.asked))}
         if do == "calls":
             return {"calls": 1}
         taken = self.script(identity, sum(asked == ("visit", identity) for asked in self.asked))
@@ -234,6 +236,19 @@ def test_a_benchmark_that_ends_its_process_fails_alone(monkeypatch):
         assert not run.timed[name].failure
     assert len(workers) == 2
     assert all(worker.ended for worker in workers)
+
+
+def test_the_first_answer_is_that_of_the_first_process(monkeypatch):
+    def script(name, visit):
+        return WorkerError("head: killed by SIGKILL") if (name, visit) == (NAMES[1], 1) else USUAL
+
+    run, workers, _ = scripted_run(monkeypatch, script, NAMES)
+    asked = workers[0].asked
+    assert len(workers) == 2
+    for name in NAMES:
+        timed = run.timed[name]
+        assert timed.first_answer == 1.0 + asked.index(("prepare", name))
+    assert row(run.timed[NAMES[0]], LIMITS, 1)["first_answer_seconds"] == 1.0
 
 
 def test_a_process_in_place_of_one_that_ended_prepares_what_is_visited_in_it(monkeypatch):

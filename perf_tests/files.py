@@ -6,8 +6,8 @@ import os
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 WRITTEN = 60.0  # seconds in which a linker writes on
@@ -70,6 +70,21 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
     finally:
         os.close(handle)
         Path(temporary).unlink(missing_ok=True)
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write files, each whole, and none of them unless there is room for all.
+
+    Args:
+        contents: what each file is to hold, by its path.
+
+    Raises:
+        Unwritable: one cannot be written.
+    """
+    with ExitStack() as stack:
+        writes = [stack.enter_context(reserved(path, len(content))) for path, content in contents.items()]
+        for write, content in zip(writes, contents.values()):
+            write(content)
 
 
 def check_folder(path: Path) -> None:

@@ -94,7 +94,9 @@ class Bench(AbstractContextManager["Bench"]):
         """
         if timed.variant.id in self.prepared or timed.failure:
             return
-        timed.counters = self.ask(timed, "prepare", seed=self.seed, counted=True, beside=beside).get("counters", {})
+        said = self.ask(timed, "prepare", seed=self.seed, counted=True, beside=beside)
+        timed.counters = said.get("counters", {})
+        timed.first_answer = timed.first_answer or said.get("first_answer")
         if not timed.calls and not timed.failure:
             timed.calls = self.ask(timed, "calls", beside=beside).get("calls", 0)
         self.prepared.add(timed.variant.id)

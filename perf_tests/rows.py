@@ -10,6 +10,8 @@ from rl_impls.backends import get
 from .suite.limits import share
 from .timed import Timed
 
+FORMAT = 1  # of what is added to pytest-benchmark's JSON; raised when a reader of the old one would be wrong
+
 
 def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, Any]:
     """Return one row: what was timed, how long a call takes, how sure that is, and the share of the machine's limit.
@@ -42,6 +44,7 @@ def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, An
         "limit_share": limit_share,
         "bound": bound,
         "phases": {name: spent / timed.calls for name, spent in timed.said["phases"].items()},
+        "first_answer_seconds": timed.first_answer,
         "counters": timed.counters,
         "taken": list(timed.samples.values()),
         **timed.said["stats"],

@@ -28,6 +28,7 @@ class Timed:
         samples: one of each pass that it was timed in, see :meth:`.gate.worker.Requests.visit`.
         said: what else the last visit returned: ``stats`` and ``phases``.
         counters: exact counts of a call.
+        first_answer: seconds from building it to its first answer, the first time; None where it is not known.
         failure: why it could not be prepared or timed; empty where it could.
         variant: the benchmark.
     """
@@ -37,6 +38,7 @@ class Timed:
     samples: dict[int, Sample] = field(default_factory=dict)
     said: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
+    first_answer: float | None = None
     failure: Mapping[str, Any] = field(default_factory=dict)
 
     def clean(self) -> dict[int, Sample]:

@@ -104,7 +104,8 @@ class Requests:
 
         A ``fault`` is built in on head's side, and named with the case from then on.
 
-        Returns ``{"failed": why}`` for a case that fails, with ``absent`` where this revision does not have it, or
+        Returns the counts, and the seconds from building the case to its first answer, None for a canary; or
+        ``{"failed": why}`` for a case that fails, with ``absent`` where this revision does not have it, or
         ``unavailable`` where its backend cannot run here.
 
         Args:
@@ -127,7 +128,7 @@ class Requests:
         if answer:
             save(Path(answer), settled)
         self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
-        return {"counters": counters}
+        return {"counters": counters, "first_answer": getattr(prepared, "first_answer", None)}
 
     def calls(self, identity: str, beside: bool = False) -> dict[str, Any]:
         """Return how many calls make a sample, measured now, ``beside`` others or not.

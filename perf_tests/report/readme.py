@@ -11,11 +11,10 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from perf_tests.files import Unwritable, reserved
+from perf_tests.files import Unwritable, write_all
 
 from .headlines import headlines, picture
 from .page import Results, judged, name_of, page, present_versions
@@ -114,10 +113,7 @@ def write(texts: Mapping[Path, str]) -> None:
         texts: what each file is to hold, by its path.
     """
     try:
-        with ExitStack() as stack:
-            writes = [stack.enter_context(reserved(path, len(text.encode()))) for path, text in texts.items()]
-            for write_one, text in zip(writes, texts.values()):
-                write_one(text.encode())
+        write_all({path: text.encode() for path, text in texts.items()})
     except Unwritable as error:
         sys.exit(str(error))
 

@@ -9,6 +9,7 @@ with prepare(variant, seed) as prepared:
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -53,15 +54,18 @@ def prepare(variant: Variant, seed: int) -> Prepared:
 
     backend = backends.get(variant.backend)
     backend.require()
+    for module in backend.modules:  # or the first benchmark of a process would pay for it
+        importlib.import_module(module)
     if "onnx" in (variant.backend, variant.axes.get("serve")):
         parse_once()
     inputs = variant.inputs(seed)
     graphs = graphs_compiled()
     target = backend.lowering_here()
     device = tuple(backend.to_device(value) for value in inputs.args)
+    start = time.perf_counter()
     op = backend.build(variant.case.workload, variant.case.op, inputs.spec, device, variant.knobs(), target)
     args = device if variant.io == "device" else inputs.args
-    return Prepared(variant, backend, op, args, target, graphs)
+    return Prepared(variant, backend, op, args, target, graphs, start)
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,10 @@ class Prepared(AbstractContextManager["Prepared"]):
         args: of each call, on the device or as NumPy arrays, as the variant's ``io`` says.
         target: what the op was built for, with a record of what was lowered.
         graphs_before: graphs that torch.compile had made before the op was built.
+        start: what the clock said when building began; now unless given.
+
+    Attributes:
+        first_answer: seconds from then until the first answer was there, as settling found; None before.
     """
 
     def __init__(
@@ -147,7 +155,10 @@ class Prepared(AbstractContextManager["Prepared"]):
         args: tuple[Any, ...],
         target: Target,
         graphs_before: int,
+        start: float | None = None,
     ) -> None:
+        self.start = time.perf_counter() if start is None else start
+        self.first_answer: float | None = None
         self.variant, self.backend, self.op, self.target = variant, backend, op, target
         self.extras, self.calls, self.graphs_before = extras(op), 1, graphs_before
         self.args = backend.wait(self.extras.held(*args))
@@ -235,7 +246,10 @@ class Prepared(AbstractContextManager["Prepared"]):
             NotWaitedError: the device was still computing when a sample ended.
             DriftError: two samples, each after a reset, gave different answers.
         """
-        first, second = self.answer(), self.answer()
+        first = self.answer()
+        if self.first_answer is None:
+            self.first_answer = time.perf_counter() - self.start
+        second = self.answer()
         for a, b in zip(leaves(first), leaves(second), strict=True):
             if a.shape != b.shape or not np.allclose(a, b, rtol=1e-5, atol=1e-7, equal_nan=True):
                 raise DriftError(

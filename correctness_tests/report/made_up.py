@@ -1,0 +1,109 @@
+"""Results, claims and gate artifacts as the tests of the report make them."""
+
+from __future__ import annotations
+
+import json
+
+from perf_tests.gate.rule import SAME, SLOWED, Record, Rule
+from perf_tests.gate.run import Artifact
+from perf_tests.suite.cases import variants
+
+LIMITS = {"threads": 2.0, "float32_flops": 1e11, "bfloat16_flops": 2e11, "copy_bytes": 2e10}
+KNOWN = "pirl.forward[full-torch-batch1-iohost-hidden32]"
+
+
+def stats(seconds=1e-3, rounds=8, **changed):
+    """Return what pytest-benchmark says of samples."""
+    data = [seconds * (1 + 0.001 * k) for k in range(rounds)]
+    middle = data[len(data) // 2]
+    return {"median": middle, "iqr": 0.002 * seconds, "rounds": rounds, "data": data} | changed
+
+
+def ours(op="forward", form="full", backend="torch", seconds=1e-3, width=0.02, workload="pirl", **changed):
+    """Return one benchmark as this suite reports it."""
+    axes = changed.pop("axes", {"batch": 32})
+    info = {
+        "id": f"{workload}.{op}[{'-'.join([form, backend, *(f'{a}{v}' for a, v in axes.items())])}]",
+        "workload": workload, "op": op, "form": form, "backend": backend, "axes": axes, "version": 1,
+        "precision": "float32", "calls": 10, "seconds_per_call": seconds, "low": seconds * (1 - width),
+        "high": seconds * (1 + width), "passes": [seconds] * 8, "samples": 8, "disturbed": 0.0, "unit": "samples",
+        "items_per_second": 32 / seconds, "limit_share": 0.1, "bound": "flops", "phases": {}, "threads": 2,
+        "first_answer_seconds": 0.5,
+    }  # fmt: skip
+    info |= changed
+    name = f"test_perf[{info['id']}]"
+    return {"group": f"{workload}.{op}", "name": name, "fullname": f"perf_tests/test_perf.py::{name}", "params": None,
+            "extra_info": info, "stats": stats(seconds)}  # fmt: skip
+
+
+def foreign(name, seconds=1e-3, group=None, **params):
+    """Return one benchmark as another suite's JSON has it."""
+    full = f"{name}[{'-'.join(map(str, params.values()))}]" if params else name
+    return {"group": group, "name": full, "fullname": f"tests/test_sort.py::{full}", "params": params or None,
+            "extra_info": {}, "stats": stats(seconds)}  # fmt: skip
+
+
+def result(benchmarks, threads=2, **head):
+    """Return the JSON of a run of this suite."""
+    machine = {"format": 1, "cpu_model": "a CPU", "cores": 2, "threads": threads, "versions": {"numpy": "2"},
+               "git": "abcdef123456", "seed": 0, "limits": LIMITS,
+               "loudness": {"text": "1 % of 8 samples disturbed"}}  # fmt: skip
+    return {"machine_info": {"system": "Linux", "rlgauge": machine}, "commit_info": {"id": "abcdef1234567890"},
+            "benchmarks": list(benchmarks), "datetime": "2020-01-02T03:04:05", "version": "5.3.1"} | head  # fmt: skip
+
+
+def foreign_result(benchmarks):
+    """Return the JSON of another suite's run."""
+    machine = {"cpu": {"brand_raw": "their CPU", "count": 8}, "system": "Linux", "python_version": "3.11.7"}
+    return result(benchmarks) | {"machine_info": machine}
+
+
+def claims(*contexts, **changed):
+    """Return claims' JSON with one claim."""
+    claim = {"id": "snake-overall", "workload": "snake", "words": "it is faster", "source": "snake-dqn.md",
+             "promised": "4.7 x", "least": 4.7, "same": "close", "note": "", "contexts": list(contexts) or [context()],
+             "figures": [{"what": "rate", "ours": 812.3, "unit": "samples/s", "theirs": "333k samples/s"}]}  # fmt: skip
+    return {"format": "rlgauge-claims", "version": 1, "commit": "abcdef1234567890", "dirty": False,
+            "date": "2020-01-02T00:00:00", "machine": {}, "threads": 2, "claims": [claim | changed]}  # fmt: skip
+
+
+def context(ratio=2.1, verdict="partly", **changed):
+    """Return one context of a claim."""
+    return {"context": "alone", "base": "naive", "change": "ring", "ratio": ratio, "low": 1.9, "high": 2.4, "n": 7,
+            "verdict": verdict, "same_holds": True} | changed  # fmt: skip
+
+
+def pairs(ratio, count):
+    """Return so many pairs in which head takes so many times as long as base, and the noise of pairs."""
+    return [[(1.0, ratio * (1 + 0.001 * k))] * 4 for k in range(count)]
+
+
+def artifact():
+    """Return what a run of the gate that found one case slower would have written."""
+    records = {
+        KNOWN: Record(screen=pairs(1.06, 4), confirm=pairs(1.06, 16)),
+        "pirl.act[full-numpy]": Record(screen=pairs(0.999, 4)),
+        SAME: Record(screen=pairs(0.999, 4)),
+        SLOWED: Record(screen=pairs(1.06, 4), confirm=pairs(1.06, 16)),
+    }
+    return Artifact(base="abcdef123456", head="working tree", seed=0, seconds=600.0, machine={"cpu_model": "a CPU"},
+                    rule=Rule(), records=records)  # fmt: skip
+
+
+def many(count):
+    """Return a run of so many benchmarks, of ids that exist, over all chapters."""
+    found = []
+    for k, variant in zip(range(count), variants().values()):
+        seconds = 1e-5 * (1 + k % 97)
+        found.append(
+            ours(variant.case.op, variant.form, variant.backend, seconds, workload=variant.case.workload,
+                 axes=dict(variant.axes), phases={"environment": seconds / 3, "learning": 2 * seconds / 3})
+        )  # fmt: skip
+    return result(found)
+
+
+def write(folder, name, content):
+    """Write JSON to a file; return its path."""
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path

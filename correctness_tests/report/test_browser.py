@@ -1,0 +1,197 @@
+"""The report as a reader sees it: offline, on a phone, in the dark, by keyboard."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from correctness_tests.waiting import limit, until
+from perf_tests.report.html.__main__ import main
+from perf_tests.report.html.browser import BROWSERS, DRAWN, opened
+
+from .made_up import artifact, claims, context, foreign, foreign_result, many, ours, result, write
+
+pytestmark = pytest.mark.slow
+limited = limit("a browser")
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+LOOPS = {"phases": {"environment": 2e-4, "learning": 6e-4}}
+
+
+def measured(threads):
+    """Return a run with something for each chapter."""
+    found = [
+        ours(
+            form=form, backend=backend, seconds=batch * factor * 1e-5 * threads, axes={"batch": batch}, threads=threads
+        )
+        for batch in (1, 32, 1024)
+        for form, factor in (("naive", 8), ("full", 2), ("only_relu", 4))
+        for backend in ("torch", "jax", "numpy")
+    ]
+    loops = [ours("collect", form, backend, **LOOPS) for form in ("naive", "full") for backend in ("torch", "jax")]
+    return result([*found, *loops, ours("act", workload="snake")], threads)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def browser():
+    if not any(map(shutil.which, BROWSERS)):
+        pytest.fail("no browser: apt-get install chromium", pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory):
+    """The page of a run with all that there can be."""
+    folder = tmp_path_factory.mktemp("report")
+    runs = [write(folder, f"{threads}.json", measured(threads)) for threads in (2, 1)]
+    said = claims(context(), context(5.0, "holds", context="from full"), workload="pirl")
+    given = ["--claims", write(folder, "claims.json", said)]
+    given += ["--gate", write(folder, "gate.json", artifact().model_dump_json())]
+    page = folder / "page.html"
+    main([*map(str, runs), *map(str, given), "--output", str(page)])
+    return page
+
+
+@contextmanager
+def reading(path, **context):
+    """Yield a page that is drawn; it asked nobody for anything, and made no mistake."""
+    asked, mistakes = [], []
+    with opened(**context) as page:
+        page.route("**/*", lambda route: route.continue_() if route.request.url == path.as_uri() else route.abort())
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda mistake: mistakes.append(str(mistake)))
+        page.on("console", lambda said: mistakes.append(said.text) if said.type in ("error", "warning") else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector(DRAWN, state="attached")
+        yield page
+    assert asked == [path.as_uri()]
+    assert mistakes == []
+
+
+def traces(page, chapter):
+    """Return the names of what a plot draws."""
+    return page.eval_on_selector(f"[data-plot={chapter}]", "plot => plot.data.map(trace => trace.name)")
+
+
+CHAPTERS = ("overview", "scaling", "limit", "knobs", "phases", "threads", "answers", "claims", "gate")
+
+
+def test_every_plot_is_drawn_without_a_network(page_file):
+    with reading(page_file) as page:
+        for chapter in CHAPTERS:
+            assert traces(page, chapter), chapter
+            assert page.locator(f"[data-plot={chapter}] .main-svg").count(), chapter
+        assert "2 threads take" in page.inner_text("#threads")
+        assert "failed" in page.inner_text("#gate")
+
+
+def test_a_backend_that_is_switched_off_is_drawn_nowhere(page_file):
+    with reading(page_file) as page:
+        before = traces(page, "scaling")
+        button = page.locator("#backends button", has_text="jax")
+        assert button.get_attribute("aria-pressed") == "true"
+        button.click()
+        assert button.get_attribute("aria-pressed") == "false"
+        assert traces(page, "scaling") == [name for name in before if "jax" not in name] != before
+        assert "jax" not in traces(page, "limit")
+        button.click()
+        assert traces(page, "scaling") == before
+
+
+def test_forms_measures_and_workloads_are_chosen_by_buttons(page_file):
+    with reading(page_file) as page:
+        assert not any("only_relu" in name for name in traces(page, "scaling"))
+        page.locator("#scaling button", has_text="only_relu").click()
+        assert any("only_relu" in name for name in traces(page, "scaling"))
+        first = "plot => plot.data[0].y[0]"
+        seconds = page.eval_on_selector("[data-plot=scaling]", first)
+        page.locator("#scaling button", has_text="items per second").click()
+        assert page.eval_on_selector("[data-plot=scaling]", first) == pytest.approx(32 / seconds, rel=1e-4)
+        page.locator("#workloads button", has_text="snake").click()
+        assert page.locator("[data-plot=scaling]").is_visible()
+        assert traces(page, "limit") == ["torch"]
+        assert page.inner_text("[data-words=phases]") == "Nothing of snake here."
+
+
+def test_a_button_is_reached_and_pressed_by_the_keyboard(page_file):
+    with reading(page_file) as page:
+        focused = "document.activeElement"
+        page.keyboard.press("Tab")
+        assert page.evaluate(f"{focused}.className") == "skip"
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if page.evaluate(f"!!{focused}.closest('#backends')"):
+                break
+        name = page.evaluate(f"{focused}.textContent")
+        assert name in traces(page, "limit")
+        assert page.evaluate(f"getComputedStyle({focused}).outlineStyle") == "solid"
+        page.keyboard.press("Space")
+        assert page.evaluate(f"{focused}.getAttribute('aria-pressed')") == "false"
+        assert name not in traces(page, "limit")
+
+
+def test_the_data_of_a_plot_are_a_table(page_file):
+    with reading(page_file) as page:
+        page.locator("[data-table=scaling] summary").click()
+        rows = page.locator("[data-table=scaling] tbody tr")
+        rows.first.wait_for()
+        assert rows.count() == 27
+        assert "160 us" in page.inner_text("[data-table=scaling]")
+
+
+def test_a_phone_scrolls_sideways_nowhere_but_in_tables(page_file):
+    with reading(page_file, **PHONE) as page:
+        page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+        page.locator("[data-table=scaling] tbody tr").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        box = page.locator("[data-table=scaling] .wide")
+        assert box.evaluate("box => box.scrollWidth > box.clientWidth && box.clientWidth <= 390")
+        assert {page.eval_on_selector(f"[data-plot={one}]", "plot => plot.scrollWidth <= 390") for one in CHAPTERS} == {
+            True
+        }
+
+
+def test_plots_and_page_are_dark_in_the_dark(page_file):
+    drawn = "plot => [plot.layout.font.color, plot.data[0].marker.color]"
+    found = {}
+    for scheme in ("light", "dark"):
+        with reading(page_file, color_scheme=scheme) as page:
+            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            found[scheme] = sum(map(int, paper[4:-1].split(","))), page.eval_on_selector("[data-plot=scaling]", drawn)
+    assert found["light"][0] > 3 * 200
+    assert found["dark"][0] < 3 * 60
+    assert all(one != other for one, other in zip(found["light"][1], found["dark"][1]))
+
+
+def test_a_reader_who_changes_the_scheme_sees_it(page_file):
+    with reading(page_file, color_scheme="light") as page:
+        color = "document.querySelector('[data-plot=scaling]').layout.font.color"
+        before = page.evaluate(color)
+        page.emulate_media(color_scheme="dark")
+        until(lambda: page.evaluate(color) != before, "plots in other colours")
+
+
+def test_five_hundred_benchmarks_are_less_than_eight_megabytes(tmp_path):
+    page = tmp_path / "page.html"
+    main([str(write(tmp_path, "a.json", many(500))), "--output", str(page)])
+    assert page.stat().st_size < 8e6
+    with reading(page) as opened_page:
+        assert opened_page.locator("#workloads button").count() >= 2
+
+
+def test_another_suites_result_is_drawn(tmp_path):
+    found = [foreign("test_sort", n * 1e-5, n=n, how=how) for n in (10, 100) for how in ("heap", "quick")]
+    page = tmp_path / "page.html"
+    main([str(write(tmp_path, "a.json", foreign_result(found))), "--output", str(page)])
+    with reading(page, **PHONE) as opened_page:
+        assert traces(opened_page, "scaling") == ["heap", "quick"]
+        assert opened_page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_picture_is_made_of_the_top_of_the_page(tmp_path):
+    picture = tmp_path / "report.png"
+    given = [str(write(tmp_path, "a.json", measured(2))), "--output", str(tmp_path / "page.html")]
+    main([*given, "--png", str(picture)])
+    head = picture.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG")
+    assert int.from_bytes(head[16:20]) > 1500

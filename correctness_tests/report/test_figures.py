@@ -1,0 +1,241 @@
+"""What the plots of the report show of made-up results, in figures and in words."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from perf_tests.report.html import answers, gated, knobs, limit, overview, phases, promised, scaling, threads
+from perf_tests.report.html.claims import Claims
+from perf_tests.report.html.facts import cautions, facts
+from perf_tests.report.html.page import colors, embedded, page
+from perf_tests.report.html.runs import read
+
+from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
+
+
+@pytest.fixture
+def run_of(tmp_path):
+    """Read a run of made-up benchmarks."""
+
+    def made(benchmarks, name="a.json", **head):
+        return read(write(tmp_path, name, result(benchmarks, **head)))
+
+    return made
+
+
+def only(chapter):
+    """Return the one plot of a chapter."""
+    (figure,) = chapter.figures
+    return figure
+
+
+def test_the_axis_with_most_values_is_drawn_and_each_combination_of_others_is_a_plot(run_of):
+    rows = run_of(
+        ours(backend=backend, seconds=batch * 1e-5, axes={"batch": batch, "io": io})
+        for backend in ("torch", "jax")
+        for batch in (1, 32, 8)
+        for io in ("host", "device")
+    ).rows
+    figures = scaling.chapter(rows).figures
+    assert [figure.title for figure in figures] == ["forward io host", "forward io device"]
+    assert {figure.kind for figure in figures} == {"lines"}
+    first = figures[0].series[0]
+    assert (first.name, first.backend, first.form) == ("full torch", "torch", "full")
+    assert [(point["x"], point["y"]) for point in first.points] == [(1, 1e-5), (8, 8e-5), (32, 32e-5)]
+    assert all(point["items"] == pytest.approx(32) for point in first.points)
+
+
+def test_what_has_no_axis_is_drawn_side_by_side(run_of):
+    figure = only(scaling.chapter(run_of([ours(axes={}), ours(form="naive", axes={})]).rows))
+    assert (figure.kind, figure.labels["categories"]) == ("dots", ["full torch", "naive torch"])
+
+
+def test_rows_that_cannot_be_told_apart_share_a_rank(run_of):
+    rows = run_of([ours(seconds=1e-3), ours(backend="jax", seconds=1.01e-3), ours(form="naive", seconds=5e-3)]).rows
+    figure = only(scaling.chapter(rows))
+    assert [cells[6] for cells in figure.rows] == ["1-2", "1-2", "3"]
+
+
+def test_a_row_of_one_sample_has_no_rank_of_its_own_and_no_interval(run_of):
+    figure = only(scaling.chapter(run_of([ours(seconds=1e-3), ours(backend="jax", seconds=1, samples=1)]).rows))
+    assert [cells[6] for cells in figure.rows] == ["1-2", "1-2"]
+    assert figure.rows[1][4] == "one sample"
+    assert figure.data()["series"][1]["points"][0]["low"] is None
+
+
+def test_shares_of_the_limit_stand_by_op(run_of):
+    rows = run_of([ours(limit_share=0.25), ours("act", limit_share=None, bound=None), ours("loss")]).rows
+    figure = only(limit.chapter(rows))
+    assert figure.labels["categories"] == ["forward", "loss"]
+    assert figure.series[0].points[0] == {"at": 0, "y": 0.25, "id": "pirl.forward[full-torch-batch32]"}
+    assert figure.rows[0][-2:] == ["25 %", "arithmetic"]
+
+
+def gains(run_of, **full):
+    """Return the waterfall of an op with two knobs, one that gains and one that may."""
+    times = {"naive": 8e-3, "only_ring": 4e-3, "only_relu": 7.9e-3}
+    found = [ours("train_step", form, seconds=seconds) for form, seconds in times.items()]
+    found += [ours("train_step", "full", seconds=2e-3), ours("train_step", "only_half", precision="bfloat16")]
+    return only(knobs.chapter(run_of(found).rows))
+
+
+def test_a_waterfall_goes_from_naive_by_each_knob_to_full(run_of):
+    figure = gains(run_of)
+    assert figure.labels["categories"] == ["ring", "relu", "depend on each other", "full"]
+    ring, relu, rest, full = figure.series[0].points
+    assert (ring["start"], ring["y"], ring["kind"]) == (1, pytest.approx(2), "faster")
+    assert (relu["start"], relu["kind"]) == (pytest.approx(2), "not told apart")
+    assert rest["start"] == relu["y"]
+    assert rest["y"] == full["y"] == pytest.approx(4)
+    assert ring["low"] < ring["y"] < ring["high"]
+
+
+def test_a_knob_that_changes_the_precision_is_left_out_and_named(run_of):
+    assert gains(run_of).words == ["Left out, as it computes in another precision: half."]
+
+
+def test_without_naive_there_is_no_waterfall(run_of):
+    assert not knobs.chapter(run_of([ours(form="only_ring"), ours()]).rows).figures
+
+
+def test_phases_are_shares_and_seconds_of_an_item(run_of):
+    rows = run_of([ours(phases={"environment": 2e-4, "learning": 6e-4}), ours(form="naive", phases={"waiting": 1e-3})])
+    figure = only(phases.chapter(rows.rows))
+    assert figure.labels["parts"] == ["environment", "learning", "waiting"]
+    first = figure.series[0]
+    assert first.part == "environment"
+    assert (first.points[0]["share"], first.points[0]["y"]) == pytest.approx((0.25, 2e-4 / 32))
+    assert figure.rows[0][2:] == ["25.0 %", "75.0 %", "0.0 %"]
+
+
+def with_threads(run_of, one, two, width=0.02):
+    """Return the chapter of a benchmark that takes so long with one thread and with two."""
+    runs = [
+        run_of([ours(seconds=seconds, width=width, threads=count)], f"{count}.json", threads=count)
+        for count, seconds in ((1, one), (2, two))
+    ]
+    return threads.chapter(runs)
+
+
+def test_slower_with_more_threads_is_said_in_words(run_of):
+    chapter = with_threads(run_of, 1e-3, 2e-3)
+    assert "pirl.forward[full-torch-batch32]: 2 threads take 2.00 (1.92-2.08) times as long as 1" in chapter.html
+    assert "1 of 1 benchmarks here are slower with more threads" in chapter.lead
+    assert [point["x"] for point in only(chapter).series[0].points] == [1, 2]
+
+
+@pytest.mark.parametrize(("one", "two", "width"), [(2e-3, 1e-3, 0.02), (1e-3, 1.1e-3, 0.1)])
+def test_faster_with_more_threads_or_not_beyond_the_intervals_is_not(run_of, one, two, width):
+    chapter = with_threads(run_of, one, two, width)
+    assert "0 of 1 benchmarks" in chapter.lead
+    assert not chapter.html
+
+
+def test_passes_of_two_runs_are_not_compared_with_each_other(run_of):
+    runs = [
+        run_of([ours(seconds=1e-3, width=0.5, passes=[s] * 8, threads=count)], f"{count}.json", threads=count)
+        for count, s in ((1, 1e-3), (2, 9e-3))
+    ]
+    assert not threads.chapter(runs).html
+
+
+def test_one_number_of_threads_is_no_chapter(run_of):
+    run = run_of([ours()])
+    assert not threads.chapter([run, run]).figures
+
+
+def test_the_first_answer_stands_beside_the_time_of_a_call(run_of):
+    rows = run_of([ours(first_answer_seconds=2.0), ours("act", first_answer_seconds=None)]).rows
+    figure = only(answers.chapter(rows))
+    assert figure.series[0].points == [{"x": 1e-3, "y": 2.0, "id": "pirl.forward[full-torch-batch32]"}]
+    assert figure.rows[0][3:] == ["2 s", "1 ms", "2k"]
+
+
+def test_claims_are_shown_as_promised_and_as_measured():
+    found = claims(context(), context(None, "needs cuda", low=None, high=None, n=0, same_holds=None))
+    chapter = promised.chapter(Claims.model_validate(found))
+    figure = only(chapter)
+    assert figure.rows[0][2:] == [
+        "4.7 x",
+        "alone: ring against naive",
+        "2.10 (1.90-2.40)",
+        "7",
+        "partly",
+        "yes (close)",
+    ]
+    assert figure.rows[1][4:7] == ["not measured", "", "needs cuda"]
+    assert {series.name: len(series.points) for series in figure.series} == {"partly": 1, "promised": 2}
+    assert "1 partly, 1 needs cuda" in chapter.lead
+    assert "812 samples/s" in chapter.html
+
+
+def test_the_gates_verdicts_are_shown_worst_first():
+    chapter = gated.chapter(artifact())
+    figure = only(chapter)
+    assert [cells[:2] for cells in figure.rows] == [[KNOWN, "slower"], ["pirl.act[full-numpy]", "ok"]]
+    assert re.fullmatch(r"\+6\.8 % \[\+6\.\d, \+7\.\d\]", figure.rows[0][2])
+    assert figure.rows[0][3] == "16"
+    assert "failed" in chapter.html
+
+
+def test_the_overview_names_all_that_cannot_be_told_apart(run_of):
+    rows = run_of([ours(form="naive", seconds=8e-3), ours(seconds=2e-3), ours(form="flat", seconds=2.01e-3)]).rows
+    figure = only(overview.chapter(rows))
+    assert figure.rows[0][:4] == ["pirl.forward batch 32", "torch", "full torch or flat torch", "4.00 (3.88-4.12)"]
+
+
+def test_all_that_figures_depend_on_is_said(run_of):
+    run = run_of([ours()])
+    told = facts(run)
+    assert told["Machine"] == "a CPU, 2 cores, Linux"
+    assert (told["Commit"], told["Date"], told["Threads"]) == ("abcdef123456", "2020-01-02 03:04", "2")
+    assert cautions(run, [], None) == ["1 % of 8 samples disturbed"]
+
+
+def test_runs_and_claims_of_another_commit_are_said_to_be(run_of):
+    other = run_of([ours()], "b.json")
+    other.machine["git"] = "ffff"
+    said = cautions(run_of([ours()]), [other], Claims.model_validate(claims() | {"commit": "eeee"}))
+    assert said[1:] == [
+        "The runs at other numbers of threads are of other commits: ffff.",
+        "The claims were measured at another commit: eeee.",
+    ]
+
+
+def test_another_suites_run_is_a_page_of_its_own(tmp_path):
+    found = [foreign("test_sort", n * 1e-5, n=n, how=how) for n in (10, 100) for how in ("heap", "<quick>")]
+    run = read(write(tmp_path, "a.json", foreign_result(found)))
+    assert facts(run)["Machine"] == "their CPU, 8 cores, Linux"
+    assert "This is no run of this suite" in cautions(run, [], None)[0]
+    figure = only(scaling.chapter(run.rows))
+    assert [(one.name, [point["x"] for point in one.points]) for one in figure.series] == [
+        ("heap", [10, 100]),
+        ("<quick>", [10, 100]),
+    ]
+    text = page([run])
+    assert "&lt;quick&gt;" in text
+    assert "<quick>" not in text
+    assert len(re.findall("<section", text)) == 10
+
+
+def test_a_name_cannot_end_the_script_that_holds_the_data():
+    data = {"id": "</script><script>alert(1)</script>"}
+    assert "<" not in embedded(data)
+    assert json.loads(embedded(data)) == data
+
+
+def test_backends_of_this_suite_keep_their_colours():
+    alone = colors([{"backend": "jax"}])
+    assert colors([{"backend": "mine"}, {"backend": "jax"}, {"backend": "torch"}])["jax"] == alone["jax"]
+    assert len(set(colors([{"backend": name} for name in ("mine", "jax", "torch")]).values())) == 3
+
+
+def test_the_page_asks_for_nothing(run_of):
+    text = page([run_of([ours()])], Claims.model_validate(claims()), artifact())
+    own = text.partition("plotly.js v")[0] + text.rpartition("</script>\n<script>")[2]
+    assert not re.findall(r"""(?:src|href)=["'](?!#)""", own)
+    assert "default-src 'none'" in own
+    assert "http" not in own.replace("http-equiv", "")

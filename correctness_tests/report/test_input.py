@@ -1,0 +1,158 @@
+"""What the report reads: this suite's results, others', claims, artifacts of the gate; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from perf_tests.report.html import claims as claims_file
+from perf_tests.report.html import gated
+from perf_tests.report.html.__main__ import main
+from perf_tests.report.html.runs import BadInput, read
+
+from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, stats, write
+
+
+def test_a_row_of_this_suite_is_what_it_stored(tmp_path):
+    benchmark = ours(seconds=2e-3)
+    run = read(write(tmp_path, "a.json", result([benchmark])))
+    assert benchmark["extra_info"].items() <= run.rows[0].items()
+    assert (run.threads, run.commit) == (2, "abcdef123456")
+
+
+def test_a_result_from_before_first_answers_were_stored_is_read(tmp_path):
+    benchmark = ours()
+    del benchmark["extra_info"]["first_answer_seconds"]
+    assert read(write(tmp_path, "a.json", result([benchmark]))).rows[0]["first_answer_seconds"] is None
+
+
+def test_numbers_are_axes_of_another_suite_and_the_rest_tells_its_rows_apart(tmp_path):
+    found = [foreign("test_sort", 1e-3, n=10, how="heap"), foreign("test_copy", 2e-3, group="moves", n=10)]
+    one, other = read(write(tmp_path, "a.json", foreign_result(found))).rows
+    assert (one["workload"], one["op"], one["backend"], one["axes"]) == ("test_sort", "test_sort", "heap", {"n": 10})
+    assert (other["op"], other["backend"], other["axes"]) == ("moves", "test_copy", {"n": 10})
+    assert one["seconds_per_call"] == stats(1e-3)["median"]
+    assert one["low"] < one["seconds_per_call"] < one["high"]
+    assert one["items_per_second"] == pytest.approx(1 / one["seconds_per_call"])
+
+
+def test_quartiles_stand_for_samples_that_were_not_saved(tmp_path):
+    benchmark = foreign("test_sort")
+    benchmark["stats"] = stats(1e-3, rounds=16, iqr=4e-5, data=[])
+    row = read(write(tmp_path, "a.json", foreign_result([benchmark]))).rows[0]
+    middle, half = row["seconds_per_call"], 1.57 * 4e-5 / 4
+    assert (row["low"], row["high"]) == pytest.approx(((middle - half) * 0.97, (middle + half) * 1.03))
+
+
+@pytest.mark.parametrize("made", [ours(samples=1), foreign("test_sort") | {"stats": stats(rounds=1)}])
+def test_of_one_sample_the_interval_is_not_known(tmp_path, made):
+    row = read(write(tmp_path, "a.json", result([made]))).rows[0]
+    assert math.isnan(row["low"])
+    assert math.isnan(row["high"])
+
+
+WANTED = "wanted the JSON of a pytest-benchmark run, as make bench writes it"
+WHOLE = json.dumps(result([ours()]))
+
+
+def infinite():
+    """Return a run one of whose benchmarks took no time."""
+    return result([ours() | {"extra_info": {}, "stats": stats() | {"median": 0.0}}])
+
+
+def lacking():
+    """Return a run one of whose rows lacks its interval."""
+    benchmark = ours()
+    del benchmark["extra_info"]["low"]
+    return result([benchmark])
+
+
+def newer():
+    """Return a run of a later format of this suite."""
+    found = result([ours()])
+    found["machine_info"]["rlgauge"]["format"] = 2
+    return found
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", f"{WANTED}: it is no JSON, or cut off"),
+        (WHOLE[: len(WHOLE) // 2], f"{WANTED}: it is no JSON, or cut off"),
+        ("[]", WANTED),
+        ("{}", f"{WANTED}: benchmarks: Field required"),
+        (infinite(), f"{WANTED}: benchmarks.0.stats.median: Input should be greater than 0"),
+        (lacking(), f"{WANTED}: extra_info.low: Field required"),
+        (result([ours()], version="6.0.0"), "was written by pytest-benchmark 6.0.0, wanted 5.x or older"),
+        (newer(), "its format is 2, wanted 1 or older: use a newer rlgauge"),
+        (result([]), "holds no benchmarks: nothing was measured"),
+    ],
+)
+def test_a_result_that_cannot_be_shown_is_one_line_and_overwrites_nothing(tmp_path, content, words):
+    page = write(tmp_path, "page.html", "kept")
+    path = write(tmp_path, "a.json", content)
+    with pytest.raises(SystemExit) as ended:
+        main([str(path), "--output", str(page)])
+    said = str(ended.value)
+    assert said.startswith(f"{path}: {words}")
+    assert "\n" not in said
+    assert page.read_text() == "kept"
+
+
+def test_a_missing_result_says_what_writes_it(tmp_path):
+    with pytest.raises(BadInput, match=r"none\.json: wanted .* as make bench writes it: No such file"):
+        read(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, "wanted what python -m perf_tests.claims writes, with the format 'rlgauge-claims'"),
+        (claims() | {"version": 2}, "its version is 2, wanted 1 or older"),
+        (claims() | {"claims": [{}]}, "wanted what python -m perf_tests.claims writes: claims.0.id: Field required"),
+        (claims(workload="chess"), "claim snake-overall: there is no workload 'chess'"),
+        (
+            claims(context(base="snake.act[gone-torch-envs1]")),
+            "claim snake-overall: there is no benchmark snake.act[gone-torch-envs1]",
+        ),
+        (claims(context(ratio=0)), "wanted what python -m perf_tests.claims writes: claims.0.contexts.0.ratio: Input"),
+    ],
+)
+def test_claims_that_cannot_be_shown_are_one_line(tmp_path, content, words):
+    path = write(tmp_path, "claims.json", content)
+    with pytest.raises(BadInput) as refused:
+        claims_file.read(path)
+    assert str(refused.value).startswith(f"{path}: {words}")
+    assert "\n" not in str(refused.value)
+
+
+def test_claims_of_benchmarks_that_exist_are_read(tmp_path):
+    found = claims_file.read(write(tmp_path, "claims.json", claims(context(base=KNOWN))))
+    assert found.claims[0].contexts[0].base == KNOWN
+
+
+@pytest.mark.parametrize("change", [{"records": 1}, {"later": 1}, {"rule": {"screen": 0}}])
+def test_an_artifact_of_the_gate_that_cannot_be_shown_is_one_line(tmp_path, change):
+    path = write(tmp_path, "gate.json", json.loads(artifact().model_dump_json()) | change)
+    with pytest.raises(BadInput) as refused:
+        gated.read(path)
+    assert str(refused.value).startswith(f"{path}: wanted what a run of the gate writes with --gate-json: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_an_artifact_of_the_gate_is_decided_as_the_gate_does(tmp_path):
+    found = gated.read(write(tmp_path, "gate.json", artifact().model_dump_json()))
+    assert found.decide() == artifact().decide()
+    assert found.decide().findings[KNOWN].verdict == "slower"
+
+
+@pytest.mark.parametrize("option", ["--output", "--png"])
+def test_a_page_that_cannot_be_written_is_one_line(tmp_path, option, monkeypatch):
+    monkeypatch.setattr("perf_tests.report.html.__main__.picture", lambda html: b"png")
+    page, path = tmp_path / "page.html", write(tmp_path, "a.json", result([ours()]))
+    where = {"--output": str(page), option: str(tmp_path)}
+    with pytest.raises(SystemExit, match=f"{tmp_path}: cannot be written: it is no file"):
+        main([str(path), *(word for pair in where.items() for word in pair)])
+    assert not page.exists()

@@ -1,0 +1,54 @@
+"""Turn results into one page: ``python -m perf_tests.report.html RESULT.json [--claims FILE] [--gate FILE]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from perf_tests.files import Unwritable, write_all
+from perf_tests.suite.process import CACHE
+
+from . import claims, gated
+from .browser import NoBrowser, picture
+from .page import page
+from .runs import BadInput, read
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the page; a file that cannot be shown ends it with a line, and nothing is written.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.html", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="+",
+        metavar="RESULT.json",
+        help="the JSON of any pytest-benchmark run; then of runs at other numbers of threads",
+    )
+    parser.add_argument("--claims", type=Path, metavar="FILE", help="what python -m perf_tests.claims wrote")
+    parser.add_argument("--gate", type=Path, metavar="FILE", help="what a run of the gate wrote with --gate-json")
+    parser.add_argument("--output", type=Path, default=CACHE / "report.html", metavar="FILE", help="the page")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="a picture of it down to its first plot, by Chromium")
+    options = parser.parse_args(arguments)
+    try:
+        runs = [read(path) for path in options.results]
+        html = page(
+            runs,
+            claims.read(options.claims) if options.claims else None,
+            gated.read(options.gate) if options.gate else None,
+        )
+        made = {options.output: html.encode()}
+        if options.png:
+            made[options.png] = picture(html)
+        write_all(made)
+    except (BadInput, NoBrowser, Unwritable) as error:
+        sys.exit(str(error))
+    print(f"{options.output}: {len(runs[0].rows)} benchmarks, {len(html.encode()) / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

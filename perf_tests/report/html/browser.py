@@ -1,0 +1,93 @@
+"""A page in Chromium: its picture, and how long it takes to open. ``python -m perf_tests.report.html.browser PAGE``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+BROWSERS = ("chromium", "google-chrome")
+WIDTH = 1120  # of the picture, in pixels
+DRAWN = "html[data-drawn=true]"  # what the page is when all its plots are drawn
+
+
+class NoBrowser(RuntimeError):
+    """No browser is installed; the message says how to get one."""
+
+
+@contextmanager
+def opened(**context: Any) -> Iterator[Any]:
+    """Yield an empty page of a browser without a network.
+
+    Args:
+        context: what playwright's ``new_context`` takes.
+
+    Raises:
+        NoBrowser: none is installed.
+    """
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        raise NoBrowser("no browser: apt-get install chromium")
+    with sync_playwright() as driver, closing(driver.chromium.launch(executable_path=path)) as browser:
+        yield browser.new_context(offline=True, **context).new_page()
+
+
+def picture(html: str) -> bytes:
+    """Return a page down to its first plot, as PNG.
+
+    Args:
+        html: of the page.
+
+    Raises:
+        NoBrowser: none is installed.
+    """
+    with opened(viewport={"width": WIDTH, "height": WIDTH}, device_scale_factor=1.5, color_scheme="light") as page:
+        page.set_content(html)
+        page.wait_for_selector(DRAWN, state="attached")
+        height = page.eval_on_selector("#overview", "chapter => chapter.getBoundingClientRect().bottom + 16")
+        clip = {"x": 0, "y": 0, "width": WIDTH, "height": height}
+        image: bytes = page.screenshot(clip=clip, full_page=True)
+        return image
+
+
+def opening(path: Path) -> tuple[int, float]:
+    """Return the bytes of a page, and the seconds from opening it until all its plots are drawn.
+
+    Args:
+        path: of the page.
+
+    Raises:
+        NoBrowser: none is installed.
+    """
+    with opened() as page:
+        page.goto(path.resolve().as_uri())
+        page.wait_for_selector(DRAWN, state="attached")
+        seconds = page.evaluate("performance.getEntriesByName('drawn')[0].startTime") / 1000
+    return path.stat().st_size, seconds
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print how large a page is, and how long it takes to open.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m perf_tests.report.html.browser", description="how large a page is, how long it takes to open"
+    )
+    parser.add_argument("page", type=Path)
+    options = parser.parse_args(arguments)
+    try:
+        size, seconds = opening(options.page)
+    except NoBrowser as error:
+        parser.exit(1, f"{error}\n")
+    print(f"{options.page}: {size / 1e6:.2f} MB, all plots drawn after {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What is to be known before any figure: the machine, the commit, the date, how loud it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perf_tests.report.order import Row
+from perf_tests.report.page import ceilings
+from perf_tests.report.table import warnings
+from perf_tests.suite.limits import complaints
+
+from .claims import Claims
+from .runs import Run
+
+
+def machine(run: Run) -> str:
+    """Return the processor, its cores and the system.
+
+    Args:
+        run: that is shown.
+    """
+    info, own = run.result.machine_info, run.machine
+    cpu = part(info, "cpu")
+    model = own.get("cpu_model") or cpu.get("brand_raw") or info.get("processor") or info.get("machine")
+    cores = own.get("cores") or cpu.get("count")
+    system = " ".join(str(info[name]) for name in ("system", "release") if info.get(name))
+    return ", ".join(filter(None, [str(model or "not said"), f"{cores} cores" if cores else "", system]))
+
+
+def part(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a named part of a head, nothing where it is missing or something else.
+
+    Args:
+        found: the head.
+        name: of its part.
+    """
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def facts(run: Run) -> dict[str, str]:
+    """Return what is known of a run, by name.
+
+    Args:
+        run: that is shown.
+    """
+    info, own = run.result.machine_info, run.machine
+    versions = part(own, "versions")
+    python = " ".join(str(info[name]) for name in ("python_implementation", "python_version") if info.get(name))
+    limits = ceilings(own).removeprefix(" Limits: ").rstrip(".") if part(own, "limits") else ""
+    found = {
+        "Machine": machine(run),
+        "Threads": str(run.threads or ""),
+        "Limits": limits,
+        "Commit": run.commit,
+        "Date": run.result.datetime[:16].replace("T", " "),
+        "Versions": ", ".join(filter(None, [python, *(f"{name} {one}" for name, one in versions.items())])),
+        "Measured by": f"pytest-benchmark {run.result.version}, seed {own['seed']}"
+        if "seed" in own
+        else f"pytest-benchmark {run.result.version}",
+        "File": run.path.name,
+    }
+    return {name: words for name, words in found.items() if words}
+
+
+def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str]:
+    """Return what a reader has to know first.
+
+    Args:
+        run: that is shown.
+        others: runs at other numbers of threads.
+        claims: that are shown too, if any.
+    """
+    told = warnings({**run.machine, "git": run.commit}, ())
+    if not run.machine:
+        told.append(
+            "This is no run of this suite: its benchmarks were timed one after the other in one process, so what "
+            "slowed the machine for a while slowed some of them. Compare with care."
+        )
+    single = sum(row["samples"] < 2 for row in run.rows)
+    if single:
+        told.append(f"{single} of {len(run.rows)} benchmarks have one sample: how sure they are is not known.")
+    commits = sorted({other.commit for other in others if other.commit != run.commit})
+    if commits:
+        told.append(f"The runs at other numbers of threads are of other commits: {', '.join(commits)}.")
+    if claims and not run.commit.startswith(claims.commit[:7]):
+        told.append(f"The claims were measured at another commit: {claims.commit[:12]}.")
+    return told
+
+
+def impossible(run: Run) -> list[str]:
+    """Return a line for each benchmark that computes faster than the machine was measured to be able to.
+
+    Args:
+        run: that is shown.
+    """
+    limits = part(run.machine, "limits")
+    return complaints([row for row in run.rows if row["limit_share"]], limits) if limits else []
+
+
+def tiles(rows: Sequence[Row], others: dict[str, str]) -> dict[str, str]:
+    """Return the figures of the first line, by what they count.
+
+    Args:
+        rows: of the run.
+        others: of claims and of the gate.
+    """
+    count = {
+        "benchmarks": len(rows),
+        "workloads": len({row["workload"] for row in rows}),
+        "backends": len({row["backend"] for row in rows}),
+        "stayed disturbed": sum(row["disturbed"] > 0 for row in rows),
+    }
+    return {name: str(one) for name, one in count.items()} | others

@@ -1,0 +1,104 @@
+"""What the gate found: the verdict on each case."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from perf_tests.gate.report import ORDER, WORDS, canaries, cases, change, counted, significance
+from perf_tests.gate.rule import Finding, GateError
+from perf_tests.gate.run import Artifact, Outcome
+
+from .figures import Chapter, Figure, Series
+from .markup import table
+from .runs import BadInput, first, parse
+
+WANTED = "what a run of the gate writes with --gate-json"
+LEAD = "Time of head over that of base, median over pairs of fresh processes, with its 95 % interval."
+COLUMNS = ("case", "verdict", "time", "pairs", "p", "notes")
+
+
+def read(path: Path) -> Artifact:
+    """Return the artifact of a run of the gate.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        BadInput: it is something else.
+    """
+    found = parse(path, WANTED)
+    try:
+        return Artifact.model_validate(found)
+    except ValidationError as error:
+        raise BadInput(f"{path}: wanted {WANTED}: {first(error)}") from error
+
+
+def cells(name: str, finding: Finding, reason: str) -> list[str]:
+    """Return what is said of one case.
+
+    Args:
+        name: of the case.
+        finding: the verdict on it.
+        reason: why it is allowed to be slower or gone, if it is.
+    """
+    notes = "; ".join([*finding.notes, *([f"allowed: {reason}"] if reason else [])])
+    return [name, finding.verdict, change(finding), str(finding.pairs or ""), significance(finding), notes]
+
+
+def figure(workload: str, outcome: Outcome) -> Figure:
+    """Return the dots of a workload's cases.
+
+    Args:
+        workload: its name.
+        outcome: what the run concludes.
+    """
+    found = {name: one for name, one in cases(outcome.findings).items() if name.partition(".")[0] == workload}
+    timed = {name: one for name, one in found.items() if one.ratio is not None}
+    series = [
+        Series(
+            verdict,
+            "",
+            "",
+            [
+                {"at": at, "y": one.ratio, "low": one.low, "high": one.high, "id": f"{verdict} {change(one)}"}
+                for at, one in enumerate(timed.values())
+                if one.verdict == verdict
+            ],
+            part=verdict,
+        )
+        for verdict in ORDER
+    ]
+    rows = [cells(name, one, outcome.excused.get(name, "")) for name, one in found.items()]
+    labels = {"categories": list(timed), "x": "time of head / time of base", "ratio": True}
+    return Figure(workload, "all cases", "dots", [one for one in series if one.points], COLUMNS, rows, labels)
+
+
+def chapter(artifact: Artifact | None) -> Chapter:
+    """Return the chapter: the outcome in words, the dots, and the verdict on each case.
+
+    Args:
+        artifact: of a run of the gate, if one was given.
+
+    Raises:
+        BadInput: it cannot be decided.
+    """
+    if artifact is None:
+        return Chapter("gate", "The gate", LEAD, ())
+    try:
+        outcome = artifact.decide()
+    except (GateError, ValueError, KeyError) as error:
+        raise BadInput(f"the artifact of the gate cannot be decided: {error}") from error
+    found = cases(outcome.findings)
+    said = [
+        f"<p><b>{escape(artifact.head)} against {escape(artifact.base[:12])}: {escape(WORDS[outcome.code])}.</b> "
+        f"{escape(counted(outcome.findings))}; {artifact.seconds / 60:.1f} min.</p>",
+        *(f"<p><b>{escape(words)}</b></p>" for words in outcome.wrong),
+    ]
+    rows = [cells(name, one, outcome.excused.get(name, "")) for name, one in found.items() if name in outcome.failed]
+    said += [table(COLUMNS, rows)] if rows else []
+    said += [f"<p>{escape(canaries(outcome.findings))}</p>"] if canaries(outcome.findings) else []
+    workloads = dict.fromkeys(name.partition(".")[0] for name in found)
+    return Chapter("gate", "The gate", LEAD, [figure(name, outcome) for name in workloads], html="".join(said))

@@ -1,0 +1,79 @@
+"""What each optimisation gains by itself, from naive to all of them together, as a waterfall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perf_tests.report.order import Row, Span, per_item
+from perf_tests.report.table import axes
+
+from .figures import Chapter, Figure, Series, by, span_words
+
+ONLY = "only_"
+LEAD = (
+    "Each bar is how many times as fast an op is with one optimisation alone, beside naive, in the order in which they "
+    "are written down; the bars stand end to end on a logarithmic axis. What is left to all of them together is drawn "
+    "for itself, as optimisations depend on each other. Grey ones cannot be told apart from no gain."
+)
+COLUMNS = ("optimisation", "times as fast as naive", "judged")
+JUDGED = {True: "faster", False: "slower", None: "not told apart"}
+
+
+def judged(gain: Span) -> bool | None:
+    """Return whether a gain is one, or a loss; None where the samples do not tell.
+
+    Args:
+        gain: how many times as fast something is.
+    """
+    return True if gain.low > 1 else False if gain.high < 1 else None
+
+
+def waterfall(rows: Sequence[Row]) -> Figure | None:
+    """Return the bars of one op on one backend; None where there is no baseline, or nothing to compare with it.
+
+    Args:
+        rows: of one op, backend and axes.
+    """
+    found = {row["form"]: row for row in rows}
+    naive = found.get("naive")
+    if naive is None or not any(form.startswith(ONLY) for form in found):
+        return None
+    alike = {form: row for form, row in found.items() if row["precision"] == naive["precision"]}
+    gains = {form: per_item(naive) / per_item(row) for form, row in alike.items()}
+    steps: list[str] = []
+    points: list[dict[str, object]] = []
+    cells, reached = [["naive", "1", ""]], 1.0
+
+    def step(words: str, start: float, gain: Span, kind: str) -> None:
+        shown = {"at": len(steps), "start": start, "y": start * gain.middle, "kind": kind, "text": span_words(gain)}
+        points.append({**shown, "low": start * gain.low, "high": start * gain.high})
+        steps.append(words)
+        cells.append([words, span_words(gain), JUDGED[judged(gain)]])
+
+    for form, gain in gains.items():
+        if form.startswith(ONLY):
+            step(form.removeprefix(ONLY), reached, gain, JUDGED[judged(gain)])
+            reached *= gain.middle
+    if "full" in gains:
+        whole = gains["full"]
+        rest = whole.middle / reached
+        points.append({"at": len(steps), "start": reached, "y": whole.middle, "kind": "rest", "text": f"{rest:.2f}"})
+        steps.append("depend on each other")
+        cells.append(["depend on each other", f"{rest:.3g}", ""])
+        step("full", 1.0, whole, "full")
+    other = [form.removeprefix(ONLY) for form in found if form.startswith(ONLY) and form not in alike]
+    words = [f"Left out, as it computes in another precision: {', '.join(other)}."] if other else []
+    title = f"{naive['op']} on {naive['backend']}" + (f", {axes(naive)}" if naive["axes"] else "")
+    drawn = [Series("gain", "", "", points)]
+    return Figure(naive["workload"], title, "waterfall", drawn, COLUMNS, cells, {"categories": steps}, words)
+
+
+def chapter(rows: Sequence[Row]) -> Chapter:
+    """Return the chapter.
+
+    Args:
+        rows: of a result.
+    """
+    groups = by([{**row, "at": axes(row)} for row in rows], "workload", "op", "backend", "at")
+    found = [waterfall(group) for group in groups.values()]
+    return Chapter("knobs", "What each optimisation gains", LEAD, [figure for figure in found if figure])

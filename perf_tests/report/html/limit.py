@@ -1,0 +1,57 @@
+"""The share of the machine's limit that each benchmark reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perf_tests.report.order import Row
+from perf_tests.report.table import duration
+from perf_tests.suite.limits import share_words
+
+from .figures import Chapter, Figure, Series, by, name
+
+LEAD = (
+    "A dot is a benchmark: the least time that its arithmetic or its bytes would take on this machine at its measured "
+    "best, over the time that it took. Small batches are far below 100 %: their time is calls, not arithmetic. More "
+    "than 100 % is data that stays in the caches."
+)
+COLUMNS = ("benchmark", "form", "backend", "a call", "of limit", "bound by")
+
+
+def figure(workload: str, rows: Sequence[Row]) -> Figure:
+    """Return the dots of a workload, a line for each op.
+
+    Args:
+        workload: its name.
+        rows: of the workload that have a share.
+    """
+    ops = list(dict.fromkeys(row["op"] for row in rows))
+    series: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found = {"at": ops.index(row["op"]), "y": row["limit_share"], "id": row["id"]}
+        series.setdefault(row["backend"], []).append(found)
+    cells = [
+        [
+            name(row),
+            row["form"],
+            row["backend"],
+            duration(row["seconds_per_call"]),
+            share_words(row["limit_share"], row["bound"]),
+            {"flops": "arithmetic", "bytes": "memory"}.get(row["bound"], ""),
+        ]
+        for row in rows
+    ]
+    drawn = [Series(backend, backend, "", points) for backend, points in series.items()]
+    return Figure(workload, "all ops", "strip", drawn, COLUMNS, cells, {"categories": ops})
+
+
+def chapter(rows: Sequence[Row]) -> Chapter:
+    """Return the chapter.
+
+    Args:
+        rows: of a result.
+    """
+    shared = [row for row in rows if row["limit_share"]]
+    figures = [figure(workload, found) for (workload,), found in by(shared, "workload").items()]
+    return Chapter("limit", "Share of the machine's limit", LEAD, figures)

@@ -1,0 +1,201 @@
+"""The whole page, as one file that asks for nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from perf_tests.gate.report import WORDS
+from perf_tests.gate.run import Artifact
+from perf_tests.report.order import Row
+from perf_tests.report.table import COLUMNS, LEGEND, lines
+
+from . import answers, gated, knobs, limit, overview, phases, promised, scaling, threads
+from .claims import Claims
+from .facts import cautions, facts, impossible, machine, tiles
+from .figures import Chapter, by
+from .markup import table
+from .runs import Run
+
+HERE = Path(__file__).parent
+BACKENDS = (
+    "torch", "jax", "numpy", "torch-compile", "onnx", "torch-trace", "neuron", "torch-cuda", "torch-compile-cuda",
+    "jax-cuda",
+)  # fmt: skip
+ABSENT: Mapping[str, str] = {
+    "overview": "No op has a naive form to compare with.",
+    "limit": "The results say nothing of the machine's limit.",
+    "knobs": "No op was timed with one optimisation at a time.",
+    "phases": "No loop says where its time goes.",
+    "threads": "There is one number of threads only: make bench-threads times others.",
+    "answers": "The results do not say how long the first answers took.",
+    "claims": "No claims were given: python -m perf_tests.claims measures them.",
+    "gate": "No run of the gate was given: make gate BASE=main.",
+}
+
+
+def chapters(runs: Sequence[Run], claims: Claims | None, artifact: Artifact | None) -> list[Chapter]:
+    """Return all chapters with plots.
+
+    Args:
+        runs: the one that is shown, then those at other numbers of threads.
+        claims: of others, if any were given.
+        artifact: of a run of the gate, if one was given.
+    """
+    rows = runs[0].rows
+    of_rows = [module.chapter(rows) for module in (overview, scaling, limit, knobs, phases)]
+    return [*of_rows, threads.chapter(runs), answers.chapter(rows), promised.chapter(claims), gated.chapter(artifact)]
+
+
+def section(chapter: Chapter) -> str:
+    """Return the HTML of a chapter; its plot is drawn by the page's script.
+
+    Args:
+        chapter: which.
+    """
+    head = f'<section id="{chapter.name}"><h2>{escape(chapter.title)}</h2>'
+    if not chapter.figures:
+        return f'{head}<p class="absent">{escape(ABSENT.get(chapter.name, ""))}</p>{chapter.html}</section>'
+    return (
+        f"{head}<p>{escape(chapter.lead)}</p>"
+        f'<div class="controls" data-controls="{chapter.name}"></div>'
+        f'<div class="plot" data-plot="{chapter.name}" role="img" aria-label="{escape(chapter.title)}"></div>'
+        f'<ul class="words" data-words="{chapter.name}"></ul>'
+        f'<details data-table="{chapter.name}"><summary>The data of this plot</summary></details>'
+        f"{chapter.html}</section>"
+    )
+
+
+def every(rows: Sequence[Row]) -> str:
+    """Return the tables of all benchmarks, folded, one for each workload.
+
+    Args:
+        rows: of a result.
+    """
+    told = []
+    for (workload,), found in by(rows, "workload").items():
+        cells = [cells for group in lines(found) for cells in group]
+        one_sample = [row["samples"] < 2 for row in found]
+        told.append(
+            f"<details><summary>{escape(workload)}: {len(found)} benchmarks</summary>"
+            f"{table(list(COLUMNS), [without_interval(cell) if any(one_sample) else cell for cell in cells])}</details>"
+        )
+    return "".join(told)
+
+
+def without_interval(cells: Sequence[str]) -> list[str]:
+    """Return the cells of a row with what is not known of one sample left out.
+
+    Args:
+        cells: of a row.
+    """
+    return ["" if cell == "nan %" else cell for cell in cells]
+
+
+def embedded(data: object) -> str:
+    """Return data as JSON that may stand in a script of a page: no part of it ends that.
+
+    Args:
+        data: what JSON can hold.
+    """
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def colors(rows: Sequence[Row]) -> dict[str, int]:
+    """Return the number of each backend's colour: that of this suite's backends stays, others take what is free.
+
+    Args:
+        rows: of all results.
+    """
+    present = list(dict.fromkeys(row["backend"] for row in rows))
+    ours = {name: BACKENDS.index(name) for name in present if name in BACKENDS}
+    free = [number for number in range(len(BACKENDS)) if number not in ours.values()] or [0]
+    others = [name for name in present if name not in ours]
+    found = ours | {name: free[k % len(free)] for k, name in enumerate(others)}
+    return {name: found[name] for name in [*filter(ours.__contains__, BACKENDS), *others]}
+
+
+def plotly() -> str:
+    """Return plotly's script, with its licence.
+
+    What makes a module of it for other loaders is left out where it is found: with it, a browser reads all once more.
+    """
+    text = (files("plotly") / "package_data" / "plotly.min.js").read_text()
+    licence, start, end = text.find("*/") + 2, text.find('"use strict";var Plotly='), text.rfind("return Plotly;")
+    return text if start < licence or end < start else f"{text[:licence]}\n{text[start:end]}"
+
+
+def page(runs: Sequence[Run], claims: Claims | None = None, artifact: Artifact | None = None) -> str:
+    """Return the page.
+
+    Args:
+        runs: the one that is shown, then those at other numbers of threads.
+        claims: of others, if any were given.
+        artifact: of a run of the gate, if one was given.
+    """
+    run, found = runs[0], chapters(runs, claims, artifact)
+    data = {
+        "workloads": {name: len(rows) for (name,), rows in by(run.rows, "workload").items()},
+        "backends": colors([row for one in runs for row in one.rows]),
+        "chapters": {
+            one.name: {"choices": list(one.choices), "figures": [figure.data() for figure in one.figures]}
+            for one in found
+        },
+    }
+    links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in found if one.figures or one.html)
+    told = cautions(run, runs[1:], claims)
+    counted = tiles(run.rows, {**verdicts(claims), **outcome(artifact)})
+    return Template((HERE / "page.html").read_text()).substitute(
+        title=escape(f"rlgauge: {run.commit}, {run.result.datetime[:10]}"),
+        style=(HERE / "page.css").read_text(),
+        links=f'{links}<a href="#every">All benchmarks</a>',
+        tiles="".join(f"<div><b>{escape(count)}</b> {escape(name)}</div>" for name, count in counted.items()),
+        facts="".join(f"<dt>{escape(name)}</dt><dd>{escape(one)}</dd>" for name, one in facts(run).items()),
+        subtitle=escape(f"{machine(run)} · commit {run.commit} · {run.result.datetime[:10]}"),
+        cautions="".join(f"<li>{escape(words)}</li>" for words in told) + folded(impossible(run)),
+        sections="".join(map(section, found)),
+        legend=escape(LEGEND),
+        every=every(run.rows),
+        data=embedded(data),
+        plotly=plotly(),
+        script="".join((HERE / name).read_text() for name in ("plots.js", "page.js")),
+    )
+
+
+def folded(lines: Sequence[str]) -> str:
+    """Return one caution that holds a line for each benchmark that cannot be, nothing where there are none.
+
+    Args:
+        lines: what is said of each.
+    """
+    if not lines:
+        return ""
+    told = "".join(f"<p>{escape(words)}</p>" for words in lines)
+    head = f"{len(lines)} benchmarks compute faster than the measured peak of this machine: their share of it is wrong"
+    return f"<li><details><summary>{head}</summary>{told}</details></li>"
+
+
+def verdicts(claims: Claims | None) -> dict[str, str]:
+    """Return how many of the claims hold, where there are any.
+
+    Args:
+        claims: of others, if any were given.
+    """
+    if claims is None:
+        return {}
+    found = [context.verdict for claim in claims.claims for context in claim.contexts]
+    judged = [verdict for verdict in found if verdict in ("holds", "partly", "refuted", "unclear")]
+    return {"claims hold": f"{judged.count('holds')} of {len(judged)}"}
+
+
+def outcome(artifact: Artifact | None) -> dict[str, str]:
+    """Return how the gate came out, where it ran.
+
+    Args:
+        artifact: of a run of the gate, if one was given.
+    """
+    return {} if artifact is None else {"the gate": WORDS[artifact.decide().code].partition(":")[0]}

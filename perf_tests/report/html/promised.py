@@ -1,0 +1,121 @@
+"""Claims about speed: what was promised, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from perf_tests.report.order import Span
+from perf_tests.report.table import factor, quantity, ratio_words
+
+from .claims import Claim, Claims, Context
+from .figures import Chapter, Figure, Series
+from .markup import table
+
+LEAD = (
+    "How many times as fast each claimed change is, paired and interleaved in fresh processes, with its interval; the "
+    "diamond is the least that was promised."
+)
+COLUMNS = ("claim", "source", "promised", "compared", "measured", "pairs", "verdict", "same answer")
+SAME: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
+
+
+def measured(context: Context) -> str:
+    """Return what was measured in a context.
+
+    Args:
+        context: of a claim.
+    """
+    if context.ratio is None:
+        return "not measured"
+    if context.low is None or context.high is None:
+        return factor(context.ratio)
+    return ratio_words(Span(context.ratio, context.low, context.high))
+
+
+def cells(claim: Claim, context: Context) -> list[str]:
+    """Return what is said of a claim in one context.
+
+    Args:
+        claim: which is judged.
+        context: in which it was measured.
+    """
+    compared = f"{context.context}: {context.change} against {context.base}"
+    same = " ".join(filter(None, [SAME[context.same_holds], f"({claim.same})" if claim.same else ""]))
+    pairs = str(context.n) if context.n else ""
+    return [claim.words, claim.source, claim.promised, compared, measured(context), pairs, context.verdict, same]
+
+
+def figure(workload: str, claims: list[Claim]) -> Figure:
+    """Return the dots of a workload's claims.
+
+    Args:
+        workload: its name.
+        claims: of the workload.
+    """
+    pairs = [(claim, context) for claim in claims for context in claim.contexts]
+    categories = [f"{claim.id}, {context.context}" for claim, context in pairs]
+    verdicts = list(dict.fromkeys(context.verdict for _, context in pairs))
+    series = [
+        Series(
+            verdict,
+            "",
+            "",
+            [
+                {"at": at, "y": found.ratio, "low": found.low, "high": found.high, "id": f"{claim.words} {verdict}"}
+                for at, (claim, found) in enumerate(pairs)
+                if found.verdict == verdict and found.ratio
+            ],
+            part=verdict,
+        )
+        for verdict in verdicts
+    ]
+    least = [
+        {"at": at, "y": claim.least, "id": f"promised: {claim.promised}"}
+        for at, (claim, _) in enumerate(pairs)
+        if claim.least
+    ]
+    drawn = [*(one for one in series if one.points), Series("promised", "", "", least, part="promised")]
+    rows = [cells(claim, context) for claim, context in pairs]
+    labels = {"categories": categories, "x": "times as fast", "ratio": True}
+    return Figure(workload, "all claims", "dots", drawn, COLUMNS, rows, labels)
+
+
+def stated(claims: Claims) -> str:
+    """Return a table of the figures that claims state, beside ours, folded; nothing where there are none.
+
+    Args:
+        claims: of which some may state figures.
+    """
+    rows = [
+        [claim.id, one.what, f"{quantity(one.ours)} {one.unit}" if one.ours is not None else "not measured", one.theirs]
+        for claim in claims.claims
+        for one in claim.figures
+    ]
+    if not rows:
+        return ""
+    summary = "<summary>Figures that were stated, and the same here</summary>"
+    return f"<details>{summary}{table(('claim', 'figure', 'here', 'stated'), rows)}</details>"
+
+
+def chapter(claims: Claims | None) -> Chapter:
+    """Return the chapter: how many claims got each verdict, the dots, and all of them in a table.
+
+    Args:
+        claims: that were given, if any were.
+    """
+    if claims is None:
+        return Chapter("claims", "Claims, promised and measured", LEAD, ())
+    groups: dict[str, list[Claim]] = {}
+    for claim in claims.claims:
+        groups.setdefault(claim.workload, []).append(claim)
+    verdicts = [context.verdict for claim in claims.claims for context in claim.contexts]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+    notes = "".join(
+        f"<li><b>{escape(claim.id)}</b>: {escape(claim.note)}</li>" for claim in claims.claims if claim.note
+    )
+    dirty = "+dirty" * claims.dirty
+    lead = f"{LEAD} {counts}. Measured {claims.date[:10]} at commit {claims.commit[:12]}{dirty}."
+    html = stated(claims) + (f"<details><summary>Notes</summary><ul>{notes}</ul></details>" if notes else "")
+    figures = [figure(workload, found) for workload, found in groups.items() if any(one.contexts for one in found)]
+    return Chapter("claims", "Claims, promised and measured", lead, figures, html=html)

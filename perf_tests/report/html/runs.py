@@ -1,0 +1,257 @@
+"""What a pytest-benchmark JSON holds, of this suite or of another, as rows of one kind."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from perf_tests.gate.statistics import interval
+from perf_tests.report.order import SCATTER, Row
+from perf_tests.rows import FORMAT
+
+KNOWN = 5  # major version of pytest-benchmark whose JSON is read here
+WANTED = "the JSON of a pytest-benchmark run, as make bench writes it"
+NOTCH = 1.57  # times the interquartile range over the root of the count: about the 95 % interval of a median
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class BadInput(Exception):
+    """A file that cannot be shown; the message names it and says why."""
+
+
+class Stats(BaseModel):
+    """What pytest-benchmark says of the samples of one benchmark.
+
+    Attributes:
+        median: seconds of a call.
+        iqr: of the samples.
+        rounds: number of samples.
+        data: seconds of a call in each sample, where they were saved.
+    """
+
+    median: Seconds
+    iqr: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    rounds: Annotated[int, Field(ge=1)]
+    data: list[Seconds] = []
+
+
+class Benchmark(BaseModel):
+    """One benchmark of any pytest-benchmark JSON."""
+
+    group: str | None = None
+    name: str
+    fullname: str
+    params: dict[str, Any] | None = None
+    extra_info: dict[str, Any] = {}
+    stats: Stats
+
+
+class Measured(BaseModel):
+    """What this suite adds to one, as far as pages show it; see :func:`perf_tests.rows.row`."""
+
+    model_config = ConfigDict(extra="allow")
+    id: str
+    workload: str
+    op: str
+    form: str
+    backend: str
+    axes: dict[str, int | float | str]
+    precision: str = "float32"
+    calls: int = 1
+    seconds_per_call: Seconds
+    low: Seconds
+    high: Seconds
+    passes: list[Seconds | None] = []
+    samples: Annotated[int, Field(ge=1)]
+    disturbed: float = 0.0
+    items_per_second: Seconds
+    unit: str
+    limit_share: float | None = None
+    bound: str | None = None
+    phases: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
+    first_answer_seconds: Seconds | None = None
+    threads: int | None = None
+
+
+class Result(BaseModel):
+    """A pytest-benchmark JSON."""
+
+    machine_info: dict[str, Any] = {}
+    commit_info: dict[str, Any] = {}
+    benchmarks: list[Benchmark]
+    datetime: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of benchmarks.
+
+    Attributes:
+        path: of its file.
+        result: its head: machine, commit, date.
+        machine: what this suite says of the machine; empty in other suites' results.
+        rows: one for each benchmark. The interval of one that has a single sample is not known: it is NaN.
+    """
+
+    path: Path
+    result: Result
+    machine: Mapping[str, Any]
+    rows: list[Row]
+
+    @property
+    def threads(self) -> int | None:
+        """The threads of the processes that timed, if they are known."""
+        found = self.machine.get("threads")
+        return int(found) if found else None
+
+    @property
+    def commit(self) -> str:
+        """The commit that was measured, with ``+dirty`` where the working tree differed."""
+        info = self.result.commit_info
+        if known := self.machine.get("git"):
+            return str(known)
+        return f"{str(info['id'])[:12]}{'+dirty' * bool(info.get('dirty'))}" if info.get("id") else "no commit"
+
+
+def parse(path: Path, wanted: str) -> Any:
+    """Return what a JSON file holds.
+
+    Args:
+        path: of the file.
+        wanted: what it should be, for the message.
+
+    Raises:
+        BadInput: it cannot be read, or is no JSON.
+    """
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"{path}: wanted {wanted}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"{path}: wanted {wanted}: it is no JSON, or cut off: {error}") from error
+
+
+def first(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a file, and where.
+
+    Args:
+        error: what pydantic found.
+    """
+    found = error.errors()[0]
+    where = ".".join(map(str, found["loc"]))
+    return f"{where}: {found['msg']}" if where else str(found["msg"])
+
+
+def read(path: Path) -> Run:
+    """Return the run that a pytest-benchmark JSON holds.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        BadInput: it is something else, is newer than what is known here, or holds no benchmark.
+    """
+    found = parse(path, WANTED)
+    try:
+        result = Result.model_validate(found)
+    except ValidationError as error:
+        raise BadInput(f"{path}: wanted {WANTED}: {first(error)}") from error
+    major = result.version.partition(".")[0]
+    if not major.isdecimal() or int(major) > KNOWN:
+        raise BadInput(f"{path}: was written by pytest-benchmark {result.version}, wanted {KNOWN}.x or older")
+    machine = result.machine_info.get("rlgauge", {})
+    if not isinstance(machine, dict) or not isinstance(machine.get("format", FORMAT), int):
+        raise BadInput(f"{path}: wanted {WANTED}: machine_info.rlgauge is not what this suite writes")
+    if machine.get("format", FORMAT) > FORMAT:
+        raise BadInput(f"{path}: its format is {machine['format']}, wanted {FORMAT} or older: use a newer rlgauge")
+    if not result.benchmarks:
+        raise BadInput(f"{path}: holds no benchmarks: nothing was measured")
+    try:
+        rows = [row(benchmark) for benchmark in result.benchmarks]
+    except ValidationError as error:
+        raise BadInput(f"{path}: wanted {WANTED}: extra_info.{first(error)}") from error
+    return Run(path, result, machine, rows)
+
+
+def row(benchmark: Benchmark) -> Row:
+    """Return the row of a benchmark.
+
+    Args:
+        benchmark: of this suite, or of another.
+    """
+    if not {"id", "workload", "seconds_per_call"} <= benchmark.extra_info.keys():
+        return foreign(benchmark)
+    found = Measured.model_validate(benchmark.extra_info).model_dump()
+    return found if found["samples"] > 1 else {**found, "low": math.nan, "high": math.nan, "passes": []}
+
+
+def foreign(benchmark: Benchmark) -> Row:
+    """Return the row of another suite's benchmark.
+
+    Its file stands for the workload. Numbers among its parameters are axes; what is compared is its function and all
+    other parameters, or these alone within one function.
+
+    Args:
+        benchmark: of another suite.
+    """
+    params = benchmark.params or {}
+    numbers = {name: value for name, value in params.items() if is_number(value)}
+    words = [str(value) for name, value in params.items() if name not in numbers]
+    function = benchmark.name.partition("[")[0]
+    stats, file = benchmark.stats, benchmark.fullname.partition("::")[0]
+    low, high = foreign_interval(stats)
+    known: Mapping[str, Any] = TypeAdapter(dict[str, Any]).validate_python(benchmark.extra_info)
+    return {
+        "id": benchmark.fullname,
+        "workload": Path(file).stem,
+        "op": benchmark.group or function,
+        "form": " ".join(words) if benchmark.group else "",
+        "backend": function if benchmark.group else " ".join(words) or function,
+        "axes": numbers,
+        "precision": "float32",
+        "calls": 1,
+        "seconds_per_call": stats.median,
+        "low": low,
+        "high": high,
+        "passes": [],
+        "samples": stats.rounds,
+        "disturbed": 0.0,
+        "items_per_second": 1 / stats.median,
+        "unit": "calls",
+        "limit_share": None,
+        "bound": None,
+        "phases": {},
+        "first_answer_seconds": None,
+        "threads": known.get("threads") if is_number(known.get("threads")) else None,
+    }
+
+
+def foreign_interval(stats: Stats) -> tuple[float, float]:
+    """Return the interval of a median: of the samples, or by their quartiles; wider by what processes differ.
+
+    Args:
+        stats: of the samples.
+    """
+    if stats.rounds < 2:
+        return math.nan, math.nan
+    half = NOTCH * stats.iqr / math.sqrt(stats.rounds)
+    low, high = (
+        interval(stats.data) if stats.data else (max(stats.median - half, stats.median / 2), stats.median + half)
+    )
+    return low * (1 - SCATTER), high * (1 + SCATTER)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a parameter is a number.
+
+    Args:
+        value: of the parameter.
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

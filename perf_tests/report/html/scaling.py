@@ -1,0 +1,148 @@
+"""Time and rate of each op over the axis that varies most, by form and backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perf_tests.report.order import Row, items
+from perf_tests.report.table import grouped, quantity, ranked
+
+from .figures import Chapter, Figure, Series, by, disturbed_words, label, name, time_words
+from .runs import is_number
+
+LEAD = (
+    "A line is a form on a backend, a bar the interval in which its time stands. Ranks, in the table, are no finer "
+    "than the samples are: rows that share one cannot be told apart."
+)
+CHOICES = ("time of a call", "items per second")
+COLUMNS = ("benchmark", "form", "backend", "a call", "interval", "rate", "rank", "notes")
+
+
+def varied(rows: Sequence[Row]) -> str:
+    """Return the axis of numbers that has the most values, ``batch`` first among equals; empty where none has two.
+
+    Args:
+        rows: of one op.
+    """
+    values: dict[str, set[Any]] = {}
+    for row in rows:
+        for axis, value in row["axes"].items():
+            if is_number(value):
+                values.setdefault(axis, set()).add(value)
+    several = {axis: len(found) for axis, found in values.items() if len(found) > 1}
+    return max(several, key=lambda axis: (several[axis], axis == "batch")) if several else ""
+
+
+def rank_of(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the rank of each row among those of the same op, axes and precision, by its id.
+
+    Args:
+        rows: of a result.
+    """
+    return {row["id"]: rank for group in grouped(rows).values() for row, rank in zip(group, ranked(group))}
+
+
+def point(row: Row) -> dict[str, Any]:
+    """Return the time of a row, and how many items a call handles.
+
+    Args:
+        row: of a result.
+    """
+    return {"y": row["seconds_per_call"], "low": row["low"], "high": row["high"], "items": items(row), "id": row["id"]}
+
+
+def over_axis(rows: Sequence[Row], axis: str, title: str) -> Figure:
+    """Return the lines of rows over an axis.
+
+    Args:
+        rows: of one op whose other axes are the same.
+        axis: that varies.
+        title: of the plot.
+    """
+    series = []
+    for (form, backend, _), found in by(rows, "form", "backend", "precision").items():
+        points = [{"x": row["axes"][axis], **point(row)} for row in sorted(found, key=lambda row: row["axes"][axis])]
+        series.append(Series(label(found[0]), backend, form, points))
+    in_order = sorted(rows, key=lambda row: row["axes"][axis])
+    return Figure(
+        rows[0]["workload"], title, "lines", series, COLUMNS, cells(in_order), {"x": axis, "unit": rows[0]["unit"]}
+    )
+
+
+def side_by_side(rows: Sequence[Row], title: str) -> Figure:
+    """Return a line of dots for each form and backend of rows of which nothing varies.
+
+    Args:
+        rows: of one op with the same axes.
+        title: of the plot.
+    """
+    series: dict[str, list[dict[str, Any]]] = {}
+    for at, row in enumerate(rows):
+        series.setdefault(row["backend"], []).append({"at": at, **point(row)})
+    labels = {"categories": [label(row) for row in rows], "unit": rows[0]["unit"]}
+    drawn = [Series(backend, backend, "", points) for backend, points in series.items()]
+    return Figure(rows[0]["workload"], title, "dots", drawn, COLUMNS, cells(rows), labels)
+
+
+def cells(rows: Sequence[Row]) -> list[list[str]]:
+    """Return the table of rows.
+
+    Args:
+        rows: of one plot.
+    """
+    rank = rank_of(rows)
+    return [
+        [
+            name(row),
+            row["form"],
+            row["backend"],
+            *time_words(row),
+            f"{quantity(row['items_per_second'])} {row['unit']}/s",
+            rank[row["id"]],
+            disturbed_words(row),
+        ]
+        for row in rows
+    ]
+
+
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    """Return a plot for each op and each combination of the axes that are not drawn.
+
+    Args:
+        rows: of a result.
+    """
+    found = []
+    for of_op in by(rows, "workload", "op").values():
+        axis = varied(of_op)
+        groups: dict[str, list[Row]] = {}
+        for row in of_op:
+            rest = {one: value for one, value in row["axes"].items() if one != axis}
+            groups.setdefault(name({**row, "axes": rest}), []).append(row)
+        for title, group in groups.items():
+            if axis and len({row["axes"].get(axis) for row in group}) > 1 and all(axis in row["axes"] for row in group):
+                found.append(over_axis(group, axis, title))
+            else:
+                found += [side_by_side(same, title) for title, same in by_name(group).items()]
+    return found
+
+
+def by_name(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return rows by op and axes.
+
+    Args:
+        rows: of a result.
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(name(row), []).append(row)
+    return found
+
+
+def chapter(rows: Sequence[Row]) -> Chapter:
+    """Return the chapter.
+
+    Args:
+        rows: of a result.
+    """
+    return Chapter("scaling", "Time and rate", LEAD, figures(rows), CHOICES)

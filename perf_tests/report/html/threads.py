@@ -1,0 +1,109 @@
+"""Rates over the number of threads, of several runs, and where more threads are slower."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from perf_tests.report.order import Row, Span
+from perf_tests.report.table import duration, quantity
+
+from .figures import Chapter, Figure, Series, label, name, span_words
+from .runs import Run
+from .scaling import point
+
+LEAD = (
+    "Items per second over the number of threads, each number a run of its own: make bench-threads. Slower with more "
+    "threads is said only where it is beyond both intervals."
+)
+COLUMNS = ("benchmark", "form", "backend", "threads", "a call", "rate")
+
+
+def apart(row: Row) -> Span:
+    """Return the seconds of a call without what each pass gave: passes of two runs have nothing in common.
+
+    Args:
+        row: of a result.
+    """
+    return Span(row["seconds_per_call"], row["low"], row["high"])
+
+
+def over_threads(runs: Sequence[Run]) -> dict[str, dict[int, Row]]:
+    """Return the row of each benchmark at each number of threads, of those that several have.
+
+    Args:
+        runs: of which a later one takes the place of an earlier one with as many threads.
+    """
+    found: dict[str, dict[int, Row]] = {}
+    for run in runs:
+        for row in run.rows:
+            threads = row["threads"] or run.threads
+            if threads:
+                found.setdefault(row["id"], {})[threads] = row
+    return {identity: dict(sorted(rows.items())) for identity, rows in found.items() if len(rows) > 1}
+
+
+def slower(identity: str, rows: Mapping[int, Row]) -> list[str]:
+    """Return a sentence where a benchmark takes longer with more threads, beyond the intervals.
+
+    It compares the number with which it takes longest with the smaller number with which it is fastest.
+
+    Args:
+        identity: id of the benchmark.
+        rows: by the number of threads.
+    """
+    ratios = [(more, fewer, apart(rows[more]) / apart(rows[fewer])) for more in rows for fewer in rows if fewer < more]
+    worse = [(more, fewer, ratio) for more, fewer, ratio in ratios if ratio.low > 1]
+    if not worse:
+        return []
+    more, fewer, ratio = max(worse, key=lambda found: found[2].middle)
+    return [
+        f"{identity}: {more} threads take {span_words(ratio)} times as long as {fewer}, "
+        f"{duration(rows[more]['seconds_per_call'])} a call, not {duration(rows[fewer]['seconds_per_call'])}."
+    ]
+
+
+def figure(found: Mapping[str, Mapping[int, Row]]) -> Figure:
+    """Return the lines of one op with the same axes.
+
+    Args:
+        found: rows by the number of threads, by id.
+    """
+    series, cells = [], []
+    for rows in found.values():
+        first = next(iter(rows.values()))
+        points = [{"x": threads, **point(row)} for threads, row in rows.items()]
+        series.append(Series(label(first), first["backend"], first["form"], points))
+        cells += [
+            [
+                name(row),
+                row["form"],
+                row["backend"],
+                str(threads),
+                duration(row["seconds_per_call"]),
+                f"{quantity(row['items_per_second'])} {row['unit']}/s",
+            ]
+            for threads, row in rows.items()
+        ]
+    labels = {"x": "threads", "unit": first["unit"], "rate": True}
+    return Figure(first["workload"], name(first), "lines", series, COLUMNS, cells, labels)
+
+
+def chapter(runs: Sequence[Run]) -> Chapter:
+    """Return the chapter.
+
+    Args:
+        runs: all that were given.
+    """
+    groups: dict[tuple[str, str], dict[str, Mapping[int, Row]]] = {}
+    flagged = []
+    for identity, rows in over_threads(runs).items():
+        first = next(iter(rows.values()))
+        groups.setdefault((first["workload"], name(first)), {})[identity] = rows
+        flagged += slower(identity, rows)
+    figures = [figure(found) for found in groups.values()]
+    compared = sum(len(one.series) for one in figures)
+    count = f" {len(flagged)} of {compared} benchmarks here are slower with more threads."
+    listed = "".join(f"<li>{escape(words)}</li>" for words in flagged)
+    html = f'<h3>Slower with more threads</h3><ul class="flags">{listed}</ul>' if flagged else ""
+    return Chapter("threads", "More threads", LEAD + count * bool(figures), figures, html=html)
