@@ -344,6 +344,17 @@ def test_the_table_says_ratio_interval_n_and_word():
     assert table.summary([row(), needs]).startswith("Of 1 comparisons with a published figure: 1 partly. 1 need")
 
 
+def test_the_report_reads_what_the_ledger_writes(tmp_path):
+    from perf_tests.report.html import claims
+
+    path, needs = tmp_path / "claims.json", row("snake-gpu", "needs CUDA", None)
+    about = {"commit": "abc", "dirty": False, "date": "2026-11-23", "machine": {}, "threads": 2}
+    figure = {"what": "rate", "side": "x", "unit": "samples/s", "theirs": "18K", "ours": None, "needs": "Neuron"}
+    rows = [row(), needs | {"figures": [figure]}]
+    path.write_text(json.dumps({"format": ledger.FORMAT, "version": ledger.VERSION, **about, "claims": rows}))
+    assert [each.id for each in claims.read(path).claims] == ["snake-overall", "snake-gpu"]
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"format": "other"}', '{"format": "rlgauge-claims", "version": 99}', "\x00"]
 )

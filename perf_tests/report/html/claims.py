@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from perf_tests.claims.ledger import FORMAT, VERSION
 from perf_tests.suite.cases import variants
 
 from .runs import BadInput, first, parse
 
-FORMAT, VERSION = "rlgauge-claims", 1
 WANTED = "what python -m perf_tests.claims writes"
 ID = re.compile(r"[a-z_0-9]+\.[a-z_0-9]+\[[^\]]+\]")
 Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -61,7 +61,7 @@ class Claim(BaseModel):
     source: str = ""
     promised: str = ""
     least: Ratio | None = None
-    same: str = ""
+    same: str | None = None
     note: str = ""
     contexts: list[Context] = []
     figures: list[Figure] = []
