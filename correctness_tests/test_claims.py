@@ -316,7 +316,10 @@ def test_what_was_measured_is_kept_until_the_code_changes(tmp_path):
         file.write(json.dumps(process) + "\n")
     assert command.kept(path, {"code": "a"}) == [process]
     assert command.kept(path, {"code": "b"}) == []
-    path.write_text(path.read_text() + '{"cut')
+    path.write_text(path.read_text() + f'{json.dumps(process)}\n{{"cut')
+    assert command.kept(path, {"code": "b"}) == [process]
+    assert path.read_text().splitlines() == [json.dumps({"code": "b"}), json.dumps(process)]
+    path.write_text("\x00")
     assert command.kept(path, {"code": "b"}) == []
 
 

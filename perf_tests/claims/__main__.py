@@ -53,15 +53,15 @@ def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
         path: of the file.
         state: that the figures must be of.
     """
-    lines = path.read_text().splitlines() if path.exists() else []
-    try:
-        head, *found = [json.loads(line) for line in lines] or [None]
-    except ValueError:
-        head, found = None, []
-    if head == state:
-        return found
-    path.write_text(json.dumps(state) + "\n")
-    return []
+    known: list[Any] = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            known.append(json.loads(line))
+        except ValueError:  # cut short where a run was killed
+            break
+    found = known[1:] if known[:1] == [state] else []
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in (state, *found)))
+    return found
 
 
 def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
@@ -193,10 +193,10 @@ def main(arguments: list[str] | None = None) -> None:
                 with Progress(options.processes, f"processes of {workload}") as progress:
                     for count, found in enumerate(processes(workload, claims, options)):
                         if count:
-                            progress.total = max(progress.total, len(found))
+                            progress.total = max(progress.total, count)
                             progress.step()
                         else:
-                            progress.done = len(found)
+                            progress.skip(min(len(found), options.processes))
                 mine = [row(claim, found, evidence(claim, workload)) for claim in claims]
                 print("\n".join(lines_of(mine)), flush=True)
                 rows += mine
@@ -207,6 +207,8 @@ def main(arguments: list[str] | None = None) -> None:
             show(result)
     except (ClaimsError, Unwritable) as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(f"interrupted: what was measured is kept in {KEPT}, and the same command goes on from there")
     failed = [row["id"] for row in rows if any(each["verdict"] == "error" for each in row["contexts"])]
     if failed:
         sys.exit(f"could not be measured: {', '.join(failed)}")
