@@ -18,7 +18,7 @@ from perf_tests.report.page import name_of
 from perf_tests.suite import machine
 
 FORMAT: Literal[1] = 1
-Ratio = Field(gt=0, allow_inf_nan=False)
+Ratio = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class Entry(BaseModel):

@@ -90,8 +90,10 @@ class History:
         """
         entries, found = read(self.file), dict[str, list[str]]()
         for variant in self.variants:
-            before = anchor_before(self.root, entries, variant.id, variant.case.version, anchor)
-            if before is not None:
+            key = variant.id, variant.case.version
+            before = anchor_before(self.root, entries, *key, anchor)
+            kept = any((e.commit, e.anchor, e.case, e.version) == (anchor, before, *key) for e in entries)
+            if before is not None and not kept:
                 found.setdefault(before, []).append(variant.id)
         return found
 

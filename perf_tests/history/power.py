@@ -84,7 +84,7 @@ def record(root: Path, file: Path, minutes: float, log: Callable[[str], None] = 
     with revisions.workspace(CACHE / "gate") as folder:
         revisions.snapshot(root, folder / "code")
         sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
-        while time.monotonic() < end:
+        while True:
             start, rng = time.monotonic(), random.Random(len(found["pairs"]))
             records = {variant.id: Record() for variant in gated}
             pairs = Pairs(sides, Rule().blocks, LIMIT, {v.id: math.inf for v in gated}, folder, rng)
@@ -101,6 +101,8 @@ def record(root: Path, file: Path, minutes: float, log: Callable[[str], None] = 
             write(file, (json.dumps(found) + "\n").encode())
             now = time.monotonic()
             log(f"power: {len(found['pairs'])} pairs, {now - start:.0f} s the last, {left(max(0.0, end - now))}")
+            if now >= end:
+                return
 
 
 def write(file: Path, content: bytes) -> None:
