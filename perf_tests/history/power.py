@@ -7,16 +7,19 @@ chance, so each stands for its opposite too. Histories of a case are drawn from 
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perf_tests.files import Unwritable, reserved
 from perf_tests.gate import revisions
+from perf_tests.gate.answers import tolerance
 from perf_tests.gate.pairs import PairError, Pairs, cores
 from perf_tests.gate.rule import GateError, Record, Rule
 from perf_tests.gate.run import LIMIT, side_of
@@ -30,9 +33,9 @@ from perf_tests.suite.cases import variants
 from perf_tests.suite.process import CACHE
 from rl_impls import backends
 
-from .chain import series
+from .chain import Series, series
 from .entries import Entry, timed
-from .steps import LEVEL, Judged, judged
+from .steps import LEVEL, TOLERATED, Judged, Step, judged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +90,7 @@ def record(root: Path, file: Path, minutes: float, log: Callable[[str], None] = 
         while True:
             start, rng = time.monotonic(), random.Random(len(found["pairs"]))
             records = {variant.id: Record() for variant in gated}
-            pairs = Pairs(sides, Rule().blocks, LIMIT, {v.id: math.inf for v in gated}, folder, rng)
+            pairs = Pairs(sides, Rule().blocks, LIMIT, {v.id: tolerance(v) for v in gated}, folder, rng)
             try:
                 for many, names in passes.items():
                     if names:
@@ -182,8 +185,42 @@ def right(kind: str, place: int | None, order: Sequence[str], found: Judged) -> 
     return near == [True]
 
 
+def by_us(found: Series, cases: int) -> Judged:
+    """Return what is concluded of a history.
+
+    Args:
+        found: a series.
+        cases: for how many p-values are adjusted.
+    """
+    return judged([found], cases)[0]
+
+
+def by_asv(found: Series) -> Judged:
+    """Return what ASV's step detection concludes by itself, beyond 1 %: what is kept here is put beside that.
+
+    Args:
+        found: a series.
+    """
+    from asv.step_detect import detect_steps
+
+    fit = detect_steps([1.0, *(math.exp(point.log_ratio) for point in found.points)])
+    steps = []
+    for (*_, before, _, _), (first, _, value, _, _) in itertools.pairwise(fit):
+        change = math.log(value / before)
+        if abs(change) > TOLERATED:
+            steps.append(Step(found.points[first - 1].commit, change, change, change, 0.0))
+    end = math.log(fit[-1][2])
+    verdict = "slower" if end > TOLERATED else "faster" if end < -TOLERATED else "ok"
+    return Judged(found, steps, verdict, Step(found.points[-1].commit, end, end, end, 0.0))
+
+
 def counted(
-    pools: Mapping[str, Sequence[float]], kind: str, histories: int, commits: int, pairs: int, cases: int
+    pools: Mapping[str, Sequence[float]],
+    kind: str,
+    histories: int,
+    commits: int,
+    pairs: int,
+    judge: Callable[[Series], Judged],
 ) -> Rate:
     """Return how many histories of a kind are read rightly, the next case at every one.
 
@@ -193,7 +230,7 @@ def counted(
         histories: how many.
         commits: of each.
         pairs: of each commit.
-        cases: for how many p-values are adjusted.
+        judge: reads a history.
     """
     import numpy as np
 
@@ -201,7 +238,7 @@ def counted(
     for number in range(histories):
         true, place = levels(kind, commits, rng)
         entries, order = history(pools[names[number % len(names)]], true, pairs, rng)
-        good += right(kind, place, order, judged(series(entries, order), cases)[0])
+        good += right(kind, place, order, judge(series(entries, order)[0]))
     return Rate(good, histories)
 
 
@@ -227,18 +264,21 @@ def table(recorded: Mapping[str, Any], histories: int, commits: int, pairs: int)
             f"{len(recorded['pairs'])} pairs were recorded, wanted {FEWEST} or more of a case: "
             "python -m perf_tests.history power --minutes 60"
         )
-    found = {
-        kind: counted(pools, kind, histories, commits, pairs, 1 if kind == "flat" else len(pools)) for kind in KINDS
-    }
-    false = Rate(histories - found["flat"].found, histories)
+    found, alone = {}, {}
+    for kind in KINDS:
+        cases = 1 if kind == "flat" else len(pools)
+        found[kind] = counted(pools, kind, histories, commits, pairs, partial(by_us, cases=cases))
+        alone[kind] = counted(pools, kind, histories, commits, pairs, by_asv)
+    false, by_itself = (Rate(histories - rates["flat"].found, histories) for rates in (found, alone))
+    steps = f"{found['step']} | {alone['step']}"
     where = " and ".join(dict.fromkeys(map(described, recorded["machines"])))
     return "\n".join(
         [
-            "| history | what is right | found |",
-            "|---|---|---:|",
-            f"| flat | no step is said (wrong ones are counted) | {false} |",
-            f"| one step of {100 * STEP:g} % | slower, within one commit of the place | {found['step']} |",
-            f"| {DRIFTS} times {100 * DRIFT:g} % | slower by the end | {found['drift']} |",
+            "| history | what is counted | here | ASV's step detection alone |",
+            "|---|---|---:|---:|",
+            f"| flat | wrong: a step, or a verdict | {false} | {by_itself} |",
+            f"| one step of {100 * STEP:g} % | slower, within one commit of the place | {steps} |",
+            f"| {DRIFTS} times {100 * DRIFT:g} % | slower by the end | {found['drift']} | {alone['drift']} |",
             "",
             f"Of {commits} commits of {pairs} pairs each, drawn from {min(map(len, pools.values()))} to "
             f"{max(map(len, pools.values()))} recorded pairs of the same code of {len(pools)} cases, on {where}. "

@@ -1,8 +1,8 @@
 """Where the speed of a case changes for good, and whether it is slower by the end.
 
-ASV's step detection fits a piecewise constant function, by least absolute deviations. By itself it does not reach the
-error rates: it knows nothing of how exact each ratio is, and its penalty, made from the data alone, finds steps in
-flat histories as short as these (``python -m perf_tests.history power`` counts them). So its fit, with a small penalty
+ASV's step detection fits a piecewise constant function, by least absolute deviations. By itself it knows nothing of how
+exact each ratio is, and takes its penalty from the data alone, of which a short history has few: what it finds and
+misses so stands beside ours in what ``python -m perf_tests.history power`` counts. So its fit, with a small penalty
 in units of the known errors, only proposes; each proposed step is then tested against these errors, those that
 commits share through a release included. p-values are adjusted for all places at which a step could have been
 proposed, and by Holm's method for the cases.
