@@ -262,7 +262,7 @@ def table(recorded: Mapping[str, Any], histories: int, commits: int, pairs: int)
     if not pools:
         raise GateError(
             f"{len(recorded['pairs'])} pairs were recorded, wanted {FEWEST} or more of a case: "
-            "python -m perf_tests.history power --minutes 60"
+            "python -m perf_tests.history power --minutes 90"
         )
     found, alone = {}, {}
     for kind in KINDS:
