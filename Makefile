@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick bench-threads report claims claims-returns gate test test-slow test-ray test-nes browser lint asv results clean evaluate compare tensorboard train train-pipeline
+.PHONY: help setup bench bench-quick bench-threads report claims claims-returns gate test test-slow test-ray test-nes browser lint asv asv-demo history results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -19,6 +19,8 @@ WORKLOAD ?=
 BACKEND ?=
 TIER ?=
 BASE ?=
+SINCE ?=
+RANGE ?= HEAD~1..HEAD
 # mario_replay, which compares what is no benchmark of its own, is run by hand: see docs/workloads.md
 PEERS := $(filter-out mario_replay,$(patsubst perf_tests/peers/%.py,%,$(wildcard perf_tests/peers/[a-z]*.py)))
 JOBS ?= 2
@@ -29,7 +31,7 @@ BESIDE = --numprocesses $(JOBS) --dist worksteal --threads 1
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
-	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, gate, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
+	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, gate, test and test-slow (history: WORKLOAD=): make bench WORKLOAD=pirl BACKEND=torch,jax'
 
 setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes)
 
@@ -136,8 +138,16 @@ lint: setup  ## style, types, spelling, workflows
 	$(BIN)/zizmor --offline --quiet .github/workflows
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
-asv: setup  ## benchmark HEAD and HEAD~1 with ASV and publish to .asv/html
-	$(BIN)/python -m perf_tests.asv
+history: setup  ## compare every commit after one with the release before it, and show steps: make history SINCE=v1
+	@test -n '$(SINCE)' || { echo 'name the last commit that is not to be measured: make history SINCE=v1'; exit 2; }
+	$(BIN)/python -m perf_tests.history --since '$(SINCE)' $(if $(WORKLOAD),--workload $(WORKLOAD)) $(ARGS)
+	$(BIN)/python -m perf_tests.history show $(if $(WORKLOAD),--workload $(WORKLOAD))
+
+asv: setup  ## benchmark commits with ASV and publish to .asv/html: HEAD~1 and HEAD, or make asv RANGE=A..B
+	$(BIN)/python -m perf_tests.asv '$(RANGE)'
+
+asv-demo: setup  ## does ASV name a commit that was made slower, in a scratch repository? (about a minute)
+	$(BIN)/python -m perf_tests.asv_demo $(ARGS)
 
 results:  ## time everything, beside default malloc and other libraries, and put the tables into results/ and the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=

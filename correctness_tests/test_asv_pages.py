@@ -23,6 +23,7 @@ from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT, BenchmarkResult
 
 from perf_tests.asv import existing
+from perf_tests.asv_demo import demonstrate
 from perf_tests.offline import COPIES, FOLDER, pack
 from perf_tests.suite import asv_cases
 
@@ -234,3 +235,19 @@ def test_pages_that_lack_a_script_do_not_open(published, page, tmp_path, missing
     with served(pages) as site:
         page.goto(site)
         page.wait_for_url(f"{site}/error.html")
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("flat", [False, True], ids=["slowed", "flat"])
+def test_the_regression_page_names_the_commit_that_was_slowed(page, tmp_path, flat):
+    demo = demonstrate(tmp_path, flat)
+    with served(demo.pages) as site:
+        page.goto(f"{site}/#/regressions")
+        page.wait_for_selector("#regressions-body table")
+        shown = texts(page, "#regressions-body table tbody tr")
+    if flat:
+        assert shown == []
+    else:
+        (row,) = shown
+        assert "quiet.Sort.time_sort" in row
+        assert demo.planted[:8] in row

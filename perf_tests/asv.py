@@ -1,18 +1,23 @@
-"""Benchmark HEAD and HEAD~1 with ASV and publish the pages: ``python -m perf_tests.asv``."""
+"""Benchmark commits with ASV and publish the pages: ``python -m perf_tests.asv [A..B]``, HEAD~1..HEAD unless given."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+from .gate.bisect import between
+from .gate.revisions import resolve
+from .gate.rule import GateError
 from .offline import pack
 from .suite.asv_cases import gated, parameters
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / ".asv" / "html"
+RANGE = "HEAD~1..HEAD"
 
 
 def asv(*arguments: str, only: str = "") -> None:
@@ -40,13 +45,41 @@ def existing() -> str:
     return f"^({'|'.join(map(re.escape, names))})$"
 
 
-def main() -> None:
-    """Check the benchmarks, run both commits, publish pages that need no network."""
+def commits(text: str) -> list[str]:
+    """Return the commits from A to B, both included, along first parents, oldest first.
+
+    Args:
+        text: the range, as ``A..B``.
+
+    Raises:
+        GateError: it is no range, a revision is unknown, or A does not come before B.
+    """
+    first, dots, last = text.partition("..")
+    if not first or not dots or not last or last.startswith("."):
+        raise GateError(f"range: got {text!r}, wanted A..B")
+    return [resolve(ROOT, first), *between(ROOT, first, last)]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Check the benchmarks, run the commits, publish pages that need no network.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.asv", description=__doc__.splitlines()[0])
+    parser.add_argument("range", nargs="?", default=RANGE, metavar="A..B", help=f"both included (default: {RANGE})")
+    parser.add_argument("--new", action="store_true", help="leave out the commits that ASV has results of")
+    options = parser.parse_args(arguments)
+    try:
+        found = commits(options.range)
+    except GateError as error:
+        parser.error(str(error))
     if not (Path.home() / ".asv-machine.json").exists():
         asv("machine", "--yes")
     asv("check")
-    for revision in ("HEAD~1", "HEAD"):
-        asv("run", f"{revision}^!", "--show-stderr", only=existing())
+    new = ["--skip-existing-commits"] if options.new else []
+    for commit in found:
+        asv("run", f"{commit}^!", "--show-stderr", *new, only=existing())
     asv("publish", "--no-pull")
     try:
         pack(PAGES)
@@ -56,4 +89,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

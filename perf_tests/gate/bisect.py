@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -15,14 +14,13 @@ from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
 
 from . import revisions
-from .environments import environments
+from .commits import laid_out
 from .pairs import PairError, Pairs, cores
 from .report import spread
 from .revisions import git
 from .rule import GateError, Record, Rule
-from .run import LIMIT, side_of
+from .run import LIMIT
 from .statistics import interval, log_ratio, signed_rank
-from .workers import Side
 
 
 @dataclass(frozen=True)
@@ -85,19 +83,11 @@ def comparison(
         cache: folder of what is kept from run to run, as environments.
     """
     rng = random.Random(seed)
-    with revisions.workspace(cache) as folder, environments(cache) as python_for:
-        revisions.snapshot(root, folder / "benchmarks")
-
-        @functools.cache
-        def side(commit: str, name: str) -> Side:
-            if not (folder / commit).exists():
-                revisions.export(root, commit, folder / commit)
-            python = python_for(commit[:12], folder / commit)
-            return side_of(name, folder / name / commit, folder / commit, folder / "benchmarks", python)
+    with laid_out(root, cache) as commits:
 
         def compare(base: str, head: str, times: int) -> Step:
-            sides = side(base, "base"), side(head, "head")
-            pairs = Pairs(sides, rule.blocks, limit, {variant.id: variant.case.tolerance}, folder, rng)
+            sides = commits.side(base, "base"), commits.side(head, "head")
+            pairs = Pairs(sides, rule.blocks, limit, {variant.id: variant.case.tolerance}, commits.folder, rng)
             records = {variant.id: Record()}
             try:
                 for _ in range(times):

@@ -1,0 +1,103 @@
+"""Ratios across releases: logarithms add, and so do the squares of their errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from perf_tests.history.chain import LEAST_SPREAD, OF_MEDIAN, series, spread_of
+
+from .made import CASE, commit, entry, order, over, pairs, unchanged
+
+
+def test_ratios_to_one_anchor_are_as_they_were_measured():
+    (found,) = series(over([0.0, 0.1, 0.1]), order(3))
+    assert (found.case, found.version, found.root) == (CASE, 1, commit(0))
+    assert [point.commit for point in found.points] == order(3)[1:]
+    assert [point.log_ratio for point in found.points] == pytest.approx([0.0, 0.1, 0.1], abs=0.03)
+
+
+def test_ratios_multiply_from_release_to_release():
+    fixed = [0.0] * 6
+    entries = [
+        entry(1, 0, [x + 0.1 for x in fixed]),
+        entry(2, 1, [x + 0.2 for x in fixed]),  # the second release is measured against the first
+        entry(3, 2, [x + 0.4 for x in fixed]),
+    ]
+    (found,) = series(entries, order(3))
+    assert found.root == commit(0)
+    assert [point.log_ratio for point in found.points] == pytest.approx([0.1, 0.3, 0.7], abs=1e-5)
+
+
+def test_intervals_and_variances_add_along_the_chain():
+    entries = [entry(1, 0, pairs(0.1, seed=1)), entry(2, 1, pairs(0.2, n=6, seed=2)), entry(3, 1, pairs(0.2, seed=3))]
+    (found,) = series(entries, order(3))
+    first, second, third = found.points
+    own = math.log(entries[1].ratio) - math.log(entries[1].low)
+    link = math.log(entries[0].ratio) - math.log(entries[0].low)
+    assert second.log_ratio - second.low == pytest.approx(math.hypot(own, link))
+    variance = (OF_MEDIAN * found.spread) ** 2
+    shared = variance / 12
+    wanted = [
+        [0, 0, 0, 0],
+        [0, shared, shared, shared],
+        [0, shared, variance / 6 + shared, shared],
+        [0, shared, shared, variance / 12 + shared],
+    ]
+    np.testing.assert_allclose(found.covariance([first, second, third]), wanted)
+
+
+def test_the_errors_that_are_said_are_those_that_medians_have():
+    rng = np.random.default_rng(0)
+    entries = [entry(k, 0, rng.normal(0, 0.03, 12).tolist()) for k in range(1, 400)]
+    (found,) = series(entries, order(399))
+    said = math.sqrt(found.covariance(found.points[:1])[1, 1])
+    assert said == pytest.approx(np.std([point.log_ratio for point in found.points]), rel=0.15)
+
+
+def test_a_spread_of_few_pairs_is_not_believed_where_it_is_small():
+    assert spread_of([entry(1, 0, [0.1, 0.1001])]) == (LEAST_SPREAD, 1)
+    assert spread_of([entry(1, 0, [0.1])]) == (2 * LEAST_SPREAD, 1)
+    assert spread_of([entry(1, 0, [0.0, 0.1, 0.2])])[0] > 0.1
+
+
+def test_what_is_unchanged_has_the_error_of_what_it_is_like():
+    entries = [entry(1, 0, pairs(0.1)), unchanged(2, 0, 1, 1.1, 12), unchanged(3, 1, 1, 1.0, 0)]
+    (found,) = series(entries, order(3))
+    first, like_it, like_the_anchor = found.points
+    assert first.pairs == like_it.pairs == like_the_anchor.pairs == {(commit(1), commit(0)): 12}
+    assert like_the_anchor.log_ratio == pytest.approx(first.log_ratio, abs=1e-5)
+
+
+def test_only_the_newest_version_of_a_case_counts():
+    entries = [entry(1, 0, pairs(0.5)), entry(1, 0, pairs(0.1), version=2), entry(2, 0, pairs(0.1), version=2)]
+    (found,) = series(entries, order(2))
+    assert found.version == 2
+    assert len(found.points) == 2
+    assert found.points[0].log_ratio < 0.2
+
+
+def test_commits_of_other_branches_and_lacking_cases_are_left_out():
+    entries = [*over([0.0, 0.1]), entry(9, 0, pairs(0.9)), entry(3, 0, state="lacking", n=0)]
+    (found,) = series(entries, order(3))
+    assert [point.commit for point in found.points] == [commit(1), commit(2)]
+    assert series(entries, []) == []
+
+
+def test_commits_are_in_their_order_whenever_they_were_measured():
+    (found,) = series(over([0.0, 0.1, 0.2])[::-1], order(3))
+    assert [point.commit for point in found.points] == order(3)[1:]
+
+
+def test_what_no_release_joins_is_a_series_of_its_own_and_the_last_one_counts():
+    entries = [entry(1, 0, pairs(0.5)), entry(3, 2, pairs(0.1)), entry(4, 2, pairs(0.1))]
+    (found,) = series(entries, order(4))
+    assert found.root == commit(2)
+    assert [point.commit for point in found.points] == [commit(3), commit(4)]
+
+
+def test_anchors_in_a_circle_end():
+    entries = [entry(1, 2, pairs(0.1)), entry(2, 1, pairs(0.1))]
+    assert len(series(entries, order(2))) == 1

@@ -1,0 +1,292 @@
+"""Commits of a small repository compared with its releases: what is measured, what is not, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+from correctness_tests.gate.toy import CASES, FIRST, SECOND, SOURCE, Toy, cases, ended, eventually, source
+from perf_tests.gate.rule import GateError, Record
+from perf_tests.history import __main__ as command
+from perf_tests.history import measure
+from perf_tests.history.entries import label, read
+from perf_tests.history.releases import anchor_before, anchor_of
+
+from .made import MACHINE, commit, entry
+
+COMMITS = {  # by name, in order: what each changes
+    "comment": {SOURCE: source(more="# sorts")},
+    "words": {"README.md": "A toy.\n"},
+    "slower": {SOURCE: source(first=120)},
+    "after": {SOURCE: source(first=120, more="# sorts still")},
+}
+RELEASES = {"start": "v1", "slower": "v2"}
+
+
+def built(folder):
+    """Return a repository of these commits, of which only two are tagged; its commits by name."""
+    toy = Toy(folder)
+    names = {"start": toy.git("rev-parse", "HEAD")}
+    names |= {name: toy.commit(name, files) for name, files in COMMITS.items()}
+    toy.git("tag", "--delete", *names)
+    for name, tag in RELEASES.items():
+        toy.git("tag", tag, names[name])
+    return toy, names
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The repository after its history was measured; its commits, what was said, and the file."""
+    toy, names = built(tmp_path_factory.mktemp("toy"))
+    ran = toy.run("perf_tests.history", "--since", "v1", "--pairs", "3")
+    assert ran.code == 0, ran.text
+    yield toy, names, ran, toy.root / "results" / "history" / f"{label()}.jsonl"
+    assert toy.leftovers() == []
+
+
+def test_every_commit_is_compared_with_the_release_before_it(measured):
+    _, names, _, file = measured
+    found = {(e.commit, e.case): e for e in read(file)}
+    assert len(found) == len(read(file)) == 2 * len(COMMITS)
+    for name, anchor in (("comment", "start"), ("words", "start"), ("slower", "start"), ("after", "slower")):
+        for case in (FIRST, SECOND):
+            assert found[names[name], case].anchor == names[anchor]
+    assert {e.n for e in found.values() if e.state == "timed"} == {3}
+
+
+def test_ratios_are_those_of_the_work(measured):
+    _, names, _, file = measured
+    ratios = {(e.commit, e.case): e.ratio for e in read(file)}
+    assert ratios[names["slower"], FIRST] == pytest.approx(1.2, abs=0.03)
+    assert ratios[names["slower"], SECOND] == pytest.approx(1.0, abs=0.03)
+    assert ratios[names["after"], FIRST] == pytest.approx(1.0, abs=0.03)
+
+
+def test_a_commit_that_changes_nothing_is_not_timed(measured):
+    _, names, ran, file = measured
+    carried = [e for e in read(file) if e.commit == names["words"]]
+    timed = {e.case: e for e in read(file) if e.commit == names["comment"]}
+    assert [e.state for e in carried] == ["unchanged"] * 2
+    for e in carried:
+        assert e.same_as == names["comment"]
+        assert (e.ratio, e.low, e.high, e.n) == (timed[e.case].ratio, timed[e.case].low, timed[e.case].high, 3)
+    assert "2 of 4" in ran.text
+    assert "0 known, 2 unchanged, 0 to measure" in ran.text
+
+
+def test_what_is_to_take_long_is_said_first(measured):
+    first, *rest = measured[2].text.splitlines()
+    assert first == "history: 4 commits, at most 12 min each, about 48 min in all"
+    assert any("2 cases, 3 pairs, about" in line for line in rest)
+
+
+def test_what_is_known_is_not_measured_anew(measured):
+    toy, _, _, file = measured
+    before = file.read_bytes()
+    ran = toy.run("perf_tests.history", "--since", "v1", "--pairs", "3")
+    assert ran.code == 0
+    assert ran.text.count("2 known, 0 unchanged, 0 to measure") == len(COMMITS)
+    assert "pairs" not in ran.text
+    assert file.read_bytes() == before
+
+
+def test_the_step_is_shown_across_releases(measured):
+    toy, names, _, _ = measured
+    ran = toy.run("perf_tests.history", "show", "--json")
+    assert ran.code == 0, ran.text
+    found = {case["case"]: case for case in json.loads(ran.text)}
+    first = found[FIRST]
+    assert first["root"] == names["start"]
+    assert first["verdict"] == "slower"
+    assert [step["commit"] for step in first["steps"]] == [names["slower"]]
+    assert first["points"][-1]["ratio"] == pytest.approx(1.2, abs=0.04)  # 1.0 against the second release
+    assert found[SECOND]["steps"] == []
+    assert found[SECOND]["verdict"] == "ok"
+    table = toy.run("perf_tests.history", "show").text
+    assert f"`{names['slower'][:12]}`" in table.splitlines()[2]
+
+
+def test_an_entry_of_another_format_ends_it_before_anything_is_measured(measured, tmp_path):
+    toy, _, _, file = measured
+    other = tmp_path / file.name
+    other.write_bytes(file.read_bytes() + b'{"format": 2}\n')
+    ran = toy.run("perf_tests.history", "--since", "v1", "--file", other)
+    assert ran.code == 2
+    assert ran.only_says(f"{file.name}, line 9: wanted an entry of a history, format 1")
+    assert other.read_bytes().endswith(b'{"format": 2}\n')
+
+
+def test_ctrl_c_leaves_nothing_but_what_was_kept(measured, tmp_path):
+    toy, _, _, file = measured
+    other = tmp_path / file.name
+    process = toy.start("perf_tests.history", "--since", "v1", "--pairs", "500", "--file", other)
+    assert eventually(lambda: toy.processes("perf_tests.gate.worker"))
+    process.send_signal(signal.SIGINT)
+    assert ended(process).code == 130
+    assert eventually(lambda: not toy.leftovers())
+    assert not other.exists()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_case_that_fails_at_a_commit_is_said_and_the_others_go_on(tmp_path_factory):
+    toy = Toy(tmp_path_factory.mktemp("failing"))
+    toy.commit("broken", {SOURCE: source(more="def first(*args, **kwargs):\n    raise OSError('no such net')\n")})
+    ran = toy.run("perf_tests.history", "--since", "start", "--pairs", "1")
+    assert ran.code == 1, ran.text
+    assert f"{FIRST} at {toy.git('rev-parse', 'HEAD')[:12]}: head: OSError: no such net" in ran.text
+    (kept,) = read(toy.root / "results" / "history" / f"{label()}.jsonl")
+    assert kept.case == SECOND
+
+
+def test_a_case_that_the_release_lacks_is_kept_as_lacking(tmp_path_factory):
+    toy = Toy(tmp_path_factory.mktemp("lacking"))
+    lacking = source().replace("def second", "def zeroth")
+    toy.commit("without", {SOURCE: lacking, CASES: cases("first")})
+    toy.git("tag", "--delete", "start")
+    toy.commit("with", {SOURCE: source(), CASES: cases("first", "second")})
+    toy.git("tag", "--delete", "with")
+    ran = toy.run("perf_tests.history", "--since", "without", "--pairs", "1")
+    assert ran.code == 0, ran.text
+    entries = read(toy.root / "results" / "history" / f"{label()}.jsonl")
+    assert {e.case: e.state for e in entries} == {FIRST: "timed", SECOND: "lacking"}
+    again = toy.run("perf_tests.history", "--since", "without", "--pairs", "1")
+    assert "2 known, 0 unchanged, 0 to measure" in again.text
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    return built(tmp_path_factory.mktemp("tagged"))
+
+
+def test_a_release_is_compared_with_the_one_before(tagged):
+    toy, names = tagged
+    found = {name: anchor_of(toy.root, names[name], None) for name in COMMITS}
+    assert found == {
+        "comment": names["start"],
+        "words": names["start"],
+        "slower": names["start"],
+        "after": names["slower"],
+    }
+    assert anchor_of(toy.root, names["after"], "v1") == names["start"]
+
+
+def test_without_a_release_an_anchor_has_to_be_named(tagged):
+    toy, names = tagged
+    message = f"^no tag before {names['start'][:12]}: no release to compare with; name a revision by --anchor$"
+    with pytest.raises(GateError, match=message):
+        anchor_of(toy.root, names["start"], None)
+    with pytest.raises(GateError, match=r"^unknown revision 'elsewhere'$"):
+        anchor_of(toy.root, names["after"], "elsewhere")
+
+
+def test_a_new_release_goes_on_from_the_last_anchor_before_it(tagged):
+    toy, names = tagged
+    known = [entry(1, 0, [0.1]).model_copy(update={"commit": names["comment"], "anchor": names["start"]})]
+    case, version = known[0].case, 1
+    assert anchor_before(toy.root, known, case, version, names["slower"]) == names["start"]
+    assert anchor_before(toy.root, known, case, 2, names["slower"]) is None
+    assert anchor_before(toy.root, known, case, version, names["start"]) is None
+    later = [entry(1, 0, [0.1]).model_copy(update={"commit": names["after"], "anchor": names["slower"]})]
+    assert anchor_before(toy.root, later, case, version, names["start"]) is None
+
+
+@pytest.fixture
+def history(tmp_path, monkeypatch):
+    """A history of two cases that is measured by nobody. -> it, the commits and anchors asked for, and what it says"""
+    case = SimpleNamespace(workload="toy", version=1, cores="one")
+    variants = [SimpleNamespace(id=name, case=case, precision="float32") for name in (FIRST, SECOND)]
+    said, asked = [], []
+    found = measure.History(tmp_path, tmp_path / f"{MACHINE}.jsonl", variants, log=said.append)
+
+    class Pairs:
+        def __init__(self, sides, *rest):
+            self.sides = sides
+
+        def measure(self, records, names, place, phase):
+            asked.append(self.sides)
+            for name in names:
+                records[name].confirm.append([(1.0, 1.1)])
+
+    monkeypatch.setattr(measure, "Pairs", Pairs)
+    digests = {}
+    there = SimpleNamespace(
+        side=lambda commit, name: commit, folder=tmp_path, digest=lambda commit, workload: digests.get(commit, commit)
+    )
+    return SimpleNamespace(found=found, there=there, said=said, asked=asked, digests=digests)
+
+
+def test_as_many_pairs_are_measured_as_fit_into_the_minutes(history):
+    history.found.minutes = 20 / 60
+    history.found.compare(history.there, commit(2), commit(0), commit(1), [FIRST, SECOND], "1 of 1")
+    assert len(history.asked) == 2
+    assert "2 cases, 2 pairs of 12, as more would take over 0.333333 min, about 18 s expected" in history.said[-1]
+    assert {e.n for e in read(history.found.file)} == {2}
+
+
+def test_minutes_that_are_too_few_for_a_pair_are_refused(history):
+    history.found.minutes = 0.1
+    with pytest.raises(GateError, match=r"^--minutes: got 0\.1, wanted 0\.15 or more: what a pair of 2 cases takes$"):
+        history.found.compare(history.there, commit(2), commit(0), commit(1), [FIRST, SECOND], "1 of 1")
+
+
+def test_no_pair_begins_that_would_end_too_late(history, monkeypatch):
+    now = iter(range(0, 10**6, 100))  # each look at the clock is 100 s later
+    monkeypatch.setattr(measure.time, "monotonic", lambda: next(now))
+    history.found.compare(history.there, commit(2), commit(0), commit(1), [FIRST], "1 of 1")
+    assert 1 <= len(history.asked) < 12
+    assert f"{len(history.asked)} pairs, as one more would take over 12 min" in history.said[-1]
+
+
+def test_a_commit_like_its_anchor_has_a_ratio_of_one(history):
+    history.digests |= {commit(0): "same", commit(2): "same"}
+    history.found.compare(history.there, commit(2), commit(0), commit(1), [FIRST], "1 of 1")
+    (kept,) = read(history.found.file)
+    assert (kept.state, kept.same_as, kept.ratio, kept.n) == ("unchanged", commit(0), 1.0, 0)
+    assert history.asked == []
+
+
+def test_another_anchor_is_measured_anew(history):
+    for anchor in (0, 1):
+        history.found.compare(history.there, commit(2), commit(anchor), None, [FIRST], "1 of 1")
+    assert [e.anchor for e in read(history.found.file)] == [commit(0), commit(1)]
+
+
+def test_another_version_of_a_case_is_measured_anew(history):
+    for version in (1, 2):
+        history.found.variants[0].case.version = version
+        history.found.compare(history.there, commit(2), commit(0), None, [FIRST], "1 of 1")
+    assert [e.version for e in read(history.found.file)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--since: wanted a revision, the last before those to be measured"),
+        (["--since", "HEAD~1", "--pairs", "0"], "--pairs: got 0, wanted 1 or more"),
+        (["--since", "HEAD~1", "--minutes", "nan"], "--minutes: got nan, wanted more than 0"),
+        (["--since", "elsewhere"], "unknown revision 'elsewhere'"),
+        (["--since", "HEAD"], "HEAD does not come before HEAD"),
+        (["--since", "HEAD~1", "--anchor", "elsewhere"], "unknown revision 'elsewhere'"),
+        (["--since", "HEAD~1", "--workload", "chess"], "unknown workload 'chess'"),
+        (["show", "--machine", "elsewhere"], "elsewhere.jsonl: nothing of this branch's commits"),
+        (["power", "--pairs", "0"], "--pairs: got 0, wanted 1 or more"),
+        (["power", "--commits", "7"], "--commits: got 7, wanted 8 or more"),
+        (["power", "--file", "nowhere.json"], "0 pairs were recorded, wanted 20 or more of a case"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, message, capsys):
+    assert command.main(arguments) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_record_without_pairs_is_a_failure(history, monkeypatch):
+    monkeypatch.setattr(measure, "Record", lambda: Record(state="error", words="head: killed by SIGKILL"))
+    history.found.compare(history.there, commit(2), commit(0), None, [FIRST], "1 of 1")
+    assert history.found.failed == [f"{FIRST} at {commit(2)[:12]}: head: killed by SIGKILL"]
+    assert read(history.found.file) == []

@@ -1,0 +1,172 @@
+"""A range of commits for ASV, and the demonstration that ASV names one that was made slower."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from perf_tests import asv, asv_demo
+from perf_tests.asv_demo import Demo, DemoError, demonstrate, named, quiet
+
+from .commands import ROOT, environment
+from .waiting import alive, until
+
+NAMES = "abcdefghij"
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Let ASV time commits by the work that they hold, on a machine that is as loud as it is told to be."""
+    loud = {"spread": 0.02}
+
+    def timed(folder, units, number):
+        seconds = units * (1 + loud["spread"] * (number % 3) / 2)
+        return NAMES[number] * 40, seconds
+
+    published = {"named": None}
+    monkeypatch.setattr(asv_demo, "start", lambda folder: None)
+    monkeypatch.setattr(asv_demo, "timed", timed)
+    monkeypatch.setattr(asv_demo, "asv", lambda *arguments: None)
+    monkeypatch.setattr(asv_demo, "pack", lambda pages: None)
+    monkeypatch.setattr(asv_demo, "named", lambda pages: published["named"])
+    return loud, published
+
+
+@pytest.mark.parametrize(
+    ("flat", "found", "right"),
+    [
+        (False, ["g" * 40], True),
+        (False, [], False),
+        (False, ["h" * 40], False),
+        (False, ["g" * 40, "h" * 40], False),
+        (True, [], True),
+        (True, ["g" * 40], False),
+    ],
+)
+def test_right_is_the_planted_commit_and_no_other(timed, tmp_path, flat, found, right):
+    timed[1]["named"] = found
+    demo = demonstrate(tmp_path, flat)
+    assert demo.right is right
+    assert str(demo).endswith("right" if right else "WRONG")
+    assert demo.planted == (None if flat else "g" * 40)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.1])
+def test_three_spreads_are_planted(timed, tmp_path, spread):
+    timed[0]["spread"], timed[1]["named"] = spread, []
+    demo = demonstrate(tmp_path, False)
+    assert demo.spread == pytest.approx(spread, rel=0.1)
+    assert demo.part == pytest.approx(3 * demo.spread, abs=0.5 / asv_demo.UNITS)
+    thresholds = json.loads((tmp_path / "asv.conf.json").read_text())["regressions_thresholds"]
+    assert thresholds[".*"] == pytest.approx(demo.part / 2, abs=0.01)
+
+
+def test_a_quiet_machine_gets_two_per_cent(timed, tmp_path):
+    timed[0]["spread"], timed[1]["named"] = 0.0, []
+    assert demonstrate(tmp_path, False).part == pytest.approx(0.02)
+
+
+def test_a_loud_machine_shows_nothing(timed, tmp_path):
+    timed[0]["spread"] = 0.5
+    message = r"^the same code differs by 40 % here, wanted 25 % or less: too loud$"
+    with pytest.raises(DemoError, match=message):
+        demonstrate(tmp_path, False)
+    assert quiet([1.0, 1.2, 1.1]) == pytest.approx(0.2 / 1.1)
+
+
+def test_a_commit_is_named_by_its_place_in_the_pages(tmp_path):
+    (tmp_path / "index.json").write_text(json.dumps({"revision_to_hash": {"0": "a", "1": "b", "2": "c"}}))
+    jumps = [[None, 1, 1.0, 2.0], [1, 2, 2.0, 3.0]]
+    found = {"regressions": [["name", "graph.json", {}, None, 3.0, 1.0, jumps]]}
+    (tmp_path / "regressions.json").write_text(json.dumps(found))
+    assert named(tmp_path) == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"), [(["a"], 0), (["b"], 1), (["a", "a"], 0), (["a", "b"], 1), ([], 2)], ids=str
+)
+def test_the_code_says_whether_every_run_was_right(monkeypatch, tmp_path, capsys, outcomes, code):
+    left = iter(outcomes)
+
+    def demonstrate(folder, flat):
+        assert folder.is_dir()
+        found = next(left, None)
+        if found is None:
+            raise DemoError("asv run ended with code 2: why")
+        return Demo(folder, 0.01, 0.03, "a", [found])
+
+    monkeypatch.setattr(asv_demo, "demonstrate", demonstrate)
+    monkeypatch.setattr(asv_demo.tempfile, "tempdir", str(tmp_path))
+    assert asv_demo.main(["--runs", str(max(1, len(outcomes)))]) == code
+    said = capsys.readouterr()
+    if code == 2:
+        assert said.err == "asv run ended with code 2: why\n"
+    else:
+        assert said.out.splitlines()[-1] == f"right: {outcomes.count('a')} of {len(outcomes)}"
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_neither_files_nor_processes(tmp_path, number):
+    variables = environment(TMPDIR=str(tmp_path))
+    command = [sys.executable, "-m", "perf_tests.asv_demo"]
+    with subprocess.Popen(command, cwd=ROOT, env=variables, stderr=subprocess.PIPE) as process:
+        started = []
+
+        def running():
+            for path in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):  # it just ended, or belongs to somebody else
+                    if str(tmp_path) in os.readlink(path / "cwd"):
+                        started.append(int(path.name))
+            return started
+
+        until(running, "ASV")
+        process.send_signal(number)
+        assert process.wait(60) == 130
+    until(lambda: not any(map(alive, started)), "its end")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_range_has_both_its_ends(monkeypatch):
+    asked = {}
+
+    def between(root, first, last):
+        asked["between"] = first, last
+        return ["b", "c"]
+
+    monkeypatch.setattr(asv, "resolve", lambda root, revision: {"v1": "a"}[revision])
+    monkeypatch.setattr(asv, "between", between)
+    assert asv.commits("v1..main") == ["a", "b", "c"]
+    assert asked["between"] == ("v1", "main")
+
+
+@pytest.mark.parametrize("text", ["", "HEAD", "..HEAD", "HEAD..", "a...b", "HEAD..HEAD", "HEAD..nowhere"])
+def test_what_is_no_range_is_one_line(text, capsys):
+    with pytest.raises(SystemExit) as end:
+        asv.main([text])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("python -m perf_tests.asv: error: ")
+
+
+def test_commits_that_are_known_are_left_out_where_that_is_asked_for(monkeypatch, tmp_path):
+    ran = []
+    monkeypatch.setattr(asv, "commits", lambda text: ["a", "b"])
+    monkeypatch.setattr(asv, "asv", lambda *arguments, only="": ran.append(arguments))
+    monkeypatch.setattr(asv, "pack", lambda pages: None)
+    for arguments in (["x..y"], ["x..y", "--new"]):
+        asv.main(arguments)
+    runs = [arguments[1:] for arguments in ran if arguments[0] == "run"]
+    skipped = "--skip-existing-commits"
+    assert runs == [
+        ("a^!", "--show-stderr"),
+        ("b^!", "--show-stderr"),
+        ("a^!", "--show-stderr", skipped),
+        ("b^!", "--show-stderr", skipped),
+    ]

@@ -1,0 +1,290 @@
+"""Does ASV name the commit that made something slower? ``python -m perf_tests.asv_demo [--flat] [--runs N]``.
+
+A scratch repository has one quiet case in NumPy. ASV times six commits of it, whose spread tells what this machine can
+show; the seventh is slower by three times that, and three more come after it. The published pages, packed to need no
+network, are to name the seventh and no other; with ``--flat``, where nothing is slower, none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from .gate.interrupts import by_sigterm
+from .gate.revisions import git
+from .gate.selfcheck.planted import AUTHOR
+from .offline import pack
+
+BEFORE, AFTER = 6, 4  # commits; of those after, the first may be slower
+UNITS, TIMES, LEAST = 200, 3.0, 0.02  # sorts in a sample; how many spreads are planted, and what part at least
+LOUD = 0.25  # spread of the same code beyond which the machine shows nothing
+GRACE = 5.0  # seconds in which what is told to end may tidy up
+INTERRUPTED = 130
+NAME, MACHINE = "quiet.Sort.time_sort", "scratch"
+SOURCE = '''"""Sorts the same numbers {units} times."""
+
+import numpy as np
+
+
+def work(numbers):
+    for _ in range({units}):
+        np.sort(numbers)
+'''
+BENCHMARK = '''"""What ASV times."""
+
+import time
+
+import numpy as np
+from sorting import work
+
+
+class Sort:
+    """A quiet case: eight fresh processes for each commit, timed by what they get of the processor."""
+
+    number, repeat, rounds, warmup_time = 1, 20, 8, 0.1
+    timer = time.process_time
+
+    def setup(self):
+        """Draw the numbers."""
+        self.numbers = np.random.default_rng(0).random(1_000)
+
+    def time_sort(self):
+        """Sort them."""
+        work(self.numbers)
+'''
+
+
+class DemoError(Exception):
+    """ASV failed, with its last words, or the machine is too loud for it: nothing was shown."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a run came to.
+
+    Attributes:
+        pages: folder of the pages.
+        spread: of the commits before, as a part of their median: from the fastest to the slowest.
+        part: by which the planted commit is slower, 0 where nothing was planted.
+        planted: the commit, if any.
+        named: the commits that ASV's regression page names.
+    """
+
+    pages: Path
+    spread: float
+    part: float
+    planted: str | None
+    named: list[str]
+
+    @property
+    def right(self) -> bool:
+        """Whether ASV names the planted commit and no other."""
+        return self.named == ([self.planted] if self.planted else [])
+
+    def __str__(self) -> str:
+        """Return what happened, in a line."""
+        planted = f"{self.planted[:12]} is slower by {100 * self.part:.1f} %" if self.planted else "nothing is slower"
+        named = ", ".join(commit[:12] for commit in self.named) or "no commit"
+        outcome = "right" if self.right else "WRONG"
+        return f"spread {100 * self.spread:.1f} %, {planted}; ASV names {named}: {outcome}"
+
+
+def of_session(leader: int) -> Iterator[int]:
+    """Return the processes of a session, groups of their own included.
+
+    Args:
+        leader: process that began it.
+    """
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it just ended
+            if int(path.read_text().rpartition(")")[2].split()[3]) == leader:
+                yield int(path.parent.name)
+
+
+def asv(folder: Path, *arguments: str) -> None:
+    """Run an ASV command in a repository; whatever ends this, all that it started ends too.
+
+    Args:
+        folder: of the repository, and home of ASV's own files.
+        arguments: the command and its options.
+
+    Raises:
+        DemoError: it failed.
+    """
+    command = [sys.executable, "-m", "asv", *arguments]
+    environment = {**os.environ, "HOME": str(folder), "ASV_PYTHONPATH": str(folder)}
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate()
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE)
+            for left in of_session(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(left, signal.SIGKILL)
+    if process.returncode:
+        raise DemoError(f"asv {arguments[0]} ended with code {process.returncode}: {said.strip().splitlines()[-1:]}")
+
+
+def configure(folder: Path, thresholds: Mapping[str, float]) -> None:
+    """Write ASV's configuration.
+
+    Args:
+        folder: of the repository.
+        thresholds: of what is called a regression, by pattern of names.
+    """
+    content = {
+        "version": 1,
+        "project": "scratch",
+        "repo": ".",
+        "branches": ["main"],
+        "benchmark_dir": "benchmarks",
+        "environment_type": "existing",
+        "regressions_thresholds": thresholds,
+    }
+    (folder / "asv.conf.json").write_text(json.dumps(content))
+
+
+def start(folder: Path) -> None:
+    """Make an empty repository with the benchmark.
+
+    Args:
+        folder: that is there and empty.
+    """
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    configure(folder, {})
+    (folder / "benchmarks").mkdir()
+    (folder / "benchmarks" / "__init__.py").touch()
+    (folder / "benchmarks" / "quiet.py").write_text(BENCHMARK)
+    asv(folder, "machine", "--yes", "--machine", MACHINE)
+
+
+def timed(folder: Path, units: int, number: int) -> tuple[str, float]:
+    """Commit a version of the source and have ASV time it; return the commit and the seconds.
+
+    Args:
+        folder: of the repository.
+        units: of work.
+        number: of the commit.
+
+    Raises:
+        DemoError: ASV has no time of it.
+    """
+    from asv.results import iter_results_for_machine_and_hash
+
+    (folder / "sorting.py").write_text(f"{SOURCE.format(units=units)}\n\n# change {number}\n")
+    git(folder, "add", "sorting.py")
+    git(folder, *AUTHOR, "commit", "--quiet", "--message", f"change {number}")
+    commit = git(folder, "rev-parse", "HEAD").decode().strip()
+    here = ("--environment", f"existing:{sys.executable}", "--machine", MACHINE)
+    asv(folder, "run", *here, "--set-commit-hash", commit, "--show-stderr")
+    for results in iter_results_for_machine_and_hash(str(folder / "results"), MACHINE, commit):
+        found = results.get_result_value(NAME, [])
+        if found and found[0] is not None:
+            return commit, float(found[0])
+    raise DemoError(f"ASV has no time of {NAME} at {commit[:12]}")
+
+
+def named(pages: Path) -> list[str]:
+    """Return the commits that the regression page names, one for each step that it shows.
+
+    Args:
+        pages: the folder that ``asv publish`` wrote.
+    """
+    hashes = json.loads((pages / "index.json").read_text())["revision_to_hash"]
+    regressions = json.loads((pages / "regressions.json").read_text())["regressions"]
+    return [hashes[str(jump[1])] for *_, jumps in regressions for jump in jumps]
+
+
+def quiet(seconds: Sequence[float]) -> float:
+    """Return how far apart times of the same code are, as a part of their median.
+
+    Args:
+        seconds: of each commit.
+
+    Raises:
+        DemoError: too far to show anything.
+    """
+    spread = (max(seconds) - min(seconds)) / median(seconds)
+    if spread > LOUD:
+        raise DemoError(
+            f"the same code differs by {100 * spread:.0f} % here, wanted {100 * LOUD:.0f} % or less: too loud"
+        )
+    return spread
+
+
+def demonstrate(folder: Path, flat: bool) -> Demo:
+    """Make a repository, have ASV time its commits, and publish.
+
+    Args:
+        folder: that is there and empty.
+        flat: whether nothing is to be slower.
+
+    Raises:
+        DemoError: ASV failed, or the machine is too loud.
+        ValueError: its pages load something of which there is no copy.
+    """
+    start(folder)
+    spread = quiet([timed(folder, UNITS, number)[1] for number in range(BEFORE)])
+    part = max(TIMES * spread, LEAST)
+    units = UNITS if flat else round(UNITS * (1 + part))
+    commits = [timed(folder, units, BEFORE + number) for number in range(AFTER)]
+    quiet([seconds for _, seconds in commits])
+    configure(folder, {".*": part / 2})
+    asv(folder, "publish", "--no-pull")
+    pages = folder / "html"
+    pack(pages)
+    return Demo(pages, spread, units / UNITS - 1, None if flat else commits[0][0], named(pages))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run it; the code is 1 where ASV is not right every time, 2 where that cannot be told.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.asv_demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--flat", action="store_true", help="plant nothing: no commit is to be named")
+    parser.add_argument("--runs", type=int, default=1, help="how often, each in a repository of its own (default: 1)")
+    options = parser.parse_args(arguments)
+    if options.runs < 1:
+        parser.error(f"--runs: got {options.runs}, wanted 1 or more")
+    right = 0
+    try:
+        with by_sigterm():
+            for _ in range(options.runs):
+                with tempfile.TemporaryDirectory(prefix="asv-demo-") as folder:
+                    demo = demonstrate(Path(folder), options.flat)
+                print(demo, flush=True)
+                right += demo.right
+    except (DemoError, ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    print(f"right: {right} of {options.runs}")
+    return 0 if right == options.runs else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

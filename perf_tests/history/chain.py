@@ -1,0 +1,161 @@
+"""Ratios of a case to one commit, across releases: where the anchor changes, log-ratios add, and so do variances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from .entries import Entry
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Measurement = tuple[str, str]  # a commit and what it was compared with
+# Log-ratios of pairs scatter by at least this much on any machine seen so far: of few pairs, a spread that happens to
+# be small is not believed.
+LEAST_SPREAD = 0.01
+OF_NORMAL, OF_MEDIAN = (
+    1.4826,
+    math.sqrt(math.pi / 2),
+)  # sigma over median deviation; error of a median over that of a mean
+
+
+@dataclass(frozen=True)
+class Point:
+    """A commit's speed relative to the root of its series.
+
+    Attributes:
+        commit: full hash.
+        anchor: what it was compared with.
+        log_ratio: log of its seconds over those of the root.
+        low: lower end of the 95 % interval of that.
+        high: upper end.
+        n: pairs that it was compared by.
+        state: ``timed`` or ``unchanged``.
+        pairs: pairs of each measurement that it is the sum of; two points that share one share its error.
+    """
+
+    commit: str
+    anchor: str
+    log_ratio: float
+    low: float
+    high: float
+    n: int
+    state: str
+    pairs: Mapping[Measurement, int] = field(default_factory=dict)
+
+    def after(self, earlier: Point) -> Point:
+        """Return this point relative to what its anchor is relative to: log-ratios and squares of errors add.
+
+        Args:
+            earlier: the point of this one's anchor.
+        """
+        middle = self.log_ratio + earlier.log_ratio
+        low = middle - math.hypot(self.log_ratio - self.low, earlier.log_ratio - earlier.low)
+        high = middle + math.hypot(self.high - self.log_ratio, earlier.high - earlier.log_ratio)
+        return replace(self, log_ratio=middle, low=low, high=high, pairs={**earlier.pairs, **self.pairs})
+
+
+@dataclass(frozen=True)
+class Series:
+    """A case over commits.
+
+    Attributes:
+        case: id.
+        version: of the case.
+        root: the commit to which all ratios are relative.
+        points: in the order of commits.
+        spread: standard deviation of what a pair says, over all of its commits.
+        freedom: from how many numbers the spread is known.
+    """
+
+    case: str
+    version: int
+    root: str
+    points: Sequence[Point]
+    spread: float
+    freedom: int
+
+    def covariance(self, points: Sequence[Point]) -> npt.NDArray[np.float64]:
+        """Return the covariance of the errors of points, of the root before them.  f[1 + n, 1 + n]
+
+        Args:
+            points: n of them.
+        """
+        import numpy as np
+
+        found = np.zeros((1 + len(points), 1 + len(points)))
+        for i, one in enumerate(points, start=1):
+            for j, other in enumerate(points, start=1):
+                shared = one.pairs.keys() & other.pairs.keys()
+                found[i, j] = sum((OF_MEDIAN * self.spread) ** 2 / one.pairs[name] for name in shared)
+        return found
+
+
+def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
+    """Return every case's points, under its newest version, relative to the oldest commit that its last one leads to.
+
+    Args:
+        entries: what is kept, in the order it was measured.
+        order: commits, oldest first; others are left out.
+    """
+    newest = {entry.case: entry.version for entry in entries}
+    found = []
+    for case, version in newest.items():
+        of_case = [e for e in entries if (e.case, e.version) == (case, version) and e.ratio is not None]
+        chained = {(e.commit, e.anchor): relative(e, of_case, ()) for e in of_case}
+        places = {commit: place for place, commit in enumerate(order)}
+        there = sorted((key for key in chained if key[0] in places), key=lambda key: places[key[0]])
+        if there:
+            root = chained[there[-1]][0]
+            points = {key[0]: chained[key][1] for key in there if chained[key][0] == root}
+            found.append(Series(case, version, root, tuple(points.values()), *spread_of(of_case)))
+    return found
+
+
+def relative(entry: Entry, entries: Sequence[Entry], passed: tuple[str, ...]) -> tuple[str, Point]:
+    """Return the commit to which an entry leads from anchor to anchor, and its point relative to that.
+
+    Args:
+        entry: of a case.
+        entries: all of this case.
+        passed: the commits that led here, which are not gone through again.
+    """
+    assert entry.ratio is not None
+    assert entry.low is not None
+    assert entry.high is not None
+    measured = {(entry.same_as or entry.commit, entry.anchor): entry.n} if entry.n else {}
+    own = Point(
+        entry.commit,
+        entry.anchor,
+        math.log(entry.ratio),
+        math.log(entry.low),
+        math.log(entry.high),
+        entry.n,
+        entry.state,
+        measured,
+    )
+    before = [e for e in entries if e.commit == entry.anchor and e.anchor not in (*passed, entry.commit)]
+    if not before:
+        return entry.anchor, own
+    root, earlier = relative(before[-1], entries, (*passed, entry.commit))
+    return root, own.after(earlier)
+
+
+def spread_of(entries: Sequence[Entry]) -> tuple[float, int]:
+    """Return the standard deviation of what a pair says of a case, robustly, and from how many numbers it is known.
+
+    Args:
+        entries: of the case.
+    """
+    deviations, freedom = [], 0
+    for entry in entries:
+        if entry.n > 1 and entry.log_ratios:
+            middle, lost = median(entry.log_ratios), math.sqrt(entry.n / (entry.n - 1))
+            deviations += [lost * abs(value - middle) for value in entry.log_ratios]
+            freedom += entry.n - 1
+    return max(LEAST_SPREAD, OF_NORMAL * median(deviations)) if deviations else 2 * LEAST_SPREAD, max(1, freedom)

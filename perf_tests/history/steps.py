@@ -1,0 +1,220 @@
+"""Where the speed of a case changes for good, and whether it is slower by the end.
+
+ASV's step detection fits a piecewise constant function, by least absolute deviations. By itself it knows nothing of how
+exact each ratio is, and takes its penalty from the data alone, of which a short history has few: what it finds and
+misses so stands beside ours in what ``python -m perf_tests.history power`` counts. So its fit, with a small penalty
+in units of the known errors, only proposes; each proposed step is then tested against these errors, those that
+commits share through a release included. p-values are adjusted for all places at which a step could have been
+proposed, and by Holm's method for the cases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perf_tests.gate.statistics import holm
+
+from .chain import Point, Series
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+LEVEL, TOLERATED = 0.01, math.log1p(0.01)  # a change of less is none: neutral code moves in memory, and costs as much
+PENALTY = 3.0  # of a step, in standard errors of a commit: low, as what is proposed is tested
+ROOM = 1.96  # standard errors in half of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of speed.
+
+    Attributes:
+        commit: the first of the new speed, full hash.
+        log_ratio: of the new speed to the one before, positive where it is slower.
+        low: lower end of the 95 % interval of that.
+        high: upper end.
+        p: adjusted for the places that there are, and by :func:`judged` for the cases.
+    """
+
+    commit: str
+    log_ratio: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is concluded of a series.
+
+    Attributes:
+        series: it.
+        steps: changes of its speed, oldest first.
+        verdict: ``slower`` or ``faster`` by the end than the root of the series, or ``ok``.
+        end: its speed by the end relative to the root, with the p of that verdict; the commit is the last.
+    """
+
+    series: Series
+    steps: Sequence[Step]
+    verdict: str
+    end: Step
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Numbers of a series to be tested: the root, which is exact, then every commit that was measured by itself.
+
+    Attributes:
+        points: those commits.
+        values: log-ratios, of the root first.
+        covariance: of their errors.
+        freedom: from how many numbers the errors are known.
+    """
+
+    points: Sequence[Point]
+    values: npt.NDArray[np.float64]
+    covariance: npt.NDArray[np.float64]
+    freedom: int
+
+    def level(self, start: int, end: int) -> npt.NDArray[np.float64]:
+        """Return the weights by which values make the mean of a segment: of the root alone, where that is in it.
+
+        Args:
+            start: of the segment.
+            end: after it.
+        """
+        import numpy as np
+
+        weights: npt.NDArray[np.float64] = np.zeros(len(self.values))
+        if start == 0:
+            weights[0] = 1.0
+        else:
+            weights[start:end] = 1 / np.diag(self.covariance)[start:end]
+        weights /= weights.sum()
+        return weights
+
+    def change(self, weights: npt.NDArray[np.float64]) -> tuple[float, float]:
+        """Return a weighted sum of the values, and its standard error.
+
+        Args:
+            weights: of each.
+        """
+        return float(weights @ self.values), math.sqrt(float(weights @ self.covariance @ weights))
+
+    def p_of(self, change: float, error: float) -> float:
+        """Return the one-sided p of a change at least as large, if there is none.
+
+        Args:
+            change: how large it is.
+            error: its standard error.
+        """
+        from scipy.stats import t
+
+        return float(t.sf(change / error, self.freedom)) if error else 1.0
+
+
+def fitted(series: Series) -> Fit:
+    """Return the numbers of a series; a commit that is like an earlier one says nothing new of itself.
+
+    Args:
+        series: of a case.
+    """
+    import numpy as np
+
+    seen: dict[frozenset[tuple[str, str]], Point] = {}
+    for point in series.points:
+        if point.pairs:
+            seen.setdefault(frozenset(point.pairs), point)
+    points = list(seen.values())
+    values = np.array([0.0, *(point.log_ratio for point in points)])
+    return Fit(points, values, series.covariance(points), series.freedom)
+
+
+def proposed(fit: Fit, penalty: float = PENALTY) -> list[int]:
+    """Return where each segment of ASV's fit but the first begins.
+
+    Args:
+        fit: the numbers.
+        penalty: of a step, in standard errors of a commit.
+    """
+    import numpy as np
+    from asv.step_detect import solve_potts
+
+    exact = 1 / np.sqrt(np.diag(fit.covariance)[1:])
+    weights = [float(exact.sum()), *map(float, exact)]  # the root outweighs all others: its segment is at 0
+    right, *_ = solve_potts(fit.values.tolist(), weights, penalty)
+    return list(right[:-1])
+
+
+def tested(fit: Fit, starts: Sequence[int]) -> list[Step]:
+    """Return the steps that remain when those that could be chance, or are too small to matter, are taken out.
+
+    The least sure goes first; what it separated is then one segment.
+
+    Args:
+        fit: the numbers.
+        starts: where each segment but the first begins.
+    """
+    starts = list(starts)
+    while starts:
+        bounds = [0, *starts, len(fit.values)]
+        found = []
+        for before, start, end in zip(bounds, bounds[1:], bounds[2:]):
+            change, error = fit.change(fit.level(start, end) - fit.level(before, start))
+            p = min(1.0, 2 * len(fit.points) * fit.p_of(abs(change), error))
+            room = ROOM * error
+            found.append(Step(fit.points[start - 1].commit, change, change - room, change + room, p))
+        doubtful = [n for n, step in enumerate(found) if step.p > LEVEL or abs(step.log_ratio) <= TOLERATED]
+        if not doubtful:
+            return found
+        del starts[max(doubtful, key=lambda n: found[n].p)]
+    return []
+
+
+def at_the_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
+    """Return how much slower than its root a series is after its last step, and the p of a slowdown beyond 1 %.
+
+    Where it is faster, that is the p of a speed-up beyond 1 %.
+
+    Args:
+        series: of a case.
+        fit: its numbers.
+        steps: of it.
+    """
+    last = series.points[-1].commit
+    commits = [point.commit for point in fit.points]
+    start = 1 + commits.index(steps[-1].commit) if steps else 1
+    if not commits:
+        return Step(last, 0.0, 0.0, 0.0, 1.0)
+    change, error = fit.change(fit.level(start, len(fit.values)))
+    room = ROOM * error
+    return Step(last, change, change - room, change + room, fit.p_of(abs(change) - TOLERATED, error))
+
+
+def judged(found: Sequence[Series], cases: int | None = None) -> list[Judged]:
+    """Return what is concluded of all cases.
+
+    Args:
+        found: a series each.
+        cases: for how many p-values are adjusted; as many as there are, unless given.
+    """
+    fits = [fitted(series) for series in found]
+    steps = [tested(fit, proposed(fit)) if fit.points else [] for fit in fits]
+    more = [1.0] * max(0, (cases or len(found)) - len(found))
+    adjusted = iter(holm([*(step.p for of_case in steps for step in of_case), *([1.0] * steps.count([])), *more]))
+    kept = []
+    for of_case in steps:
+        sure = [Step(s.commit, s.log_ratio, s.low, s.high, p) for s, p in zip(of_case, adjusted)]
+        kept.append([step for step in sure if step.p <= LEVEL])
+    ends = [at_the_end(series, fit, of_case) for series, fit, of_case in zip(found, fits, kept)]
+    p_values = holm([*(end.p for end in ends), *more])
+    judgements = []
+    for series, of_case, end, p in zip(found, kept, ends, p_values):
+        side = "slower" if end.log_ratio > 0 else "faster"
+        last = Step(end.commit, end.log_ratio, end.low, end.high, p)
+        judgements.append(Judged(series, of_case, side if p <= LEVEL else "ok", last))
+    return judgements
