@@ -59,7 +59,8 @@ bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the re
 	    $(if $(TIER),,--tier gate) $(SELECTION); \
 	done
 
-GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .cache/gate.json),--gate .cache/gate.json)
+GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .cache/gate.json),--gate .cache/gate.json) \
+	$(addprefix --history ,$(firstword $(wildcard results/history/*.jsonl)))
 report: setup  ## a page of all that was measured, which needs no network: .cache/report.html; PNG=FILE for a picture too
 	@test -f .cache/bench.json || { echo '.cache/bench.json is missing: run make bench first'; exit 2; }
 	$(BIN)/python -m perf_tests.report.html .cache/bench.json $(sort $(wildcard .cache/threads-*.json)) $(GIVEN) \

@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from correctness_tests.history.made import over
 from correctness_tests.waiting import limit, until
+from perf_tests.history.releases import in_order
+from perf_tests.report.html import over_commits
 from perf_tests.report.html.__main__ import main
 from perf_tests.report.html.browser import BROWSERS, DRAWN, opened
 
@@ -33,6 +36,17 @@ def measured(threads):
     return result([*found, *loops, ours("act", workload="snake")], threads)
 
 
+def history():
+    """Return the history of a case over this repository's last commits; it became slower at the fourth of them."""
+    anchor, *commits = in_order(over_commits.ROOT)[-7:]
+    made = zip(over([0.0, 0.0, 0.0, 0.1, 0.1, 0.1]), commits, strict=True)
+    entries = [
+        one.model_copy(update={"case": "pirl.act[full-numpy]", "commit": commit, "anchor": anchor})
+        for one, commit in made
+    ]
+    return "".join(f"{entry.model_dump_json()}\n" for entry in entries)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def browser():
     if not any(map(shutil.which, BROWSERS)):
@@ -47,6 +61,7 @@ def page_file(tmp_path_factory):
     said = claims(context(), context(5.0, "holds", context="from full"), workload="pirl")
     given = ["--claims", write(folder, "claims.json", said)]
     given += ["--gate", write(folder, "gate.json", artifact().model_dump_json())]
+    given += ["--history", write(folder, "a-machine.jsonl", history())]
     page = folder / "page.html"
     main([*map(str, runs), *map(str, given), "--output", str(page)])
     return page
@@ -73,7 +88,7 @@ def traces(page, chapter):
     return page.eval_on_selector(f"[data-plot={chapter}]", "plot => plot.data.map(trace => trace.name)")
 
 
-CHAPTERS = ("overview", "scaling", "limit", "knobs", "phases", "threads", "answers", "claims", "gate")
+CHAPTERS = ("overview", "scaling", "limit", "knobs", "phases", "threads", "answers", "claims", "gate", "history")
 
 
 def test_every_plot_is_drawn_without_a_network(page_file):
@@ -83,6 +98,8 @@ def test_every_plot_is_drawn_without_a_network(page_file):
             assert page.locator(f"[data-plot={chapter}] .main-svg").count(), chapter
         assert "2 threads take" in page.inner_text("#threads")
         assert "failed" in page.inner_text("#gate")
+        assert traces(page, "history") == ["commits", "steps"]
+        assert page.eval_on_selector("[data-plot=history]", "plot => plot.data[1].x") == [3]
 
 
 def test_a_backend_that_is_switched_off_is_drawn_nowhere(page_file):

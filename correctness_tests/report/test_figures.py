@@ -7,11 +7,24 @@ import re
 
 import pytest
 
-from perf_tests.report.html import answers, gated, knobs, limit, overview, phases, promised, scaling, threads
+from correctness_tests.history.made import commit, order, over
+from perf_tests.history.drawn import drawn
+from perf_tests.report.html import (
+    answers,
+    gated,
+    knobs,
+    limit,
+    over_commits,
+    overview,
+    phases,
+    promised,
+    scaling,
+    threads,
+)  # fmt: skip
 from perf_tests.report.html.claims import Claims
 from perf_tests.report.html.facts import cautions, facts
 from perf_tests.report.html.page import colors, embedded, page
-from perf_tests.report.html.runs import read
+from perf_tests.report.html.runs import BadInput, read
 
 from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
 
@@ -181,6 +194,27 @@ def test_the_gates_verdicts_are_shown_worst_first():
     assert "failed" in chapter.html
 
 
+def test_a_history_shows_each_commit_and_marks_its_steps():
+    cases = drawn(over([0.0, 0.0, 0.0, 0.1, 0.1, 0.1]), order(6))
+    figure = only(over_commits.chapter(cases))
+    curve, marks = figure.series
+    assert [point["x"] for point in curve.points] == [0, 1, 2, 3, 4, 5]
+    assert [point["x"] for point in marks.points] == [3]
+    assert marks.part == "slower"
+    assert (figure.rows[3][0], figure.rows[3][2]) == (commit(4)[:12], "12")
+    assert [bool(cells[3]) for cells in figure.rows] == [False, False, False, True, False, False]
+    assert "slower" in figure.words[0]
+
+
+def test_a_history_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "machine.jsonl"
+    for text in (None, "{"):
+        if text:
+            path.write_text(text)
+        with pytest.raises(BadInput, match=r"machine\.jsonl"):
+            over_commits.read(path)
+
+
 def test_the_overview_names_all_that_cannot_be_told_apart(run_of):
     rows = run_of([ours(form="naive", seconds=8e-3), ours(seconds=2e-3), ours(form="flat", seconds=2.01e-3)]).rows
     figure = only(overview.chapter(rows))
@@ -218,7 +252,7 @@ def test_another_suites_run_is_a_page_of_its_own(tmp_path):
     text = page([run])
     assert "&lt;quick&gt;" in text
     assert "<quick>" not in text
-    assert len(re.findall("<section", text)) == 10
+    assert len(re.findall("<section", text)) == 11
 
 
 def test_a_name_cannot_end_the_script_that_holds_the_data():

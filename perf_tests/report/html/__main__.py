@@ -9,7 +9,7 @@ from pathlib import Path
 from perf_tests.files import Unwritable, write_all
 from perf_tests.suite.process import CACHE
 
-from . import claims, gated
+from . import claims, gated, over_commits
 from .browser import NoBrowser, picture
 from .page import page
 from .runs import BadInput, read
@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--claims", type=Path, metavar="FILE", help="what python -m perf_tests.claims wrote")
     parser.add_argument("--gate", type=Path, metavar="FILE", help="what a run of the gate wrote with --gate-json")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="what python -m perf_tests.history keeps")
     parser.add_argument("--output", type=Path, default=CACHE / "report.html", metavar="FILE", help="the page")
     parser.add_argument("--png", type=Path, metavar="FILE", help="a picture of it down to its first plot, by Chromium")
     options = parser.parse_args(arguments)
@@ -40,6 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
             runs,
             claims.read(options.claims) if options.claims else None,
             gated.read(options.gate) if options.gate else None,
+            over_commits.read(options.history) if options.history else None,
         )
         made = {options.output: html.encode()}
         if options.png:

@@ -14,7 +14,7 @@ from perf_tests.gate.run import Artifact
 from perf_tests.report.order import Row
 from perf_tests.report.table import COLUMNS, LEGEND, lines
 
-from . import answers, gated, knobs, limit, overview, phases, promised, scaling, threads
+from . import answers, gated, knobs, limit, over_commits, overview, phases, promised, scaling, threads
 from .claims import Claims
 from .facts import cautions, facts, impossible, machine, tiles
 from .figures import Chapter, by
@@ -34,21 +34,29 @@ ABSENT: Mapping[str, str] = {
     "threads": "There is one number of threads only: make bench-threads times others.",
     "answers": "The results do not say how long the first answers took.",
     "claims": "No claims were given: python -m perf_tests.claims measures them.",
+    "history": "No history was given: make history SINCE=REV measures one.",
     "gate": "No run of the gate was given: make gate BASE=main.",
 }
 
 
-def chapters(runs: Sequence[Run], claims: Claims | None, artifact: Artifact | None) -> list[Chapter]:
+def chapters(
+    runs: Sequence[Run],
+    claims: Claims | None,
+    artifact: Artifact | None,
+    history: Sequence[over_commits.Case] | None,
+) -> list[Chapter]:
     """Return all chapters with plots.
 
     Args:
         runs: the one that is shown, then those at other numbers of threads.
         claims: of others, if any were given.
         artifact: of a run of the gate, if one was given.
+        history: cases over commits, if any were given.
     """
     rows = runs[0].rows
     of_rows = [module.chapter(rows) for module in (overview, scaling, limit, knobs, phases)]
-    return [*of_rows, threads.chapter(runs), answers.chapter(rows), promised.chapter(claims), gated.chapter(artifact)]
+    others = [threads.chapter(runs), answers.chapter(rows), promised.chapter(claims), gated.chapter(artifact)]
+    return [*of_rows, *others, over_commits.chapter(history)]
 
 
 def section(chapter: Chapter) -> str:
@@ -129,15 +137,21 @@ def plotly() -> str:
     return text if start < licence or end < start else f"{text[:licence]}\n{text[start:end]}"
 
 
-def page(runs: Sequence[Run], claims: Claims | None = None, artifact: Artifact | None = None) -> str:
+def page(
+    runs: Sequence[Run],
+    claims: Claims | None = None,
+    artifact: Artifact | None = None,
+    history: Sequence[over_commits.Case] | None = None,
+) -> str:
     """Return the page.
 
     Args:
         runs: the one that is shown, then those at other numbers of threads.
         claims: of others, if any were given.
         artifact: of a run of the gate, if one was given.
+        history: cases over commits, if any were given.
     """
-    run, found = runs[0], chapters(runs, claims, artifact)
+    run, found = runs[0], chapters(runs, claims, artifact, history)
     data = {
         "workloads": {name: len(rows) for (name,), rows in by(run.rows, "workload").items()},
         "backends": colors([row for one in runs for row in one.rows]),

@@ -132,6 +132,30 @@ const KINDS = {
         ...logarithmic([...flat(values), ...(ratio ? [1] : [])], words, view.narrow) } } };
   },
 
+  history(one, view) {
+    const change = (value) => `${value < 0.99995 ? "" : "+"}${significant(100 * (value - 1))} %`;
+    const names = one.labels.commits, skip = Math.ceil(names.length / (view.narrow ? 4 : 14));
+    const at = names.map((_, k) => k).filter((k) => k % skip === 0);
+    const data = one.series.map((series) => {
+      const found = series.points.map((point) => figure(point, false)), color = view.part(series.part);
+      const curve = series.part === "ok" && series.name === "commits";
+      return {
+        type: "scatter", mode: curve ? "lines+markers" : "markers", name: series.name, hoverinfo: "text",
+        x: series.points.map((point) => point.x), y: found.map(([y]) => y), error_y: curve ? bars(found, color) : {},
+        text: series.points.map((point) => escaped(point.id)), line: { color, width: 1.5 },
+        marker: { color, size: curve ? 6 : 14, symbol: curve ? "circle" : "diamond-open", line: { width: curve ? 0 : 2.5 } },
+      };
+    });
+    const values = one.series.flatMap((series) => series.points.flatMap((point) => [point.y, point.low, point.high]));
+    return { data, layout: {
+      height: view.narrow ? 320 : 400,
+      xaxis: { title: { text: "commits, oldest first" }, range: [-0.5, names.length - 0.5], tickvals: at,
+        ticktext: at.map((k) => names[k]), zeroline: false },
+      yaxis: { title: { text: one.labels.y }, ...logarithmic([...values, 0.98, 1.02], change, view.narrow), automargin: true },
+      shapes: [{ type: "line", x0: 0, x1: 1, xref: "paper", y0: 1, y1: 1, layer: "below", line: { color: view.soft, width: 1 } }],
+    } };
+  },
+
   strip(one, view) {
     const shown = visible(one, view), place = rows(one, shown, view), names = shown.map((series) => series.name);
     const data = shown.map((series) => ({

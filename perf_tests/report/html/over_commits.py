@@ -1,0 +1,89 @@
+"""Speed over commits: a curve of each case, its steps marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perf_tests.files import Unwritable
+from perf_tests.gate.rule import GateError
+from perf_tests.history.drawn import SHORT, drawn, percent
+from perf_tests.history.entries import read as read_entries
+from perf_tests.history.releases import in_order
+
+from .figures import Chapter, Figure, Series
+from .runs import BadInput
+
+ROOT = Path(__file__).parents[3]
+LEAD = (
+    "Time of each commit over that of one earlier commit, by pairs of fresh processes, with the interval of each; a "
+    "mark where a step was found. Many small steps that none of the commits shows add up here."
+)
+COLUMNS = ("commit", "time", "pairs", "step")
+WORST = ("slower", "faster", "ok")
+Case = Mapping[str, Any]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return what there is to draw of a history.
+
+    Args:
+        path: of the file that ``python -m perf_tests.history`` keeps.
+
+    Raises:
+        BadInput: it is missing, or something else.
+    """
+    if not path.exists():
+        raise BadInput(f"{path}: wanted what python -m perf_tests.history keeps: there is no such file")
+    try:
+        return drawn(read_entries(path), in_order(ROOT))
+    except (GateError, Unwritable, ValueError) as error:
+        raise BadInput(f"{path}: wanted what python -m perf_tests.history keeps: {error}") from error
+
+
+def figure(case: Case) -> Figure:
+    """Return the curve of a case.
+
+    Args:
+        case: as :func:`perf_tests.history.drawn.drawn` returns it.
+    """
+    commits, steps = case["points"], {step["commit"]: step for step in case["steps"]}
+    points = [
+        {
+            "x": at,
+            "y": one["ratio"],
+            "low": one["low"],
+            "high": one["high"],
+            "id": f"{one['commit'][:SHORT]} {percent(one)}",
+        }
+        for at, one in enumerate(commits)
+    ]
+    marks = [
+        {**points[at], "id": f"step at {one['commit'][:SHORT]}: {percent(steps[one['commit']])}"}
+        for at, one in enumerate(commits)
+        if one["commit"] in steps
+    ]
+    rows = [
+        [
+            one["commit"][:SHORT],
+            percent(one),
+            str(one["n"]) if one["state"] == "timed" else "unchanged",
+            percent(steps[one["commit"]]) if one["commit"] in steps else "",
+        ]
+        for one in commits
+    ]
+    series = [Series("commits", "", "", points, part="ok"), Series("steps", "", "", marks, part=case["verdict"])]
+    labels = {"commits": [one["commit"][:7] for one in commits], "y": f"time relative to {case['root'][:SHORT]}"}
+    words = [f"By the end: {case['verdict']}, {percent(case['end'])}."]
+    return Figure(case["workload"], case["case"], "history", series, COLUMNS, rows, labels, words)
+
+
+def chapter(cases: Sequence[Case] | None) -> Chapter:
+    """Return the chapter: a curve of each case, those that became slower first.
+
+    Args:
+        cases: as :func:`read` returns them, if a history was given.
+    """
+    found = sorted(cases or (), key=lambda case: (WORST.index(case["verdict"]), case["case"]))
+    return Chapter("history", "Speed over commits", LEAD, [figure(case) for case in found])
