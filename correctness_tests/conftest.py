@@ -15,6 +15,8 @@ from rl_impls import backends
 from .neuron_standin import INSTALL, install_xla
 
 FOLDER = Path(__file__).parent
+WORKLOADS = frozenset(backends.workloads())
+OF_NONE = "gate"  # the folder of tests that are of no workload
 
 settings.register_profile("fixed", max_examples=30, derandomize=True, database=None, deadline=None)
 settings.register_profile("free", deadline=None, print_blob=True)
@@ -31,12 +33,20 @@ def pytest_configure(config):
 def workloads_of(item):
     """The workloads that a test is of: by its folder, or by the variant, case, name or path that it is given."""
     folder = item.path.relative_to(FOLDER).parts[0]
-    if folder in backends.workloads():
+    if folder in WORKLOADS:
         return {folder}
-    given = item.callspec.params.values() if hasattr(item, "callspec") and folder != "gate" else ()
+    given = item.callspec.params.values() if hasattr(item, "callspec") and folder != OF_NONE else ()
     cases = {getattr(getattr(value, "case", value), "workload", None) for value in given}
     names = {part for value in given if isinstance(value, str) for part in re.split(r"[./]", value)}
-    return (cases | names) & set(backends.workloads())
+    return (cases | names) & WORKLOADS
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With ``--workload``, import no module of a folder of which no test is kept."""
+    wanted = set(config.getoption("workload"))
+    if wanted and collection_path.parent == FOLDER and collection_path.name in {*WORKLOADS - wanted, OF_NONE}:
+        return True
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)

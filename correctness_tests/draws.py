@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import kstest
 
 
 def assert_as_often(drawn, count):
@@ -15,6 +14,8 @@ def assert_as_often(drawn, count):
 
 def assert_distributed(drawn, distribution):
     """Drawn numbers are of that distribution, and none of them was used twice."""
+    from scipy.stats import kstest  # takes a second to import
+
     assert kstest(drawn.ravel(), distribution).statistic < 3 / np.sqrt(drawn.size)
     assert len(np.unique(drawn)) > 0.99 * drawn.size
 

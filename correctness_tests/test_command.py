@@ -27,6 +27,7 @@ from correctness_tests.workload_agents import (
 from rl_impls import backends, params
 from rl_impls.common import command, runs, training
 from rl_impls.common.config_fields import single_fields
+from rl_impls.common.workers import WorkersEnded
 
 limited = limit("a command")
 
@@ -146,7 +147,7 @@ def test_what_an_option_takes_and_what_it_may_be_is_asked_first(tmp_path, capsys
         assert option(name) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("workload", quick(list(SMALL)[:1], list(SMALL)))
+@pytest.mark.parametrize("workload", quick(["pirl"], list(SMALL)))
 def test_an_interrupted_training_is_saved(tmp_path, workload):
     path = tmp_path / "agent"
     words = [sys.executable, "-m", f"rl_impls.{workload}", "train", str(path), "--steps", "10000000"]
@@ -265,6 +266,17 @@ def test_fields_of_a_part_are_options_like_the_others(tmp_path, play):
     assert Player.made == [(4, Config(Board(5, 0.5), (6, 7), "naive")), "closed"]
     assert out.startswith("training from step 0 to 11\n")
     assert out.endswith(f"{tmp_path / 'it'}: 20 moves\n")
+
+
+def test_workers_that_failed_are_one_line(tmp_path, play, monkeypatch):
+    def learn(self):
+        raise WorkersEnded("actor 1 failed: its process died 6 times before it had answered")
+
+    monkeypatch.setattr(Player, "learn", learn)
+    with pytest.raises(SystemExit) as ended:
+        play("train", tmp_path / "it", "--steps", 1)
+    assert ended.value.code == "train: actor 1 failed: its process died 6 times before it had answered"
+    assert Player.made[-1] == "closed"
 
 
 def test_what_is_given_as_zero_is_given(tmp_path, play):

@@ -17,7 +17,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from rl_impls.backends import BackendUnavailable
 from rl_impls.common import procgen_env
 from rl_impls.common.procgen_env import ACTIONS, GAMES, ProcgenVectorEnv, check_installed, import_procgen
-from rl_impls.common.procgen_state import made_for, pack, unpack
+from rl_impls.common.procgen_state import level_range, made_for, pack, unpack
 
 from .commands import hiding, python
 
@@ -471,7 +471,7 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing(make):
 
 def test_the_bytes_of_a_game_say_what_it_is_made_for(make):
     for made in (make("ninja", mode="hard"), make("fruitbot", start_level=5, num_levels=3)):
-        wanted = made.game, made.mode, *made.level_range()
+        wanted = made.game, made.mode, *level_range(made.start_level, made.num_levels)
         assert {made_for(game) for game in made.get_state()["games"]} == {wanted}
 
 

@@ -1,8 +1,8 @@
 """A small agent of mario for the tests of all agents, and the figures of an evaluation of it, in order."""
 
 SMALL = {
-    "game": "leaper", "levels": 10, "collectors": 1, "envs": 2, "buffer": 200, "batch": 4, "updates": 2, "reuse": 1.0,
-    "publish_every": 2, "target_every": 3, "explore": 20, "queue": 64, "chunk": 8,
+    "game": "fruitbot", "levels": 10, "collectors": 1, "envs": 2, "buffer": 200, "batch": 4, "updates": 2,
+    "reuse": 1.0, "publish_every": 2, "target_every": 3, "explore": 20, "queue": 64, "chunk": 8,
 }  # fmt: skip
 SLOW = True  # each starts a collector, which imports torch
 FIGURES = ["reward", "length", "distance"]

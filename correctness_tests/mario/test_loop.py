@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from correctness_tests.mario.collectors import names_made
 from correctness_tests.mario.pipelines import SMALL, make, spec_of
-from correctness_tests.waiting import alive, until
+from correctness_tests.waiting import alive, children, until
 from rl_impls import backends
 from rl_impls.mario.collectors import Collector
 from rl_impls.mario.knobs import FORMS
@@ -34,6 +35,15 @@ def running():
 
     yield start
     for loop in made:
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def rings():
+    """One pipeline for all tests of this file that any would do for, and the names of its shared memory."""
+    with names_made() as names:
+        loop = make(publish_every=2)
+        yield loop, names
         loop.close()
 
 
@@ -113,44 +123,41 @@ def learner(spec, knobs):
     return backends.get("torch").build("mario", "train_step", spec, example, knobs)
 
 
-@pytest.mark.parametrize(
-    ("transport", "changes"),
-    [
-        ("shared_ring", {"publish_every": 2}),
-        ("locked_queue", {"prioritised": True, "collectors": 1, "envs": 4}),
-        ("local_queues", {"capacity": 64, "collectors": 1, "envs": 4}),
-    ],
-)
-def test_the_pipeline_learns_what_one_process_learns(running, transport, changes):
-    publication = {"shared_ring": "shared"}.get(transport, "pickled")
-    knobs = replace(FORMS["full"], transport=transport, publication=publication)
-    loop, spec = running(knobs=knobs, **changes), spec_of(**changes)
-    got = loop(np.arange(EPOCHS))
-    wanted = in_one_process(spec, knobs, EPOCHS)
+def assert_learns_what_one_process_learns(loop, spec, knobs):
+    """From its start, and again after a reset."""
+    loop.reset()
+    got, wanted = loop(np.arange(EPOCHS)), in_one_process(spec, knobs, EPOCHS)
     np.testing.assert_array_equal(got, wanted)
     assert len(set(np.ravel(got[0]).tolist())) == EPOCHS * SMALL["updates"]
     stats, each = loop.stats(), per_stream(spec)
     assert stats["delivered"] == EPOCHS * each * STREAMS
     assert stats["dropped"] == stats["lost"] == stats["waiting"] == stats["replaced_collectors"] == 0
     loop.reset()
-    np.testing.assert_array_equal(loop(np.arange(EPOCHS)), wanted)
-
-
-def test_phases_are_the_time_of_a_call_and_the_lag_is_that_of_the_weights(running):
-    loop = running(publish_every=2, collectors=1, envs=4)
-    loop(np.arange(1))
-    loop.reset()
     start = time.perf_counter()
-    loop(np.arange(4))
-    spent = time.perf_counter() - start
-    assert sum(loop.phases().values()) == pytest.approx(spent, rel=0.05)
+    np.testing.assert_array_equal(loop(np.arange(EPOCHS)), wanted)
+    assert sum(loop.phases().values()) == pytest.approx(time.perf_counter() - start, rel=0.05)
+
+
+def test_a_pipeline_over_rings_learns_what_one_process_learns_and_says_how_its_weights_lag(rings):
+    assert FORMS["full"].transport == "shared_ring"
+    loop, _ = rings
+    assert_learns_what_one_process_learns(loop, spec_of(publish_every=2), FORMS["full"])
     # weights of 0 updates act in the first epochs' play; those after two epochs from the third on
-    assert loop.lags == [3, 6, 3, 6]
+    assert loop.lags == [lag for lag in (3, 6, 3, 6) for _ in range(SMALL["collectors"])]
 
 
-@pytest.mark.parametrize("transport", ["shared_ring", pytest.param("local_queues", marks=pytest.mark.slow)])
-def test_a_collector_that_is_killed_is_replaced_and_the_learner_goes_on(running, transport):
-    loop = running(knobs=replace(FORMS["full"], transport=transport), collectors=1, envs=4)
+@pytest.mark.parametrize(
+    ("transport", "changes"),
+    [("locked_queue", {"prioritised": True}), ("local_queues", {"capacity": 64})],
+)
+def test_a_pipeline_over_queues_learns_what_one_process_learns(running, transport, changes):
+    knobs = replace(FORMS["full"], transport=transport, publication="pickled")
+    changes |= {"collectors": 1, "envs": 4}
+    assert_learns_what_one_process_learns(running(knobs=knobs, **changes), spec_of(**changes), knobs)
+
+
+def assert_goes_on_where_a_collector_is_killed(loop, most):
+    """At most so many experiences are lost with it."""
     loop(np.arange(2))
     victim = loop.crew.members[0][1].pid
     os.kill(victim, signal.SIGKILL)
@@ -159,19 +166,31 @@ def test_a_collector_that_is_killed_is_replaced_and_the_learner_goes_on(running,
     assert np.isfinite(losses).all()
     stats = loop.stats()
     assert stats["replaced_collectors"] >= 1
-    assert stats["lost"] <= (4 if transport == "shared_ring" else 64)
+    assert stats["lost"] <= most
     assert stats["waiting"] == 0
     assert all(process.is_alive() for _, process in loop.crew.members)
 
 
-def test_nothing_is_left_when_it_is_closed(running):
-    before = set(os.listdir("/dev/shm"))
-    loop = running()
+def test_a_collector_that_is_killed_is_replaced_and_the_learner_goes_on(rings):
+    loop, _ = rings
+    loop.reset()
+    assert_goes_on_where_a_collector_is_killed(loop, SMALL["envs"])
+
+
+@pytest.mark.slow
+def test_a_collector_that_is_killed_with_its_queue_is_replaced_and_the_learner_goes_on(running):
+    loop = running(knobs=replace(FORMS["full"], transport="local_queues"), collectors=1, envs=4)
+    assert_goes_on_where_a_collector_is_killed(loop, 64)
+
+
+def test_nothing_is_left_when_it_is_closed(rings):
+    loop, names = rings
     pids = [process.pid for _, process in loop.crew.members]
+    assert pids
     assert all(map(alive, pids))
     loop.close()
     assert not any(map(alive, pids))
-    assert set(os.listdir("/dev/shm")) <= before
+    assert not any(path.exists() for path in names)
     loop.close()
 
 
@@ -185,8 +204,7 @@ def test_nothing_is_left_when_it_is_closed(running):
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_started(changes, said):
-    from multiprocessing import active_children
-
+    before = children()
     with pytest.raises(ValueError, match=said):
         make(**changes)
-    assert not active_children()
+    assert set(children()) <= set(before)

@@ -186,6 +186,7 @@ def test_figures_are_those_of_the_episodes_that_ended_across_rollouts(monkeypatc
         return rewards[number][None], ended[number][None], np.array([[1.0, 2.0, 6.0]], np.float32) + number
 
     call.stats = lambda: {"policy_lag": 0.5}
+    call.begun_anew = lambda: np.zeros(0, np.int64)
     hear(monkeypatch, "a2c", call)
     agent = ProcgenAgent(seed=0, algorithm="a2c", envs=3, unroll=4)
     going, spans = [(0.0, 0)] * 3, 0
@@ -210,6 +211,24 @@ def test_figures_are_those_of_the_episodes_that_ended_across_rollouts(monkeypatc
         assert agent.step == 12 * (number + 1)
     assert asked == list(range(12))
     assert spans > 3
+
+
+def test_figures_have_nothing_of_an_episode_that_was_cut_off(monkeypatch):
+    ended = np.zeros((3, 1, 4, 3), bool)
+    ended[1, 0, 0] = ended[2, 0, 3] = True
+
+    def call(numbers):
+        return np.ones((1, 4, 3), np.float32), ended[numbers[0]], np.zeros((1, 1), np.float32)
+
+    cut_off = iter([[], [1, 2], []])
+    call.stats, call.begun_anew = dict, lambda: np.array(next(cut_off), np.int64)
+    hear(monkeypatch, "a2c", call)
+    agent = ProcgenAgent(seed=0, algorithm="a2c", envs=3, unroll=4)
+    assert agent.learn()["episodes"] == 0
+    figures = agent.learn()
+    assert (figures["return"], figures["length"], figures["episodes"]) == (7 / 3, 7 / 3, 3)  # 5, 1 and 1 steps
+    figures = agent.learn()
+    assert (figures["return"], figures["length"], figures["episodes"]) == (7.0, 7.0, 3)
 
 
 def test_what_is_counted_is_what_the_games_count(make):
@@ -276,6 +295,27 @@ def test_a_checkpoint_that_lacks_games_or_has_other_ones_is_refused(make, tmp_pa
         params.save(path, changed, **metadata)
         with pytest.raises(CheckpointError):
             ProcgenAgent.load(path)
+
+
+@pytest.mark.parametrize("change", ["too many bytes", "others of each game", "another game", "other levels"])
+def test_a_checkpoint_whose_games_are_no_games_of_it_is_refused_by_its_name(change, make, tmp_path, monkeypatch):
+    agent, path = make(algorithm="a2c"), tmp_path / "agent"
+    agent.save(path)
+    arrays, metadata = params.load_with_metadata(path)
+    if change == "too many bytes":
+        arrays["env.sizes"] = arrays["env.sizes"] + 1
+    elif change == "others of each game":
+        arrays["env.sizes"] = arrays["env.sizes"] + [1, -1]
+    else:
+        before, after = {"another game": (SMALL["game"], "maze"), "other levels": ('"levels": 10', '"levels": 9')}[
+            change
+        ]
+        assert before in metadata["config"]
+        metadata["config"] = metadata["config"].replace(before, after)
+    params.save(path, arrays, **metadata)
+    monkeypatch.setattr(ProcgenAgent, "_build", lambda *args: pytest.fail("it is refused before anything is built"))
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))}: not a checkpoint of this agent .*: got "):
+        ProcgenAgent.load(path)
 
 
 def test_a_checkpoint_is_changed_in_its_backend_and_form_alone(make, tmp_path):

@@ -152,6 +152,31 @@ def test_an_exception_in_an_actor_is_an_error_and_ends_all():
     assert crew.replaced == 0
 
 
+@pytest.mark.usefixtures("end", "given_start")
+def test_environments_of_a_dead_actor_are_said_to_be_begun_anew_once():
+    loop = Numbers(1, told={1: "die"})
+    loop(np.array([0]))
+    assert loop.begun_anew().tolist() == []
+    loop(np.array([1]))
+    assert loop.begun_anew().tolist() == [2, 3]
+    assert loop.begun_anew().tolist() == []
+    os.kill(loop.crew.members[0][1].pid, signal.SIGKILL)
+    loop.load_state({f"env.{name}": value for name, value in pack(START).items()})
+    assert loop.crew.replaced == 2
+    assert loop.begun_anew().tolist() == []  # they go on from the state
+
+
+@pytest.mark.usefixtures("end", "given_start")
+def test_a_loop_that_is_called_after_its_end_says_so():
+    loop = Numbers(1)
+    loop(np.array([0]))
+    loop.crew.ask(1)
+    loop.close()
+    for call in (lambda: loop(np.array([1])), loop.state, loop.reset):
+        with pytest.raises(workers.WorkersEnded, match=r"^actors: got a call after they were ended, wanted it before "):
+            call()
+
+
 def play_one(told):
     """Start actors and have them play a rollout."""
     crew = crew_of(told=told)

@@ -13,6 +13,7 @@ import pytest
 from correctness_tests.procgen.loops import (
     ENV,
     ENVS,
+    STEPS,
     act,
     apart,
     assert_same,
@@ -26,9 +27,11 @@ from correctness_tests.procgen.loops import (
 from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, started, until
-from rl_impls.backends import BackendUnavailable
+from rl_impls.backends import BackendUnavailable, get
 from rl_impls.common.procgen_env import ProcgenVectorEnv, check_installed
-from rl_impls.procgen.players import part_of_spec, share_of, share_of_state
+from rl_impls.procgen.knobs import FORMS
+from rl_impls.procgen.players import Player, part_of_spec, share_of, share_of_state
+from rl_impls.procgen.rollouts import KEPT
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -228,6 +231,18 @@ def test_no_process_is_left_by_a_loop_that_is(how):
     del loop
     gc.collect()
     until(lambda: not any(map(alive, pids)), "actors that end")
+
+
+def test_an_actor_makes_no_optimiser(monkeypatch):
+    import torch
+
+    for name in ("Adam", "RMSprop"):
+        monkeypatch.setattr(torch.optim, name, lambda *args, **options: pytest.fail("it takes long to import"))
+    spec = spec_of("ppo")
+    actor = Player(spec, 0, 0, 1, FORMS["full"], get("torch"))
+    actor.train.load(spec["params"])
+    actor.play_into(0, KEPT["in_place"](STEPS, ENVS // 2).read())
+    actor.envs.close()
 
 
 def test_actors_are_a_divisor_of_the_environments():

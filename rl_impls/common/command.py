@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 from . import runs, training
 from .checks import CHANGES, check_integer
 from .config_fields import given, single_fields
+from .workers import WorkersEnded
 
 EPISODES = 100  # of an evaluation
 
@@ -105,7 +106,7 @@ def main(
     options = parser(agent, config, choices, steps, others).parse_args(arguments)
     try:
         options.run(agent, config, options)
-    except (ValueError, NotImplementedError, ImportError, OSError) as error:
+    except (ValueError, NotImplementedError, ImportError, OSError, WorkersEnded) as error:
         sys.exit(f"{options.command}: {error}")
     except KeyboardInterrupt:
         sys.exit(training.INTERRUPTED)

@@ -20,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 from ..backends import PACKAGES, BackendUnavailable
 from .checks import LARGEST, check_choice, check_integer
 from .old_gym import silent_gym
-from .procgen_state import MODES, check_state
+from .procgen_state import MODES, check_state, level_range
 
 GAMES = (
     "bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot", "heist", "jumper",
@@ -292,15 +292,12 @@ class ProcgenVectorEnv(VectorEnv):
             ValueError: another number of environments, another game, mode or range of levels, or no state at all.
         """
         self.check_open("set_state")
-        check_state(state, self.num_envs, self.game, self.mode, *self.level_range())
+        levels = level_range(self.start_level, self.num_levels)
+        check_state(state, self.num_envs, self.game, self.mode, *levels)
         self.envs.set_state(state["games"])
         self.envs.observe()
         self.forget()
         self.returns[:], self.lengths[:], self.fresh = state["returns"], state["lengths"], False
-
-    def level_range(self):
-        """Return the first level, and the one after the last."""
-        return (self.start_level, self.start_level + self.num_levels) if self.num_levels else (0, LARGEST)
 
     def close_extras(self, **others):
         """End the games and their threads.

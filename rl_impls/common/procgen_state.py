@@ -7,9 +7,21 @@ from types import MappingProxyType
 
 import numpy as np
 
+from .checks import LARGEST
+
 MODES = MappingProxyType({"easy": 0, "hard": 1})  # as Procgen numbers them
 STATE = "games", "returns", "lengths"
 VERSION, END = 0, struct.pack("=I", 0xCAFECAFE)  # of the bytes of a game
+
+
+def level_range(start_level, num_levels):
+    """Return the first level that is played, and the one after the last.
+
+    Args:
+        start_level: the first one.
+        num_levels: how many; 0 for all.
+    """
+    return (start_level, start_level + num_levels) if num_levels else (0, LARGEST)
 
 
 def check_state(state, num_envs, *wanted):

@@ -140,7 +140,12 @@ class Trained(Op):
         self.nets = {"online": self.net}
         self.parameters = list(self.net.parameters())
         self.updated = [as_one_vector(self.parameters)] if flat else self.parameters
-        self.optimizer, self.moments = optimizer(self.updated), moments
+        self.make_optimizer, self.moments = optimizer, moments
+
+    @functools.cached_property
+    def optimizer(self):
+        """The optimiser, made when it is first asked for: a process that only acts does not import what it needs."""
+        return self.make_optimizer(self.updated)
 
     def reset(self):
         """Put all weights and the moments back to the start."""

@@ -14,6 +14,10 @@ THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 LIVES = 5  # workers that may die in one place without having answered
 
 
+class WorkersEnded(RuntimeError):
+    """One of the workers failed, so that all were ended, or they are called after that or after ``close()``."""
+
+
 @contextlib.contextmanager
 def threads_of_started(threads):
     """Return a context in which processes are started whose libraries have so many threads.
@@ -89,7 +93,8 @@ class Workers:
         replaced: workers that died.
 
     Raises:
-        RuntimeError: here and later: a worker failed, or has not answered for two minutes; all are ended.
+        WorkersEnded: here and later: a worker failed, or has not answered for two minutes; all are ended. Later: they
+            were ended before.
     """
 
     KIND = "actor"  # what messages call a worker
@@ -141,7 +146,12 @@ class Workers:
             why: what happened.
         """
         self.close()
-        raise RuntimeError(f"{self.KIND} {index} failed: {why}")
+        raise WorkersEnded(f"{self.KIND} {index} failed: {why}")
+
+    def check_open(self):
+        """Raise :class:`WorkersEnded` where there are no workers any more."""
+        if not self.members:
+            raise WorkersEnded(f"{self.KIND}s: got a call after they were ended, wanted it before close()")
 
     def tell(self, messages):
         """Send each worker a message.
@@ -149,6 +159,7 @@ class Workers:
         Args:
             messages: what each is to do, tuples of a method's name and its arguments.
         """
+        self.check_open()
         for index, message in enumerate(messages):
             self.owed[index].append(message)
             with contextlib.suppress(OSError):  # a dead one is found out, and replaced, when its answer is waited for
@@ -179,6 +190,7 @@ class Workers:
 
     def answers(self):
         """Return the answer of every worker to the oldest message that has none yet, in order."""
+        self.check_open()
         found = {}
         while len(found) < self.actors:
             if not self.receive(found, SECONDS):

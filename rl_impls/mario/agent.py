@@ -11,7 +11,7 @@ from .. import backends, params
 from ..common import checkpoint
 from ..common.checks import check_changes, check_choice, check_fields, check_integer
 from ..common.procgen_env import MODES, check_seed
-from ..common.procgen_state import pack, unpack
+from ..common.procgen_state import check_state, level_range, pack, unpack
 from .evaluation import evaluate
 from .games import KNOWN, NES
 from .knobs import FORMS
@@ -277,6 +277,9 @@ class MarioAgent:
         weights = init_net(np.random.default_rng(0), config.side, config.norm == "batch")
         try:
             players = unpacked(part_of(state, "game"), config.collectors)
+            levels = level_range(config.start_level, config.levels)
+            for game in [game for player in players for game in player["games"] if game]:
+                check_state(game, 1, config.game, config.mode, *levels)
         except ValueError as error:
             raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         agent._build(*({name: train[f"{part}.{name}"] for name in weights} for part in ("online", "target")))

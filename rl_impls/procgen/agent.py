@@ -11,8 +11,9 @@ from .. import backends
 from ..common import checkpoint
 from ..common.checks import check_changes, check_choice, check_fields, check_integer
 from ..common.procgen_env import GAMES, MODES, check_installed, check_seed
-from ..common.procgen_state import unpack
+from ..common.procgen_state import check_state, level_range, unpack
 from ..common.ranks import launched
+from ..params import CheckpointError
 from .cluster import parts_of
 from .evaluation import HELD_OUT, evaluate
 from .knobs import FORMS
@@ -222,6 +223,7 @@ class ProcgenAgent:
         """
         rewards, ended, losses = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
         self.step += self.chunk
+        self.playing[:, self.loop.begun_anew()] = 0
         returns, lengths = [], []
         for reward, end in zip(rewards, ended):
             self.playing += reward, np.ones_like(reward)
@@ -276,7 +278,13 @@ class ProcgenAgent:
         config, state, rng, step = checkpoint.read(path, Config, outline)
         agent = cls.__new__(cls)
         agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
-        agent.seed, games = int(state["agent.seed"]), unpack(part_of(state, "env"))
+        agent.seed = int(state["agent.seed"])
+        try:
+            games = unpack(part_of(state, "env"))
+            levels = level_range(config.start_level, config.levels)
+            check_state(games, config.envs, config.game, config.mode, *levels)
+        except ValueError as error:
+            raise CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         agent.playing = np.stack([games["returns"], games["lengths"]])
         agent._build({name: state[f"train.online.{name}"] for name in SHAPES[config.net]}, games)
         agent.loop.load_state(state)

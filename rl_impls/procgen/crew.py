@@ -128,13 +128,15 @@ class Crew(Workers):
     Attributes:
         shared: what :func:`memory` returned.
         replaced: actors that died.
+        anew: numbers of those in whose place others began other episodes, until it is cleared.
 
     Raises:
-        RuntimeError: here and later: an actor failed, or has not answered for two minutes; all are ended.
+        WorkersEnded: here and later: an actor failed, or has not answered for two minutes; all are ended. Later: they
+            were ended before.
     """
 
     def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting, more=MappingProxyType({})):
-        self.spec, self.depth = spec, depth
+        self.spec, self.depth, self.anew = spec, depth, set()
         self.shared = shared = memory(spec, depth, versions, dict(more))
         threads = max(1, len(os.sched_getaffinity(0)) // spec["actors"])
         niceness = 5 if depth > 1 and make is Acting else 0  # what is played ahead gives way to learning
@@ -144,6 +146,15 @@ class Crew(Workers):
 
         super().__init__(spec["actors"], make_actor, args_of, threads, niceness)
         self.restore(state)
+
+    def replace(self, index):
+        """Put a new actor in the place of a dead one, which plays other episodes, and does what that one owed.
+
+        Args:
+            index: of the actor.
+        """
+        super().replace(index)
+        self.anew.add(index)
 
     def ask(self, number):
         """Have all actors play a rollout after those that they were asked for before.

@@ -61,6 +61,10 @@ class Loop(Op):
         self.envs.set_state(self.start)
         self.clock.reset()
 
+    def begun_anew(self):
+        """Return which environments' episodes were cut off and others begun: none, i64[0]."""
+        return np.zeros(0, np.int64)
+
     def close(self):
         """End the environments and their threads."""
         self.envs.close()

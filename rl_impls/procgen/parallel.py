@@ -15,6 +15,7 @@ from .cluster import check_installed, check_reachable
 from .crew import Crew
 from .learners import LEARNERS
 from .loop import part_of, state_of
+from .players import share_of
 
 PHASES = ("waiting", "inference", "advantages", "gathering", "learning", "publishing")
 
@@ -72,7 +73,7 @@ class CrewLoop(Op):
     goes_on = False
 
     def __init__(self, spec, ahead, make_crew, clock):
-        self.clock, self.ahead, self.start = clock, ahead, first_state(spec)
+        self.spec, self.clock, self.ahead, self.start = spec, clock, ahead, first_state(spec)
         self.crew = make_crew(spec, self.start, ahead + 1)
         self.reset()
 
@@ -91,7 +92,18 @@ class CrewLoop(Op):
             state: of all environments.
         """
         self.crew.restore(state)
+        self.crew.anew.clear()
         self.asked = None
+
+    def begun_anew(self):
+        """Return which environments' episodes were cut off since the last time, as their actor died, i64[n].
+
+        The actor in its place began other ones with the rollout that was learned from last, or will with the next one.
+        """
+        everyone = np.arange(self.spec["env"]["num_envs"])
+        found = [everyone[share_of(self.spec, index)] for index in sorted(self.crew.anew)]
+        self.crew.anew.clear()
+        return np.concatenate([everyone[:0], *found])
 
     def close(self):
         """End the actors."""

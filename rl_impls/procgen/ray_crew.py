@@ -127,7 +127,7 @@ class RayCrew(Crew):
         self.spec, self.depth, self.actors, self.replaced = spec, depth, spec["actors"], 0
         envs = spec["env"]["num_envs"]
         self.rollout, self.versions = empty_rollout(spec, envs), np.zeros(self.actors, np.int64)
-        self.members, self.lives, self.newest = [], [0] * self.actors, []
+        self.members, self.lives, self.newest, self.anew = [], [0] * self.actors, [], set()
         self.owed = [[] for _ in range(self.actors)]  # messages, with their answers, that were not waited for yet
         join(spec["cluster"], self.actors)
         self.close = weakref.finalize(self, end, self.members, self.owed, self.newest)
@@ -168,6 +168,7 @@ class RayCrew(Crew):
         Args:
             messages: what each is to do, tuples of a method's name and its arguments.
         """
+        self.check_open()
         for index, message in enumerate(messages):
             self.owed[index].append((message, self.send(index, message)))
 
@@ -186,6 +187,7 @@ class RayCrew(Crew):
         with contextlib.suppress(RayError):
             ray.kill(self.members[index])
         self.members[index] = self.start(index, self.replaced)
+        self.anew.add(index)
         self.owed[index][:] = [(message, self.send(index, message)) for message, _ in self.owed[index]]
 
     def answers(self):
