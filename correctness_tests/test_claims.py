@@ -232,6 +232,23 @@ def test_sides_take_turns_and_a_short_sample_after_another_does_not_count(monkey
     assert sorted(log[-3:]) == sorted(f"{side.label} closed" for side in sides)
 
 
+@pytest.mark.parametrize(("workload", "claim"), EVERY, ids=[claim.name for _, claim in EVERY])
+def test_what_is_compared_is_measured_together(workload, claim):
+    sides = {side.label: side for side in claim.sides}
+    groups = measure.grouped([claim], sides)
+    assert sorted(side.label for group in groups for side in group) == sorted(sides)
+    for pair in claim.contexts.values():
+        both = {pair.base.label, pair.change.label}
+        assert any(both <= {side.label for side in group} for group in groups)
+
+
+def test_ops_are_in_one_group_where_any_claim_compares_them():
+    a, b, c, d = (Side(f"toy.{name}[x]", make=lambda rng: None) for name in "abcd")
+    linked = [claim(contexts={"1": Comparison(a, b)}), claim(contexts={"2": Comparison(b, c)})]
+    found = measure.grouped(linked, {side.label: side for side in (d, c, b, a)})
+    assert sorted(sorted(side.op for side in group) for group in found) == [["toy.a", "toy.b", "toy.c"], ["toy.d"]]
+
+
 @pytest.mark.parametrize(
     ("kind", "ratio"),
     [("seconds", 4.0), ("noted:blocked", 4.0), ("noted:blocked+more", 1.04 / 1.01), ("allocated", 4.0)],

@@ -1,13 +1,13 @@
 """One fresh process: all claims of a workload, their sides in turns, each ratio taken within a round of them.
 
-Sides of one op are prepared together, settled and visited in rounds, in an order that is drawn anew for each. A sample
+Sides of one op, and of ops that are compared, are prepared together, settled and visited in rounds, in an order that is
+drawn anew for each. A sample
 that follows another side's does not count where it is short: that side's data fill the caches. The process is the unit:
 of each comparison it says one ratio, the median over its rounds.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -144,6 +144,23 @@ def needs_time(asked: set[str]) -> bool:
     return any(measure in ("seconds", "spread") or measure.startswith(NOTED) for measure in asked)
 
 
+def grouped(claims: Sequence[Claim], sides: Mapping[str, Side]) -> list[list[Side]]:
+    """Return the sides that are prepared together: all of an op, and of those ops that it is compared with.
+
+    Args:
+        claims: all of a workload.
+        sides: that can run here, by their labels.
+    """
+    group_of = {side.op: {side.op} for side in sides.values()}
+    for claim in claims:
+        for pair in claim.contexts.values():
+            if {pair.base.label, pair.change.label} <= sides.keys():
+                both = group_of[pair.base.op] | group_of[pair.change.op]
+                group_of |= dict.fromkeys(both, both)
+    ops = {frozenset(group) for group in group_of.values()}
+    return [[side for side in sides.values() if side.op in group] for group in sorted(ops, key=sorted)]
+
+
 def measured(claims: Sequence[Claim], workload: str, seed: int) -> dict[str, Any]:
     """Return what this process says: of each claim and context a ratio, of each side what stands beside it.
 
@@ -154,9 +171,7 @@ def measured(claims: Sequence[Claim], workload: str, seed: int) -> dict[str, Any
     """
     asked, coin = measures_of(claims), random.Random(seed)
     sides = {side.label: side for claim in claims for side in claim.sides if side.missing() is None}
-    groups = [
-        list(group) for _, group in itertools.groupby(sorted(sides.values(), key=lambda s: s.op), key=lambda s: s.op)
-    ]
+    groups = grouped(claims, sides)
     coin.shuffle(groups)
     found: dict[str, Taken] = {}
     for group in groups:
