@@ -352,7 +352,7 @@ CASES = (
     ),
     Case(
         "snake", "forward", forward_inputs, ("onnx",), "boards", io="host", reference=None,
-        forms=("int8",), axes={"envs": (1, 64, 1024)}, items=lambda envs: envs, bench=[{}],
+        forms=("int8",), axes={"envs": (1, 64, 1024)}, items=lambda envs: envs, bench=[{}], version=2,
     ),
     Case(
         "snake", "collect_and_learn", loop_inputs, LEARNING, "environment steps", io="own", reference=None,
