@@ -69,7 +69,9 @@ def test_every_product_is_of_integers_and_every_matrix_has_8_bits(quantised):
     matrices = [tensor for tensor in graphs[-1].initializer if len(tensor.dims) == 2]
     assert [tuple(tensor.dims) for tensor in matrices] == [(100, 256), (256, 256), (256, 4)]
     assert {tensor.data_type for tensor in matrices} == {TensorProto.INT8}
-    assert all(np.abs(onnx.numpy_helper.to_array(tensor).astype(int)).max() <= 64 for tensor in matrices)  # see lowering
+    assert all(
+        np.abs(onnx.numpy_helper.to_array(tensor).astype(int)).max() <= 64 for tensor in matrices
+    )  # see lowering
 
 
 def test_new_weights_are_quantised_anew(quantised):

@@ -50,10 +50,10 @@ def figure_words(figure: Mapping[str, Any]) -> str:
     if figure["ours"] is None:
         ours = f"needs {figure['needs']}" if figure.get("needs") else "not measured"
     elif figure["unit"] == "s":
-        ours = duration(figure["ours"])
+        ours = f"{duration(figure['ours'])} here"
     else:
-        ours = f"{quantity(figure['ours'])} {figure['unit']}"
-    return f"{figure['what']}: {ours} here, {figure['theirs']} there"
+        ours = f"{quantity(figure['ours'])} {figure['unit']} here"
+    return f"{figure['what']}: {ours}, {figure['theirs']} there"
 
 
 def lines_of(rows: Sequence[Row]) -> list[str]:
