@@ -266,3 +266,16 @@ class Claim:
         for other in self.most_of:
             if names and other not in names:
                 raise ClaimsError(f"{self.name}: most_of: no claim is called {other!r}")
+
+
+def stated_in(document: str) -> Callable[..., Claim]:
+    """Return ``on(name, words, section, **fields)``, which makes a claim of a document, without a promise unless said.
+
+    Args:
+        document: its name.
+    """
+
+    def on(name: str, words: str, section: str, **fields: Any) -> Claim:
+        return Claim(name, words, f"{document}, {section}", fields.pop("promised", "nothing: measured"), **fields)
+
+    return on

@@ -8,25 +8,16 @@ from importlib import import_module
 from typing import Any
 
 from rl_impls import backends
+from rl_impls.mario.knobs import OF_SOURCE
 
 from ..case import Inputs
 from ..cases.mario import STACK, net, pictures, pipeline_inputs
-from ..claim import Claim, Comparison, Side, alone, between, removed
+from ..claim import Comparison, Side, alone, between, removed, stated_in
 
-SOURCE = "mario-pipeline.md"
+on = stated_in("mario-pipeline.md")
 BATCH, SIDE, STATES = 256, 84, 64
 SHORT = {"collectors": 2, "batch": 64, "updates": 4, "prioritised": 0}
 EPOCHS = 5  # of a call, where what is published every fifth epoch is published once
-OPTIMISED = {  # what the source lists, on the naive pipeline
-    "transport": "local_queues",
-    "push": "batch",
-    "stacks": "indexed",
-    "images": "uint8",
-    "tensors": "kept",
-    "relu": "inplace",
-    "precision": "bfloat16",
-    "threads": "one",
-}
 
 
 def pipeline(form: str) -> str:
@@ -167,21 +158,9 @@ def moving(transport: str, measure: str = "seconds") -> dict[str, Comparison]:
     }
 
 
-def on(name: str, words: str, section: str, **more: Any) -> Claim:
-    """Return a claim of this source.
-
-    Args:
-        name: its id.
-        words: what is claimed.
-        section: that says so.
-        more: other fields of the claim.
-    """
-    return Claim(name, words, f"{SOURCE}, {section}", more.pop("promised", "nothing: measured"), **more)
-
-
 BLOCKED = "noted:blocked_lock+blocked_full"
 OVERALL = {
-    "naive to the source's": Comparison(Side(pipeline("naive")), Side(pipeline("naive"), OPTIMISED)),
+    "naive to the source's": Comparison(Side(pipeline("naive")), Side(pipeline("naive"), OF_SOURCE)),
     "naive to full": Comparison(Side(pipeline("naive")), Side(pipeline("full"))),
     "naive to bfloat16": Comparison(Side(pipeline("naive")), Side(pipeline("bfloat16"))),
 }

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ..claim import Comparison, Figure, Side, between, stated_in
 
-from ..claim import Claim, Comparison, Figure, Side, between
-
-SOURCE = "rl-cluster-benchmark.md"
+on = stated_in("rl-cluster-benchmark.md")
 PPO, IMPALA, A2C = (
     "ppo[{}-torch-envs32-unroll16-epochs1]",
     "impala[{}-torch-envs32-unroll16]",
@@ -36,18 +34,6 @@ def parallel(algorithm: str, pattern: str) -> dict[str, Comparison]:
         pattern: of the id of the loop in one process.
     """
     return {f"lag {lag}": between(loop(pattern), loop(CREWS[algorithm].format(lag))) for lag in (0, 1)}
-
-
-def on(name: str, words: str, section: str, **more: Any) -> Claim:
-    """Return a claim of this source.
-
-    Args:
-        name: its id.
-        words: what is claimed.
-        section: that says so.
-        more: other fields of the claim.
-    """
-    return Claim(name, words, f"{SOURCE}, {section}", more.pop("promised", "nothing: measured"), **more)
 
 
 THREADS = "Theirs is of 28 threads of an Intel i7-14700K."

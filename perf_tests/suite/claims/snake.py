@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..claim import Claim, Comparison, Side, alone, between, removed
+from ..claim import Comparison, Side, alone, between, removed, stated_in
 
-SOURCE = "snake-dqn.md"
+on = stated_in("snake-dqn.md")
 EAGER = {"gradient": "autograd", "parameters": "separate"}  # full, differentiated by torch as the rest is
 
 
@@ -58,18 +58,6 @@ def both(base: int, change: int) -> dict[str, Comparison]:
         "alone": between(loop("naive", base), loop("naive", change)),
         "from full": between(loop("full", base), loop("full", change)),
     }
-
-
-def on(name: str, words: str, section: str, **more: Any) -> Claim:
-    """Return a claim of this source.
-
-    Args:
-        name: its id.
-        words: what is claimed.
-        section: that says so.
-        more: other fields of the claim.
-    """
-    return Claim(name, words, f"{SOURCE}, {section}", more.pop("promised", "nothing: measured"), **more)
 
 
 LESS_MEMORY: dict[str, Any] = {"zero_grad": "none", "relu": "inplace", "memory": "arrays"}

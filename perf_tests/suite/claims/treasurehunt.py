@@ -11,9 +11,9 @@ from rl_impls import backends
 
 from ..case import Inputs
 from ..cases.treasurehunt import CAPACITY, epoch_inputs, train_inputs
-from ..claim import Claim, Comparison, Figure, Side, between
+from ..claim import Comparison, Figure, Side, between, stated_in
 
-SOURCE = "treasurehunt-jax.md"
+on = stated_in("treasurehunt-jax.md")
 BATCH = 64
 
 
@@ -176,18 +176,6 @@ def hunting(form: str, backend: str, agents: int) -> Side:
     if agents == 2:
         return Side(of("epoch", form, backend), given=of_two, words="two agents")
     return Side(of("epoch", form, backend, agents))
-
-
-def on(name: str, words: str, section: str, **more: Any) -> Claim:
-    """Return a claim of this source.
-
-    Args:
-        name: its id.
-        words: what is claimed.
-        section: that says so.
-        more: other fields of the claim.
-    """
-    return Claim(name, words, f"{SOURCE}, {section}", more.pop("promised", "nothing: measured"), **more)
 
 
 NETWORK = "neural network forward/backward passes"
