@@ -361,7 +361,9 @@ def test_the_table_says_ratio_interval_n_and_word():
     assert "| `snake-overall` | 2 x | alone | ~1.50 (1.40-1.70), n = 6 | partly |" in table.table([row()])
     needs = row(verdict="needs CUDA", ratio=None)
     assert table.ratio_words(needs["contexts"][0]) == "-"
-    assert table.summary([row(), needs]).startswith("Of 1 comparisons with a published figure: 1 partly. 1 need")
+    assert table.summary([row(), needs]) == (
+        "Of 1 comparisons with a published figure 1 hold partly. 1 more need hardware that is not here."
+    )
 
 
 def test_the_report_reads_what_the_ledger_writes(tmp_path):

@@ -17,6 +17,7 @@ WORDS = {
     "measured": "nothing was promised",
     "needs ...": "what is named is not here: nothing is guessed",
 }
+PLURAL = {"holds": "hold", "partly": "hold partly", "refuted": "are refuted", "unclear": "are unclear"}
 HEAD = "| claim | promised | on | ratio | verdict |\n| --- | --- | --- | ---: | --- |"
 
 
@@ -94,13 +95,17 @@ def summary(rows: Sequence[Row]) -> str:
         rows: of a ledger.
     """
     found = Counter(context["verdict"] for row in rows for context in row["contexts"] if row["least"] is not None)
-    judged = [f"{count} {word}" for word, count in found.most_common() if not word.startswith("needs")]
+    judged = [
+        f"{count} {PLURAL.get(word, word)}" for word, count in found.most_common() if not word.startswith("needs")
+    ]
     absent = sum(count for word, count in found.items() if word.startswith("needs"))
     others = sum(context["verdict"] == "measured" for row in rows for context in row["contexts"])
-    return (
-        f"Of {sum(found.values()) - absent} comparisons with a published figure: {', '.join(judged)}. {absent} need "
-        f"hardware that is not here; of {others} nothing was promised, and they are measured."
-    )
+    sentences = [f"Of {sum(found.values()) - absent} comparisons with a published figure {', '.join(judged)}."]
+    if absent:
+        sentences.append(f"{absent} more need hardware that is not here.")
+    if others:
+        sentences.append(f"{others} more are measured, of which nothing was promised.")
+    return " ".join(sentences)
 
 
 def page(ledger: Mapping[str, Any]) -> str:
