@@ -242,6 +242,13 @@ def test_what_is_compared_is_measured_together(workload, claim):
         assert any(both <= {side.label for side in group} for group in groups)
 
 
+def test_what_starts_threads_or_processes_is_measured_apart():
+    names = [[claim.name for claim in part] for part in command.apart(claims_of("snake"))]
+    assert sorted(names[1]) == ["snake-async", "snake-ddp"]
+    assert len(names[0]) + 2 == len(claims_of("snake"))
+    assert [len(command.apart(claims_of(name))) for name in ("pirl", "procgen")] == [1, 2]
+
+
 def test_ops_are_in_one_group_where_any_claim_compares_them():
     a, b, c, d = (Side(f"toy.{name}[x]", make=lambda rng: None) for name in "abcd")
     linked = [claim(contexts={"1": Comparison(a, b)}), claim(contexts={"2": Comparison(b, c)})]
