@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -133,4 +133,3 @@ def limited(threads: int | None) -> Iterator[None]:
 
 
 Ready = Function | Benchmark
-Make = Callable[[Side, int], Ready]
