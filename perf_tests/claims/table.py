@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..report.table import duration, factor, quantity
+from ..suite.machine import called
 
 Row = Mapping[str, Any]
 WORDS = {
@@ -117,7 +118,7 @@ def page(ledger: Mapping[str, Any]) -> str:
     machine = ledger["machine"]
     parts = [
         "# Published claims, measured",
-        f"{machine['cpu_model']}, {machine['cores']} cores, {ledger['threads']} threads, {ledger['date'][:10]}, commit "
+        f"{called(machine)}, {machine['cores']} cores, {ledger['threads']} threads, {ledger['date'][:10]}, commit "
         f"{ledger['commit']}{' with changes' if ledger['dirty'] else ''}. Made by `make claims`.",
         summary(ledger["claims"]),
         "A ratio is how many times as fast, or as small, the change is as what it is compared with: the median over "

@@ -26,7 +26,7 @@ class Entry(BaseModel):
 
     Attributes:
         format: of these lines.
-        machine: label of the machine, as in ``amd-epyc-2-cores``.
+        machine: label of the machine, as in ``amd-epyc-avx2-2-cores``.
         date: when it was measured, as in ``2026-11-23``.
         commit: full hash.
         anchor: full hash of what it is compared with.
@@ -83,8 +83,8 @@ def timed(log_ratios: Sequence[float]) -> dict[str, object]:
 
 
 def label() -> str:
-    """Return what this machine is called, as in ``amd-epyc-2-cores``."""
-    return name_of({"cpu_model": machine.cpu_model(), "cores": os.cpu_count()})
+    """Return what this machine is called, as in ``amd-epyc-avx2-2-cores``."""
+    return name_of({"cpu_model": machine.cpu_model(), "vectors": machine.vectors(), "cores": os.cpu_count()})
 
 
 def parse(file: Path, text: bytes) -> list[Entry]:

@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from perf_tests.suite.limits import share_words
+from perf_tests.suite.machine import called
 
 from .fronts import cell, line
 from .order import Row, Span, fastest, for_a_user, items, leaders
@@ -116,7 +117,7 @@ def taken_on(results: Mapping[str, Any]) -> str:
         results: what is kept of a run: its date, machine and rows.
     """
     machine = results["machine"]
-    return f"{results['date']}, {machine['cpu_model']}, {machine['cores']} cores, commit {machine['git']}"
+    return f"{results['date']}, {called(machine)}, {machine['cores']} cores, commit {machine['git']}"
 
 
 def cells(found: Best | None, count: float) -> list[str]:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from perf_tests.suite.cases import variants
+from perf_tests.suite.machine import called
 
 from .fronts import STALE, front_table, line
 from .order import Row, per_item, spans
@@ -130,7 +131,7 @@ def head(results: Results, rows: Sequence[Row]) -> list[str]:
     machine, fresh = results["machine"], [row for row in rows if not stale(row)]
     versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
     told = [
-        f"{results['date']}, {machine['cpu_model']}, {machine['cores']} cores, {machine['threads']} threads, "
+        f"{results['date']}, {called(machine)}, {machine['cores']} cores, {machine['threads']} threads, "
         f"commit {machine['git']}; {versions}.{ceilings(machine)}"
     ]
     if fresh:
@@ -159,12 +160,12 @@ def workload_section(name: str, rows: Sequence[Row]) -> list[str]:
 
 
 def name_of(machine: Mapping[str, Any]) -> str:
-    """Return the name of a machine's page, as in ``amd-epyc-2-cores``.
+    """Return the name of a machine's page, as in ``amd-epyc-avx2-2-cores``.
 
     Args:
         machine: what :func:`perf_tests.suite.machine.info` returned, and the machine's limits.
     """
-    words = f"{machine['cpu_model']} {machine['cores']} cores"
+    words = f"{machine['cpu_model']} {machine.get('vectors', '')} {machine['cores']} cores"
     return "-".join(re.findall("[a-z0-9]+", words.lower()))
 
 
@@ -180,7 +181,7 @@ def page(results: Results, peers: Sequence[Mapping[str, Any]] = (), versions: Ma
     rows = judged(results, versions)
     workloads = dict.fromkeys(row["workload"] for row in rows)
     machine = results["machine"]
-    body = [f"# Results: {machine['cpu_model']}, {machine['cores']} cores", ""]
+    body = [f"# Results: {called(machine)}, {machine['cores']} cores", ""]
     body += ["Written by `make results`. [How to read a result](../docs/results.md)", ""]
     body += head(results, rows) + memory_line(results, rows)
     for name in workloads:

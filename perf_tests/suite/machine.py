@@ -5,21 +5,49 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from .process import cores, waiting_policy
 
+CPU = Path("/proc/cpuinfo")
+VECTORS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "sve", "asimd")  # fastest first: bfloat16 needs the first two
 PACKAGES = ("numpy", "torch", "jax", "jaxlib", "optax", "onnxruntime", "gymnasium", "pytest-benchmark")
+
+
+def described(*names: str) -> str:
+    """Return what the system says of the first core under one of some names; nothing where it does not.
+
+    Args:
+        names: of a line of ``/proc/cpuinfo``.
+    """
+    for line in CPU.read_text().splitlines() if CPU.exists() else ():
+        name, _, said = line.partition(":")
+        if name.strip() in names:
+            return said.strip()
+    return ""
 
 
 def cpu_model() -> str:
     """Return the processor's name."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return described("model name") or platform.processor() or platform.machine()
+
+
+def vectors() -> str:
+    """Return the fastest vector instructions, as in ``avx2``: processors of one name may differ in them."""
+    words = set(described("flags", "Features").split())
+    return next((name for name in VECTORS if name in words), "")
+
+
+def called(machine: Mapping[str, Any]) -> str:
+    """Return what a machine is called where its figures stand, as in ``AMD EPYC (avx2)``.
+
+    Args:
+        machine: what :func:`info` returned there.
+    """
+    return f"{machine['cpu_model']} ({machine['vectors']})" if machine.get("vectors") else str(machine["cpu_model"])
 
 
 def versions() -> dict[str, str]:
@@ -68,6 +96,7 @@ def info(root: Path) -> dict[str, Any]:
     """
     return {
         "cpu_model": cpu_model(),
+        "vectors": vectors(),
         "cores": os.cpu_count(),
         "threads": cores(),
         "omp_wait_policy": waiting_policy(),
