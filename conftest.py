@@ -13,16 +13,19 @@ from typing import Any, cast
 
 import pytest
 
-from perf_tests import files
-from perf_tests.gate import plugin as gate
-from perf_tests.gate.interrupts import by_sigterm
+from perf_tests.gate.selfcheck.dosed import DOSED
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
 from perf_tests.suite.limits import complaints
-from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, choose, get, resolve
+from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, choose, get
+from rlgauge import files
+from rlgauge.interrupts import by_sigterm
+from rlgauge.machine import cpu_model
+from rlgauge.plugin import logger
 
 ROOT = Path(__file__).parent
 WRONG = pytest.StashKey[list[str]]()
+SELECTION = pytest.StashKey[Any]()
 VARIANTS = pytest.StashKey[list[Any]]()
 LIMITS = pytest.StashKey[Mapping[str, float]]()
 RUN = pytest.StashKey[Any]()
@@ -48,14 +51,6 @@ def demanded() -> tuple[str, ...]:
     return words(os.environ.get("RL_PERF_REQUIRE", ""))
 
 
-def axis(text: str) -> tuple[str, tuple[str, ...]]:
-    """Parse ``name=value,value``."""
-    name, equals, values = text.partition("=")
-    if not equals or not words(values):
-        raise ValueError(f"--axis: got {text!r}, wanted name=value[,value]")
-    return name, words(values)
-
-
 def turn(config: pytest.Config) -> int:
     """Return the number of this worker of pytest-xdist, or 0; what it starts is to be no worker."""
     for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
@@ -64,9 +59,8 @@ def turn(config: pytest.Config) -> int:
     return int(worker.removeprefix("gw"))
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options of the suite, and the gate with its own."""
-    pluginmanager.register(gate)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the suite."""
     group = parser.getgroup("rlgauge")
     for name in ("workload", "op", "form", "backend"):
         group.addoption(f"--{name}", type=some_words, default=(), metavar="NAME[,NAME]", help=f"only these {name}s")
@@ -100,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if not config.getoption("numprocesses", None):  # what only hands out tests keeps all cores, for its workers
             process.set_up(config.getoption("threads"), turn=turn(config))
-        from perf_tests.selection import Selection, select
+        from perf_tests.selection import select, selection_of
 
         if config.getoption("rounds") < 1:
             raise ValueError(f"--rounds: got {config.getoption('rounds')}, wanted 1 or more")
@@ -109,19 +103,8 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in demanded():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
             choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})
-        axes: dict[str, tuple[str, ...]] = {}
-        for name, values in map(axis, config.getoption("axis")):
-            axes[name] = axes.get(name, ()) + values
-        selection = Selection(
-            workloads=config.getoption("workload"),
-            ops=config.getoption("op"),
-            forms=config.getoption("form"),
-            backends=tuple(dict.fromkeys(map(resolve, config.getoption("backend")))),
-            axes=axes,
-            tier=config.getoption("tier") or ("gate" if config.getoption("gate_against") else "bench"),
-        )
+        selection = config.stash[SELECTION] = selection_of(config)
         config.stash[VARIANTS] = select(selection)
-        config.stash[gate.SELECTED] = selection, config.stash[VARIANTS]
         make_ready(config, stack)
     except ImportError as error:
         if config.getoption("gate_against") is None:
@@ -164,9 +147,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say what the figures depend on."""
     return [
-        f"machine: {machine.cpu_model()}, {os.cpu_count()} cores",
+        f"machine: {cpu_model()}, {os.cpu_count()} cores",
         f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
-        f"selected: {len(config.stash[VARIANTS])} benchmarks, tier {config.stash[gate.SELECTED][0].tier}, "
+        f"selected: {len(config.stash[VARIANTS])} benchmarks, tier {config.stash[SELECTION].tier}, "
         f"seed {config.getoption('seed')}",
         *filter(None, [config.stash.get(REMOVED, "")]),
     ]
@@ -219,8 +202,8 @@ def run(request: pytest.FixtureRequest, limits: Mapping[str, float], threads: in
     config = request.config
     chosen = [cast(Any, item).callspec.params["variant"] for item in request.session.items if is_benchmark(item)]
     rounds = 1 if config.getoption("benchmark_disable") else config.getoption("rounds")
-    dose = config.stash.get(gate.DOSED, 0.0)
-    timed = config.stash[RUN] = Run(chosen, threads, seed, rounds, gate.logger(config), dose)
+    dose = config.stash.get(DOSED, 0.0)
+    timed = config.stash[RUN] = Run(chosen, threads, seed, rounds, logger(config), dose)
     timed.measure(lambda one: row_line(row(one, limits, threads)))
     return timed
 

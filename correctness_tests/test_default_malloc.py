@@ -13,10 +13,10 @@ import pytest
 
 from perf_tests import default_malloc
 from perf_tests.default_malloc import SIDES, chosen, main
-from perf_tests.gate.pairs import SamplePlan, cores
-from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.suite.cases import variants
 from perf_tests.suite.process import MEMORY
+from rlgauge.pairs import SamplePlan, cores
+from rlgauge.workers import Worker, WorkerError
 
 FORWARD = "pirl.forward[full-numpy-batch2048-iohost-hidden32]"
 ALONE = "pirl.act[full-numpy]"

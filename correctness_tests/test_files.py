@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perf_tests.files import Unwritable, check_folder, remove_halves, reserved
 from rl_impls.common.files import write_whole
+from rlgauge.files import Unwritable, check_folder, remove_halves, reserved
 
 
 def fails(*args, **how):

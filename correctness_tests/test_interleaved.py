@@ -7,8 +7,9 @@ import os
 
 import pytest
 
-from perf_tests.gate.statistics import log_ratio
-from perf_tests.interleaved import block, fresh_processes, in_words
+from perf_tests.interleaved import fresh_processes, in_words
+from rlgauge.interleaved import block
+from rlgauge.statistics import log_ratio
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perf_tests.report.page import name_of
-from perf_tests.suite import machine
+from rlgauge import machine
 
 LINES = "processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu {}\n\nmodel name\t: other\nflags\t\t: amx_bf16\n"
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 import pytest
 
 from perf_tests import passes
-from perf_tests.gate import workers
 from perf_tests.gate.worker import one_thread
-from perf_tests.gate.workers import Worker, WorkerError
 from perf_tests.passes import AGAIN, Bench, Run
 from perf_tests.report.order import SCATTER
 from perf_tests.rows import row
 from perf_tests.suite.cases import variants
 from perf_tests.timed import Timed
+from rlgauge import workers
+from rlgauge.workers import Worker, WorkerError
 
 NUMPY = "pirl.forward[full-numpy-batch{}-iohost-hidden32]"
 ONE = variants()[NUMPY.format(32)]

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from perf_tests import progress
-from perf_tests.progress import Progress, left, tracked
+from rlgauge.progress import Progress, left, tracked
 
 from .commands import environment, python
 
@@ -76,7 +76,7 @@ def test_time_left_in_words(seconds, words):
 
 
 SHOWN = """
-from perf_tests.progress import Progress
+from rlgauge.progress import Progress
 import threading
 with Progress(2, "rows") as shown:
     shown.say("[before]")

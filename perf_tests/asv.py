@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .gate.bisect import between
-from .gate.revisions import resolve
-from .gate.rule import GateError
+from rlgauge.bisect import between
+from rlgauge.revisions import resolve
+from rlgauge.rule import GateError
+
 from .offline import pack
 from .suite.asv_cases import gated, parameters
 

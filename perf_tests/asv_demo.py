@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from .gate.interrupts import by_sigterm
-from .gate.revisions import git
+from rlgauge.interrupts import by_sigterm
+from rlgauge.revisions import git
+
 from .gate.selfcheck.planted import AUTHOR
 from .offline import pack
 

@@ -14,10 +14,11 @@ import time
 from typing import TYPE_CHECKING
 
 from rl_impls import backends
+from rlgauge.interleaved import block
+from rlgauge.progress import tracked
+from rlgauge.statistics import log_ratio
 
-from .gate.statistics import log_ratio
-from .interleaved import block, fresh_processes, in_words
-from .progress import tracked
+from .interleaved import fresh_processes, in_words
 from .suite import process
 
 if TYPE_CHECKING:

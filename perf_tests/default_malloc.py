@@ -18,15 +18,16 @@ from statistics import median
 from typing import Any
 
 from rl_impls import backends
+from rlgauge.files import Unwritable, check_folder, remove_halves, reserved
+from rlgauge.interrupts import by_sigterm
+from rlgauge.pairs import CaseError, PairError, Pairs, cores
+from rlgauge.progress import Progress
+from rlgauge.rule import Record
+from rlgauge.run import LIMIT
+from rlgauge.statistics import interval
+from rlgauge.workers import PYTHON, Side, both
 
-from .files import Unwritable, check_folder, remove_halves, reserved
-from .gate.interrupts import by_sigterm
-from .gate.pairs import CaseError, PairError, Pairs, cores
-from .gate.rule import Record
-from .gate.run import LIMIT
-from .gate.statistics import interval
-from .gate.workers import PYTHON, Side, both
-from .progress import Progress
+from .gate.starts import COMPILERS, WORKER
 from .report.order import spans
 from .report.table import SEEN, duration, marked, ratio_words
 from .selection import Selection, select
@@ -36,7 +37,7 @@ from .suite.process import CACHE, MEMORY
 
 ROOT = Path(__file__).parents[1]
 ROOM = 512  # bytes of JSON for each benchmark
-SIDES = tuple(Side(memory, ROOT, PYTHON, CACHE, memory) for memory in MEMORY)
+SIDES = tuple(Side(memory, ROOT, PYTHON, WORKER, COMPILERS, memory) for memory in MEMORY)
 
 
 class Failure(Exception):

@@ -1,34 +1,16 @@
-"""Two things timed in turns, A B B A or B A A B, and fresh processes that each do so: for the gate, ``compare``, peers.
-
-A sample that follows one of the other side does not count: the other's data fill the caches and its idle threads still
-turn, as they do not where a program runs alone.
-"""
+"""Fresh processes that each compare things by turns, and what their ratios say: for ``compare``, claims and peers."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from .gate.interrupts import by_sigterm
-from .gate.statistics import FEWEST, Block, interval
-
-
-def block(first: int, sample: Callable[[int, bool], float]) -> Block:
-    """Return what four turns measured, summed over each side's two.
-
-    Args:
-        first: the side, 0 or 1, that has the first turn and the last.
-        sample: ``sample(side, changed)`` has a turn and returns its seconds; where ``changed``, the other side was at
-            work before, so that it begins with something that does not count.
-    """
-    spent = [0.0, 0.0]
-    for side, changed in ((first, True), (1 - first, True), (1 - first, False), (first, True)):
-        spent[side] += sample(side, changed)
-    return spent[0], spent[1]
+from rlgauge.interrupts import by_sigterm
+from rlgauge.statistics import FEWEST, interval
 
 
 def fresh_processes(module: str, arguments: Sequence[str], count: int, first: int = 0) -> Iterator[Any]:

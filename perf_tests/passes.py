@@ -22,10 +22,10 @@ from types import TracebackType
 from typing import Any
 
 from rl_impls.backends import get
+from rlgauge.progress import Progress
+from rlgauge.workers import PYTHON, Side, Worker, WorkerError
 
-from .gate.workers import Side, Worker, WorkerError
-from .progress import Progress
-from .suite import process
+from .gate.starts import COMPILERS, WORKER
 from .suite.case import Variant
 from .suite.prepared import LEAST
 from .timed import Timed
@@ -56,7 +56,7 @@ class Bench(AbstractContextManager["Bench"]):
 
     def start(self) -> None:
         """Start a process."""
-        side = Side("head", ROOT, Path(sys.executable), process.CACHE)
+        side = Side("head", ROOT, PYTHON, WORKER, COMPILERS)
         self.worker = Worker(side, sorted(os.sched_getaffinity(0))[: self.threads], self.threads, LIMIT)
         self.prepared: set[str] = set()
 

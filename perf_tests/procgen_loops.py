@@ -18,9 +18,10 @@ from importlib import import_module
 from typing import Any
 
 from rl_impls import backends
+from rlgauge.interleaved import block
+from rlgauge.statistics import log_ratio
 
-from .gate.statistics import log_ratio
-from .interleaved import block, fresh_processes, in_words
+from .interleaved import fresh_processes, in_words
 from .suite import process
 
 ENVS, UNROLL = 32, 128

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rl_impls import backends
 from rl_impls.backends import BACKENDS, choose
 
 from .suite.case import TIERS, Case, Variant
 from .suite.cases import load, variants
+
+if TYPE_CHECKING:
+    import pytest
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,44 @@ class Selection:
                 *((values, axes.get(name)) for name, values in (self.axes or {}).items()),
             )
         )
+
+
+def axis(text: str) -> tuple[str, tuple[str, ...]]:
+    """Parse ``name=value,value``.
+
+    Args:
+        text: as given on the command line.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    name, equals, values = text.partition("=")
+    found = tuple(word.strip() for word in values.split(",") if word.strip())
+    if not equals or not found:
+        raise ValueError(f"--axis: got {text!r}, wanted name=value[,value]")
+    return name, found
+
+
+def selection_of(config: pytest.Config) -> Selection:
+    """Return what the options of a run of pytest ask for.
+
+    Args:
+        config: of the run.
+
+    Raises:
+        ValueError: an axis that cannot be read.
+    """
+    axes: dict[str, tuple[str, ...]] = {}
+    for name, values in map(axis, config.getoption("axis")):
+        axes[name] = axes.get(name, ()) + values
+    return Selection(
+        workloads=config.getoption("workload"),
+        ops=config.getoption("op"),
+        forms=config.getoption("form"),
+        backends=tuple(dict.fromkeys(map(backends.resolve, config.getoption("backend")))),
+        axes=axes,
+        tier=config.getoption("tier") or ("gate" if config.getoption("gate_against") else "bench"),
+    )
 
 
 def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:

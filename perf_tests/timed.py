@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-from .gate.statistics import interval
+from rlgauge.statistics import interval
+
 from .gate.worker import LONG
 from .report.order import SCATTER
 from .suite.case import Variant

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from perf_tests.gate.answers import close, same, save
+from rlgauge.answers import close, same, save
 
 TOLERANCE = 1e-3
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
@@ -144,5 +144,6 @@ def test_arrays_of_no_size_are_the_same_where_shape_and_dtype_are(folder, shape)
 
 
 def test_answers_without_arrays_are_the_same(folder):
-    assert kept_same(folder, {}, [])
-    assert not kept_same(folder, {}, [np.zeros(0)])
+    assert kept_same(folder, {}, {})
+    assert not kept_same(folder, {}, [])
+    assert not kept_same(folder, [], [np.zeros(0)])

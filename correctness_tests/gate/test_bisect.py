@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import bisect as search
-from perf_tests.gate import revisions
 from perf_tests.gate.__main__ import main
-from perf_tests.gate.bisect import Step
-from perf_tests.gate.rule import GateError, Rule
 from perf_tests.gate.selfcheck import planted
+from rlgauge import bisect as search
+from rlgauge import revisions
+from rlgauge.bisect import Step
+from rlgauge.rule import GateError, Rule
 
 from .toy import FIRST, SOURCE, Toy, source
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from perf_tests import progress
-from perf_tests.gate import environments
-from perf_tests.gate.environments import lacks
-from perf_tests.gate.revisions import LOCK
-from perf_tests.gate.rule import GateError
+from rlgauge import environments
+from rlgauge.environments import lacks
+from rlgauge.revisions import LOCK
+from rlgauge.rule import GateError
 
 INSTALLED = {"library": "2.13.0+cpu", "other-library": "1.0rc1"}
 

@@ -12,8 +12,8 @@ import threading
 import numpy as np
 import pytest
 
-from perf_tests.gate import answers
-from perf_tests.gate.interrupts import SIGNALS, heard, held
+from rlgauge import answers
+from rlgauge.interrupts import SIGNALS, heard, held
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import run
-from perf_tests.gate.pairs import Pairs
-from perf_tests.gate.rule import Record, Rule
 from perf_tests.gate.worker import failure
 from perf_tests.selection import Selection
 from perf_tests.suite.case import TIERS
+from rlgauge import run
+from rlgauge.pairs import Pairs
+from rlgauge.rule import Record, Rule
 
 from .toy import CASES, CLOCK, FIRST, QUICK, SECOND, SOURCE, Toy, cases, source
 

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import pytest
 
 from perf_tests.gate import memory
-from perf_tests.gate.pairs import cores
-from perf_tests.gate.rule import MARGIN, SHARE, Record, Rule, beyond, find
-from perf_tests.gate.workers import PYTHON, Side, Worker, WorkerError
 from perf_tests.suite.process import CACHE
+from rlgauge.pairs import cores
+from rlgauge.rule import MARGIN, SHARE, Record, Rule, beyond, find
+from rlgauge.workers import PYTHON, Side, Worker, WorkerError
 
 ROOT = Path(__file__).parents[2]
 FORWARD = "pirl.forward[full-numpy-batch2048-iohost-hidden32]"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
-from perf_tests.gate import rule
-from perf_tests.gate.allowed import allowances, check_allowed, matches, reasons
-from perf_tests.gate.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
 from perf_tests.suite.cases import variants
+from rlgauge import rule
+from rlgauge.allowed import allowances, check_allowed, matches, reasons
+from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
 
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
 WRONG = {

@@ -13,13 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import plugin
-from perf_tests.gate import run as gate_run
 from perf_tests.gate.__main__ import main
-from perf_tests.gate.rule import GateError, Record, Rule, is_canary
-from perf_tests.gate.run import Artifact, opened
 from perf_tests.gate.selfcheck import planted
 from perf_tests.selection import Selection
+from rlgauge import plugin
+from rlgauge import run as gate_run
+from rlgauge.rule import GateError, Record, Rule, is_canary
+from rlgauge.run import Artifact, opened
 
 from .test_outcome import GOOD
 from .test_rule import SLOW, timed

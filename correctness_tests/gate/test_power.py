@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from perf_tests.gate.__main__ import DOCUMENT, MARKERS, POWER
-from perf_tests.gate.pairs import CaseError, Cores
-from perf_tests.gate.rule import GateError, Record, Rule, decide
 from perf_tests.gate.selfcheck import power, power_table
 from perf_tests.gate.selfcheck.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.selfcheck.power_table import (
@@ -27,6 +25,8 @@ from perf_tests.gate.selfcheck.power_table import (
 )
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
+from rlgauge.pairs import CaseError, Cores
+from rlgauge.rule import GateError, Record, Rule, decide
 
 RULE = Rule(screen=2, confirm=8)
 SLOW, SAME = 0.1, 0.0

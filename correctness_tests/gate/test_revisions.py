@@ -15,10 +15,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import revisions
-from perf_tests.gate.rule import GateError, Record, Rule
-from perf_tests.gate.run import opened
 from perf_tests.selection import Selection
+from rlgauge import revisions
+from rlgauge.rule import GateError, Record, Rule
+from rlgauge.run import opened
 
 from .toy import CASES, FIRST, LOCK, SECOND, SOURCE, Toy, environment, source
 

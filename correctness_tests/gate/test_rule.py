@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from perf_tests.gate import rule
-from perf_tests.gate.rule import Finding, Record, Rule, decide
-from perf_tests.gate.statistics import holm, interval, log_ratio, signed_rank, signed_ranks
+from rlgauge import rule
+from rlgauge.rule import Finding, Record, Rule, decide
+from rlgauge.statistics import holm, interval, log_ratio, signed_rank, signed_ranks
 
 RULE = Rule()
 TOLERATED, PROMISED = math.log1p(RULE.tolerated), math.log1p(RULE.promised)

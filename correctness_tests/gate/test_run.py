@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import canary
-from perf_tests.gate import run as gate_run
 from perf_tests.gate.__main__ import main
-from perf_tests.gate.rule import SAME_ON_ALL, SLOWED_ON_ALL, Record, Rule
-from perf_tests.gate.run import Gate
+from rlgauge import canary
+from rlgauge import run as gate_run
+from rlgauge.rule import SAME_ON_ALL, SLOWED_ON_ALL, Record, Rule
+from rlgauge.run import Gate
 
 from .toy import CASES, FILES, FIND, FIRST, ROOT, SAME, SECOND, SLOWED, SOURCE, Toy, cases, source
 

@@ -10,7 +10,7 @@ import pytest
 
 from correctness_tests.commands import python
 from perf_tests.gate import worker
-from perf_tests.gate.pairs import Cores, SamplePlan
+from rlgauge.pairs import Cores, SamplePlan
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate import bisect
-from perf_tests.gate.revisions import turn
-from perf_tests.gate.rule import Rule
-from perf_tests.gate.run import opened
 from perf_tests.gate.selfcheck import power
 from perf_tests.selection import Selection
+from rlgauge import bisect
+from rlgauge.revisions import turn
+from rlgauge.rule import Rule
+from rlgauge.run import opened
 
 from .toy import ROOT, Toy
 
@@ -27,7 +27,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from perf_tests.gate.revisions import turn
+from rlgauge.revisions import turn
 
 with turn(Path(sys.argv[1])):
     subprocess.Popen(["sleep", "600"])

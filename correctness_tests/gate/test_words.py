@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from perf_tests.gate import report
-from perf_tests.gate.bisect import Step
-from perf_tests.gate.rule import Record, Rule
-from perf_tests.gate.run import Artifact
+from rlgauge import report
+from rlgauge.bisect import Step
+from rlgauge.rule import Record, Rule
+from rlgauge.run import Artifact
 
 from .test_outcome import GOOD
 from .test_rule import EVEN, SLOW, timed

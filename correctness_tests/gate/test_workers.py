@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate.workers import Side, Worker, WorkerError, both
+from rlgauge.workers import Side, Worker, WorkerError, both
 
 from .toy import eventually
 

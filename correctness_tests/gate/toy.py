@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from perf_tests.gate.run import Artifact
+from rlgauge.artifact import Artifact
 
 ROOT = Path(__file__).parents[2]
 FIRST, SECOND = "toy.first[full-numpy]", "toy.second[full-numpy]"
@@ -166,8 +166,7 @@ class Gated(Ran):
         for case in ElementTree.parse(self.folder / "junit.xml").iter("testcase"):
             properties = {item.get("name"): item.get("value") for item in case.iter("property")}
             failures = [failure.get("message") for kind in ("failure", "error") for failure in case.iter(kind)]
-            name = case.get("name").removeprefix("test_gate[").removesuffix("]")
-            found[name] = properties.get("verdict"), *failures
+            found[case.get("name")] = properties.get("verdict"), *failures
         return found
 
     @property
@@ -196,10 +195,11 @@ class Toy:
         skipped = [path.name for path in (ROOT / "perf_tests/suite/cases").glob("*.py") if path.name != "__init__.py"]
         ignored = shutil.ignore_patterns("__pycache__", "*.json", "*.jsonl", "*.ids", *skipped)
         shutil.copytree(ROOT / "perf_tests", root / "perf_tests", ignore=ignored)
+        shutil.copytree(ROOT / "rlgauge", root / "rlgauge", ignore=ignored)
         worker = root / "perf_tests/gate/worker.py"
         brought = "variants()  # brings the clock of the cases, where only canaries are prepared too"
         worker.write_text(worker.read_text().replace("\nSEED = 0\n", f"\nSEED = 0\n{brought}\n"))
-        canary = root / "perf_tests/gate/canary.py"
+        canary = root / "rlgauge/canary.py"
         canary.write_text(canary.read_text().replace("random(20_000)", "random(2_000)"))  # the clock counts numbers
         shutil.copytree(ROOT / "rl_impls" / "common", root / "rl_impls" / "common", ignore=ignored)
         copied = ("__init__", "backends", "lowering", "params")

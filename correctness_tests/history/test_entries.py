@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from perf_tests.gate.rule import GateError
 from perf_tests.history.entries import Entry, append, label, read, timed
+from rlgauge.rule import GateError
 
 from .made import MACHINE, entry, unchanged
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from correctness_tests.gate.toy import CASES, FIRST, SECOND, SOURCE, Toy, cases, ended, eventually, source
-from perf_tests.gate.rule import GateError, Record
 from perf_tests.history import __main__ as command
 from perf_tests.history import measure
 from perf_tests.history.entries import label, read
 from perf_tests.history.releases import anchor_before, anchor_of
+from rlgauge.rule import GateError, Record
 
 from .made import MACHINE, commit, entry
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from correctness_tests.gate.toy import FIRST, SECOND, Toy
-from perf_tests.gate.rule import GateError
 from perf_tests.history import power
 from perf_tests.history.steps import Step
+from rlgauge.rule import GateError
 
 MACHINE = {"cpu_model": "A Processor", "cores": 2, "date": "2026-11-23", "git": "0123456789ab"}
 

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import Unwritable, check_folder, reserved
-from ..gate.statistics import FEWEST
+from rlgauge.files import Unwritable, check_folder, reserved
+from rlgauge.progress import Progress
+from rlgauge.statistics import FEWEST
+
 from ..interleaved import fresh_processes
-from ..progress import Progress
 from ..suite import process
 from ..suite.claim import Claim, ClaimsError
 
@@ -37,7 +38,7 @@ def code(workload: str) -> str:
     Args:
         workload: its name.
     """
-    from ..gate.revisions import digest
+    from ..gate.source import digest
 
     found = hashlib.sha256(digest(ROOT, workload).encode())
     here, suite = Path(__file__).parent, ROOT / "perf_tests" / "suite"
@@ -241,9 +242,11 @@ def head(threads: int) -> dict[str, Any]:
     Args:
         threads: of each process.
     """
+    from rlgauge.machine import git_state
+
     from ..suite import machine
 
-    state = machine.git_state(ROOT)
+    state = git_state(ROOT)
     return {
         "commit": state.removesuffix("+dirty"),
         "dirty": state.endswith("+dirty"),

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ..gate.statistics import FEWEST, interval
+from rlgauge.statistics import FEWEST, interval
+
 from ..suite.claim import Claim, Figure, Side
 
 FORMAT, VERSION = "rlgauge-claims", 1

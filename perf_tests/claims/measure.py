@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-from ..gate.answers import close
+from rlgauge.answers import close
+
 from ..suite.claim import NOTED, Claim, Comparison, Side
 from ..suite.prepared import leaves
 from .resident import memory

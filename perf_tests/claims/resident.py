@@ -12,7 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..gate.interrupts import by_sigterm
+from rlgauge.interrupts import by_sigterm
+
 from ..suite import process
 from ..suite.claim import ClaimsError, Side
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rl_impls.common.files import write_whole
+from rlgauge.progress import Progress
 
 from ..interleaved import fresh_processes
-from ..progress import Progress
 from ..suite import process
 from ..suite.claim import Claim
 
@@ -117,7 +117,7 @@ def code(trial: Trial) -> str:
     """
     import hashlib
 
-    from ..gate.revisions import digest
+    from ..gate.source import digest
 
     return hashlib.sha256(f"{digest(ROOT, trial.workload)} {trial}".encode()).hexdigest()
 

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlgauge.machine import called
+
 from ..report.table import duration, factor, quantity
-from ..suite.machine import called
 
 Row = Mapping[str, Any]
 WORDS = {

@@ -1,5 +1,1 @@
-"""The regression gate: is the working tree slower than a revision, on this machine, today?
-
-To be read in this order: ``rule.py``, what numbers conclude, by ``statistics.py``; ``run.py``, a whole run;
-``pairs.py``, two processes that take turns; ``worker.py``, what each of them does.
-"""
+"""This suite as a source of the gate's cases, and the gate's self-check on them."""

@@ -1,6 +1,6 @@
 """What a call costs a program that gives freed memory back, as by default malloc: counted once for each side.
 
-A timing process keeps what is freed, see :func:`perf_tests.suite.process.keep_memory`: its times are steady, and hide
+A timing process keeps what is freed, see :func:`rlgauge.process.keep_memory`: its times are steady, and hide
 what the kernel takes to clear fresh pages. So these are counted, in a fork of a worker that has only imported what the
 case needs: malloc gives back less once a large array was freed, so that after another case hardly any would take
 something. The counts differ a little on identical code: a rise is named beyond a margin only, see :func:`.rule.beyond`.
@@ -22,10 +22,9 @@ from typing import Any
 
 from perf_tests.suite.case import Variant
 from perf_tests.suite.prepared import Prepared
-
-from .pairs import CaseError, Pairs, blamed, cores
-from .rule import Record
-from .workers import Side, both
+from rlgauge.pairs import CaseError, Pairs, blamed, cores
+from rlgauge.rule import Record
+from rlgauge.workers import Side, both
 
 SPANS, SAMPLES, CALLS = 3, 5, 2  # spans of samples, each of so many calls from a reset
 PR_SET_THP_DISABLE = 41  # as prctl.h has it

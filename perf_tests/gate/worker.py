@@ -1,46 +1,35 @@
-"""One side of a pair: a process that is told by lines of JSON to prepare cases, to time samples of them, to close them.
+"""A worker of this suite's gate: ``python -m perf_tests.gate.worker CORES THREADS MEMORY``.
 
-``python -m perf_tests.gate.worker CORES THREADS MEMORY`` has ``rl_impls`` of its own side's revision and ``perf_tests``
-of HEAD: the parent lays out such a folder. Requests are read from standard input and answered on what was standard
-output; whatever a library prints goes to standard error. The parent's side of it is :mod:`.workers`.
+It has ``rl_impls`` of its own side's revision and ``perf_tests`` of HEAD: the gate lays out such a folder.
 """
 
 from __future__ import annotations
 
-import gc
-import json
 import os
-import random
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from perf_tests.suite import process
+from rlgauge import worker
 
 if __name__ == "__main__":  # before NumPy is imported, which takes its threads from what is set by then
-    replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    ballast = bytearray(random.SystemRandom().randrange(1 << 22))  # moves the heap from process to process
-    gc.disable()  # for good: to look through all that stays, again and again, takes a fifth of preparing
-    os.sched_setaffinity(0, map(int, sys.argv[1].split(",")))
-    process.set_up(int(sys.argv[2]), sys.argv[3])
+    from perf_tests.suite import process
+
+    replies = worker.begin()
+    process.set_up(int(sys.argv[-2]), sys.argv[-1])
 
 from perf_tests import disturbance
 from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
-from perf_tests.suite.prepared import prepare, unsupported_reason
+from perf_tests.suite.prepared import leaves, prepare, unsupported_reason
+from rlgauge.canary import CANARIES, SIDE
 
 from . import memory
-from .answers import save
-from .canary import CANARIES, SIDE
 from .selfcheck.faults import FAULTS
 
 SEED = 0
-SAMPLES = 3  # of which the least says what a call takes
 LONG = 0.05  # seconds of a call that needs none before it
 
 
@@ -50,7 +39,7 @@ def failure(error: Exception) -> dict[str, Any]:
     Args:
         error: what preparing it raised.
     """
-    found: dict[str, Any] = {"failed": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+    found = worker.failure(error)
     if lacking := unsupported_reason(error):
         found["absent"] = lacking
     if type(error).__name__ == "BackendUnavailable":
@@ -79,15 +68,8 @@ def one_thread(beside: bool) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-class Requests:
-    """What the gate may ask of a worker, a method each, and the cases that it has prepared."""
-
-    def __init__(self) -> None:
-        self.prepared: dict[str, Any] = {}
-
-    def hello(self) -> dict[str, Any]:
-        """Answer that all is imported."""
-        return {}
+class Requests(worker.Requests):
+    """What the gate and the bench may ask of a worker of this suite."""
 
     def prepare(
         self,
@@ -126,7 +108,7 @@ class Requests:
         except Exception as error:
             return failure(error)
         if answer:
-            save(Path(answer), settled)
+            worker.saved(answer, leaves(settled))
         self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
         return {"counters": counters, "first_answer": getattr(prepared, "first_answer", None)}
 
@@ -139,15 +121,6 @@ class Requests:
         """
         with one_thread(beside):
             return {"calls": self.prepared[identity].measure_calls()}
-
-    def measure(self, identity: str) -> dict[str, Any]:
-        """Return the same, and the seconds of one call in the fastest of a few samples.
-
-        Args:
-            identity: id of the case, or name of a canary.
-        """
-        calls, prepared = self.calls(identity)["calls"], self.prepared[identity]
-        return {"calls": calls, "call": min(prepared.sample() for _ in range(SAMPLES)) / calls}
 
     def visit(self, identity: str, calls: int, dose: float) -> dict[str, Any]:
         """Time one sample, from a reset, in seconds per call, and read what disturbed it.
@@ -208,84 +181,6 @@ class Requests:
             return failure(error)
         return memory.forked(counted)
 
-    def place(self, core: int | None) -> dict[str, Any]:
-        """Move all threads to one core, if one is named.
-
-        Args:
-            core: its number, None to stay where they are.
-        """
-        if core is not None:
-            for thread in os.listdir("/proc/self/task"):
-                os.sched_setaffinity(int(thread), {core})
-        return {}
-
-    def sample(
-        self,
-        identity: str,
-        samples: int,
-        calls: int | None = None,
-        warm: bool = True,
-        extra: int = 0,
-        spin: float = 0.0,
-    ) -> dict[str, Any]:
-        """Time samples, each from a reset, and of so many calls where it is said.
-
-        One call to ``warm`` up, from a reset as well, does not count: the other side just ran, took the caches, and on
-        all cores its threads may still spin.
-
-        To be slower on purpose, it makes ``extra`` calls or spins for a time.
-
-        Args:
-            identity: id of the case, or name of a canary.
-            samples: how many.
-            calls: of each sample; those of the case unless given.
-            warm: whether a call that does not count comes first.
-            extra: calls after the last sample, which count.
-            spin: seconds to wait after the last sample, which count.
-        """
-        prepared = self.prepared[identity]
-        prepared.calls = calls or prepared.calls
-        if warm:
-            prepared.reset()
-            prepared.call()
-        spent = sum(prepared.sample() for _ in range(samples))
-        start = time.perf_counter()
-        for _ in range(extra):
-            prepared.call()
-        while time.perf_counter() - start < spin:
-            pass
-        return {"seconds": spent + (time.perf_counter() - start if extra or spin else 0.0)}
-
-    def close(self, identity: str) -> dict[str, Any]:
-        """End what a case started.
-
-        Args:
-            identity: id of the case, or name of a canary.
-        """
-        self.prepared.pop(identity).close()
-        return {}
-
-    def close_all(self) -> None:
-        """End what all cases started that are still there."""
-        while self.prepared:
-            self.prepared.popitem()[1].close()
-
-
-def main(replies: TextIO) -> None:
-    """Answer requests until standard input ends.
-
-    Args:
-        replies: where answers go, a line of JSON each.
-    """
-    requests = Requests()
-    try:
-        for line in sys.stdin:
-            request = json.loads(line)
-            replies.write(json.dumps(getattr(requests, request.pop("do"))(**request)) + "\n")
-    finally:
-        requests.close_all()
-    os._exit(0)  # what torch and JAX do at a regular exit takes half a second, and nothing needs it
-
 
 if __name__ == "__main__":
-    main(replies)
+    worker.serve(Requests(), replies)

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from perf_tests.__main__ import names
-from perf_tests.files import Unwritable
-from perf_tests.gate.interrupts import by_sigterm
-from perf_tests.gate.rule import VOID, GateError
 from perf_tests.selection import Selection, select
 from perf_tests.suite.cases import CasesError
 from rl_impls import backends
+from rlgauge.files import Unwritable
+from rlgauge.interrupts import by_sigterm
+from rlgauge.rule import VOID, GateError
 
 from . import power
 from .drawn import drawn, markdown

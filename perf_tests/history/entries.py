@@ -11,11 +11,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from perf_tests.files import Unwritable, reserved
-from perf_tests.gate.rule import GateError
-from perf_tests.gate.statistics import interval
 from perf_tests.report.page import name_of
-from perf_tests.suite import machine
+from rlgauge import machine
+from rlgauge.files import Unwritable, reserved
+from rlgauge.rule import GateError
+from rlgauge.statistics import interval
 
 FORMAT: Literal[1] = 1
 Ratio = Field(default=None, gt=0, allow_inf_nan=False)

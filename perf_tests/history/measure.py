@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perf_tests.gate import revisions
-from perf_tests.gate.answers import tolerance
-from perf_tests.gate.bisect import between
-from perf_tests.gate.commits import Commits, laid_out
-from perf_tests.gate.pairs import PairError, Pairs, cores
-from perf_tests.gate.rule import GateError, Record, Rule
-from perf_tests.gate.run import EACH, LIMIT, START
-from perf_tests.gate.statistics import log_ratio
-from perf_tests.progress import about
+from perf_tests.gate.source import EACH, START, Suite, case_of
+from perf_tests.gate.tolerances import tolerance
+from perf_tests.selection import Selection
 from perf_tests.suite.case import Variant
 from perf_tests.suite.process import CACHE
+from rlgauge import revisions
+from rlgauge.bisect import between
+from rlgauge.layout import Layout, laid_out
+from rlgauge.pairs import PairError, Pairs, cores
+from rlgauge.progress import about
+from rlgauge.rule import GateError, Record, Rule
+from rlgauge.run import LIMIT
+from rlgauge.statistics import log_ratio
 
 from .entries import Entry, append, read, timed
 from .releases import anchor_before, anchor_of
@@ -72,7 +74,7 @@ class History:
         read(self.file)
         most = "" if len(commits) == 1 else f", {about(60 * self.minutes * len(commits))} in all"
         self.log(f"history: {len(commits)} commits, at most {self.minutes:g} min each{most}")
-        with laid_out(self.root, cache) as there:
+        with laid_out(Suite(Selection(tier="full"), cache), self.root) as there:
             for number, commit in enumerate(commits, start=1):
                 anchor = anchors[commit]
                 for before, names in self.broken(anchor).items():  # a new release, compared with the one before
@@ -98,7 +100,7 @@ class History:
         return found
 
     def compare(
-        self, there: Commits, commit: str, anchor: str, earlier: str | None, names: Sequence[str], where: str
+        self, there: Layout, commit: str, anchor: str, earlier: str | None, names: Sequence[str], where: str
     ) -> None:
         """Keep an entry of each case that has none: measured, or carried where nothing has changed.
 
@@ -132,7 +134,7 @@ class History:
 
     def carried(
         self,
-        there: Commits,
+        there: Layout,
         commit: str,
         anchor: str,
         earlier: str | None,
@@ -149,8 +151,9 @@ class History:
             variant: the benchmark.
             entries: what is kept.
         """
-        own = there.digest(commit, variant.case.workload)
-        if own == there.digest(anchor, variant.case.workload):
+        case = case_of(variant)
+        own = there.fingerprint(commit, case)
+        if own == there.fingerprint(anchor, case):
             return {
                 "anchor": anchor,
                 "state": "unchanged",
@@ -160,7 +163,7 @@ class History:
                 "high": 1.0,
                 "n": 0,
             }
-        if earlier is None or own != there.digest(earlier, variant.case.workload):
+        if earlier is None or own != there.fingerprint(earlier, case):
             return None
         wanted = (earlier, variant.id, variant.case.version)
         for entry in reversed(entries):
@@ -169,7 +172,7 @@ class History:
                 return {"state": "unchanged", "same_as": entry.same_as or entry.commit, **same}
         return None
 
-    def timed(self, there: Commits, commit: str, anchor: str, variants: Sequence[Variant]) -> Iterator[Entry]:
+    def timed(self, there: Layout, commit: str, anchor: str, variants: Sequence[Variant]) -> Iterator[Entry]:
         """Measure cases, and return the entry of each that could be.
 
         Args:

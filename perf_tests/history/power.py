@@ -17,21 +17,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perf_tests.files import Unwritable, reserved
-from perf_tests.gate import revisions
-from perf_tests.gate.answers import tolerance
-from perf_tests.gate.pairs import PairError, Pairs, cores
-from perf_tests.gate.rule import GateError, Record, Rule
-from perf_tests.gate.run import LIMIT, side_of
-from perf_tests.gate.selfcheck.power_table import Rate, described
-from perf_tests.gate.statistics import log_ratio
-from perf_tests.gate.workers import PYTHON
-from perf_tests.progress import left
+from perf_tests.gate.selfcheck.power_table import described
+from perf_tests.gate.source import everything
+from perf_tests.gate.tolerances import tolerance
 from perf_tests.report.readme import insert
 from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
-from perf_tests.suite.process import CACHE
 from rl_impls import backends
+from rlgauge.files import Unwritable, reserved
+from rlgauge.layout import laid_out
+from rlgauge.pairs import PairError, Pairs, cores
+from rlgauge.progress import left
+from rlgauge.rates import Rate
+from rlgauge.rule import GateError, Record, Rule
+from rlgauge.run import LIMIT
+from rlgauge.statistics import log_ratio
 
 from .chain import Series, series
 from .entries import Entry, timed
@@ -84,9 +84,8 @@ def record(root: Path, file: Path, minutes: float, log: Callable[[str], None] = 
     found["machines"].append({"date": datetime.date.today().isoformat(), **machine.info(root)})
     gated = [v for v in variants().values() if v.tier == "gate" and not backends.get(v.backend).missing()]
     passes = {many: [v.id for v in gated if (v.case.cores != "one") is many] for many in (False, True)}
-    with revisions.workspace(CACHE / "gate") as folder:
-        revisions.snapshot(root, folder / "code")
-        sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
+    with laid_out(everything(), root) as layout:
+        folder, sides = layout.folder, [layout.side(None, name) for name in ("base", "head")]
         while True:
             start, rng = time.monotonic(), random.Random(len(found["pairs"]))
             records = {variant.id: Record() for variant in gated}

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from perf_tests.gate.revisions import git, resolve
-from perf_tests.gate.rule import GateError
+from rlgauge.revisions import git, resolve
+from rlgauge.rule import GateError
 
 from .entries import Entry
 

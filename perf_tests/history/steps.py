@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perf_tests.gate.statistics import holm
+from rlgauge.statistics import holm
 
 from .chain import Point, Series
 

@@ -20,10 +20,11 @@ from types import MappingProxyType
 from typing import Any
 
 from rl_impls import backends
+from rlgauge.files import Unwritable, reserved
+from rlgauge.interleaved import block
+from rlgauge.statistics import interval, log_ratio
 
-from ..files import Unwritable, reserved
-from ..gate.statistics import interval, log_ratio
-from ..interleaved import block, fresh_processes, in_words
+from ..interleaved import fresh_processes, in_words
 from ..suite import process
 from ._turns import Turns
 

@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from perf_tests.suite.limits import share_words
-from perf_tests.suite.machine import called
+from rlgauge.machine import called
 
 from .fronts import cell, line
 from .order import Row, Span, fastest, for_a_user, items, leaders

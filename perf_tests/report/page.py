@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from perf_tests.suite.cases import variants
-from perf_tests.suite.machine import called
+from rlgauge.machine import called
 
 from .fronts import STALE, front_table, line
 from .order import Row, per_item, spans

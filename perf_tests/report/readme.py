@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perf_tests.files import Unwritable, write_all
+from rlgauge.files import Unwritable, write_all
 
 from .headlines import headlines, picture
 from .page import Results, judged, name_of, page, present_versions

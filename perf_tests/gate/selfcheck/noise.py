@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from perf_tests.progress import Progress
 from perf_tests.suite.cases import variants
-from perf_tests.suite.process import CACHE
 from rl_impls import backends
+from rlgauge.layout import laid_out
+from rlgauge.progress import Progress
+from rlgauge.rule import MARGIN, Record, beyond
+from rlgauge.run import LIMIT
 
-from .. import memory, revisions
-from ..rule import MARGIN, Record, beyond
-from ..run import LIMIT, side_of
-from ..workers import PYTHON
+from .. import memory
+from ..source import everything
 
 Counts = tuple[dict[str, int], dict[str, int]]  # of base, of head
 
@@ -30,9 +30,8 @@ def counted(root: Path, times: int) -> dict[str, list[Counts]]:
     """
     chosen = [v for v in variants().values() if v.tier == "gate" and not backends.get(v.backend).missing()]
     found: dict[str, list[Counts]] = {}
-    with revisions.workspace(CACHE / "gate") as folder, Progress(times, "pairs of processes") as progress:
-        revisions.snapshot(root, folder / "code")
-        sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
+    with laid_out(everything(), root) as layout, Progress(times, "pairs of processes") as progress:
+        folder, sides = layout.folder, [layout.side(None, name) for name in ("base", "head")]
         for _ in range(times):
             records = {variant.id: Record() for variant in chosen}
             memory.measure(sides, LIMIT, folder, records, chosen)

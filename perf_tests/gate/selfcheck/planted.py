@@ -10,10 +10,9 @@ from pathlib import Path
 
 from perf_tests.suite.case import Variant
 from rl_impls import backends
-
-from ..bisect import bisect
-from ..revisions import git
-from ..rule import GateError, Rule
+from rlgauge.bisect import bisect
+from rlgauge.revisions import git
+from rlgauge.rule import GateError, Rule
 
 COMMITS = 8
 CASES = (  # a different one for each try; of calls so long that reading a clock is nothing

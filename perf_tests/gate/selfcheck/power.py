@@ -20,17 +20,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perf_tests.progress import left
 from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
-from perf_tests.suite.process import CACHE
+from rlgauge.layout import laid_out
+from rlgauge.pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
+from rlgauge.progress import left
+from rlgauge.rule import GateError, Rule
+from rlgauge.run import LIMIT
+from rlgauge.statistics import log_ratio
+from rlgauge.workers import Worker, both
 
-from .. import revisions
-from ..pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
-from ..rule import GateError, Rule
-from ..run import LIMIT, side_of
-from ..statistics import log_ratio
-from ..workers import PYTHON, Worker, both
+from ..source import everything
 from . import dosed
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
@@ -70,6 +70,7 @@ MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-torch-batch32-iohost-hidden32]", "rows"),
 )
 LONG = 0.0005  # seconds of a call beyond which a dose of whole calls would take too many of them: it spins
+POWER = Path(__file__).with_name("power.jsonl")
 EVERY = 25  # pairs between two rounds of pytest-benchmark
 
 
@@ -297,9 +298,8 @@ def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] =
     gated = sum(variant.tier == "gate" for variant in variants().values())
     write({"what": "machine", "date": datetime.date.today().isoformat(), "gated": gated, **machine.info(root)})
     alone, together = ([c for c in CASES if (variants()[c].case.cores != "one") is many] for many in (False, True))
-    with revisions.workspace(CACHE / "gate") as folder:
-        revisions.snapshot(root, folder / "code")
-        sides = [side_of(name, folder, folder / "code", folder / "code", PYTHON) for name in ("base", "head")]
+    with laid_out(everything(), root) as layout:
+        folder, sides = layout.folder, [layout.side(None, name) for name in ("base", "head")]
         while time.monotonic() < end:
             start, rng = time.monotonic(), random.Random(known["pair"])
             line: dict[str, Any]

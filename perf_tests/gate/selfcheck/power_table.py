@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -12,40 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ..report import line
-from ..rule import GateError, Record, Rule, confirmed, decide, suspected
+from rlgauge.rates import Rate, verdicts
+from rlgauge.report import line
+from rlgauge.rule import GateError, Record, Rule, confirmed, decide
+
 from .power import CASES, DOSES, FEWER, FULLY, KINDS, LONG, MISTAKES, named
 
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
 SUITES = 10_000
 WHAT = ("pair", "round", "machine", "mistakes")
 POWER, TRIES = 0.95, 2000
-
-
-@dataclass(frozen=True)
-class Rate:
-    """How often something happened, of how many.
-
-    Attributes:
-        found: how often.
-        n: of how many.
-    """
-
-    found: int
-    n: int
-
-    def __str__(self) -> str:
-        """Return the count, and the exact (Clopper-Pearson) 95 % interval of the rate."""
-        from scipy.stats import binomtest
-
-        if not self.n:
-            return "not measured"
-        interval = binomtest(self.found, self.n).proportion_ci(0.95, method="exact")
-        return f"{self.found}/{self.n} [{100 * interval.low:.1f} %, {100 * interval.high:.1f} %]"
-
-    def __add__(self, other: Rate) -> Rate:
-        """Return both together."""
-        return Rate(self.found + other.found, self.n + other.n)
 
 
 @dataclass(frozen=True)
@@ -103,29 +79,6 @@ def read(file: Path) -> Measured:
         return Measured(*([line for line in lines if line["what"] == what] for what in WHAT))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise GateError(f"{file}: not what power writes: {error}") from error
-
-
-def verdicts(values: Sequence[float], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
-    """Return, of one verdict after the other on fresh pairs, whether it was a suspect and whether it was `slower`.
-
-    The p-value is adjusted as that of the smallest of so many suspects. A last suspect that lacks pairs is confirmed by
-    those of the beginning: a verdict that were dropped for its outcome would make the rates look better.
-
-    Args:
-        values: log-ratios of a case, in the order they were measured.
-        rule: the numbers to decide by.
-        suspects: in a whole run, for which p is adjusted.
-    """
-    start = 0
-    while start + rule.screen <= len(values) >= rule.screen + rule.confirm:
-        screen = values[start : start + rule.screen]
-        others = [*values[start + rule.screen :], *values[:start]]
-        start += rule.screen
-        if suspected(screen, rule) < 1:
-            yield False, False
-        else:
-            start += rule.confirm
-            yield True, min(1.0, suspects * confirmed([others[: rule.confirm]], rule)[0]) <= rule.level
 
 
 def rates(
@@ -264,7 +217,7 @@ def table(measured: Measured, rule: Rule) -> str:
         rule: the numbers to decide by.
     """
     if not measured.pairs:
-        raise GateError("nothing was measured yet: python -m perf_tests.gate power --minutes 120")
+        raise GateError("nothing was measured yet: rlgauge power --minutes 120")
     suspicion, alarms = rates(measured, measured.cases, "0", None, rule, 1)
     typical = 1 + round(measured.suite * suspicion.found / max(1, suspicion.n))
     heads = ["A/A: false alarms", *(f"finds {100 * dose:g} %" for dose in DOSES[1:])]

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from perf_tests.files import Unwritable, write_all
 from perf_tests.suite.process import CACHE
+from rlgauge.files import Unwritable, write_all
 
 from . import claims, gated, over_commits
 from .browser import NoBrowser, picture

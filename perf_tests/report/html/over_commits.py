@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perf_tests.files import Unwritable
-from perf_tests.gate.rule import GateError
 from perf_tests.history.drawn import SHORT, drawn, percent
 from perf_tests.history.entries import read as read_entries
 from perf_tests.history.releases import in_order
+from rlgauge.files import Unwritable
+from rlgauge.rule import GateError
 
 from .figures import Chapter, Figure, Series
 from .runs import BadInput

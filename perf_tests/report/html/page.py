@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from perf_tests.gate.report import WORDS
-from perf_tests.gate.run import Artifact
 from perf_tests.report.order import Row
 from perf_tests.report.table import COLUMNS, LEGEND, lines
+from rlgauge.report import WORDS
+from rlgauge.run import Artifact
 
 from . import answers, gated, knobs, limit, over_commits, overview, phases, promised, scaling, threads
 from .claims import Claims

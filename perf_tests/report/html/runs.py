@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from perf_tests.gate.statistics import interval
 from perf_tests.report.order import SCATTER, Row
 from perf_tests.rows import FORMAT
+from rlgauge.statistics import interval
 
 KNOWN = 5  # major version of pytest-benchmark whose JSON is read here
 WANTED = "the JSON of a pytest-benchmark run, as make bench writes it"

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from perf_tests import interleaved
-
-from . import interrupts
+from . import interleaved, interrupts
 from .answers import same
 from .rule import Record
 from .statistics import Block
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
+LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
 LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
 
 
@@ -35,11 +35,13 @@ class SamplePlan:
         calls: of each sample.
         samples: at each turn.
         warm: whether one more comes before, which does not count.
+        most_blocks: of a pair: those of a long call are fewer.
     """
 
     calls: int
     samples: int
     warm: bool
+    most_blocks: int = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class Cores:
             calls: of a sample that is long enough.
         """
         calls = min(calls, max(1, math.floor(2 * self.least / call)))
-        return SamplePlan(calls, math.ceil(self.least / (calls * call)), warm=self.one is None or call < LEAST_COLD)
+        samples, warm = math.ceil(self.least / (calls * call)), self.one is None or call < LEAST_COLD
+        turn = call * (samples * calls + warm)
+        return SamplePlan(calls, samples, warm, max(FEWEST_BLOCKS, math.floor(LONGEST / (4 * turn))))
 
     @property
     def threads(self) -> int:
@@ -106,6 +110,7 @@ class Pairs:
         folder: where answers are put.
         rng: draws the order of cases and of sides.
         known: the cases that base has by its own listing: one of these that it cannot prepare is not new.
+        together: the cases of a pair are held all at once and their blocks mixed; else one after the other.
     """
 
     def __init__(
@@ -117,10 +122,12 @@ class Pairs:
         folder: Path,
         rng: random.Random,
         known: Collection[str] = (),
+        together: bool = True,
     ) -> None:
         self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
-        self.tolerances, self.folder, self.rng = tolerances, folder, rng
+        self.tolerances, self.folder, self.rng, self.together = tolerances, folder, rng, together
         self.seen: set[str] = set()
+        self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
         self.plans: dict[str, SamplePlan] = {}
 
     def measure(self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str) -> None:
@@ -154,18 +161,55 @@ class Pairs:
             CaseError: a worker died or hung over a case.
             PairError: a worker failed, and not over a case.
         """
+        found: dict[str, list[Block]] = {}
         with self.workers(place) as workers:
-            ready = [name for name in names if self.prepare(workers, name, records[name])]
-            both(workers, "place", core=place.one)
-            plans = {name: self.plan(workers[0], name, place) for name in ready}
-            blocks: dict[str, list[Block]] = {name: [] for name in plans}
-            for _ in range(self.blocks):
-                for name in self.rng.sample(sorted(plans), len(plans)):
+            for group in [names] if self.together else self.drawn(names):
+                found |= self.measure_group(workers, records, group, place)
+        return found
+
+    def measure_group(
+        self, workers: Sequence[Worker], records: dict[str, Record], names: Sequence[str], place: Cores
+    ) -> dict[str, list[Block]]:
+        """Return the blocks of cases that are prepared, measured and closed together.
+
+        Args:
+            workers: base's and head's.
+            records: what is known of each case; changed in place.
+            names: of the cases.
+            place: the cores that workers run on.
+
+        Raises:
+            CaseError: a worker died or hung over a case.
+        """
+        ready = [name for name in names if self.prepare(workers, name, records[name])]
+        both(workers, "place", core=place.one)
+        plans = {name: self.plan(workers[0], name, place) for name in ready}
+        blocks: dict[str, list[Block]] = {name: [] for name in plans}
+        for number in range(self.blocks):
+            for name in self.rng.sample(sorted(plans), len(plans)):
+                if number < plans[name].most_blocks:
                     blocks[name].append(self.block(workers, name, plans[name]))
-            for name in plans:
-                with blamed(name):
-                    both(workers, "close", identity=name)
-        return blocks
+        for name in plans:
+            with blamed(name):
+                replies = both(workers, "close", identity=name)
+            for side, reply in zip(self.sides, replies, strict=True):
+                if "failed" in reply:
+                    records[name].state, records[name].words = "error", f"{side.name}: {reply['failed']}"
+        return {name: found for name, found in blocks.items() if records[name].state == "timed"}
+
+    def drawn(self, names: Sequence[str]) -> list[list[str]]:
+        """Return each name as a group of its own, in an order that is drawn: of files, and in each of its tests.
+
+        What the tests of a file share is then set up once.
+
+        Args:
+            names: of the cases.
+        """
+        files: dict[str, list[str]] = {}
+        for name in names:
+            files.setdefault(name.partition("::")[0], []).append(name)
+        order = self.rng.sample(sorted(files), len(files))
+        return [[name] for file in order for name in self.rng.sample(files[file], len(files[file]))]
 
     @contextmanager
     def workers(self, place: Cores) -> Iterator[list[Worker]]:
@@ -199,12 +243,17 @@ class Pairs:
             name: of the case.
             record: what is known of the case; changed in place.
         """
-        first = name not in self.seen
+        first, doubted = name not in self.seen, name in self.doubted
         files = self.folder / "base.npz", self.folder / "head.npz"
         with blamed(name):
             for worker, file in zip(workers, files, strict=True):
-                worker.ask("prepare", identity=name, answer=str(file) if first else None, counted=first)
+                worker.ask("prepare", identity=name, answer=str(file) if first or doubted else None, counted=first)
             base, head = (worker.reply() for worker in workers)
+        replies = zip(self.sides, (base, head), strict=True)
+        if skipped := {side.name: reply["skipped"] for side, reply in replies if "skipped" in reply}:
+            record.state = "skipped" if len(skipped) == 2 else "error"
+            record.words = "; ".join(f"{side}: skipped: {why}" for side, why in skipped.items())
+            return False
         for side, reply in zip(self.sides, (base, head), strict=True):
             if "failed" in reply and ("absent" not in reply or side is self.sides[1]):
                 record.state, record.words = "error", f"{side.name}: {reply.get('absent', reply['failed'])}"
@@ -218,7 +267,21 @@ class Pairs:
             self.seen.add(name)
             record.answer_changed = not same(*files, self.tolerances[name])
             record.counters = base["counters"], head["counters"]
+            if record.answer_changed:
+                self.doubted.add(name)
+                files[0].replace(self.kept_answer(name))
+        elif doubted:  # an answer that base itself does not give twice says nothing of head
+            self.doubted.remove(name)
+            record.answer_changed = same(self.kept_answer(name), files[0], self.tolerances[name])
         return True
+
+    def kept_answer(self, name: str) -> Path:
+        """Return the file of base's answer in the first pair.
+
+        Args:
+            name: of the case.
+        """
+        return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()}.npz"
 
     def plan(self, base: Worker, name: str, place: Cores) -> SamplePlan:
         """Return how to time a case, on both sides by what base takes: measured in the first pair, the same in all.
@@ -246,7 +309,7 @@ class Pairs:
         """
 
         def sample(side: int, changed: bool) -> float:
-            asked = {**asdict(plan), "warm": plan.warm and changed}
+            asked = {"calls": plan.calls, "samples": plan.samples, "warm": plan.warm and changed}
             workers[side].ask("sample", identity=name, **asked, **(dose if side else NONE))
             return float(workers[side].reply()["seconds"])
 

@@ -11,18 +11,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from . import interrupts
-from .canary import SIDE
 
+SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
 GRACE = 1.0  # seconds in which what is told to end may tidy up
-CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "JAX_COMPILATION_CACHE_DIR": "jax"}
+PYTHON = Path(sys.executable)
 
 
 class WorkerError(Exception):
@@ -35,16 +35,18 @@ class Side:
 
     Attributes:
         name: ``base`` or ``head``.
-        root: folder with this revision's ``rl_impls`` and HEAD's ``perf_tests``.
-        python: interpreter of the environment that its lock file asks for.
-        cache: folder of the compile caches, kept from run to run.
+        root: folder where it runs, with this revision's code and HEAD's benchmarks.
+        python: interpreter of its environment.
+        worker: arguments of the interpreter that start a worker.
+        variables: of the environment that are its own, with ``PYTHONPATH`` where that is not ``root``.
         memory: freed memory is ``kept``, or given back as by ``default`` malloc.
     """
 
     name: str
     root: Path
     python: Path
-    cache: Path
+    worker: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
     memory: str = "kept"
 
     def environment(self) -> dict[str, str]:
@@ -57,9 +59,8 @@ class Side:
             "PYTHONHASHSEED": str(rng.randrange(1 << 32)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "RLGAUGE_PADDING": "x" * rng.randrange(1 << 12),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
             SIDE: self.name,
-            **{variable: str(self.cache / name) for variable, name in CACHES.items()},
+            **self.variables,
         }
 
 
@@ -78,7 +79,7 @@ class Worker(AbstractContextManager["Worker"]):
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at exit
         how = ",".join(map(str, cores)), str(threads), side.memory
         self.process = subprocess.Popen(
-            [str(side.python), "-m", "perf_tests.gate.worker", *how],
+            [str(side.python), *side.worker, *how],
             cwd=side.root,
             env=side.environment(),
             stdin=subprocess.PIPE,
@@ -176,6 +177,3 @@ def both(workers: Sequence[Worker], do: str, **arguments: Any) -> list[dict[str,
     for worker in workers:
         worker.ask(do, **arguments)
     return [worker.reply() for worker in workers]
-
-
-PYTHON = Path(sys.executable)

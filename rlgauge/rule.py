@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Block = tuple[Seconds, Seconds]  # of base, of head
 Pair = Annotated[list[Block], Field(min_length=1)]
-Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "inconclusive", "error"]
+Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"]
 FAILING, VOIDING = ("slower", "gone"), ("error",)
 PASSED, FAILED, VOID = 0, 1, 2  # exit codes
 CHANGED = "answer changed"
+DRIFT, DRIFT_PAIRS = 0.1, 3  # of samples within a pair, and the pairs that must agree
 # A rise of fresh memory is named where it is more than this, and more than this share of base's. On identical code, in
 # 40 pairs of 42 cases, 1 of 1,680 was by page faults and none by growth: python -m perf_tests.gate noise
 MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
@@ -35,6 +36,9 @@ WANTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # right verdicts on 
     False: {SAME: ("ok", "inconclusive"), SLOWED: ("slower",)},
     True: {SAME_ON_ALL: ("ok", "inconclusive"), SLOWED_ON_ALL: ("slower",)},
 }
+
+
+AT = "@"  # before the number of the shard that a canary is of, in a merged run
 
 
 class GateError(Exception):
@@ -106,7 +110,7 @@ class Record(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
-    state: Literal["timed", "unchanged", "new", "gone", "error"] = "timed"
+    state: Literal["timed", "unchanged", "new", "gone", "skipped", "error"] = "timed"
     all_cores: bool = Field(default=False, validation_alias=AliasChoices("all_cores", "wide"))
     screen: list[Pair] = []
     confirm: list[Pair] = []
@@ -136,6 +140,33 @@ class Finding(BaseModel):
     p: float | None = None
     stopped_for_futility: bool = False
     notes: list[str] = []
+
+
+def drifting(record: Record) -> float | None:
+    """Return by what factor samples grow or shrink from the first third of a pair's blocks to the last, if all agree.
+
+    A benchmark that changes what it works on, as a list that it appends to, does other work at every call: its samples
+    go one way in all pairs and on both sides. Of fewer than three pairs nothing is said.
+
+    Args:
+        record: what is known of the case.
+    """
+    pairs = [*record.screen, *record.confirm]
+    trends = [trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1) if len(blocks) >= 3]
+    if len(trends) < 2 * DRIFT_PAIRS or not (min(trends) > 0 or max(trends) < 0):
+        return None
+    middle = median(trends)
+    return math.exp(middle) if abs(middle) > math.log1p(DRIFT) else None
+
+
+def trend(seconds: Sequence[float]) -> float:
+    """Return the logarithm of what the last third of some samples take over the first third, median over median.
+
+    Args:
+        seconds: three or more, in their order.
+    """
+    third = len(seconds) // 3
+    return math.log(median(seconds[-third:]) / median(seconds[:third]))
 
 
 def suspected(screen: Sequence[float], rule: Rule) -> int:
@@ -238,7 +269,7 @@ def is_canary(name: str) -> bool:
     Args:
         name: of the case.
     """
-    return any(name in wanted for wanted in WANTED.values())
+    return any(name.partition(AT)[0] in wanted for wanted in WANTED.values())
 
 
 def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
@@ -273,6 +304,9 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     pairs = [log_ratio(pair) for pair in (direction and record.confirm) or record.screen]
     if not pairs:
         return Finding(verdict="error", notes=["no pair was measured"])
+    if drift := drifting(record):
+        words = f"its samples drift, in each pair by {100 * (drift - 1):+.0f} %: its calls do not all do the same work"
+        return Finding(verdict="error", pairs=len(pairs), notes=[words])
     low, high = interval(pairs)
     over = bool(direction and stopped_for_futility([confirmation(record, direction)], rule)[0])
     early = p is not None and (over or len(record.confirm) < rule.confirm)
@@ -338,11 +372,15 @@ def void_reasons(records: Mapping[str, Record], findings: Mapping[str, Finding])
     timed = [name for name, record in records.items() if record.state in ("timed", "error")]
     wrong = [f"{name}: {' '.join(findings[name].notes)}" for name in timed if findings[name].verdict in VOIDING]
     for all_cores in sorted({records[name].all_cores for name in timed}):
-        for name, wanted in WANTED[all_cores].items():
-            if name not in findings:
-                wrong.append(f"{name} was not measured")
-            elif findings[name].verdict not in wanted:
-                wrong.append(f"{name} came out as {findings[name].verdict}, wanted {' or '.join(wanted)}")
+        for canary, wanted in WANTED[all_cores].items():
+            found = [name for name in findings if name.partition(AT)[0] == canary]
+            if not found:
+                wrong.append(f"{canary} was not measured")
+            wrong += [
+                f"{name} came out as {findings[name].verdict}, wanted {' or '.join(wanted)}"
+                for name in found
+                if findings[name].verdict not in wanted
+            ]
     return wrong
 
 

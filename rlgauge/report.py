@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .rule import CHANGED, Finding, is_canary
-from .run import Artifact, Outcome
+from .artifact import Artifact, Outcome
+from .rule import CHANGED, Finding, exit_code, is_canary
 from .statistics import FEWEST
 
-ORDER = ("error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged")
+ORDER = ("error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped")
 WORDS = {0: "passed", 1: "failed", 2: "void: nothing of it can be believed"}
 
 
@@ -99,10 +99,10 @@ def failure(name: str, outcome: Outcome) -> str:
         name: of the case.
         outcome: what the run concludes.
     """
-    told = line(name, outcome.findings[name])
-    if outcome.wrong:
-        return f"{told}; void: {outcome.wrong[0]}"
-    return told if name in outcome.failed else ""
+    told, older = "", failure(name, outcome.anchor) if outcome.anchor else ""
+    if name in outcome.findings and (outcome.wrong or name in outcome.failed):
+        told = line(name, outcome.findings[name]) + (f"; void: {outcome.wrong[0]}" if outcome.wrong else "")
+    return "; ".join(filter(None, [told, older and f"against the anchor: {older}"]))
 
 
 def summary(outcome: Outcome) -> list[str]:
@@ -122,16 +122,33 @@ def summary(outcome: Outcome) -> list[str]:
 def markdown(artifact: Artifact, outcome: Outcome) -> str:
     """Return the summary of a run: what was compared, the outcome, and a table of what was timed or is gone.
 
+    Where there is an anchor, the comparison with it comes second.
+
     Args:
         artifact: all that was measured.
         outcome: what the run concludes.
     """
-    rows = cases(outcome.findings)
+    found = comparison(artifact, outcome, "")
+    if artifact.anchor and outcome.anchor:
+        found += "\n" + comparison(artifact.anchor, outcome.anchor, "the anchor ")
+    return found
+
+
+def comparison(artifact: Artifact, outcome: Outcome, what: str) -> str:
+    """Return the summary of a comparison with one revision.
+
+    Args:
+        artifact: all that was measured.
+        outcome: what is concluded from it.
+        what: the revision is, if it is not the base.
+    """
+    rows, code = cases(outcome.findings), exit_code(outcome.wrong, outcome.failed)
     told = {name: finding for name, finding in rows.items() if finding.verdict not in ("unchanged", "new")}
     lines = [
-        f"### Speed of {artifact.head} against {artifact.base[:12]}: {WORDS[outcome.code]}",
+        f"### Speed of {artifact.head} against {what}{artifact.base[:12]}: {WORDS[code]}",
         "",
         f"{counted(outcome.findings)}; {artifact.seconds / 60:.1f} min on {artifact.machine['cpu_model']}.",
+        *artifact.told,
     ]
     lines += [f"\n**{words}**" for words in outcome.wrong]
     if told:

@@ -1,4 +1,4 @@
-"""Both sides on disk: base out of git, head as the working tree is, and what of them is the same."""
+"""Both sides on disk: base out of git, head as the working tree is."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from .rule import GateError
-
-FOLDERS = ("rl_impls", "perf_tests", "requirements")
-LOCK = Path("requirements") / "py311.txt"
 
 
 def git(root: Path, *arguments: str) -> bytes:
@@ -59,73 +56,48 @@ def resolve(root: Path, revision: str) -> str:
         raise GateError(f"unknown revision {revision!r}{hint}") from error
 
 
-def export(root: Path, commit: str, folder: Path) -> None:
-    """Write what the gate needs of a commit.
+def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = ()) -> None:
+    """Write the files of a commit.
 
     Args:
         root: of the repository.
         commit: its full hash.
-        folder: where it is written.
-
-    Raises:
-        GateError: the commit has no ``rl_impls``.
+        folder: where they are written.
+        parts: files and folders; all unless given.
     """
-    there = git(root, "ls-tree", "--name-only", commit, "--", *FOLDERS).decode().split()
-    if "rl_impls" not in there:
-        raise GateError(f"base {commit[:12]} has no rl_impls: there is nothing to compare")
-    archive = git(root, "archive", "--format=tar", commit, "--", *there)
+    archive = git(root, "archive", "--format=tar", commit, "--", *parts)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
 
 
-def snapshot(root: Path, folder: Path) -> None:
+def snapshot(root: Path, folder: Path, parts: Sequence[str] = ()) -> None:
     """Copy the working tree, new files included, so that edits during a run change nothing.
 
     Args:
         root: of the repository.
         folder: where it is copied to.
+        parts: files and folders; all unless given.
     """
-    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *FOLDERS)
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in filter(None, listed.decode().split("\0")):
         if (root / name).is_file():  # a deleted file is still listed
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / name, folder / name)
+            shutil.copy(root / name, folder / name)
 
 
-def digest(folder: Path, workload: str) -> str:
-    """Return a hash of all that a workload's speed depends on: its code, its cases, the lock files.
+def digest(folder: Path, parts: Iterable[Path]) -> str:
+    """Return a hash of files, by their names in a folder and what they hold.
 
     Args:
-        folder: with the code of a side.
-        workload: its name.
+        folder: that they are in.
+        parts: files and folders.
     """
-    code = folder / "rl_impls"
-    parts = [
-        *code.glob("*.py"),
-        *(code / "common").rglob("*"),
-        *(code / workload).rglob("*"),
-        *folder.glob(f"perf_tests/suite/cases/{workload}.py"),
-        *(folder / LOCK.parent).rglob("*"),
-    ]
     found = hashlib.sha256()
     for path in sorted(path for path in parts if path.is_file()):
         content = path.read_bytes()
         found.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
     return found.hexdigest()
-
-
-def lay_out(folder: Path, code: Path, benchmarks: Path) -> Path:
-    """Make a folder with one revision's ``rl_impls`` and another's ``perf_tests``.
-
-    Args:
-        folder: to be made.
-        code: folder with the ``rl_impls`` wanted.
-        benchmarks: folder with the ``perf_tests`` wanted.
-    """
-    folder.mkdir(parents=True)
-    (folder / "rl_impls").symlink_to(code / "rl_impls")
-    (folder / "perf_tests").symlink_to(benchmarks / "perf_tests")
-    return folder
 
 
 @contextmanager

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from perf_tests.suite.process import cores
-
+from .process import cores
 from .rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL
+from .workers import SIDE
 
-SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head by the parent
 UNITS, SLOWDOWN = 40, 0.05
 
 

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from perf_tests.suite.case import Variant
-from perf_tests.suite.process import CACHE
-
 from . import revisions
-from .commits import laid_out
+from .layout import laid_out
 from .pairs import PairError, Pairs, cores
 from .report import spread
 from .revisions import git
 from .rule import GateError, Record, Rule
 from .run import LIMIT
+from .source import Case, Source
 from .statistics import interval, log_ratio, signed_rank
 
 
@@ -70,33 +68,33 @@ def between(root: Path, good: str, bad: str) -> list[str]:
 
 @contextmanager
 def comparison(
-    root: Path, variant: Variant, rule: Rule, seed: int, limit: float, cache: Path
+    source: Source, root: Path, case: Case, rule: Rule, seed: int, limit: float
 ) -> Iterator[Callable[[str, str, int], Step]]:
     """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks.
 
     Args:
+        source: of the cases.
         root: of the repository.
-        variant: the benchmark.
+        case: the benchmark.
         rule: the numbers to decide by.
         seed: of all that is left to chance.
         limit: seconds that a worker may take for one request.
-        cache: folder of what is kept from run to run, as environments.
     """
     rng = random.Random(seed)
-    with laid_out(root, cache) as commits:
+    with laid_out(source, root) as layout:
 
         def compare(base: str, head: str, times: int) -> Step:
-            sides = commits.side(base, "base"), commits.side(head, "head")
-            pairs = Pairs(sides, rule.blocks, limit, {variant.id: variant.case.tolerance}, commits.folder, rng)
-            records = {variant.id: Record()}
+            sides = layout.side(base, "base"), layout.side(head, "head")
+            pairs = Pairs(sides, rule.blocks, limit, {case.id: case.tolerance}, layout.folder, rng, (), source.together)
+            records = {case.id: Record()}
             try:
                 for _ in range(times):
-                    pairs.measure(records, [variant.id], cores(variant.case.cores != "one"), "confirm")
+                    pairs.measure(records, [case.id], cores(case.all_cores), "confirm")
             except PairError as error:
                 raise GateError(str(error)) from error
-            record = records[variant.id]
+            record = records[case.id]
             if record.state != "timed":
-                raise GateError(f"{variant.id} cannot be compared at {head[:12]}: {record.state}, {record.words}")
+                raise GateError(f"{case.id} cannot be compared at {head[:12]}: {record.state}, {record.words}")
             values = [log_ratio(pair) for pair in record.confirm]
             return Step(head, median(values), *interval(values), times, signed_rank(values, rule.tolerated))
 
@@ -104,14 +102,14 @@ def comparison(
 
 
 def bisect(
+    source: Source,
     root: Path,
     good: str,
     bad: str,
-    variant: Variant,
+    case: Case,
     rule: Rule,
     seed: int = 0,
     limit: float = LIMIT,
-    cache: Path = CACHE / "gate",
     log: Callable[[str], None] = print,
 ) -> Step:
     """Return the first commit that has more than half of the whole slowdown, compared with the one before it.
@@ -120,14 +118,14 @@ def bisect(
     gate's rule; each other half of them.
 
     Args:
+        source: of the cases.
         root: of the repository.
         good: a revision that is fast.
         bad: a later revision that is slow.
-        variant: the benchmark.
+        case: the benchmark.
         rule: the numbers to decide by.
         seed: of all that is left to chance.
         limit: seconds that a worker may take for one request.
-        cache: folder of what is kept from run to run, as environments.
         log: prints a line.
 
     Raises:
@@ -135,10 +133,10 @@ def bisect(
             is slower than the one before it.
     """
     commits = [revisions.resolve(root, good), *between(root, good, bad)]
-    with comparison(root, variant, rule, seed, limit, cache) as compare:
+    with comparison(source, root, case, rule, seed, limit) as compare:
         whole = compare(commits[0], commits[-1], rule.confirm)
         if whole.p > rule.level:
-            raise GateError(f"{variant.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
+            raise GateError(f"{case.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
         log(f"{whole}: the whole slowdown, {len(commits) - 1} commits")
         low, high = 1, len(commits) - 1
         while low < high:

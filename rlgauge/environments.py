@@ -14,42 +14,42 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from perf_tests.progress import Progress
-
-from .revisions import LOCK
+from .progress import Progress
 from .rule import GateError
 
 KEPT = 2  # environments, of 2.3 GB each: those used last
 
 
 @contextmanager
-def environments(cache: Path) -> Iterator[Callable[[str, Path], Path]]:
+def environments(cache: Path, lock: str) -> Iterator[Callable[[str, Path], Path]]:
     """Return ``python_for(name, folder)``; no other gate removes what it returns until this ends.
 
     Args:
         cache: folder in which environments are kept.
+        lock: path of the lock file inside of a side's folder.
     """
     with ExitStack() as held:
-        yield lambda name, folder: python_for(name, folder, cache, held)
+        yield lambda name, folder: python_for(name, folder, cache, lock, held)
 
 
-def python_for(name: str, folder: Path, cache: Path, held: ExitStack) -> Path:
+def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack) -> Path:
     """Return the interpreter of a side, whose lock file is in this folder, and say where that is not this one.
 
     Args:
         name: what the side is called.
         folder: with the side's code and lock file.
         cache: folder in which environments are kept.
+        lock: path of the lock file inside of the folder.
         held: keeps the lock of an environment in use.
 
     Raises:
         GateError: its environment cannot be made.
     """
-    lock = folder / LOCK
-    lacking = lacks(lock.read_text()) if lock.exists() else None
+    wanted = folder / lock
+    lacking = lacks(wanted.read_text()) if wanted.exists() else None
     if lacking is None:
         return Path(sys.executable)
-    environment = cache / f"env-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
+    environment = cache / f"env-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:16]}"
     ready = environment / ".ready"
     cache.mkdir(parents=True, exist_ok=True)
     used = held.enter_context(environment.with_suffix(".lock").open("w"))
@@ -58,7 +58,7 @@ def python_for(name: str, folder: Path, cache: Path, held: ExitStack) -> Path:
         fcntl.flock(used, fcntl.LOCK_EX)  # another gate may be making it
         if not ready.exists():
             say(f"{name}'s lock file wants {lacking}: making its environment, {environment}")
-            make(environment, folder, name)
+            make(environment, folder, lock, name)
         fcntl.flock(used, fcntl.LOCK_SH)
     else:
         say(f"{name}'s lock file wants {lacking}: it runs in {environment}")
@@ -110,35 +110,37 @@ def lacks(text: str) -> str | None:
     return None
 
 
-def commands(environment: Path) -> list[list[str]]:
+def commands(environment: Path, lock: str) -> list[list[str]]:
     """Return what makes an environment: an empty one, then all that the lock file names.
 
     Args:
         environment: folder of the environment.
+        lock: path of the lock file inside of the folder that they run in.
     """
-    install = ["install", "--disable-pip-version-check", "--progress-bar=off", "--no-deps", "-r", str(LOCK)]
+    install = ["install", "--disable-pip-version-check", "--progress-bar=off", "--no-deps", "-r", lock]
     return [
         [sys.executable, "-m", "venv", str(environment)],
         [str(environment / "bin" / "python"), "-m", "pip", *install],
     ]
 
 
-def make(environment: Path, folder: Path, name: str) -> None:
+def make(environment: Path, folder: Path, lock: str, name: str) -> None:
     """Make an environment of the lock file in this folder, and show how far that is; what fails leaves nothing.
 
     Args:
         environment: folder of the environment.
-        folder: with the lock file.
+        folder: of the side.
+        lock: path of the lock file inside of the folder.
         name: what the side is called.
 
     Raises:
         GateError: it cannot be made, with what pip says.
     """
     shutil.rmtree(environment, ignore_errors=True)
-    total = sum(1 for _ in lines((folder / LOCK).read_text()))
+    total = sum(1 for _ in lines((folder / lock).read_text()))
     try:
         with Progress(total, "packages") as progress:
-            for command in commands(environment):
+            for command in commands(environment, lock):
                 follow(command, folder, progress)
         (environment / ".ready").touch()
     except BaseException as error:

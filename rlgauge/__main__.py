@@ -1,0 +1,148 @@
+"""``rlgauge gate``, ``replay``, ``bisect``, ``power`` and ``merge``: the gate from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from . import report
+from .artifact import Artifact, read
+from .config import read as settings
+from .config import source_of
+from .files import Unwritable, reserved
+from .merge import merged
+from .plugin import ROOM, rule_of
+from .rule import VOID, GateError, rule_with
+from .run import LIMIT
+
+INTERRUPTED = 130
+
+
+def gate(options: argparse.Namespace) -> int:
+    """Compare the working tree with a revision, by a run of pytest.
+
+    Args:
+        options: the command line as parsed.
+    """
+    import pytest
+
+    return int(pytest.main(["--gate-against", options.revision, *options.arguments]))
+
+
+def told(artifact: Artifact) -> int:
+    """Print what an artifact concludes; return its exit code.
+
+    Args:
+        artifact: all that was measured.
+    """
+    outcome = artifact.decide()
+    print(report.markdown(artifact, outcome), end="")
+    return outcome.code
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Decide again from what a run measured, by its own rule or another.
+
+    Args:
+        options: the command line as parsed.
+    """
+    artifact = read(options.file)
+    for each in filter(None, (artifact, artifact.anchor)):
+        each.rule = rule_with(options.rule, each.rule)
+    return told(artifact)
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Decide over the shards of a comparison as one.
+
+    Args:
+        options: the command line as parsed.
+    """
+    artifact = merged({str(file): read(file) for file in options.files})
+    outcome = artifact.decide()
+    with reserved(options.json, ROOM, "--json") as json, reserved(options.markdown, ROOM, "--markdown") as markdown:
+        json(artifact.model_dump_json().encode())
+        markdown(report.markdown(artifact, outcome).encode())
+    return told(artifact)
+
+
+def bisect(options: argparse.Namespace) -> int:
+    """Name the commit that slowed a case.
+
+    Args:
+        options: the command line as parsed.
+    """
+    from .bisect import bisect as search
+
+    root = Path.cwd()
+    config = settings(root)
+    source, rule = source_of(config, root), config.rules(options.rule)
+    step = search(source, root, options.good, options.bad, source.case(options.case), rule, limit=options.limit)
+    print(f"slowed by {step}")
+    return 0
+
+
+def power(options: argparse.Namespace) -> int:
+    """Measure the gate's own error rates on this repository's benchmarks, going on with the file, and print them.
+
+    Args:
+        options: the command line as parsed.
+    """
+    root = Path.cwd()
+    config = settings(root)
+    source = source_of(config, root)
+    print(source.power(root, options.file, options.minutes, config.rules(options.rule), options.limit))
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one of the commands; a mistake is one line and code 2.
+
+    Args:
+        arguments: the command line, that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(prog="rlgauge", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    against = commands.add_parser("gate", help="compare the working tree with a revision: pytest --gate-against REV")
+    against.add_argument("revision")
+    against.add_argument("arguments", nargs=argparse.REMAINDER, help="of pytest")
+    against.set_defaults(run=gate)
+    again = commands.add_parser("replay", help="decide again from a JSON artifact")
+    again.add_argument("file", type=Path)
+    again.set_defaults(run=replay)
+    half = commands.add_parser("bisect", help="find the commit that slowed a case")
+    for name in ("case", "good", "bad"):
+        half.add_argument(name)
+    half.set_defaults(run=bisect)
+    rates = commands.add_parser("power", help="measure the gate's own error rates on these benchmarks")
+    rates.add_argument("--minutes", type=float, default=0.0, help="how long to measure; 0 prints what is known")
+    rates.add_argument("--file", type=Path, help="where the pairs are kept (default: in the gate's own folder)")
+    rates.set_defaults(run=power)
+    shards = commands.add_parser("merge", help="decide over the artifacts of all shards")
+    shards.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    shards.add_argument("--json", type=Path, help="the merged artifact")
+    shards.add_argument("--markdown", type=Path, help="the verdicts as a table")
+    shards.set_defaults(run=merge)
+    for command in (again, half, rates):
+        command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
+    for command in (half, rates):
+        command.add_argument("--limit", type=float, default=LIMIT, help="seconds for one request to a worker")
+    options = parser.parse_args(arguments)
+    if sys.platform != "linux":
+        print(f"rlgauge: it runs on Linux, this is {sys.platform}", file=sys.stderr)
+        return VOID
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders are removed
+    try:
+        code: int = options.run(options)
+    except (GateError, Unwritable, OSError) as error:  # OSError: a disk that is full or read-only
+        print(error, file=sys.stderr)
+        return VOID
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

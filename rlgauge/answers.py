@@ -1,0 +1,189 @@
+"""What both sides returned on the same inputs, written to disk and compared.
+
+An answer is described by its structure, a text in which arrays are numbered, and by these arrays. Of what cannot be
+described, as an object that compares by identity, nothing is said.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import json
+import pathlib
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+STRUCTURE, UNSAID = "structure", "?"
+AS_WRITTEN = (
+    str, bytes, complex, range, slice, type(None), type(Ellipsis), decimal.Decimal, fractions.Fraction, datetime.date,
+    datetime.time, datetime.timedelta, pathlib.PurePath, uuid.UUID, type,
+)  # fmt: skip
+DEEPEST, MOST = 50, 5000  # containers in each other, and arrays, of which something is said
+
+
+def described(answer: Any, arrays: list[np.ndarray[Any, Any]], depth: int = 0) -> Any:
+    """Return the structure of an answer as JSON can hold it; its numbers and arrays are added to a list.
+
+    Args:
+        answer: numbers, text, arrays, containers of them, and objects that are equal by what they hold.
+        arrays: gets one array for each number and array, in order.
+        depth: of what the answer is in.
+    """
+    if depth > DEEPEST or len(arrays) > MOST:  # also what holds itself
+        return UNSAID
+    if isinstance(answer, bool | np.bool_) or (isinstance(answer, int) and abs(answer) >= 2**63):
+        return repr(answer)
+    if isinstance(answer, enum.Enum):
+        return str(answer)
+    if isinstance(answer, int | float | np.number):
+        arrays.append(np.asarray(answer))
+        return [arrays[-1].dtype.kind]
+    if isinstance(answer, AS_WRITTEN):
+        return [type(answer).__name__, repr(answer)]
+    if isinstance(answer, Mapping):
+        parts = [(repr(key), value) for key, value in answer.items()]
+        return [named(answer), *([key, described(value, arrays, depth + 1)] for key, value in sorted(parts, key=first))]
+    if isinstance(answer, set | frozenset):
+        return [named(answer), *sorted(map(repr, answer))]
+    if isinstance(answer, list | tuple) and (array := row(answer)) is not None:
+        arrays.append(array)
+        return [named(answer), array.dtype.kind, len(answer)]
+    if isinstance(answer, Sequence):
+        return [named(answer), *(described(each, arrays, depth + 1) for each in answer)]
+    if (array := as_array(answer)) is not None:
+        arrays.append(array)
+        return ["array", str(array.dtype), list(array.shape)]
+    held = state(answer)
+    return UNSAID if held is None else [named(answer), described(held, arrays, depth + 1)]
+
+
+def row(numbers: Sequence[Any]) -> np.ndarray[Any, Any] | None:
+    """Return numbers as one array where they all are integers that fit in, or all floats; None else.
+
+    Args:
+        numbers: a list or tuple of anything.
+    """
+    kinds = set(map(type, numbers))
+    if kinds == {float} or (kinds == {int} and all(abs(value) < 2**63 for value in numbers)):
+        return np.asarray(numbers)
+    return None
+
+
+def first(pair: tuple[str, Any]) -> str:
+    """Return the first of two.
+
+    Args:
+        pair: of a key and a value.
+    """
+    return pair[0]
+
+
+def named(thing: Any) -> str:
+    """Return the name of a thing's class.
+
+    Args:
+        thing: any.
+    """
+    return type(thing).__qualname__
+
+
+def as_array(thing: Any) -> np.ndarray[Any, Any] | None:
+    """Return an array of numbers, text or times; None for what is none.
+
+    Args:
+        thing: an array of NumPy, or of a library that gives one.
+    """
+    if hasattr(thing, "detach"):  # torch refuses an array of what needs a gradient, or is on another device
+        thing = thing.detach().cpu()
+    if not hasattr(thing, "__array__"):
+        return None
+    try:
+        try:
+            found = np.asarray(thing)
+        except TypeError:  # a tensor of bfloat16
+            found = np.asarray(thing.float())
+        if found.dtype.kind == "V" and found.dtype.names is None:  # a type that NumPy does not have, as bfloat16
+            found = found.astype(np.float32)
+    except (TypeError, ValueError, RuntimeError, AttributeError):
+        return None
+    return found if found.dtype.kind in "biufcUSMm" else None
+
+
+def state(thing: Any) -> Any:
+    """Return what an object holds, where it says when it equals another; None where it does not.
+
+    Args:
+        thing: any object.
+    """
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.compare}
+    if type(thing).__eq__ is object.__eq__:
+        return None
+    return dict(vars(thing)) if hasattr(thing, "__dict__") else None
+
+
+def save(path: Path, answer: Any) -> None:
+    """Write an answer.
+
+    Args:
+        path: of the ``.npz`` file.
+        answer: what a benchmark returned.
+    """
+    arrays: list[np.ndarray[Any, Any]] = []
+    structure = json.dumps(described(answer, arrays))
+    np.savez(path, *arrays, **{STRUCTURE: np.array(structure)})
+
+
+def same(first: Path, second: Path, tolerance: float) -> bool:
+    """Return whether two answers are the same: one structure, and arrays that are near each other.
+
+    Args:
+        first: file of one answer.
+        second: file of the other.
+        tolerance: largest difference, as a part of the largest value of each array.
+    """
+    with np.load(first, allow_pickle=False) as a, np.load(second, allow_pickle=False) as b:
+        structures = [json.loads(str(found[STRUCTURE])) for found in (a, b)]
+        if not alike(*structures):
+            return False
+        if a.files != b.files:  # of what nothing is said, one side may say more
+            return True
+        return all(close(a[name], b[name], tolerance) for name in a.files if name != STRUCTURE)
+
+
+def alike(first: Any, second: Any) -> bool:
+    """Return whether two structures are the same, but for parts of which nothing is said.
+
+    Args:
+        first: of one answer.
+        second: of the other.
+    """
+    if UNSAID in (first, second):
+        return True
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(alike, first, second))
+    return bool(first == second)
+
+
+def close(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: float) -> bool:
+    """Return whether arrays have one shape and, where they are floating point, values near each other.
+
+    Args:
+        a: one array.
+        b: the other, of any shape and type.
+        tolerance: largest difference, as a part of the largest value of each array.
+    """
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not np.issubdtype(a.dtype, np.inexact):
+        return bool(np.array_equal(a, b))
+    a, b = (x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) for x in (a, b))
+    scale = max(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)) for x in (a, b))
+    return bool(np.allclose(a, b, rtol=0, atol=tolerance * scale, equal_nan=True))

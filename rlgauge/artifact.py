@@ -1,0 +1,100 @@
+"""What a run of the gate leaves: all that it measured, from which it can be decided again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .allowed import reasons
+from .rule import Finding, GateError, Record, Rule, decide, exit_code, failures, void_reasons
+
+VERSION = 1
+
+
+class Artifact(BaseModel):
+    """All that a run measured, and what of it was to pass or to fail: enough to decide again.
+
+    Attributes:
+        version: of this format.
+        base: full hash of the commit that head is compared with.
+        head: what the working tree is called.
+        seed: of all that was left to chance.
+        seconds: that the run took.
+        machine: that it ran on; of a merged run all of them, by shard.
+        rule: the numbers to decide by.
+        records: what is known of each case, by name.
+        allowed: patterns of cases that may be slower or gone, with the reasons.
+        strict: whether undecided cases and changed answers fail too.
+        shard: which part of the cases it has, of how many; ``None`` for all.
+        anchor: the comparison with an older revision, if there was one.
+        told: what else is to be said.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    version: int = VERSION
+    base: str
+    head: str
+    seed: int
+    seconds: float
+    machine: dict[str, Any]
+    rule: Rule
+    records: dict[str, Record]
+    allowed: list[tuple[str, str]] = []
+    strict: bool = False
+    shard: tuple[int, int] | None = None
+    anchor: Artifact | None = None
+    told: list[str] = []
+
+    def decide(self) -> Outcome:
+        """Return the verdicts."""
+        findings = decide(self.records, self.rule)
+        wrong = void_reasons(self.records, findings)
+        excused = reasons(findings, self.allowed)
+        failed = failures(findings, excused, self.strict)
+        older = self.anchor.decide() if self.anchor else None
+        code = max(exit_code(wrong, failed), older.code if older else 0)
+        return Outcome(findings, wrong, excused, failed, code, older)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run concludes.
+
+    Attributes:
+        findings: the verdict on each case, canaries included.
+        wrong: why nothing of it can be believed, where that is so.
+        excused: why cases that are slower or gone may be so.
+        failed: the cases that fail.
+        code: 0 passed, 1 where a case fails, 2 void; the worse of both comparisons where there is an anchor.
+        anchor: what the comparison with an older revision concludes, if there was one.
+    """
+
+    findings: Mapping[str, Finding]
+    wrong: Sequence[str]
+    excused: Mapping[str, str]
+    failed: Sequence[str]
+    code: int
+    anchor: Outcome | None = None
+
+
+def read(path: Path) -> Artifact:
+    """Return what a run wrote.
+
+    Args:
+        path: of its JSON.
+
+    Raises:
+        GateError: it cannot be read, is no artifact, or one of another version.
+    """
+    try:
+        found = Artifact.model_validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        words = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise GateError(f"{path}: not what a run of the gate wrote: {words.splitlines()[0]}") from error
+    if found.version != VERSION:
+        raise GateError(f"{path}: of version {found.version} of the gate's format, wanted {VERSION}")
+    return found

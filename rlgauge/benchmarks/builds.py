@@ -1,0 +1,139 @@
+"""Trees that are built before they can be imported: each in an environment of its own, kept by its files' hash."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shlex
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rlgauge import revisions
+from rlgauge.environments import say
+from rlgauge.rule import GateError
+
+KEPT = 4  # builds: those used last
+BESIDE = "beside.pth"  # makes what is installed here importable there
+
+
+@contextmanager
+def builds(
+    cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]]
+) -> Iterator[Callable[[str, Path], Path]]:
+    """Return ``python_for(name, code)``: the interpreter of an environment in which that tree was built.
+
+    Args:
+        cache: folder in which builds are kept.
+        command: that builds a tree it is run in.
+        files_of: returns the files of a tree that its build depends on.
+
+    Raises:
+        GateError: a build fails.
+    """
+    words = shlex.split(command)
+    if not words:
+        raise GateError(f"--gate-build: got {command!r}, wanted a command")
+    with ExitStack() as held:
+
+        def python_for(name: str, code: Path) -> Path:
+            wanted = f"{command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
+            folder = cache / f"build-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
+            used = held.enter_context(folder.with_suffix(".lock").open("w"))
+            fcntl.flock(used, fcntl.LOCK_EX)  # until this run ends: runs of one clone take turns
+            if not (folder / ".ready").exists():
+                say(f"building {name}: {command}")
+                build(folder, code, words, name)
+            (folder / ".ready").touch()
+            remove_old(cache)
+            return interpreter(folder)
+
+        yield python_for
+
+
+def interpreter(folder: Path) -> Path:
+    """Return the interpreter of a build.
+
+    Args:
+        folder: of the build.
+    """
+    return folder / "env" / "bin" / "python"
+
+
+def tree_of(python: Path) -> Path:
+    """Return the tree that was built for an interpreter.
+
+    Args:
+        python: as :func:`interpreter` returns it.
+    """
+    return python.parents[2] / "tree"
+
+
+def packages_of(python: Path) -> Path:
+    """Return the folder of what a build has installed.
+
+    Args:
+        python: as :func:`interpreter` returns it.
+    """
+    here = sysconfig.get_path("purelib", vars={"base": "", "platbase": ""}).lstrip("/")
+    return python.parents[1] / here
+
+
+def build(folder: Path, code: Path, words: Sequence[str], name: str) -> None:
+    """Copy a tree and run a command in it, with an environment in which what is installed here is importable too.
+
+    Args:
+        folder: of the build; nothing is left of one that fails.
+        code: the tree.
+        words: of the command.
+        name: what the side is called.
+
+    Raises:
+        GateError: the command fails, with its last line.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        shutil.copytree(code, folder / "tree", symlinks=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
+        python = interpreter(folder)
+        places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+        lines = [f"import site; site.addsitedir({place!r})" for place in places if Path(place).is_dir()]
+        packages_of(python).mkdir(parents=True, exist_ok=True)
+        (packages_of(python) / BESIDE).write_text("\n".join(lines) + "\n")
+        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        variables |= {"VIRTUAL_ENV": str(folder / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done: Any = subprocess.run(words, cwd=folder / "tree", env=variables, **how)  # type: ignore[call-overload]
+        if done.returncode:
+            said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+            last = said[-1] if said else f"it ended with code {done.returncode}"
+            raise GateError(f"{name}: its build fails: {last}")
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise GateError(f"{name}: its build fails: {error}") from error
+        raise
+
+
+def remove_old(cache: Path) -> None:
+    """Remove all builds but those used last, and those that are in use.
+
+    Args:
+        cache: folder in which builds are kept.
+    """
+    found = [path for path in cache.glob("build-*") if path.is_dir()]
+    ready = {path: (path / ".ready").stat().st_mtime_ns if (path / ".ready").exists() else 0 for path in found}
+    for old in sorted(found, key=lambda path: ready[path], reverse=True)[KEPT:]:
+        with old.with_suffix(".lock").open("w") as used:
+            try:
+                fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(old, ignore_errors=True)

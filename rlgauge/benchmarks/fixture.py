@@ -1,0 +1,253 @@
+"""The fixture ``benchmark`` of a worker: while its test waits for the result, the gate times what it was given.
+
+It takes what pytest-benchmark's does: ``benchmark(function, *args, **kwargs)`` and ``benchmark.pedantic(...)``, once in
+each test.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, median, stdev
+from typing import Any
+
+SETTLED, MOST_SETTLING, MOST_CALLS = 0.05, 100, 1 << 20  # seconds and calls of settling; calls of a sample
+LEAST = 0.005  # seconds of a sample
+WEAVE = "benchmark.weave is not supported by the gate: time a function by benchmark(function, ...)"
+
+
+class Misused(Exception):
+    """A test asks the fixture for something that cannot be timed; the message says what and what to do."""
+
+
+class Benchmarked:
+    """What a test gave to its fixture, as the gate takes it: one call, a sample of them, the answer of the first.
+
+    Args:
+        function: that is timed.
+        args: of each call.
+        kwargs: of each call.
+        setup: returns the arguments of a call, or nothing; it runs before each, untimed.
+        teardown: gets the arguments of a call after it, untimed.
+        iterations: calls that are timed as one.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        setup: Callable[[], Any] | None = None,
+        teardown: Callable[..., Any] | None = None,
+        iterations: int = 1,
+    ) -> None:
+        self.function, self.args, self.kwargs = function, tuple(args), dict(kwargs or {})
+        self.setup, self.teardown, self.iterations = setup, teardown, iterations
+        self.calls = 1
+        self.seconds: list[float] = []
+
+    def reset(self) -> None:
+        """Nothing is changed between samples: what the calls change is theirs."""
+
+    def call(self) -> Any:
+        """Call it once, with its set-up and teardown; return what it returns."""
+        args, kwargs = self.arguments()
+        out = self.function(*args, **kwargs)
+        for _ in range(self.iterations - 1):
+            self.function(*args, **kwargs)
+        if self.teardown:
+            self.teardown(*args, **kwargs)
+        return out
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of the next call, made by its set-up where there is one that returns some."""
+        made = self.setup() if self.setup else None
+        if made is None:
+            return self.args, self.kwargs
+        args, kwargs = made
+        return tuple(args), dict(kwargs)
+
+    def sample(self) -> float:
+        """Return the seconds of ``calls`` calls, without their set-ups and teardowns."""
+        if self.setup or self.teardown:
+            spent = sum(self.timed(*self.arguments()) for _ in range(self.calls))
+        else:
+            function, args, kwargs, turns = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
+            start = time.perf_counter()
+            for _ in turns:
+                function(*args, **kwargs)
+            spent = time.perf_counter() - start
+        self.seconds.append(spent / (self.calls * self.iterations))
+        return spent
+
+    def timed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+        """Return the seconds of one call.
+
+        Args:
+            args: of the call.
+            kwargs: of the call.
+        """
+        function, turns = self.function, range(self.iterations)
+        start = time.perf_counter()
+        for _ in turns:
+            function(*args, **kwargs)
+        spent = time.perf_counter() - start
+        if self.teardown:
+            self.teardown(*args, **kwargs)
+        return spent
+
+    def first(self) -> Any:
+        """Call it for the first time; return what it returns, which is to be kept before the next call.
+
+        Raises:
+            Misused: it is asynchronous, so that a call does no work.
+        """
+        result = self.call()
+        if inspect.isawaitable(result) or inspect.isasyncgen(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise Misused("what is timed is async: a call of it does no work; time a function that runs it to its end")
+        return result
+
+    def settle(self) -> None:
+        """Call it for a while, so that caches are warm and compilers have run."""
+        start = time.perf_counter()
+        for _ in range(MOST_SETTLING):
+            if time.perf_counter() - start > SETTLED:
+                break
+            self.call()
+
+    def measure_calls(self) -> int:
+        """Return how many calls make a sample that is long enough, and take so many from now on."""
+        self.calls = 1
+        while (spent := self.sample()) < LEAST and self.calls < MOST_CALLS:
+            self.calls = min(MOST_CALLS, max(2 * self.calls, int(self.calls * LEAST / max(spent, 1e-9))))
+        self.seconds.clear()
+        return self.calls
+
+    def close(self) -> None:
+        """It started nothing."""
+
+
+class Stats:
+    """What pytest-benchmark's ``benchmark.stats.stats`` says, of what the gate has timed: seconds of a call.
+
+    Args:
+        data: seconds of a call in each sample.
+    """
+
+    def __init__(self, data: Sequence[float]) -> None:
+        self.data = list(data)
+        self.rounds = len(self.data)
+        self.min, self.max, self.total = min(self.data), max(self.data), sum(self.data)
+        self.mean, self.median = fmean(self.data), median(self.data)
+        self.stddev = stdev(self.data) if len(self.data) > 1 else 0.0
+        self.ops = 1 / self.mean
+
+
+class Timed:
+    """What ``benchmark.stats`` is after the benchmark.
+
+    Args:
+        benchmarked: what was timed.
+    """
+
+    def __init__(self, benchmarked: Benchmarked) -> None:
+        self.stats, self.iterations = Stats(benchmarked.seconds or [0.0]), benchmarked.iterations
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a figure by its name, as in ``benchmark.stats["mean"]``."""
+        return getattr(self.stats, name)
+
+
+class Benchmark:
+    """The fixture: hands what a test wants timed to the gate, and returns to the test when the gate is done.
+
+    Args:
+        timed_by: has a benchmark timed; returns when that is over.
+        name: of the test.
+        group: of the test, by its mark.
+        params: of the test, if it is parametrised.
+    """
+
+    disabled, enabled, cprofile = False, True, None
+
+    def __init__(
+        self, timed_by: Callable[[Benchmarked], None], name: str, group: str | None, params: Mapping[str, Any] | None
+    ) -> None:
+        self.timed_by, self.name, self.fullname, self.group = timed_by, name, name, group
+        self.params, self.param = params, None
+        self.extra_info: dict[str, Any] = {}
+        self.stats: Timed | None = None
+        self.used = False
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Have calls of a function timed; return what the first of them returned.
+
+        Args:
+            function: that is timed.
+            args: of each call.
+            kwargs: of each call.
+        """
+        return self.have_timed(Benchmarked(function, args, kwargs))
+
+    def pedantic(
+        self,
+        target: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        setup: Callable[[], Any] | None = None,
+        teardown: Callable[..., Any] | None = None,
+        rounds: int = 1,
+        warmup_rounds: int = 0,
+        iterations: int = 1,
+    ) -> Any:
+        """Have calls of a function timed, each after a set-up; the gate says how many rounds.
+
+        Args:
+            target: the function.
+            args: of each call.
+            kwargs: of each call.
+            setup: returns the arguments of a call as ``args, kwargs``, or nothing.
+            teardown: gets the arguments of a call after it.
+            rounds: at least 1; as many as the gate needs are made.
+            warmup_rounds: not less than 0; as many as the gate needs are made.
+            iterations: calls of a round; 1 where there is a set-up.
+
+        Raises:
+            ValueError: as pytest-benchmark's, for arguments that contradict each other.
+        """
+        counts = ("rounds", rounds, 1), ("warmup_rounds", warmup_rounds, 0), ("iterations", iterations, 1)
+        for name, value, least in counts:
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name}: got {value!r}, wanted {least} or more")
+        if setup and (args or kwargs):
+            made = setup
+
+            def setup() -> None:
+                if made() is not None:
+                    raise TypeError("setup: it returns arguments, and args or kwargs are given too")
+
+        if setup and iterations != 1:
+            raise ValueError(f"iterations: got {iterations} with a setup, wanted 1")
+        return self.have_timed(Benchmarked(target, args, kwargs, setup, teardown, iterations))
+
+    def weave(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse: calls from inside of other code cannot be asked for one by one."""
+        raise Misused(WEAVE)
+
+    patch = weave
+
+    def have_timed(self, benchmarked: Benchmarked) -> Any:
+        """Hand it over, and return the result to the test.
+
+        Args:
+            benchmarked: what is timed.
+        """
+        if self.used:
+            raise Misused("it calls benchmark twice: each test may do so once")
+        self.used = True
+        self.timed_by(benchmarked)
+        self.stats = Timed(benchmarked)
+        return benchmarked.call()  # not what an earlier call returned, which later ones may have changed

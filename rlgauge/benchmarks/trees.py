@@ -1,0 +1,107 @@
+"""What of a repository is a benchmark, what is the code under test, and how a side's tree is made of both."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+NAMED = re.compile("test|bench|perf", re.IGNORECASE)  # a folder of tests, as it is commonly called
+NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer")  # modules of a root that are tools
+
+
+def benchmark_paths(files: Iterable[str], root: Path) -> list[str]:
+    """Return the files and folders of benchmarks: of each file the topmost folder that is called so, or itself.
+
+    The ``conftest.py`` of the folders above belong to them.
+
+    Args:
+        files: with benchmarks, relative to the root.
+        root: of the working tree.
+    """
+    found: dict[str, None] = {}
+    for file in files:
+        path = PurePosixPath(file)
+        folders = [folder for folder in reversed(path.parents) if NAMED.search(folder.name)]
+        top = folders[0] if folders else path
+        found[str(top)] = None
+        for folder in top.parents:
+            if (root / folder / "conftest.py").is_file():
+                found[str(folder / "conftest.py")] = None
+    return sorted(found)
+
+
+def inside(path: str, paths: Iterable[str]) -> bool:
+    """Return whether a path is one of some, or in one of them.
+
+    Args:
+        path: relative to the root.
+        paths: files and folders, relative to the root.
+    """
+    return any(path == other or path.startswith(f"{other.rstrip('/')}/") or other == "." for other in paths)
+
+
+def packages(tree: Path, benchmarks: Sequence[str]) -> list[str]:
+    """Return the names of the packages and modules at the top of a tree, or in its ``src``, that are no benchmarks.
+
+    Args:
+        tree: of a revision.
+        benchmarks: files and folders of benchmarks.
+    """
+    found = set()
+    for top in roots(tree):
+        for path in top.iterdir():
+            if inside(path.relative_to(tree).as_posix(), benchmarks) or not path.stem.isidentifier():
+                continue
+            module = path.suffix == ".py" and path.stem not in NO_CODE
+            if module or (path.is_dir() and (path / "__init__.py").is_file()):
+                found.add(path.stem)
+    return sorted(found)
+
+
+def roots(tree: Path) -> list[Path]:
+    """Return the folders of a tree from which its packages are imported.
+
+    Args:
+        tree: of a revision.
+    """
+    return [folder for folder in (tree / "src", tree) if folder.is_dir() and not (folder / "__init__.py").exists()]
+
+
+def code_files(tree: Path, benchmarks: Sequence[str], ignored: Sequence[str]) -> Iterator[Path]:
+    """Return the files of a tree that the speed of its benchmarks may depend on, but for the benchmarks themselves.
+
+    Args:
+        tree: of a revision.
+        benchmarks: files and folders of benchmarks.
+        ignored: patterns of other files that it does not depend on.
+    """
+    for path in tree.rglob("*"):
+        name = path.relative_to(tree).as_posix()
+        if path.is_file() and not inside(name, benchmarks) and not any(fnmatchcase(name, one) for one in ignored):
+            yield path
+
+
+def overlaid(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -> None:
+    """Make a tree of one revision's code and another's benchmarks.
+
+    Args:
+        folder: to be made.
+        code: tree with the code.
+        benchmarks: tree with the benchmarks.
+        paths: files and folders of benchmarks.
+    """
+    shutil.copytree(code, folder, symlinks=True)
+    for path in paths:
+        here, there = folder / path, benchmarks / path
+        if here.is_dir() and not here.is_symlink():
+            shutil.rmtree(here)
+        else:
+            here.unlink(missing_ok=True)
+        if there.is_dir():
+            shutil.copytree(there, here, symlinks=True)
+        elif there.exists():
+            here.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(there, here)

@@ -1,0 +1,361 @@
+"""A worker that runs the tests of one side: ``python -m rlgauge.benchmarks.worker ARGUMENTS CORES THREADS MEMORY``.
+
+``ARGUMENTS`` are JSON: those of pytest, and the names of the packages that must come from this side. A test runs when
+its case is prepared, up to where it calls ``benchmark``; there it waits, with its fixtures alive, while the case is
+timed, and goes on when the case is closed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Generator
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+from rlgauge import worker
+
+if __name__ == "__main__":  # before NumPy is imported, which takes its threads from what is set by then
+    from rlgauge import process
+
+    REQUESTS, REPLIES = os.fdopen(os.dup(0)), worker.begin()  # pytest takes the standard ones away from tests
+    process.set_up(int(sys.argv[-2]), sys.argv[-1])
+
+import pytest
+
+from rlgauge.benchmarks.fixture import WEAVE, Benchmark, Benchmarked, Misused
+
+PARTS = {"setup": "set-up", "call": "test", "teardown": "teardown"}
+
+
+class Tests(worker.Requests):
+    """What the gate may ask of a worker that runs tests; it is a plugin of the worker's own pytest.
+
+    Args:
+        requests: where requests come from, a line of JSON each.
+        replies: where answers go.
+        packages: names of those that are to come from this side.
+
+    Attributes:
+        items: all tests of this side, by their ids.
+        broken: why files could not be collected.
+        session: of pytest.
+        asked: what the test that runs is to do.
+        fixture: that the test was given.
+        reports: of the parts of the test.
+        raised: what a part of the test raised, or a file that was collected.
+    """
+
+    def __init__(self, requests: TextIO, replies: TextIO, packages: list[str]) -> None:
+        super().__init__()
+        self.requests, self.replies, self.packages = requests, replies, packages
+        self.items: dict[str, pytest.Item] = {}
+        self.broken: dict[str, dict[str, Any]] = {}
+        self.session: pytest.Session | None = None
+        self.asked: dict[str, Any] = {}
+        self.fixture: Benchmark | None = None
+        self.reports: list[pytest.TestReport] = []
+        self.raised: BaseException | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Take pytest-benchmark's place: its mark stays known, and none of its hooks is called.
+
+        Args:
+            config: of the worker's pytest.
+        """
+        config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
+        if config.pluginmanager.hasplugin("benchmark"):
+            config.pluginmanager.unregister(name="benchmark")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:
+        """Give a test this worker's fixture in the place of pytest-benchmark's.
+
+        Args:
+            fixturedef: of any fixture.
+            request: for it.
+        """
+        if fixturedef.argname == "benchmark_weave":
+            raise Misused(WEAVE)
+        if fixturedef.argname != "benchmark":
+            return None
+        node = request.node
+        mark = node.get_closest_marker("benchmark")
+        params = node.callspec.params if hasattr(node, "callspec") else None
+        self.fixture = Benchmark(self.timed, node.name, mark and mark.kwargs.get("group"), params)
+        fixturedef.cached_result = self.fixture, fixturedef.cache_key(request), None
+        return self.fixture
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        """Note why a file cannot be collected.
+
+        Args:
+            collector: of a file or a folder.
+        """
+        report = yield
+        if report.failed:
+            error = report.call.excinfo.value
+            self.broken[report.nodeid] = {"failed": last_line(str(report.longrepr)), **self.explained(error)}
+        elif report.skipped:
+            self.broken[report.nodeid] = {"skipped": reason(report)}
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Take note of all tests, also of those that are deselected next: the gate has selected.
+
+        Args:
+            items: all that were collected.
+        """
+        self.items = {item.nodeid: item for item in items}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Answer requests until there are no more; then pytest ends what fixtures started.
+
+        Args:
+            session: of pytest.
+        """
+        self.session = session
+        gc.collect()
+        gc.freeze()
+        gc.enable()  # what is timed may depend on it
+        self.answer_until(lambda: False)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        """Note how each part of a test ended.
+
+        Args:
+            item: the test.
+            call: of the part.
+        """
+        report = yield
+        self.reports.append(report)
+        if call.excinfo is not None and not report.skipped:
+            self.raised = call.excinfo.value
+        return report
+
+    def answer_until(self, over: Callable[[], bool]) -> None:
+        """Answer requests until something is over, or there are no more.
+
+        Args:
+            over: tells whether it is.
+        """
+        while not over():
+            line = self.requests.readline()
+            if not line:
+                if any(isinstance(prepared, Benchmarked) for prepared in self.prepared.values()):
+                    raise pytest.exit.Exception("the gate has ended", 0)  # a test waits: its fixtures are to end
+                return
+            answer = self.answered(line)
+            if answer is not None:
+                self.reply(answer)
+
+    def reply(self, answer: dict[str, Any]) -> None:
+        """Answer a request.
+
+        Args:
+            answer: as JSON can hold it.
+        """
+        self.replies.write(json.dumps(answer) + "\n")
+
+    def prepare(self, identity: str, answer: str | None = None, counted: bool = False) -> Any:
+        """Run a test up to where it calls ``benchmark`` and to its end after the case is closed; answer twice.
+
+        Args:
+            identity: id of the test, or name of a canary.
+            answer: file for what is returned, if it is wanted.
+            counted: nothing is counted of tests.
+        """
+        from rlgauge.canary import CANARIES
+
+        if identity in CANARIES:
+            canary = CANARIES[identity]()
+            worker.saved(answer, canary.settle())
+            self.prepared[identity] = canary
+            return {"counters": {}}
+        item = self.items.get(identity)
+        if item is None:
+            return self.missing(identity)
+        assert self.session
+        self.asked, self.reports, self.raised, self.fixture = {"identity": identity, "answer": answer}, [], None, None
+        seed_all()
+        self.session._setupstate.teardown_exact(item)  # what only tests of other files share
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.sibling(item))
+        return self.ended(identity)
+
+    def sibling(self, item: pytest.Item) -> pytest.Item | None:
+        """Return a test beside another, so that the fixtures that they share stay; any other where there is none.
+
+        Args:
+            item: the test.
+        """
+        others = [other for other in self.items.values() if other is not item]
+        return next((other for other in others if other.parent is item.parent), next(iter(others), None))
+
+    def timed(self, benchmarked: Benchmarked) -> None:
+        """Let the gate time what a test gave to its fixture, until it closes the case.
+
+        Args:
+            benchmarked: what is timed.
+        """
+        identity = self.asked["identity"]
+        worker.saved(self.asked["answer"], benchmarked.first())
+        benchmarked.settle()
+        self.prepared[identity] = benchmarked
+        self.reply({"counters": {}})
+        self.answer_until(lambda: identity not in self.prepared)
+
+    def close(self, identity: str) -> Any:
+        """End a canary; let a test go on to its end, which is answered where it was prepared.
+
+        Args:
+            identity: id of the test, or name of a canary.
+        """
+        prepared = self.prepared.pop(identity)
+        if isinstance(prepared, Benchmarked):
+            return None
+        prepared.close()
+        return {}
+
+    def ended(self, identity: str) -> dict[str, Any]:
+        """Return how a test ended: before its case could be prepared, or after it was closed.
+
+        Args:
+            identity: id of the test.
+        """
+        self.prepared.pop(identity, None)
+        failed = [report for report in self.reports if report.failed]
+        skipped = [report for report in self.reports if report.skipped]
+        if failed:
+            return {
+                "failed": f"its {PARTS[str(failed[0].when)]} fails: {words(self.raised)}",
+                **self.explained(self.raised),
+            }
+        if skipped:
+            return {"skipped": reason(skipped[0])}
+        if self.fixture is None or not self.fixture.used:
+            return {"failed": "it never calls benchmark: there is nothing to time"}
+        return {}
+
+    def missing(self, identity: str) -> dict[str, Any]:
+        """Return why there is no such test here.
+
+        Args:
+            identity: id of the test.
+        """
+        for node, why in self.broken.items():
+            if not node or identity.startswith((f"{node}::", f"{node}/")):
+                return why if "skipped" in why else {**why, "failed": f"it cannot be collected: {why['failed']}"}
+        return {"failed": "it is not collected here"}
+
+    def explained(self, error: BaseException | None) -> dict[str, str]:
+        """Return what of the code under test a side does not have, where an error says so, as ``absent``.
+
+        Args:
+            error: that a test or an import raised.
+        """
+        seen: set[int] = set()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            missing = getattr(error, "name", None)
+            if isinstance(error, AttributeError):
+                of = error.obj if isinstance(error.obj, ModuleType | type) else type(error.obj)
+                missing = of.__name__ if isinstance(of, ModuleType) else of.__module__
+            known = isinstance(error, ImportError | AttributeError) and missing
+            if known and missing.partition(".")[0] in self.packages:
+                return {"absent": words(error)}
+            error = error.__cause__ or error.__context__
+        return {}
+
+    def listing(self) -> dict[str, Any]:
+        """Return the ids of the tests of this side that are selected and use ``benchmark``."""
+        assert self.session
+        return {
+            "listing": [item.nodeid for item in self.session.items if "benchmark" in getattr(item, "fixturenames", ())]
+        }
+
+    def origins(self) -> dict[str, Any]:
+        """Return the file or folder that each package under test is imported from, of those that are found."""
+        found = {}
+        for name in self.packages:
+            try:
+                spec = find_spec(name)
+            except (ImportError, ValueError):
+                continue
+            places = [spec.origin] if spec and spec.origin else [*((spec and spec.submodule_search_locations) or ())]
+            if places:
+                found[name] = str(Path(places[0]).resolve())
+        return {"origins": found, "imported": [name for name in found if name in sys.modules]}
+
+
+def seed_all() -> None:
+    """Seed what draws by itself, the same for every test and on both sides: their inputs are then the same."""
+    random.seed(worker.SEED)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(worker.SEED)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(worker.SEED)
+
+
+def reason(report: Any) -> str:
+    """Return why something was skipped.
+
+    Args:
+        report: of a test, or of what was to be collected.
+    """
+    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return str(why).removeprefix("Skipped: ")
+
+
+def words(error: BaseException | None) -> str:
+    """Return an error in a line.
+
+    Args:
+        error: that a test raised.
+    """
+    if error is None:
+        return "no reason is known"
+    first = str(error).strip().partition("\n")[0]
+    if isinstance(error, Misused | pytest.fail.Exception):
+        return first
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a text that says something.
+
+    Args:
+        text: of an error.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("E ").strip() if lines else "no reason is known"
+
+
+def main(requests: TextIO, replies: TextIO) -> None:
+    """Run the worker's pytest, which answers requests in the place of its tests.
+
+    Args:
+        requests: where requests come from.
+        replies: where answers go.
+    """
+    told = json.loads(sys.argv[-4])
+    tests = Tests(requests, replies, told["packages"])
+    code = pytest.main(told["arguments"], plugins=[tests])
+    if tests.session is None:
+        sys.stderr.write(f"pytest ended with code {int(code)} before it collected anything\n")
+    sys.stderr.flush()
+    os._exit(0 if tests.session else 1)
+
+
+if __name__ == "__main__":
+    main(REQUESTS, REPLIES)

@@ -1,0 +1,69 @@
+"""Revisions laid out on disk, each to be a side of pairs, all with the working tree's benchmarks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import revisions
+from .source import Case, Source
+from .workers import Side
+
+TREE = "working-tree"
+
+
+class Layout:
+    """The files of revisions, written when they are first asked for; ``None`` stands for the working tree.
+
+    Args:
+        source: of the cases.
+        root: of the repository.
+        folder: of this run.
+        python_for: returns the interpreter of a side, given what it is called and the folder of its files.
+    """
+
+    def __init__(self, source: Source, root: Path, folder: Path, python_for: Callable[[str, Path], Path]) -> None:
+        self.source, self.root, self.folder, self.python_for = source, root, folder, python_for
+        self.side = functools.cache(self._side)
+        self.fingerprint = functools.cache(self._fingerprint)
+        source.snapshot(root, folder / TREE)
+
+    def code(self, commit: str | None) -> Path:
+        """Return the folder with the files of a revision.
+
+        Args:
+            commit: its full hash.
+
+        Raises:
+            GateError: the commit lacks what is compared.
+        """
+        folder = self.folder / (commit or TREE)
+        if not folder.exists():
+            self.source.export(self.root, str(commit), folder)
+        return folder
+
+    def _side(self, commit: str | None, name: str) -> Side:
+        code = self.code(commit)
+        python = self.python_for(commit[:12] if commit else name, code)
+        folder = self.folder / "sides" / name / (commit or TREE)
+        return self.source.lay_out(name, code, self.folder / TREE, folder, python)
+
+    def _fingerprint(self, commit: str | None, case: Case) -> str:
+        return self.source.fingerprint(self.code(commit), case)
+
+
+@contextmanager
+def laid_out(source: Source, root: Path) -> Iterator[Layout]:
+    """Return a layout in a folder of this run, at its turn; the folder is gone afterwards.
+
+    Args:
+        source: of the cases.
+        root: of the repository.
+
+    Raises:
+        OSError: a disk that is full or read-only.
+    """
+    with revisions.workspace(source.cache) as folder, source.environments() as python_for:
+        yield Layout(source, root, folder, python_for)

@@ -1,0 +1,101 @@
+"""Shards of one comparison, measured apart, decided as one: a single family of tests over all their cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .artifact import Artifact
+from .rule import AT, WANTED, GateError, is_canary
+
+SAME = ("base", "head", "rule", "strict", "allowed")  # what the shards of one comparison share
+
+
+def merged(parts: Mapping[str, Artifact]) -> Artifact:
+    """Return what shards have measured as one artifact, whose canaries are named with the number of their shard.
+
+    Machines may differ: each is kept under its shard's number.
+
+    Args:
+        parts: by the name of the file of each.
+
+    Raises:
+        GateError: they are not the shards of one comparison, one is missing or there twice, or a case is.
+    """
+    names, artifacts = list(parts), list(parts.values())
+    if not artifacts:
+        raise GateError("merge: got no artifact, wanted the shards of one comparison")
+    for name, part in parts.items():
+        if part.shard is None:
+            raise GateError(f"{name}: no shard, but a whole run: it needs no merging")
+    check(names, artifacts)
+    numbers = [part.shard[0] for part in artifacts if part.shard]
+    count = artifacts[0].shard[1] if artifacts[0].shard else 0
+    for name, part in parts.items():
+        if part.shard and part.shard[1] != count:
+            raise GateError(f"{name}: shard {part.shard[0]} of {part.shard[1]}, but {names[0]} is one of {count}")
+    for number in range(1, count + 1):
+        if numbers.count(number) != 1:
+            raise GateError(f"shard {number} of {count}: got {numbers.count(number)} artifacts of it, wanted one")
+    anchors = {name: part.anchor for name, part in parts.items() if part.anchor}
+    if len(anchors) not in (0, len(parts)):
+        lacking = next(name for name in names if name not in anchors)
+        raise GateError(f"{lacking}: it has no comparison with an anchor, and {next(iter(anchors))} has one")
+    found = together(names, artifacts)
+    found.anchor = together(list(anchors), list(anchors.values())) if anchors else None
+    return found
+
+
+def check(names: list[str], artifacts: list[Artifact]) -> None:
+    """Refuse artifacts that are not of one comparison.
+
+    Args:
+        names: of their files.
+        artifacts: in the same order.
+
+    Raises:
+        GateError: they differ in a revision, the rule or what is allowed.
+    """
+    for name, part in zip(names, artifacts, strict=True):
+        for what in SAME:
+            mine, first = getattr(part, what), getattr(artifacts[0], what)
+            if mine != first:
+                raise GateError(f"{name}: of another {what} than {names[0]}: {mine} and {first}")
+
+
+def together(names: list[str], artifacts: list[Artifact]) -> Artifact:
+    """Return artifacts as one.
+
+    Args:
+        names: of their files.
+        artifacts: shards of one comparison, in the same order.
+
+    Raises:
+        GateError: they differ in a revision or the rule, or a case is in two of them.
+    """
+    check(names, artifacts)
+    records, owner = {}, dict[str, str]()
+    for name, part in zip(names, artifacts, strict=True):
+        number = part.shard[0] if part.shard else 0
+        for all_cores in {record.all_cores for record in part.records.values() if record.state == "timed"}:
+            for canary in WANTED[all_cores].keys() - part.records.keys():
+                raise GateError(f"{name}: {canary} was not measured")
+        for case, record in part.records.items():
+            if is_canary(case):
+                records[f"{case}{AT}{number}"] = record
+            elif case in owner:
+                raise GateError(f"{name}: it has {case}, and {owner[case]} has it too")
+            else:
+                records[case], owner[case] = record, name
+    models = list(dict.fromkeys(str(part.machine["cpu_model"]) for part in artifacts))
+    machines = {str(part.shard[0] if part.shard else 0): part.machine for part in artifacts}
+    first = artifacts[0]
+    return first.model_copy(
+        update={
+            "seconds": max(part.seconds for part in artifacts),
+            "machine": {"cpu_model": ", ".join(models), "cores": first.machine.get("cores"), "shards": machines},
+            "records": records,
+            "shard": None,
+            "anchor": None,
+            "told": list(dict.fromkeys(words for part in artifacts for words in part.told)),
+        }
+    )

@@ -1,0 +1,404 @@
+"""The gate as a pytest run: ``pytest --gate-against REV``; without that option this plugin does nothing.
+
+Each case is a test of the run, which passes unless the case fails. Nothing heavy is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .artifact import Artifact, Outcome
+    from .run import Gate
+    from .source import Source
+
+VOID = 2
+ROOM = 1 << 20  # bytes taken for a file before anything is timed
+OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
+
+
+@dataclass
+class Run:
+    """What is known of a run of the gate.
+
+    Attributes:
+        source: of the cases.
+        stack: ends what was begun.
+        gates: the comparison with base, and with the anchor, if one is asked for; once they are open.
+        allowed: patterns of what may be slower or gone, with the reasons.
+        write: what writes each file, by the option that names it.
+        rule: the numbers to decide by.
+        json: file of all that was measured.
+        done: what was measured and what is concluded, once it is.
+        failed: why there is nothing to conclude, in a line.
+    """
+
+    source: Source
+    stack: ExitStack
+    rule: Any
+    json: Path
+    gates: list[Gate] = field(default_factory=list)
+    allowed: list[tuple[str, str]] = field(default_factory=list)
+    write: Mapping[str, Callable[[bytes], None]] = field(default_factory=dict)
+    done: tuple[Artifact, Outcome] | None = None
+    failed: str = ""
+
+
+RUN = pytest.StashKey[Run]()
+
+
+def rule_of(text: str) -> dict[str, str]:
+    """Parse ``name=value,name=value``.
+
+    Args:
+        text: as given on the command line.
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name and equals and value for name, equals, value in pairs):
+        raise ValueError(f"got {text!r}, wanted name=value[,name=value]")
+    return {name: value for name, _, value in pairs}
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """Parse ``2/4``, the second of four.
+
+    Args:
+        text: as given on the command line.
+    """
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise ValueError(f"got {text!r}, wanted as in 2/4, the second of four parts")
+    return int(number), int(count)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the gate."""
+    group = parser.getgroup("rlgauge gate")
+    group.addoption("--gate-against", metavar="REV", help="compare the working tree's speed with this revision's")
+    group.addoption("--gate-anchor", metavar="REV", help="compare with an older revision too: slow drift adds up")
+    group.addoption(
+        "--gate-benchmarks",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="files and folders of benchmarks, which are the working tree's on both sides (default: testpaths)",
+    )
+    group.addoption("--gate-build", metavar="COMMAND", help="run in each side's tree, in an environment of its own")
+    group.addoption("--gate-shard", type=shard_of, metavar="I/N", help="compare every Nth case alone, from the Ith on")
+    group.addoption("--gate-json", type=Path, help="all that was measured (default: in the gate's own folder)")
+    group.addoption("--gate-markdown", type=Path, help="the verdicts as a table")
+    group.addoption(
+        "--gate-allow",
+        action="append",
+        default=[],
+        metavar="ID-PATTERN=REASON",
+        help="let cases that are slower or gone pass, and say why; * and ? are wildcards, brackets are not",
+    )
+    group.addoption("--gate-strict", action="store_true", help="fail inconclusive cases and changed answers too")
+    group.addoption("--gate-rule", type=rule_of, default={}, help="as in screen=4,confirm=16,blocks=8,tolerated=0.01")
+    group.addoption("--gate-limit", type=float, default=300.0, help="seconds for one request to a worker")
+    group.addoption("--gate-seed", type=int, default=0, help="seed of the order of cases and sides (default: 0)")
+
+
+def outputs_of(config: pytest.Config) -> dict[str, Path]:
+    """Return the files that a run writes, by option.
+
+    Args:
+        config: of the pytest run.
+    """
+    given = {option: config.getoption(name, None) for option, name in OUTPUTS.items()}
+    given["--gate-json"] = config.stash[RUN].json
+    return {option: Path(os.path.expandvars(path)).expanduser() for option, path in given.items() if path}
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """End the run with a line and code 2 where the gate says why it cannot go on, or the disk is full or read-only."""
+    from .files import Unwritable
+    from .rule import GateError
+
+    try:
+        yield
+    except (GateError, Unwritable, OSError) as error:
+        pytest.exit(str(error), returncode=VOID)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Check what was asked for; a mistake ends the run with code 2 before anything is collected."""
+    revision = config.getoption("gate_against")
+    if revision is None:
+        return
+    if sys.platform != "linux":
+        pytest.exit(f"--gate-against: it runs on Linux, this is {sys.platform}", returncode=VOID)
+    from .allowed import allowances
+    from .config import read, source_of
+    from .files import reserved
+    from .interrupts import by_sigterm
+    from .rule import GateError
+
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    stack.enter_context(by_sigterm())
+    with in_one_line():
+        for option, name in (("--gate-against", revision), ("--gate-anchor", config.getoption("gate_anchor"))):
+            if name is not None and not name.strip():
+                raise GateError(f"{option}: got {name!r}, wanted a revision")
+        if config.getoption("numprocesses", None):
+            raise GateError("--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0")
+        settings = read(config.rootpath)
+        rule = settings.rules(config.getoption("gate_rule"))
+        allowed = allowances(config.getoption("gate_allow"))
+        source = source_of(settings, config.rootpath, config)
+        run = Run(source, stack, rule, config.getoption("gate_json") or source.artifact, allowed=allowed)
+        config.stash[RUN] = run
+        run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}
+        if not source.collects:
+            open_gates(config)
+
+
+def open_gates(config: pytest.Config) -> None:
+    """Lay out the sides, once it is known what the cases are.
+
+    Args:
+        config: of the pytest run.
+
+    Raises:
+        GateError: there is nothing to compare, or a side cannot be had.
+    """
+    from .allowed import check_allowed
+    from .layout import laid_out
+    from .revisions import resolve
+    from .run import compared
+
+    run = config.stash[RUN]
+    asked = [config.getoption(name) for name in ("gate_against", "gate_anchor")]
+    commits = [resolve(config.rootpath, revision) for revision in asked if revision is not None]
+    layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
+    seed, limit, shard = (config.getoption(f"gate_{name}") for name in ("seed", "limit", "shard"))
+    run.gates = [compared(layout, commit, run.rule, seed, limit, shard) for commit in commits]
+    check_allowed(run.allowed, names_of(run))
+
+
+def names_of(run: Run) -> list[str]:
+    """Return the selected cases, those that cannot run here and those that are gone too.
+
+    Args:
+        run: with its gates open.
+    """
+    return list(dict.fromkeys([*(name for gate in run.gates for name in gate.records), *run.source.unable()]))
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Collect nothing where the cases are no tests."""
+    run = config.stash.get(RUN, None)
+    return True if run and not run.source.collects else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """Put a verdict in the place of each benchmark."""
+    run = config.stash.get(RUN, None)
+    if run and not run.source.collects:
+        items[:] = verdicts(session, run)
+    yield
+    if run and run.source.collects and not session.testsfailed:
+        with in_one_line():
+            run.source.collected(items)
+            open_gates(config)
+        items[:] = verdicts(session, run)
+
+
+def verdicts(session: pytest.Session, run: Run) -> list[pytest.Item]:
+    """Return a test for each case.
+
+    Args:
+        session: that they are of.
+        run: with its gates open.
+    """
+    return [Verdict.from_parent(session, name=name, nodeid=name) for name in names_of(run)]
+
+
+class NotPassed(Exception):
+    """A case fails, or the run is void; the message is all there is to say."""
+
+
+class Verdict(pytest.Item):
+    """What the gate says of a case; the first of them to run measures all."""
+
+    def runtest(self) -> None:
+        """Pass unless the case fails, or the run is void."""
+        from . import report
+
+        run = self.config.stash[RUN]
+        if self.name in run.source.unable():
+            pytest.skip(run.source.unable()[self.name])
+        outcome = measured(self.session, run)
+        here = outcome if self.name in outcome.findings or not outcome.anchor else outcome.anchor
+        finding = here.findings[self.name]
+        for name, value in finding.model_dump(exclude_defaults=True).items():
+            self.user_properties.append((name, value))
+        if self.name in outcome.excused:
+            self.user_properties.append(("allowed", outcome.excused[self.name]))
+        if words := report.failure(self.name, outcome):
+            raise NotPassed(words)
+        if finding.verdict == "skipped":
+            pytest.skip("; ".join(finding.notes))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return a failure in a line."""
+        return str(excinfo.value) if excinfo.errisinstance(NotPassed) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the test is said to be."""
+        return self.session.path, None, self.name
+
+
+def measured(session: pytest.Session, run: Run) -> Outcome:
+    """Return what the gate concludes, after it has measured and written what it did; a second time at once.
+
+    Args:
+        session: that stops where the gate cannot go on.
+        run: with its gates open.
+    """
+    from .files import Unwritable
+    from .rule import GateError
+
+    if run.done is None:
+        if run.failed:
+            raise NotPassed(run.failed)
+        try:
+            run.done = conclude(session.config, run)
+        except (GateError, Unwritable, OSError) as error:
+            run.failed = session.shouldstop = str(error)
+            raise NotPassed(str(error)) from error
+    return run.done[1]
+
+
+def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
+    """Measure, decide, and write both.
+
+    Args:
+        config: of the pytest run.
+        run: with its gates open.
+
+    Raises:
+        GateError: workers do not even start.
+        Unwritable: a file cannot be written; the verdicts are told then.
+    """
+    log, artifacts = logger(config), []
+    for gate in run.gates:
+        gate.log = log
+        artifacts.append(gate.run())
+        artifacts[-1].allowed, artifacts[-1].strict = run.allowed, config.getoption("gate_strict")
+    artifact = artifacts[0]
+    artifact.anchor = artifacts[1] if len(artifacts) > 1 else None
+    outcome = artifact.decide()
+    write(artifact, outcome, run.write, log)
+    return artifact, outcome
+
+
+def logger(config: pytest.Config) -> Callable[[str], None]:
+    """Return what prints a line while tests run.
+
+    Args:
+        config: of the pytest run.
+    """
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    capture = config.pluginmanager.getplugin("capturemanager")
+
+    def log(text: str) -> None:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+    return log if reporter else print
+
+
+def write(
+    artifact: Artifact, outcome: Outcome, files: Mapping[str, Callable[[bytes], None]], log: Callable[[str], None]
+) -> None:
+    """Write the artifact and the table; the verdicts are told where that cannot be.
+
+    Args:
+        artifact: all that was measured.
+        outcome: what is concluded from it.
+        files: what writes each file, by the option that names it.
+        log: prints a line.
+
+    Raises:
+        Unwritable: a file cannot be written.
+    """
+    from . import report
+    from .files import Unwritable
+
+    try:
+        files["--gate-json"](artifact.model_dump_json().encode())
+        if "--gate-markdown" in files:
+            files["--gate-markdown"](report.markdown(artifact, outcome).encode())
+    except Unwritable:
+        log("\n".join(report.summary(outcome)))
+        raise
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say what is compared."""
+    run = config.stash.get(RUN, None)
+    found = []
+    for gate in run.gates if run else ():
+        states = [record.state for record in gate.records.values()]
+        counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+        found.append(f"gate: {gate.head} (the working tree) against {gate.base[:12]}: {counts}")
+    return found
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Exit with the gate's code: 0 passed, 1 where a case fails, 2 void, or where the JUnit file cannot be written."""
+    config = session.config
+    if RUN not in config.stash:
+        return (yield)
+    from .files import naming
+
+    junit, run = outputs_of(config).get("--junitxml"), config.stash[RUN]
+    with in_one_line(), naming(junit, "--junitxml") if junit else nullcontext():
+        result = yield
+    if run.done and session.exitstatus in (0, 1):
+        session.exitstatus = run.done[1].code
+    elif not config.option.collectonly:
+        session.exitstatus = VOID
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the verdicts that are not `ok`, the canaries and the outcome."""
+    run = config.stash.get(RUN, None)
+    if run is None or run.done is None:
+        return
+    from . import report
+    from .rule import exit_code
+
+    artifact, outcome = run.done
+    compared = [("gate", artifact, outcome)]
+    if artifact.anchor and outcome.anchor:
+        compared.append(("gate, against the anchor", artifact.anchor, outcome.anchor))
+    for title, one, found in compared:
+        terminalreporter.section(title)
+        for words in [*one.told, *report.summary(found)]:
+            terminalreporter.write_line(words)
+        for words in found.wrong:
+            terminalreporter.write_line(words, red=True)
+        terminalreporter.write_line(
+            f"{report.WORDS[exit_code(found.wrong, found.failed)]}: {report.counted(found.findings)}, "
+            f"{one.seconds / 60:.1f} min; all that was measured: {run.json}"
+        )

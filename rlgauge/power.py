@@ -1,0 +1,174 @@
+"""Measures the gate's error rates on a repository's own benchmarks: the same code on both sides, one slowed by a dose.
+
+Every pair is one line of a file, so a measurement goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .layout import laid_out
+from .pairs import CaseError, Cores, PairError, Pairs, cores
+from .progress import left
+from .rates import Rate, verdicts
+from .rule import GateError, Rule
+from .source import Source
+from .statistics import log_ratio
+from .workers import Worker, both
+
+DOSES = (0.0, 0.02, 0.05, 0.10)
+
+
+def measure(
+    source: Source, root: Path, file: Path, minutes: float, rule: Rule, limit: float, log: Callable[[str], None] = print
+) -> None:
+    """Add pairs to a file until the time is over; each is written whole or not at all.
+
+    Args:
+        source: of the cases.
+        root: of the repository.
+        file: of lines of JSON, to which is added.
+        minutes: how long to measure.
+        rule: whose blocks a pair has.
+        limit: seconds that a worker may take for one request.
+        log: prints a line.
+
+    Raises:
+        GateError: a worker does not start, or the file holds something else.
+    """
+    end = time.monotonic() + 60 * minutes
+    number = sum(line["what"] == "pair" for line in read(file)) if file.exists() else 0
+    keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **source.machine(root)})
+    passes = {many: [case.id for case in source.cases() if case.all_cores is many] for many in (False, True)}
+    with laid_out(source, root) as layout:
+        sides = [layout.side(None, name) for name in ("base", "head")]
+        while time.monotonic() < end:
+            start, rng = time.monotonic(), random.Random(number)
+            pairs = Pairs(sides, rule.blocks, limit, {}, layout.folder, rng, (), source.together)
+            try:
+                found: dict[str, dict[str, float]] = {}
+                for many, names in passes.items():
+                    found |= dosed(pairs, names, cores(many)) if names else {}
+            except (CaseError, PairError) as error:
+                raise GateError(str(error)) from error
+            keep(file, {"what": "pair", "log_ratios": found, "seconds": round(time.monotonic() - start, 1)})
+            number += 1
+            now = time.monotonic()
+            log(f"power: {number} pairs, {now - start:.0f} s the last, {left(max(0.0, end - now))}")
+
+
+def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[str, float]]:
+    """Return each case's log-ratio at each dose, all from one pair of workers.
+
+    Args:
+        pairs: measures them.
+        names: of the cases.
+        place: the cores that workers run on.
+
+    Raises:
+        GateError: a case cannot be prepared.
+    """
+    found: dict[str, dict[str, float]] = {}
+    with pairs.workers(place) as workers:
+        for group in [names] if pairs.together else pairs.drawn(names):
+            calls = {name: prepared(workers, name, place) for name in group}
+            plans = {name: place.plan(max(call, 1e-9), count) for name, (call, count) in calls.items()}
+            blocks: dict[tuple[str, float], list[Any]] = {(name, dose): [] for name in group for dose in DOSES}
+            for number in range(pairs.blocks):
+                for name, dose in pairs.rng.sample(list(blocks), len(blocks)):
+                    plan = plans[name]
+                    if number < plan.most_blocks:
+                        spin = dose * plan.samples * plan.calls * calls[name][0]
+                        slowed = {"spin": spin} if dose else {}
+                        blocks[name, dose].append(pairs.block(workers, name, plan, slowed))
+            for (name, dose), values in blocks.items():
+                found.setdefault(name, {})[f"{dose:g}"] = round(log_ratio(values), 6)
+            for name in group:
+                both(workers, "close", identity=name)
+    return found
+
+
+def prepared(workers: Sequence[Worker], name: str, place: Cores) -> tuple[float, int]:
+    """Prepare a case on both sides; return the seconds of base's call and the calls of its sample.
+
+    Args:
+        workers: base's and head's.
+        name: of the case.
+        place: the cores that workers run on.
+
+    Raises:
+        GateError: it cannot be prepared.
+    """
+    for reply in both(workers, "prepare", identity=name):
+        if why := reply.get("failed") or reply.get("skipped"):
+            raise GateError(f"{name}: {why}")
+    both(workers, "place", core=place.one)
+    workers[0].ask("measure", identity=name)
+    found = workers[0].reply()
+    return float(found["call"]), int(found["calls"])
+
+
+def keep(file: Path, line: Mapping[str, Any]) -> None:
+    """Add a line to a file.
+
+    Args:
+        file: of lines of JSON.
+        line: that is added.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file.
+
+    Args:
+        file: that :func:`measure` wrote.
+
+    Raises:
+        GateError: no such file, or another's.
+    """
+    try:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        if not all(line["what"] in ("machine", "pair") for line in lines):
+            raise ValueError("a line is neither of a machine nor of a pair")
+    except FileNotFoundError as error:
+        raise GateError("nothing was measured yet: rlgauge power --minutes 60") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GateError(f"{file}: not what rlgauge power writes: {error}") from error
+    return lines
+
+
+def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
+    """Return how often a case was called slower at each dose, with n and exact 95 % intervals, as Markdown.
+
+    Args:
+        lines: as :func:`read` returns them.
+        rule: the numbers to decide by.
+
+    Raises:
+        GateError: too few pairs for a verdict.
+    """
+    pairs = [line["log_ratios"] for line in lines if line["what"] == "pair"]
+    wanted = rule.screen + rule.confirm
+    if len(pairs) < wanted:
+        raise GateError(
+            f"power: {len(pairs)} pairs were measured, a verdict takes {wanted}: rlgauge power --minutes 60"
+        )
+    cases = [case for case in pairs[-1] if all(case in pair for pair in pairs)]
+    head = ["| slowed by | called slower [95 % interval] |", "|---|---|"]
+    for dose in DOSES:
+        found = [
+            slower
+            for case in cases
+            for _, slower in verdicts([pair[case][f"{dose:g}"] for pair in pairs], rule, len(cases))
+        ]
+        head.append(f"| {100 * dose:g} %{'' if dose else ', the same code'} | {Rate(sum(found), len(found))} |")
+    return "\n".join([*head, "", f"{len(pairs)} pairs of {len(cases)} cases."])

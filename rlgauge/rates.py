@@ -1,0 +1,57 @@
+"""How often the gate is wrong, counted in recorded pairs: every rate with its n and exact interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .rule import Rule, confirmed, suspected
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often something happened, of how many.
+
+    Attributes:
+        found: how often.
+        n: of how many.
+    """
+
+    found: int
+    n: int
+
+    def __str__(self) -> str:
+        """Return the count, and the exact (Clopper-Pearson) 95 % interval of the rate."""
+        from scipy.stats import binomtest
+
+        if not self.n:
+            return "not measured"
+        interval = binomtest(self.found, self.n).proportion_ci(0.95, method="exact")
+        return f"{self.found}/{self.n} [{100 * interval.low:.1f} %, {100 * interval.high:.1f} %]"
+
+    def __add__(self, other: Rate) -> Rate:
+        """Return both together."""
+        return Rate(self.found + other.found, self.n + other.n)
+
+
+def verdicts(values: Sequence[float], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
+    """Return, of one verdict after the other on fresh pairs, whether it was a suspect and whether it was `slower`.
+
+    The p-value is adjusted as that of the smallest of so many suspects. A last suspect that lacks pairs is confirmed by
+    those of the beginning: a verdict that were dropped for its outcome would make the rates look better.
+
+    Args:
+        values: log-ratios of a case, in the order they were measured.
+        rule: the numbers to decide by.
+        suspects: in a whole run, for which p is adjusted.
+    """
+    start = 0
+    while start + rule.screen <= len(values) >= rule.screen + rule.confirm:
+        screen = values[start : start + rule.screen]
+        others = [*values[start + rule.screen :], *values[:start]]
+        start += rule.screen
+        if suspected(screen, rule) < 1:
+            yield False, False
+        else:
+            start += rule.confirm
+            yield True, min(1.0, suspects * confirmed([others[: rule.confirm]], rule)[0]) <= rule.level

@@ -1,0 +1,211 @@
+"""A whole run: both sides laid out, every case screened, suspects confirmed, all of it kept."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import revisions
+from .artifact import Artifact
+from .layout import Layout, laid_out
+from .machine import git_state
+from .pairs import Cores, PairError, Pairs, cores
+from .progress import about
+from .rule import WANTED, GateError, Record, Rule, unsettled
+from .source import Case, Source
+from .workers import Side
+
+LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
+
+
+@dataclass
+class Gate:
+    """Base and head, laid out and ready to be compared; ``known`` are the cases that base has by its own listing.
+
+    Attributes:
+        source: of the cases.
+        base: the commit that is compared with.
+        head: what the working tree is called.
+        sides: base and head, laid out.
+        cases: all that was selected.
+        records: what is known of each case, those that are gone included.
+        folder: of this run, gone after it.
+        rule: the numbers to decide by.
+        seed: of the order of cases and of sides.
+        limit: seconds that a worker may take for one request.
+        known: the cases that base has by its own listing.
+        shard: which part of the cases this is, of how many; None for all.
+        log: prints a line.
+    """
+
+    source: Source
+    base: str
+    head: str
+    sides: tuple[Side, Side]
+    cases: Sequence[Case]
+    records: dict[str, Record]
+    folder: Path
+    rule: Rule
+    seed: int
+    limit: float
+    known: Collection[str] = ()
+    shard: tuple[int, int] | None = None
+    log: Callable[[str], None] = field(default=print)
+
+    def run(self) -> Artifact:
+        """Screen all cases and confirm the suspects, in a pass on one core and one on all, each with its canaries.
+
+        Then the source counts what it counts apart.
+
+        Raises:
+            GateError: a side's workers do not even start.
+        """
+        start = time.monotonic()
+        tolerances = {case.id: case.tolerance for case in self.cases}
+        tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
+        rng = random.Random(self.seed)
+        how = self.folder, rng, self.known, self.source.together
+        pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, *how)
+        timed = [case for case in self.cases if self.records[case.id].state == "timed"]
+        if timed:
+            passes = {
+                many: [*names, *WANTED[many]]
+                for many in (False, True)
+                if (names := [case.id for case in timed if case.all_cores is many])
+            }
+            self.records |= {canary: Record(all_cores=many) for many in passes for canary in WANTED[many]}
+            expected = self.source.expected(
+                *(sum(c.all_cores is many for c in timed) for many in (False, True)), self.rule
+            )
+            self.log(f"gate: {len(timed)} cases" + (f", {about(expected)} expected" if expected else ""))
+            try:
+                for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.confirm)):
+                    for many, names in passes.items():
+                        self.phase(pairs, phase, times, names, cores(many))
+                self.source.finish(self, timed)
+            except PairError as error:
+                raise GateError(str(error)) from error
+        return Artifact(
+            base=self.base,
+            head=self.head,
+            seed=self.seed,
+            seconds=time.monotonic() - start,
+            machine=self.source.machine(self.folder),
+            rule=self.rule,
+            records=self.records,
+            shard=self.shard,
+            told=list(self.source.notes(self.records)),
+        )
+
+    def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
+        """Measure pairs of these cases, or of the suspects among them that are not settled.
+
+        Args:
+            pairs: measures them.
+            phase: ``screen`` or ``confirm``.
+            times: pairs of each case, at most.
+            names: of the cases of this pass.
+            place: the cores that workers run on.
+        """
+        spent: list[float] = []
+        for pair in range(times):
+            chosen = [name for name in names if self.records[name].state == "timed"]
+            if phase == "confirm":
+                chosen = [name for name in chosen if name in unsettled(self.records, self.rule)]
+            if not chosen:
+                return
+            left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""
+            self.log(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
+            start = time.monotonic()
+            pairs.measure(self.records, chosen, place, phase)
+            spent.append(time.monotonic() - start)
+
+
+@contextmanager
+def opened(
+    source: Source,
+    root: Path,
+    revision: str,
+    rule: Rule,
+    seed: int = 0,
+    limit: float = LIMIT,
+    shard: tuple[int, int] | None = None,
+) -> Iterator[Gate]:
+    """Lay out base and head in a folder that is gone afterwards, and say which cases are to be timed.
+
+    Args:
+        source: of the cases.
+        root: of the repository.
+        revision: a name of the commit to compare with.
+        rule: the numbers to decide by.
+        seed: of all that is left to chance.
+        limit: seconds that a worker may take for one request.
+        shard: which part of the cases, of how many; None for all.
+
+    Raises:
+        GateError: an unknown revision, a base that lacks what is compared, a side whose import fails.
+        OSError: a disk that is full or read-only.
+    """
+    commit = revisions.resolve(root, revision)
+    with laid_out(source, root) as layout:
+        yield compared(layout, commit, rule, seed, limit, shard)
+
+
+def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, shard: tuple[int, int] | None) -> Gate:
+    """Return the gate between a commit and the working tree, with what is known of each case before anything is timed.
+
+    Args:
+        layout: of the revisions.
+        commit: full hash of base.
+        rule: the numbers to decide by.
+        seed: of all that is left to chance.
+        limit: seconds that a worker may take for one request.
+        shard: which part of the cases, of how many; None for all.
+
+    Raises:
+        GateError: a base that lacks what is compared, a side whose import fails.
+    """
+    source, base = layout.source, layout.side(commit, "base")
+    known = list(source.listed(layout.code(commit), base))
+    cases = source.cases()
+    gone = [name for name in known if name not in {case.id for case in cases} | source.unable().keys()]
+    mine = of_shard([*(case.id for case in cases), *gone], shard)
+    cases = [case for case in cases if case.id in mine]
+    records = {case.id: Record(all_cores=case.all_cores) for case in cases}
+    for case in cases:
+        if layout.fingerprint(commit, case) == layout.fingerprint(None, case):
+            records[case.id].state = "unchanged"
+    records |= {name: Record(state="gone") for name in gone if name in mine}
+    head = layout.side(None, "head")
+    source.check((base, head), [case for case in cases if records[case.id].state == "timed"], limit)
+    return Gate(
+        source=source,
+        base=commit,
+        head=git_state(layout.root),
+        sides=(base, head),
+        cases=cases,
+        records=records,
+        folder=layout.folder,
+        rule=rule,
+        seed=seed,
+        limit=limit,
+        known=set(known),
+        shard=shard,
+    )
+
+
+def of_shard(names: Sequence[str], shard: tuple[int, int] | None) -> set[str]:
+    """Return the names of a part, every so many of all by their order in the alphabet.
+
+    Args:
+        names: of all cases.
+        shard: number of the part, from 1, of how many; None for all.
+    """
+    if shard is None:
+        return set(names)
+    number, count = shard
+    return set(sorted(names)[number - 1 :: count])
