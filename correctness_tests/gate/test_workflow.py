@@ -1,4 +1,4 @@
-"""What the workflow of a pull request asks the gate for."""
+"""What the workflows of a pull request ask the gate for."""
 
 from __future__ import annotations
 
@@ -18,39 +18,79 @@ perf-ok: -x=y
 ALLOWED = ["pirl.act[full-*]=one branch less, p = 1", "snake.*=why not; `touch here` $(touch here)", "-x=y"]
 
 
+def script(file, job, name):
+    steps = yaml.safe_load((ROOT / ".github/workflows" / file).read_text())["jobs"][job]["steps"]
+    (found,) = (step["run"] for step in steps if step.get("name") == name)
+    return found
+
+
+def ran(tmp_path, lines, **variables):
+    """Run a step of a workflow in a folder. -> its exit code, and what it says"""
+    environment = {"PATH": "/usr/bin:/bin", **variables}
+    command = ["bash", "-e", "-o", "pipefail", "-c", lines]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+    assert done.stderr == ""
+    assert not (tmp_path / "here").exists()
+    return done.returncode, done.stdout
+
+
 @pytest.fixture
-def asked(tmp_path):
-    """Run the step of the workflow. -> the patterns it allows, and what it says"""
-    python = tmp_path / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > arguments\n')
-    python.chmod(0o755)
-    steps = yaml.safe_load((ROOT / ".github/workflows/gate.yml").read_text())["jobs"]["gate"]["steps"]
-    (script,) = (step["run"] for step in steps if step.get("name") == "gate")
+def allowed(tmp_path):
+    """Read what a description allows. -> the patterns, and what is said"""
 
     def run(labelled, description):
-        environment = {"PATH": "/usr/bin:/bin", "BASE": "main", "LABELLED": labelled, "DESCRIPTION": description}
-        command = ["bash", "-e", "-c", script]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
-        assert (done.returncode, done.stderr) == (0, "")
-        arguments = (tmp_path / "arguments").read_text().splitlines()
-        assert arguments[:5] == ["-m", "pytest", "perf_tests", "--gate-against", "main"]
-        assert not (tmp_path / "here").exists()
-        given = [argument for argument in arguments if argument.startswith("--gate-allow")]
-        return [argument.removeprefix("--gate-allow=") for argument in given], done.stdout
+        file = tmp_path / "output"
+        file.touch()
+        variables = {"LABELLED": labelled, "DESCRIPTION": description, "GITHUB_OUTPUT": str(file)}
+        code, words = ran(tmp_path, script("gate.yml", "allowed", "read"), **variables)
+        assert code == 0
+        return file.read_text().splitlines()[1:-1], words
 
     return run
 
 
-def test_every_line_of_the_description_allows_a_pattern(asked):
-    assert asked("true", DESCRIPTION) == (ALLOWED, "")
+def test_every_line_of_the_description_allows_a_pattern(allowed):
+    assert allowed("true", DESCRIPTION) == (ALLOWED, "")
 
 
-def test_nothing_is_allowed_without_the_label(asked):
-    assert asked("false", DESCRIPTION) == ([], "")
+def test_nothing_is_allowed_without_the_label(allowed):
+    assert allowed("false", DESCRIPTION) == ([], "")
 
 
-def test_a_label_without_a_line_is_said(asked):
-    patterns, words = asked("true", "A faster horse.")
+def test_a_label_without_a_line_is_said(allowed):
+    patterns, words = allowed("true", "A faster horse.")
     assert (patterns, words.count("\n")) == ([], 1)
     assert 'needs lines "perf-ok: ID-PATTERN=REASON"' in words
+
+
+@pytest.mark.parametrize(("ends", "written", "code"), [(0, "{}", 0), (1, "{}", 0), (2, "{}", 0), (2, "", 1)])
+def test_a_shard_fails_only_where_it_has_measured_nothing(tmp_path, ends, written, code):
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nprintf '{written}' > gate/gate.json\nexit {ends}\n"
+    )
+    python.chmod(0o755)
+    given = {"AGAINST": "main", "ANCHOR": "v1", "SHARD": "2/4", "ARGUMENTS": "perf_tests\n-k\na b\n"}
+    lines = script("gate-shards.yml", "shard", "gate")
+    assert ran(tmp_path, lines, PYTHON="./python", ALLOW="\n".join(ALLOWED), **given) == (code, "")
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert arguments[:4] == ["-m", "pytest", "--gate-against=main", "--gate-shard=2/4"]
+    assert arguments[-7:] == [
+        "perf_tests",
+        "-k",
+        "a b",
+        *(f"--gate-allow={one}" for one in ALLOWED),
+        "--gate-anchor=v1",
+    ]
+
+
+def test_all_shards_are_decided_together(tmp_path):
+    (tmp_path / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nexit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    for number in (1, 2):
+        (tmp_path / f"shards/gate-{number}").mkdir(parents=True)
+        (tmp_path / f"shards/gate-{number}/gate.json").touch()
+    assert ran(tmp_path, script("gate-shards.yml", "verdict", "verdict"), PYTHON="./python") == (1, "")
+    files = ["shards/gate-1/gate.json", "shards/gate-2/gate.json"]
+    written = ["--json", "gate/gate.json", "--markdown", "gate/gate.md"]
+    assert (tmp_path / "arguments").read_text().splitlines() == ["-m", "rlgauge", "merge", *files, *written]

@@ -1,0 +1,330 @@
+"""Small repositories of other people, as they could be: a flat one, one with ``src`` and a server, one in C."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlgauge.artifact import Artifact
+
+ROOT = Path(__file__).parents[2]
+FIND = "screen=1,confirm=3,blocks=3,level=0.3"
+QUICK = "screen=1,confirm=1,blocks=1,level=0.5"
+SAME, SLOWED = "canary[same]", "canary[slowed]"
+
+# Workers see what they sorted, each at a pace of its own, and nothing of what else this machine does.
+CLOCK = '''"""What every test file of this repository shares."""
+
+import os
+import random
+import time
+
+import numpy as np
+
+
+class Clock:
+    sort = staticmethod(np.sort)
+
+    def __init__(self):
+        self.now, self.pace = 0.0, random.SystemRandom().uniform(0.997, 1.003)
+
+    def counted(self, numbers):
+        self.now += len(numbers) * 1e-6 * self.pace  # by any thread
+        return self.sort(numbers)
+
+    def read(self):
+        self.now += 5e-7 * self.pace
+        return self.now
+
+
+if "RLGAUGE_GATE_SIDE" in os.environ:
+    clock = Clock()
+    np.sort, time.perf_counter = clock.counted, clock.read
+'''
+
+
+def work(**units):
+    """Return a module whose functions sort so often."""
+    made = "".join(f"\n\ndef {name}(numbers):\n    return work(numbers, {count})\n" for name, count in units.items())
+    return f'''"""Sorts numbers."""
+
+import numpy as np
+
+
+def work(numbers, units):
+    for _ in range(units):
+        out = np.sort(numbers)
+    return out
+{made}'''
+
+
+def flat(**units):
+    """Return the files of a repository whose package is at its top."""
+    return {
+        "toy/__init__.py": '"""A package."""\n',
+        "toy/sorting.py": work(**{"slow": 100, "kept": 100, **units}),
+        "benchmarks/conftest.py": CLOCK,
+        "benchmarks/test_sorting.py": FLAT_TESTS,
+        ".gitignore": "__pycache__/\n",
+    }
+
+
+FLAT_TESTS = """import numpy as np
+import pytest
+
+from toy import sorting
+
+NUMBERS = np.random.default_rng(0).random(50)
+
+
+def test_slow(benchmark):
+    assert benchmark(sorting.slow, NUMBERS)[0] == NUMBERS.min()
+
+
+@pytest.mark.parametrize("count", [10, 50])
+def test_kept(benchmark, count):
+    out = benchmark.pedantic(sorting.kept, (NUMBERS[:count],), iterations=2, rounds=3)
+    assert len(out) == count
+
+
+def test_no_benchmark():
+    assert sorting.kept(NUMBERS) is not None
+"""
+
+
+def sourced(**units):
+    """Return the files of a repository with ``src``, whose tests are in a class and share a server."""
+    return {
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\naddopts = "--strict-markers"\n',
+        "src/served/__init__.py": '"""A package."""\n',
+        "src/served/core.py": work(**{"slow": 100, "kept": 100, **units}),
+        "tests/conftest.py": CLOCK + SERVER,
+        "tests/helpers.py": "COUNT = 50\n",
+        "tests/test_served.py": SERVED_TESTS,
+        ".gitignore": "__pycache__/\n",
+    }
+
+
+SERVER = '''
+
+import pathlib
+import socket
+import threading
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def server():
+    """Answer whatever comes; leave a word of having started and ended."""
+    seen = pathlib.Path(os.environ.get("SEEN", os.devnull))
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(b"here")
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    if seen.is_dir():
+        seen.joinpath(f"started-{os.getpid()}").touch()
+    yield listening.getsockname()
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+    if seen.is_dir():
+        seen.joinpath(f"ended-{os.getpid()}").touch()
+'''
+SERVED_TESTS = """import socket
+
+import numpy as np
+import pytest
+
+from helpers import COUNT
+from served import core
+
+
+@pytest.fixture(scope="class")
+def numbers():
+    return np.random.default_rng(0).random(COUNT)
+
+
+@pytest.mark.benchmark(group="sorting")
+@pytest.mark.parametrize("order", ["up", "down"])
+class TestSorting:
+    def test_slow(self, benchmark, server, tmp_path, numbers, order):
+        def asked():
+            (tmp_path / "there").touch()
+            with socket.create_connection(server) as connection:
+                assert connection.recv(4) == b"here"
+            return core.slow(numbers)
+
+        benchmark.extra_info["order"] = order
+        assert len(benchmark(asked)) == COUNT
+        assert (tmp_path / "there").exists()
+        assert benchmark.stats.stats.mean > 0
+        assert benchmark.stats["rounds"] >= 1
+
+    def test_kept(self, benchmark, numbers, order):
+        def ready():
+            return (numbers.copy(),), {}
+
+        assert len(benchmark.pedantic(core.kept, setup=ready, teardown=lambda made: made.sort(), rounds=5)) == COUNT
+"""
+
+
+def compiled(turns=100):
+    """Return the files of a repository whose package has a part in C, which is to be built."""
+    return {
+        "pyproject.toml": '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n'
+        '[project]\nname = "fastsum"\nversion = "1.0"\n\n[tool.setuptools]\npackages = ["fastsum"]\n',
+        "setup.py": 'from setuptools import Extension, setup\n\nsetup(ext_modules=[Extension("fastsum._sum", '
+        '["fastsum/_sum.c"], extra_compile_args=["-O1"])])\n',
+        "fastsum/__init__.py": '"""Sums."""\n\nfrom ._sum import kept, slow\n\n__all__ = ["kept", "slow"]\n',
+        "fastsum/_sum.c": IN_C.replace("TURNS", str(turns)),
+        "benchmarks/test_sum.py": "import fastsum\n\n\ndef test_slow(benchmark):\n    assert benchmark(fastsum.slow) > 0\n"
+        "\n\ndef test_kept(benchmark):\n    assert benchmark(fastsum.kept) > 0\n",
+        ".gitignore": "__pycache__/\nbuild/\n*.egg-info/\n",
+    }
+
+
+IN_C = """#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+static PyObject *turned(long turns) {
+    volatile double sum = 0.0;
+    for (long i = 0; i < turns * 10000; i++) sum += i;
+    return PyFloat_FromDouble(sum);
+}
+static PyObject *slow(PyObject *self, PyObject *none) { Py_DECREF(turned(TURNS)); return PyFloat_FromDouble(1.0); }
+static PyObject *kept(PyObject *self, PyObject *none) { Py_DECREF(turned(100)); return PyFloat_FromDouble(1.0); }
+static PyMethodDef methods[] = {
+    {"slow", slow, METH_NOARGS, ""}, {"kept", kept, METH_NOARGS, ""}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_sum", "", -1, methods};
+PyMODINIT_FUNC PyInit__sum(void) { return PyModule_Create(&module); }
+"""
+
+
+def environment(**more):
+    """Return this process's variables, without what would lead away from the repository."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" and not k.startswith(("GIT_", "PYTEST_"))}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), **more}
+
+
+@dataclass
+class Gated:
+    """A run of the gate: how it ended, what it said and wrote."""
+
+    code: int
+    text: str
+    folder: Path
+
+    @property
+    def artifact(self):
+        return json.loads((self.folder / "gate.json").read_text())
+
+    @property
+    def markdown(self):
+        return (self.folder / "gate.md").read_text()
+
+    @property
+    def findings(self):
+        """The verdict on each case, and its notes, decided again from the artifact."""
+        found = Artifact.model_validate(self.artifact).decide().findings
+        return {name: (finding.verdict, *finding.notes) for name, finding in found.items()}
+
+    @property
+    def junit(self):
+        """The names of the tests that JUnit has as failed."""
+        cases = ElementTree.parse(self.folder / "junit.xml").iter("testcase")
+        return {case.get("name") for case in cases if case.find("failure") is not None}
+
+    def only_says(self, message):
+        """Tell whether this message is all that is said, but for pytest's own frame around it."""
+        lines = [line for line in self.text.splitlines() if line.strip()]
+        return any(message in line for line in lines) and "Traceback" not in self.text
+
+
+class Repository:
+    """A repository in a folder of its own, and what its maintainer does with it."""
+
+    def __init__(self, root, files):
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+        for name, value in (("user.name", "A User"), ("user.email", "user@localhost"), ("commit.gpgsign", "false")):
+            self.git("config", "--local", name, value)
+        self.commit("start", files)
+
+    def git(self, *arguments):
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.root, env=environment(), check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def write(self, files):
+        """Write files, or delete those that are None."""
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if content is None:
+                path.unlink()
+            else:
+                path.write_text(content)
+
+    def commit(self, tag, files):
+        """Commit changed files on top of what is checked out, and tag it."""
+        self.write(files)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", tag)
+        self.git("tag", "--force", tag)
+
+    def at(self, revision, files=()):
+        """Check out a revision as it was committed, then change files of the working tree."""
+        self.git("checkout", "--quiet", "--force", "--detach", revision)
+        self.git("clean", "--quiet", "--force", "-d")
+        self.write(dict(files))
+
+    def start(self, *arguments, **variables):
+        """Start a command of Python in the repository."""
+        command = [sys.executable, "-m", *map(str, arguments)]
+        pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(command, cwd=self.root, env=environment(**variables), **pipe)
+
+    def run(self, *arguments, limit=180, **variables):
+        """Run a command of Python in the repository to its end. -> its exit code, and what it says"""
+        process = self.start(*arguments, **variables)
+        try:
+            text, _ = process.communicate(timeout=limit)
+        finally:
+            process.kill()
+        return process.returncode, text
+
+    def command(self, against, folder, *options, rule=FIND):
+        """Return the command of a run of the gate that writes into a folder."""
+        files = ["--gate-json", folder / "gate.json", "--gate-markdown", folder / "gate.md"]
+        files += ["--junitxml", folder / "junit.xml", "-p", "no:cacheprovider"]
+        return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *options]
+
+    def gate(self, against, folder, *options, rule=FIND, **variables):
+        """Run the gate to its end."""
+        return Gated(*self.run(*self.command(against, folder, *options, rule=rule), **variables), folder)
+
+    def leftovers(self):
+        """Return what a run has left: processes, folders, changes of the working tree."""
+        found = []
+        for path in Path("/proc").iterdir():
+            with suppress(OSError):
+                if path.name.isdigit() and self.root in path.joinpath("cwd").readlink().parents:
+                    found.append(path.name)
+        return [*found, *self.root.glob(".rlgauge/run-*")]

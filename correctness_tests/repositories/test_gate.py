@@ -1,0 +1,207 @@
+"""The gate on repositories that know nothing of it: what is found, that fixtures live, and that sides are apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from .made import FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourced, work
+
+FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
+SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("flat") / "toy", flat())
+    toy.commit("slower", flat(slow=110))
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("sourced") / "toy", sourced())
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def ran(toy, tmp_path_factory):
+    toy.at("slower")
+    return toy.gate("start", tmp_path_factory.mktemp("ran"))
+
+
+def test_a_slowdown_is_found_without_a_line_of_configuration(ran):
+    assert ran.code == 1, ran.text
+    assert ran.findings == {SLOW: ("slower",), **dict.fromkeys(KEPT, ("ok",)), SAME: ("ok",), SLOWED: ("slower",)}
+    assert ran.junit == {SLOW}
+    assert f"{SLOW}: slower, +" in ran.text
+    assert "test_no_benchmark" not in ran.text
+
+
+def test_the_file_that_each_side_imports_is_named(toy, ran):
+    base, head = (toy.git("rev-parse", name) for name in ("start", "slower"))
+    (line,) = [line for line in ran.text.splitlines() if line.startswith("toy: base ")]
+    files = line.removeprefix("toy: base ").split(", head ")
+    assert [file.split("/sides/")[1] for file in files] == [
+        f"base/{base}/tree/toy/__init__.py",
+        "head/working-tree/tree/toy/__init__.py",
+    ]
+    assert line in ran.artifact["told"]
+    assert "benchmarks, head's on both sides: benchmarks" in ran.text
+    assert head != base
+
+
+def test_what_the_gate_keeps_is_no_change_of_the_repository(toy, ran):
+    assert toy.git("status", "--porcelain") == ""
+    assert ran.artifact["head"] == toy.git("rev-parse", "--short=12", "slower")
+
+
+def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, tmp_path):
+    more = FLAT_TESTS + "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
+    toy.at("slower", {FILE: more, "README.md": "# A toy\n"})
+    ran = toy.gate("HEAD", tmp_path)
+    assert ran.code == 0, ran.text
+    assert set(ran.findings.values()) == {("unchanged",)}
+    assert len(ran.findings) == 4
+
+
+def test_fixtures_of_a_test_live_while_it_is_timed(served, tmp_path):
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    served.at("start", {"src/served/core.py": work(slow=110, kept=100)})
+    ran = served.gate("HEAD", tmp_path, SEEN=str(seen))
+    assert ran.code == 1, ran.text
+    slow, kept = (tuple(f"{SERVED}::test_{op}[{order}]" for order in ("up", "down")) for op in ("slow", "kept"))
+    wanted = {**dict.fromkeys(slow, ("slower",)), **dict.fromkeys(kept, ("ok",)), SAME: ("ok",), SLOWED: ("slower",)}
+    assert ran.findings == wanted
+    started, ended = (
+        sorted(path.name.split("-")[1] for path in seen.glob(f"{word}-*")) for word in ("started", "ended")
+    )
+    assert started == ended
+    assert len(started) == 2 * (1 + 3), "two processes of each pair, once each"
+
+
+def test_what_is_new_in_head_and_what_is_gone_of_base(toy, tmp_path):
+    new = (
+        FLAT_TESTS.replace("test_slow", "test_renamed")
+        + "\n\ndef test_fresh(benchmark):\n    benchmark(sorting.fresh, NUMBERS)\n"
+    )
+    toy.at("start", {FILE: new, "toy/sorting.py": work(slow=100, kept=100, fresh=100)})
+    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
+    assert ran.code == 1, ran.text
+    assert ran.findings[SLOW] == ("gone",)
+    verdict, words = ran.findings[f"{FILE}::test_fresh"]
+    assert (verdict, words) == ("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'")
+    assert ran.findings[f"{FILE}::test_renamed"] == ("ok",)
+
+
+def test_a_selection_of_tests_is_compared_alone(toy, tmp_path):
+    toy.at("slower")
+    ran = toy.gate("start", tmp_path, "-k", "kept", rule=QUICK)
+    assert ran.code == 0, ran.text
+    assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
+
+
+ANSWERS = '''"""Sorts numbers."""
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass
+class Found:
+    name: str
+    values: list
+
+
+class Unlike:
+    pass
+
+
+def number():
+    return {number}
+
+
+def nested():
+    return {{"a": ["text", Found("x", [1, 2, {number}])]}}
+
+
+def drawn():
+    return random.SystemRandom().random()
+
+
+def nothing_said():
+    return Unlike()
+'''
+ANSWER_TESTS = """from toy import answers
+
+
+def test_number(benchmark):
+    benchmark(answers.number)
+
+
+def test_nested(benchmark):
+    benchmark(answers.nested)
+
+
+def test_drawn(benchmark):
+    benchmark(answers.drawn)
+
+
+def test_nothing_said(benchmark):
+    benchmark(answers.nothing_said)
+"""
+
+
+def test_answers_are_compared_where_they_can_be(toy, tmp_path):
+    file = "benchmarks/test_answers.py"
+    toy.at("start")
+    toy.commit("answers", {"toy/answers.py": ANSWERS.format(number=1), file: ANSWER_TESTS})
+    toy.write({"toy/answers.py": ANSWERS.format(number=2)})
+    ran = toy.gate("HEAD", tmp_path, file, rule="screen=2,confirm=2,blocks=1,level=0.5")
+    changed = {name for name, words in ran.findings.items() if "answer changed" in words}
+    assert changed == {f"{file}::test_number", f"{file}::test_nested"}, ran.text
+
+
+DEDENT = {"slow": 110}
+
+
+@pytest.mark.parametrize("shards", [2])
+def test_shards_decide_as_the_whole_does(toy, tmp_path, shards):
+    toy.at("slower")
+    files = []
+    for number in range(1, shards + 1):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = toy.gate("start", folder, f"--gate-shard={number}/{shards}", rule=FIND)
+        assert {SAME, SLOWED} < ran.findings.keys(), ran.text
+        files.append(folder / "gate.json")
+    code, text = toy.run("rlgauge", "merge", *files, "--markdown", tmp_path / "all.md")
+    assert code == 1, text
+    assert f"| `{SLOW}` | slower |" in text
+    assert all(f"| `{name}` | ok |" in text for name in KEPT)
+    assert (tmp_path / "all.md").read_text() == text
+    code, text = toy.run("rlgauge", "merge", files[0])
+    assert (code, text) == (2, "shard 2 of 2: got 0 artifacts of it, wanted one\n")
+
+
+def test_slow_drift_is_seen_by_the_anchor(toy, tmp_path):
+    toy.at("start")
+    for step in range(1, 9):
+        toy.commit(f"drift-{step}", {"toy/sorting.py": work(slow=100 + step, kept=100)})
+    ran = toy.gate("HEAD~1", tmp_path, "--gate-anchor", "start")
+    assert ran.code == 1, ran.text
+    assert ran.findings[SLOW][0] != "slower"
+    assert "### Speed of " in ran.markdown
+    assert f"against the anchor {toy.git('rev-parse', '--short=12', 'start')}: failed" in ran.markdown
+    assert ran.junit == {SLOW}
+
+
+def test_bisect_names_the_commit(toy):
+    toy.at("start")
+    for step in range(1, 5):
+        toy.commit(f"step-{step}", {"toy/sorting.py": work(slow=100 + 10 * (step >= 3), kept=100 + step)})
+    code, text = toy.run("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", FIND)
+    assert code == 0, text
+    assert text.splitlines()[-1].startswith(f"slowed by {toy.git('rev-parse', '--short=12', 'step-3')} +")

@@ -1,0 +1,183 @@
+"""What cannot be compared is one clear line and code 2, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from .made import FLAT_TESTS, QUICK, Repository, flat, work
+
+FILE = "benchmarks/test_sorting.py"
+HEAD = "import asyncio\n\nimport numpy as np\nimport pytest\n\nfrom toy import sorting\n\n\n"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("input") / "toy", flat())
+    yield toy
+    assert toy.leftovers() == []
+
+
+CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
+TESTS = {
+    "never": ("def test_it(benchmark):\n    pass\n", "it never calls benchmark: there is nothing to time"),
+    "twice": (
+        "def test_it(benchmark):\n    benchmark(len, 'a')\n    benchmark(len, 'a')\n",
+        "its test fails: it calls benchmark twice: each test may do so once",
+    ),
+    "coroutine": (
+        "async def work():\n    pass\n\n\ndef test_it(benchmark):\n    benchmark(work)\n",
+        "its test fails: what is timed is async: a call of it does no work",
+    ),
+    "weave": (
+        "def test_it(benchmark):\n    benchmark.weave(sorting.slow)\n",
+        "its test fails: benchmark.weave is not supported by the gate",
+    ),
+    "assertion": (
+        "def test_it(benchmark):\n    assert benchmark(len, 'a') == 2\n",
+        "base: its test fails: AssertionError: assert 1 == 2",
+    ),
+    "one side's assertion": (
+        "def test_it(benchmark):\n    benchmark(len, 'a')\n    assert sorting.slow.__code__.co_consts[1] == 101\n",
+        "base: its test fails: AssertionError",
+    ),
+    "skips on base": (
+        "def test_it(benchmark):\n    if 100 in sorting.slow.__code__.co_consts:\n        pytest.skip('not here')\n"
+        "    benchmark(len, 'a')\n",
+        "base: skipped: not here",
+    ),
+    "fixture fails on base": (
+        "@pytest.fixture\ndef made():\n    if 100 in sorting.slow.__code__.co_consts:\n        raise OSError('no server')\n"
+        "\n\ndef test_it(benchmark, made):\n    benchmark(len, 'a')\n",
+        "base: its set-up fails: OSError: no server",
+    ),
+    "exits": (
+        "import os\n\n\ndef test_it(benchmark):\n    benchmark(os._exit, 3)\n",
+        "ended with code 3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), TESTS.values(), ids=TESTS.keys())
+def test_a_test_that_cannot_be_timed_is_an_error_and_the_others_are_timed(toy, tmp_path, text, words):
+    other = "\n\ndef test_other(benchmark):\n    benchmark(sorting.kept, np.arange(10.0))\n"
+    toy.at("start", {**CHANGED, FILE: HEAD + text + other})
+    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
+    assert ran.code == 2, ran.text
+    verdict, said = ran.findings[f"{FILE}::test_it"]
+    assert verdict == "error"
+    assert words in said
+    assert ran.findings[f"{FILE}::test_other"][0] != "error"
+    assert "Traceback" not in ran.text
+    assert toy.leftovers() == []
+
+
+def test_a_test_that_skips_on_both_sides_is_skipped(toy, tmp_path):
+    toy.at(
+        "start",
+        {**CHANGED, FILE: FLAT_TESTS.replace("def test_slow", "@pytest.mark.skip(reason='later')\ndef test_slow")},
+    )
+    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
+    assert ran.code == 0, ran.text
+    assert ran.findings[f"{FILE}::test_slow"][0] == "skipped"
+    assert "1 skipped" in ran.text
+
+
+GROWING = """
+HELD = []
+
+
+def test_it(benchmark):
+    def grow():
+        HELD.append(1)
+        return np.sort(np.zeros(200 + 2 * len(HELD)))[0]
+
+    assert benchmark(grow) == 0
+"""
+
+
+def test_a_benchmark_that_changes_what_it_works_on_is_found(toy, tmp_path):
+    toy.at("start", {**CHANGED, FILE: HEAD + GROWING})
+    ran = toy.gate("HEAD", tmp_path, rule="screen=3,confirm=3,blocks=6,level=0.3")
+    assert ran.code == 2, ran.text
+    verdict, words = ran.findings[f"{FILE}::test_it"]
+    assert verdict == "error"
+    assert words.startswith("its samples drift, in each pair by +")
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        (
+            {FILE: HEAD + "def test_it():\n    pass\n"},
+            [],
+            "no benchmark was collected: none of 1 tests uses the fixture",
+        ),
+        ({FILE: HEAD + "async def test_it(benchmark):\n    pass\n"}, [], f"{FILE}::test_it: async def: a benchmark is"),
+        ({}, ["-n", "2"], "--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0"),
+        ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks: got nowhere, wanted a file or folder of this"),
+        ({}, ["--gate-benchmarks", "."], "no package under test: all modules are among the benchmarks, ."),
+        ({}, ["--gate-build", "python -c 'raise SystemExit(\"no compiler\")'"], "its build fails: no compiler"),
+        ({}, ["--gate-build", "no-such-command"], "its build fails: "),
+        ({}, ["--gate-shard", "3/2"], "got '3/2', wanted as in 2/4"),
+        (
+            {"pyproject.toml": "[tool.rlgauge]\nbenchmark = 1\n"},
+            [],
+            "pyproject.toml, line 2, tool.rlgauge.benchmark: unknown key; did you mean 'benchmarks'?",
+        ),
+        (
+            {"pyproject.toml": "\n[tool.rlgauge.cores]\n'a*' = 'two'\n"},
+            [],
+            "pyproject.toml, line 3, tool.rlgauge.cores.a*: got 'two', wanted 'one' or 'all'",
+        ),
+        (
+            {"pyproject.toml": "[tool.rlgauge]\nrule = { pairs = 3 }\n"},
+            [],
+            "pyproject.toml, line 2, tool.rlgauge.rule: rule, pairs",
+        ),
+        (
+            {"pyproject.toml": "[tool.rlgauge]\nsource = 'no.such:thing'\n"},
+            [],
+            "tool.rlgauge.source 'no.such:thing': ModuleNotFoundError",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):
+    toy.at("start", {**CHANGED, **files})
+    ran = toy.gate("HEAD", tmp_path, *options, rule=QUICK)
+    assert ran.code in (2, 4), ran.text
+    assert ran.only_says(message), ran.text
+    assert not (tmp_path / "gate.json").exists()
+    assert toy.leftovers() == []
+
+
+INSTALLED = {"toy/__init__.py": "import sys\n\nsys.modules.pop('toy.sorting', None)\n__path__ = [{place!r}]\n"}
+
+
+def test_a_package_that_both_sides_take_from_one_place_is_void(toy, tmp_path):
+    elsewhere = tmp_path / "site" / "toy"
+    elsewhere.mkdir(parents=True)
+    for name, content in {"__init__.py": "", "sorting.py": work(slow=100, kept=100)}.items():
+        (elsewhere / name).write_text(content)
+    front = f"import sys\n\nsys.path.insert(0, {str(elsewhere.parent)!r})\n"
+    toy.at("start", {**CHANGED, "benchmarks/conftest.py": front})
+    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
+    assert ran.code == 2
+    assert f"base imports toy from {elsewhere / '__init__.py'}, which is not its own tree" in ran.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing(toy, tmp_path, number):
+    toy.at("start", CHANGED)
+    process = toy.start(*toy.command("HEAD", tmp_path, rule="screen=1000"))
+    end = time.monotonic() + 60
+    while not list(toy.root.glob(".rlgauge/run-*/head.npz")) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(number)
+    text, _ = process.communicate(timeout=30)
+    assert process.returncode == 2, text
+    assert "passed" not in text
+    assert not list(tmp_path.iterdir())
+    assert toy.leftovers() == []
