@@ -192,8 +192,8 @@ def compiled(turns=100):
         '["fastsum/_sum.c"], extra_compile_args=["-O1"])])\n',
         "fastsum/__init__.py": '"""Sums."""\n\nfrom ._sum import kept, slow\n\n__all__ = ["kept", "slow"]\n',
         "fastsum/_sum.c": IN_C.replace("TURNS", str(turns)),
-        "benchmarks/test_sum.py": "import fastsum\n\n\ndef test_slow(benchmark):\n    assert benchmark(fastsum.slow) > 0\n"
-        "\n\ndef test_kept(benchmark):\n    assert benchmark(fastsum.kept) > 0\n",
+        "benchmarks/test_sum.py": "import fastsum\n\n\ndef test_slow(benchmark):\n"
+        "    assert benchmark(fastsum.slow) > 0\n\n\ndef test_kept(benchmark):\n    assert benchmark(fastsum.kept) > 0\n",
         ".gitignore": "__pycache__/\nbuild/\n*.egg-info/\n",
     }
 

@@ -49,8 +49,8 @@ TESTS = {
         "base: skipped: not here",
     ),
     "fixture fails on base": (
-        "@pytest.fixture\ndef made():\n    if 100 in sorting.slow.__code__.co_consts:\n        raise OSError('no server')\n"
-        "\n\ndef test_it(benchmark, made):\n    benchmark(len, 'a')\n",
+        "@pytest.fixture\ndef made():\n    if 100 in sorting.slow.__code__.co_consts:\n"
+        "        raise OSError('no server')\n\n\ndef test_it(benchmark, made):\n    benchmark(len, 'a')\n",
         "base: its set-up fails: OSError: no server",
     ),
     "exits": (
