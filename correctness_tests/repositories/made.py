@@ -192,12 +192,21 @@ def compiled(turns=100):
         '["fastsum/_sum.c"], extra_compile_args=["-O1"])])\n',
         "fastsum/__init__.py": '"""Sums."""\n\nfrom ._sum import kept, slow\n\n__all__ = ["kept", "slow"]\n',
         "fastsum/_sum.c": IN_C.replace("TURNS", str(turns)),
-        "benchmarks/test_sum.py": "import fastsum\n\n\ndef test_slow(benchmark):\n"
-        "    assert benchmark(fastsum.slow) > 0\n\n\ndef test_kept(benchmark):\n    assert benchmark(fastsum.kept) > 0\n",
+        "benchmarks/test_sum.py": IN_C_TESTS,
         ".gitignore": "__pycache__/\nbuild/\n*.egg-info/\n",
     }
 
 
+IN_C_TESTS = """import fastsum
+
+
+def test_slow(benchmark):
+    assert benchmark(fastsum.slow) > 0
+
+
+def test_kept(benchmark):
+    assert benchmark(fastsum.kept) > 0
+"""
 IN_C = """#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -1,0 +1,41 @@
+"""A package with a part in C: each side is built from its own tree, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from .made import FIND, Repository, compiled
+
+SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
+BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
+IN_PLACE = "python setup.py --quiet build_ext --inplace"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("compiled") / "toy", compiled())
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize("command", [BUILD, IN_PLACE])
+def test_each_side_runs_what_was_built_of_its_own_tree(toy, tmp_path, command):
+    toy.at("start", compiled(turns=115))
+    ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule="screen=4,confirm=7,blocks=6")
+    assert ran.code == 1, ran.text
+    assert ran.findings[SLOW] == ("slower",)
+    assert ran.findings[KEPT][0] != "slower"
+    assert ran.text.count("gate: building ") == 2
+    again = toy.run(*toy.command("HEAD", tmp_path, "--gate-build", command, "--collect-only"))
+    assert "gate: building " not in again[1], again[1]
+    assert toy.git("status", "--porcelain", "--", "fastsum/_sum.c").endswith("fastsum/_sum.c")
+
+
+@pytest.mark.slow
+def test_without_a_build_it_is_said_what_is_lacking(toy, tmp_path):
+    toy.at("start", compiled(turns=115))
+    ran = toy.gate("HEAD", tmp_path, rule=FIND)
+    assert ran.code == 2
+    assert "No module named 'fastsum._sum'" in ran.text
