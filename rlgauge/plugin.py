@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 VOID = 2
 ROOM = 1 << 20  # bytes taken for a file before anything is timed
+ALONE = "--gate-anchor", "--gate-benchmarks", "--gate-build", "--gate-shard", "--gate-allow", "--gate-strict"
 OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
 
 
@@ -36,6 +38,7 @@ class Run:
         allowed: patterns of what may be slower or gone, with the reasons.
         write: what writes each file, by the option that names it.
         rule: the numbers to decide by.
+        shard: which part of the cases, of how many; None for all.
         json: file of all that was measured.
         done: what was measured and what is concluded, once it is.
         failed: why there is nothing to conclude, in a line.
@@ -44,6 +47,7 @@ class Run:
     source: Source
     stack: ExitStack
     rule: Any
+    shard: tuple[int, int] | None
     json: Path
     gates: list[Gate] = field(default_factory=list)
     allowed: list[tuple[str, str]] = field(default_factory=list)
@@ -60,10 +64,13 @@ def rule_of(text: str) -> dict[str, str]:
 
     Args:
         text: as given on the command line.
+
+    Raises:
+        ArgumentTypeError: it is something else.
     """
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
-        raise ValueError(f"got {text!r}, wanted name=value[,name=value]")
+        raise ArgumentTypeError(f"got {text!r}, wanted name=value[,name=value]")
     return {name: value for name, _, value in pairs}
 
 
@@ -72,10 +79,13 @@ def shard_of(text: str) -> tuple[int, int]:
 
     Args:
         text: as given on the command line.
+
+    Raises:
+        ArgumentTypeError: it is something else.
     """
     number, slash, count = text.partition("/")
     if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise ValueError(f"got {text!r}, wanted as in 2/4, the second of four parts")
+        raise ArgumentTypeError(f"got {text!r}, wanted as in 2/4, the second of four parts")
     return int(number), int(count)
 
 
@@ -92,7 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="files and folders of benchmarks, which are the working tree's on both sides (default: testpaths)",
     )
     group.addoption("--gate-build", metavar="COMMAND", help="run in each side's tree, in an environment of its own")
-    group.addoption("--gate-shard", type=shard_of, metavar="I/N", help="compare every Nth case alone, from the Ith on")
+    group.addoption("--gate-shard", metavar="I/N", help="compare every Nth case alone, from the Ith on")
     group.addoption("--gate-json", type=Path, help="all that was measured (default: in the gate's own folder)")
     group.addoption("--gate-markdown", type=Path, help="the verdicts as a table")
     group.addoption(
@@ -103,7 +113,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="let cases that are slower or gone pass, and say why; * and ? are wildcards, brackets are not",
     )
     group.addoption("--gate-strict", action="store_true", help="fail inconclusive cases and changed answers too")
-    group.addoption("--gate-rule", type=rule_of, default={}, help="as in screen=4,confirm=16,blocks=8,tolerated=0.01")
+    group.addoption(
+        "--gate-rule", metavar="NAME=VALUE[,NAME=VALUE]", help="as in screen=4,confirm=16,blocks=8,tolerated=0.01"
+    )
     group.addoption("--gate-limit", type=float, default=300.0, help="seconds for one request to a worker")
     group.addoption("--gate-seed", type=int, default=0, help="seed of the order of cases and sides (default: 0)")
 
@@ -131,11 +143,42 @@ def in_one_line() -> Iterator[None]:
         pytest.exit(str(error), returncode=VOID)
 
 
+@contextmanager
+def naming_option(option: str) -> Iterator[None]:
+    """Name the option where what it was given cannot be parsed.
+
+    Args:
+        option: its name.
+    """
+    from .rule import GateError
+
+    try:
+        yield
+    except ArgumentTypeError as error:
+        raise GateError(f"{option}: {error}") from error
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Have pytest-benchmark skip nothing, whatever the options say: the tests of this run are verdicts.
+
+    Args:
+        config: of the pytest run.
+    """
+    if config.getoption("gate_against") is not None:
+        for name in ("benchmark_only", "benchmark_skip"):
+            if hasattr(config.option, name):
+                setattr(config.option, name, False)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Check what was asked for; a mistake ends the run with code 2 before anything is collected."""
     revision = config.getoption("gate_against")
     if revision is None:
+        for option in ALONE:
+            if config.getoption(option.strip("-").replace("-", "_")):
+                pytest.exit(f"{option}: it needs --gate-against", returncode=VOID)
         return
     if sys.platform != "linux":
         pytest.exit(f"--gate-against: it runs on Linux, this is {sys.platform}", returncode=VOID)
@@ -155,10 +198,13 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.getoption("numprocesses", None):
             raise GateError("--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0")
         settings = read(config.rootpath)
-        rule = settings.rules(config.getoption("gate_rule"))
+        with naming_option("--gate-rule"):
+            rule = settings.rules(rule_of(config.getoption("gate_rule")) if config.getoption("gate_rule") else {})
+        with naming_option("--gate-shard"):
+            shard = shard_of(config.getoption("gate_shard")) if config.getoption("gate_shard") else None
         allowed = allowances(config.getoption("gate_allow"))
         source = source_of(settings, config.rootpath, config)
-        run = Run(source, stack, rule, config.getoption("gate_json") or source.artifact, allowed=allowed)
+        run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact, allowed=allowed)
         config.stash[RUN] = run
         run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}
         if not source.collects:
@@ -183,8 +229,8 @@ def open_gates(config: pytest.Config) -> None:
     asked = [config.getoption(name) for name in ("gate_against", "gate_anchor")]
     commits = [resolve(config.rootpath, revision) for revision in asked if revision is not None]
     layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
-    seed, limit, shard = (config.getoption(f"gate_{name}") for name in ("seed", "limit", "shard"))
-    run.gates = [compared(layout, commit, run.rule, seed, limit, shard) for commit in commits]
+    seed, limit = config.getoption("gate_seed"), config.getoption("gate_limit")
+    run.gates = [compared(layout, commit, run.rule, seed, limit, run.shard) for commit in commits]
     check_allowed(run.allowed, names_of(run))
 
 

@@ -34,7 +34,7 @@ def ran(toy, tmp_path_factory):
 def test_a_slowdown_is_found_without_a_line_of_configuration(ran):
     assert ran.code == 1, ran.text
     assert ran.findings == {SLOW: ("slower",), **dict.fromkeys(KEPT, ("ok",)), SAME: ("ok",), SLOWED: ("slower",)}
-    assert ran.junit == {SLOW}
+    assert ran.junit == {"test_slow"}
     assert f"{SLOW}: slower, +" in ran.text
     assert "test_no_benchmark" not in ran.text
 
@@ -195,7 +195,7 @@ def test_slow_drift_is_seen_by_the_anchor(toy, tmp_path):
     assert ran.findings[SLOW][0] != "slower"
     assert "### Speed of " in ran.markdown
     assert f"against the anchor {toy.git('rev-parse', '--short=12', 'start')}: failed" in ran.markdown
-    assert ran.junit == {SLOW}
+    assert ran.junit == {"test_slow"}
 
 
 def test_bisect_names_the_commit(toy):
