@@ -243,10 +243,15 @@ def names_of(run: Run) -> list[str]:
     return list(dict.fromkeys([*(name for gate in run.gates for name in gate.records), *run.source.unable()]))
 
 
-def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    """Collect nothing where the cases are no tests."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Collect no file where the cases are no tests.
+
+    Args:
+        collection_path: of a file or folder.
+        config: of the pytest run.
+    """
     run = config.stash.get(RUN, None)
-    return True if run and not run.source.collects else None
+    return True if run and not run.source.collects and collection_path.suffix == ".py" else None
 
 
 @pytest.hookimpl(wrapper=True)

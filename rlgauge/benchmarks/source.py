@@ -157,11 +157,12 @@ class Benchmarks(Source):
             return []
         selected = [word for name, flag in FLAGS.items() if self.option(name) for word in (flag, self.option(name))]
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python)}
-        own = replace(side, root=code, worker=self.command([*selected, *paths], []), variables=variables)
+        worker = self.command([f"--basetemp={side.root.parent / 'temporary'}", *selected, *paths], [])
+        own = replace(side, root=code, worker=worker, variables=variables)
         try:
-            with held(), Worker(own, cores_of_all(), 1, LISTING) as worker:
-                worker.ask("listing")
-                found: list[str] = worker.reply()["listing"]
+            with held(), Worker(own, cores_of_all(), 1, LISTING) as asked:
+                asked.ask("listing")
+                found: list[str] = asked.reply()["listing"]
                 return found
         except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
             return []
