@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from . import interleaved, interrupts
 from .answers import same
@@ -20,6 +21,7 @@ from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
 LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
+MOST_UNTIMED = 0.1  # seconds of a turn, at most, of which most is not timed
 LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
 
 
@@ -61,18 +63,23 @@ class Cores:
         """Seconds of a side at its turn, at least: threads that wait for each other scatter more."""
         return 0.005 if self.one is not None else 0.04
 
-    def plan(self, call: float, calls: int) -> SamplePlan:
+    def plan(self, call: float, calls: int, wall: float | None = None) -> SamplePlan:
         """Return how to time a case, given the seconds of a call and the calls of its sample: the same for both sides.
 
-        On a slow machine a sample has fewer calls, so that it takes no longer than twice the least.
+        On a slow machine a sample has fewer calls, so that it takes no longer than twice the least. Where most of a
+        call is not timed, as its set-up, a turn may be shorter than it should be.
 
         Args:
             call: seconds of a call.
             calls: of a sample that is long enough.
+            wall: seconds of a call with what is not timed; those of the call unless given.
         """
+        wall = max(call, wall or 0.0)
         calls = min(calls, max(1, math.floor(2 * self.least / call)))
-        samples, warm = math.ceil(self.least / (calls * call)), self.one is None or call < LEAST_COLD
-        turn = call * (samples * calls + warm)
+        most = max(1, math.floor(MOST_UNTIMED / (calls * wall))) if wall > 2 * call else math.inf
+        samples = int(min(most, math.ceil(self.least / (calls * call))))
+        warm = self.one is None or call < LEAST_COLD
+        turn = wall * (samples * calls + warm)
         return SamplePlan(calls, samples, warm, max(FEWEST_BLOCKS, math.floor(LONGEST / (4 * turn))))
 
     @property
@@ -294,8 +301,8 @@ class Pairs:
         if name not in self.plans:
             with blamed(name):
                 base.ask("measure", identity=name)
-                found = base.reply()
-            self.plans[name] = place.plan(max(float(found["call"]), 1e-9), found["calls"])
+                found = answered(base, name)
+            self.plans[name] = place.plan(max(float(found["call"]), 1e-9), found["calls"], float(found["wall"]))
         return self.plans[name]
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
@@ -311,7 +318,7 @@ class Pairs:
         def sample(side: int, changed: bool) -> float:
             asked = {"calls": plan.calls, "samples": plan.samples, "warm": plan.warm and changed}
             workers[side].ask("sample", identity=name, **asked, **(dose if side else NONE))
-            return float(workers[side].reply()["seconds"])
+            return float(answered(workers[side], name)["seconds"])
 
         with blamed(name):
             return interleaved.block(int(self.rng.random() < 0.5), sample)
@@ -328,6 +335,22 @@ class CaseError(Exception):
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
         self.name = name
+
+
+def answered(worker: Worker, name: str) -> dict[str, Any]:
+    """Return the answer of a worker that times a case.
+
+    Args:
+        worker: of one side.
+        name: of the case.
+
+    Raises:
+        CaseError: the case failed meanwhile.
+    """
+    reply = worker.reply()
+    if "failed" in reply:
+        raise CaseError(name, f"{worker.side.name}: {reply['failed']}")
+    return reply
 
 
 @contextmanager

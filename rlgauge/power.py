@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .layout import laid_out
-from .pairs import CaseError, Cores, PairError, Pairs, cores
+from .pairs import CaseError, Cores, PairError, Pairs, answered, cores
 from .progress import left
 from .rates import Rate, verdicts
 from .rule import GateError, Rule
@@ -78,7 +78,7 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[st
     with pairs.workers(place) as workers:
         for group in [names] if pairs.together else pairs.drawn(names):
             calls = {name: prepared(workers, name, place) for name in group}
-            plans = {name: place.plan(max(call, 1e-9), count) for name, (call, count) in calls.items()}
+            plans = {name: place.plan(max(call, 1e-9), *rest) for name, (call, *rest) in calls.items()}
             blocks: dict[tuple[str, float], list[Any]] = {(name, dose): [] for name in group for dose in DOSES}
             for number in range(pairs.blocks):
                 for name, dose in pairs.rng.sample(list(blocks), len(blocks)):
@@ -94,8 +94,8 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[st
     return found
 
 
-def prepared(workers: Sequence[Worker], name: str, place: Cores) -> tuple[float, int]:
-    """Prepare a case on both sides; return the seconds of base's call and the calls of its sample.
+def prepared(workers: Sequence[Worker], name: str, place: Cores) -> tuple[float, int, float]:
+    """Prepare a case on both sides; return the seconds of base's call, the calls of its sample, and its wall time.
 
     Args:
         workers: base's and head's.
@@ -110,8 +110,8 @@ def prepared(workers: Sequence[Worker], name: str, place: Cores) -> tuple[float,
             raise GateError(f"{name}: {why}")
     both(workers, "place", core=place.one)
     workers[0].ask("measure", identity=name)
-    found = workers[0].reply()
-    return float(found["call"]), int(found["calls"])
+    found = answered(workers[0], name)
+    return float(found["call"]), int(found["calls"]), float(found["wall"])
 
 
 def keep(file: Path, line: Mapping[str, Any]) -> None:

@@ -93,13 +93,15 @@ class Requests(ABC):
         return {"calls": self.prepared[identity].measure_calls()}
 
     def measure(self, identity: str) -> dict[str, Any]:
-        """Return the same, and the seconds of one call in the fastest of a few samples.
+        """Return the same, the seconds of one call in the fastest of a few samples, and those with what is not timed.
 
         Args:
             identity: id of the case, or name of a canary.
         """
         calls, prepared = self.calls(identity)["calls"], self.prepared[identity]
-        return {"calls": calls, "call": min(prepared.sample() for _ in range(SAMPLES)) / calls}
+        start = time.perf_counter()
+        call = min(prepared.sample() for _ in range(SAMPLES)) / calls
+        return {"calls": calls, "call": call, "wall": (time.perf_counter() - start) / (SAMPLES * calls)}
 
     def place(self, core: int | None) -> dict[str, Any]:
         """Move all threads to one core, if one is named.

@@ -40,7 +40,7 @@ TESTS = {
         "base: its test fails: AssertionError: assert 1 == 2",
     ),
     "one side's assertion": (
-        "def test_it(benchmark):\n    benchmark(len, 'a')\n    assert sorting.slow.__code__.co_consts[1] == 101\n",
+        "def test_it(benchmark):\n    benchmark(len, 'a')\n    assert 101 in sorting.slow.__code__.co_consts\n",
         "base: its test fails: AssertionError",
     ),
     "skips on base": (

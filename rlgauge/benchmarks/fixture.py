@@ -13,7 +13,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 SETTLED, MOST_SETTLING, MOST_CALLS = 0.05, 100, 1 << 20  # seconds and calls of settling; calls of a sample
-LEAST = 0.005  # seconds of a sample
+LEAST, MOST_MEASURING = 0.005, 0.05  # seconds of a sample, at least, and at most with what is not timed
 WEAVE = "benchmark.weave is not supported by the gate: time a function by benchmark(function, ...)"
 
 
@@ -120,8 +120,9 @@ class Benchmarked:
 
     def measure_calls(self) -> int:
         """Return how many calls make a sample that is long enough, and take so many from now on."""
-        self.calls = 1
-        while (spent := self.sample()) < LEAST and self.calls < MOST_CALLS:
+        self.calls, start = 1, time.perf_counter()
+        while (spent := self.sample()) < LEAST and time.perf_counter() - start < MOST_MEASURING:
+            start = time.perf_counter()
             self.calls = min(MOST_CALLS, max(2 * self.calls, int(self.calls * LEAST / max(spent, 1e-9))))
         self.seconds.clear()
         return self.calls
