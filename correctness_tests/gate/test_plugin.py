@@ -110,7 +110,7 @@ def test_the_code_the_tests_the_files_and_a_replay_agree(judged, capfd, records,
     ran = judged(records, *options)
     assert ran.code == code, ran.text
     assert words in ran.text
-    assert all(f"\nFAILED {name}\n" in ran.text for name in failed)
+    assert all(f"\nFAILED {name} - " in ran.text for name in failed)
     assert sorted(name for name, (_, *failures) in ran.junit.items() if failures) == sorted(failed)
     assert ran.junit.keys() == {"case", *records}
     again = main(["replay", str(ran.folder / "gate.json")])

@@ -114,7 +114,7 @@ def test_only_what_is_slower_or_gone_fails_its_test(ran):
     assert failed == {named("slow"), named("dropped")}
     assert ran.junit.keys() == {named(op) for op in (*OPS, "fresh")}
     for name in failed:
-        assert f"\nFAILED {name}\n" in ran.text
+        assert f"\nFAILED {name} - " in ran.text
     assert "Traceback" not in ran.text
 
 
