@@ -47,7 +47,7 @@ def environment(**changed):
 
 def copy_with(folder, files):
     """Copy the code of this repository and its tests to a folder, with further files, text by name."""
-    for name in ("rl_impls", "perf_tests", "correctness_tests", "docs"):
+    for name in ("rl_impls", "perf_tests", "rlgauge", "correctness_tests", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)

@@ -17,6 +17,8 @@ from perf_tests.suite.cases import load, variants
 from perf_tests.suite.prepared import prepare
 from rl_impls import backends
 
+from .commands import ROOT, python
+
 CLASSES = [made for made in vars(asv_cases).values() if isinstance(made, type) and "skip_params" in vars(made)]
 GATED = {variant.id: variant for variant in variants().values() if variant.tier == "gate"}
 
@@ -130,3 +132,25 @@ def test_an_op_that_a_commit_lacks_is_not_available(monkeypatch):
         asv_cases.ready("pirl.sync_target[full-numpy-hidden32]")
     with pytest.raises(backends.OpUnavailable):
         prepare(variants()["pirl.sync_target[full-numpy-hidden32]"], 0)
+
+
+OLDER = """
+import sys
+from importlib.util import find_spec
+
+installed, suite, root = sys.argv[1:]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in repr(finder)]
+sys.path[:] = [suite, *(path for path in sys.path if path not in ("", root)), installed]
+assert find_spec("rlgauge") is None
+from suite import process
+
+print(process.cores(), find_spec("rl_impls").origin)
+"""
+
+
+def test_the_cases_need_no_more_of_a_commit_than_its_workloads(tmp_path):
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed/rl_impls").symlink_to(ROOT / "rl_impls")
+    done = python("-c", OLDER, tmp_path / "installed", ROOT / "perf_tests", ROOT, cwd=tmp_path, PYTHONPATH="")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[1] == str(tmp_path / "installed/rl_impls/__init__.py")

@@ -19,6 +19,7 @@ PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md")])
 LINES = 150  # of the first page, at most
 RUNNABLE = "<!-- runnable -->"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+GATE = set(re.findall(r"add_parser\(\"(\w+)", (ROOT / "rlgauge/__main__.py").read_text()))
 
 
 def blocks(page, mark=""):
@@ -45,6 +46,8 @@ def is_command(words):
         return words[1] in TARGETS
     if words[:2] == ["python", "-m"]:
         return find_spec(words[2]) is not None
+    if words[0] == "rlgauge":
+        return words[1] in GATE
     return words[0] == "pytest"
 
 
@@ -76,7 +79,7 @@ def test_the_first_page_is_short():
 def test_every_command_is_one(page):
     for command in blocks(page):
         words = shlex.split(command)
-        if words and words[0] in ("make", "python", "pytest"):
+        if words and words[0] in ("make", "python", "pytest", "rlgauge"):
             assert is_command(words), command
 
 

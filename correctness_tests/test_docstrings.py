@@ -9,7 +9,7 @@ import pytest
 
 from .commands import ROOT
 
-PACKAGES = ["perf_tests", "rl_impls"]
+PACKAGES = ["perf_tests", "rl_impls", "rlgauge"]
 GIVEN = ("pytest_", "test_")  # pytest says what these are called with
 BUILDERS = [["spec", "example", "knobs", "target"], ["spec", "example", "knobs", "backend"]]  # explained by the module
 SECTION = re.compile(r"^(\w[\w ]*):$\n((?:^(?:[ ]+.*)?$\n?)*)", re.M)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from perf_tests import progress
+from rlgauge import progress
 from rlgauge.progress import Progress, left, tracked
 
 from .commands import environment, python

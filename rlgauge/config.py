@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -136,6 +137,8 @@ def source_of(config: Config, root: Path, run: pytest.Config | None = None) -> S
 
         return Benchmarks(root, config, run)
     module, _, name = config.source.partition(":")
+    if str(root) not in sys.path:  # as for the console script
+        sys.path.insert(0, str(root))
     try:
         found: Any = getattr(import_module(module), name)(run)
     except (ImportError, AttributeError, ValueError) as error:

@@ -307,7 +307,12 @@ class Verdict(pytest.Item):
             pytest.skip("; ".join(finding.notes))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return a failure in a line."""
+        """Return a failure in a line.
+
+        Args:
+            excinfo: what the test raised.
+            style: of a traceback.
+        """
         return str(excinfo.value) if excinfo.errisinstance(NotPassed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

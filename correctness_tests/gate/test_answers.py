@@ -95,10 +95,10 @@ def test_names_decide_which_arrays_are_compared(folder):
 
 
 def test_each_of_more_than_ten_arrays_counts(folder):
-    values = list(range(12))
+    values = [np.array(k) for k in range(12)]
     assert kept_same(folder, values, values)
-    for where in values:
-        assert not kept_same(folder, values, [*values[:where], -1, *values[where + 1 :]])
+    for where in range(12):
+        assert not kept_same(folder, values, [*values[:where], np.array(-1), *values[where + 1 :]])
 
 
 @given(st.integers(0, 4), st.integers(-1, 1).filter(bool), st.sampled_from([np.uint8, np.int32, np.int64]))

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 import re
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 
 from perf_tests.gate.__main__ import main
 from perf_tests.gate.selfcheck import planted
+from rlgauge import __main__ as command
 from rlgauge import bisect as search
 from rlgauge import revisions
 from rlgauge.bisect import Step
 from rlgauge.rule import GateError, Rule
+from rlgauge.source import Case
 
+from .sources import variant
 from .toy import FIRST, SOURCE, Toy, source
 
 RULE = "confirm=1,blocks=1,level=0.5"
 SLOW = 1  # the place of the slow one of the commits
-VARIANT = SimpleNamespace(id=FIRST, backend="numpy", case=SimpleNamespace(workload="toy", op="first"))
+VARIANT = variant()
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def searched(toy, monkeypatch):
             yield compare
 
         monkeypatch.setattr(search, "comparison", comparison)
-        found = search.bisect(toy.root, "start", commits[-1], VARIANT, Rule(), log=lambda line: None)
+        found = search.bisect(None, toy.root, "start", commits[-1], Case(FIRST), Rule(), log=lambda line: None)
         return commits.index(found.commit) - 1, compared
 
     return run
@@ -84,7 +86,7 @@ def test_a_search_ends_where_the_bad_commit_is_not_slower(searched):
 
 
 def test_bisect_names_the_commit(toy):
-    ran = toy.run("perf_tests.gate", "bisect", FIRST, "start", "change-1", "--rule", RULE)
+    ran = toy.run("rlgauge", "bisect", FIRST, "start", "change-1", "--rule", RULE)
     assert ran.code == 0, ran.text
     assert "2 commits" in ran.text.splitlines()[0]
     named = toy.git("rev-parse", f"change-{SLOW}")[:12]
@@ -117,7 +119,8 @@ def test_one_of_the_commits_is_slowed(toy):
 
 @pytest.mark.parametrize("answer", ["another", "none", "right"])
 def test_another_commit_or_none_is_not_found(toy, answer, monkeypatch):
-    def bisect(root, good, bad, *rest, **named):
+    def bisect(source, root, good, bad, case, *rest, **named):
+        assert (source.case(planted.CASES[0]).id, case.id) == (planted.CASES[0], FIRST)
         if answer == "none":
             raise GateError("not slower")
         wanted = revisions.git(root, "log", "--format=%H", "-S_Slowed", f"{good}..{bad}").decode().strip()
@@ -171,5 +174,5 @@ def test_of_a_merged_branch_only_the_merge_is_searched(toy):
 
 
 def test_bisect_refuses_an_unknown_case(capsys):
-    assert main(["bisect", "toy.zeroth[full-numpy]", "start", "slower"]) == 2
+    assert command.main(["bisect", "toy.zeroth[full-numpy]", "start", "slower"]) == 2
     assert capsys.readouterr().err.startswith("unknown case 'toy.zeroth[full-numpy]'")

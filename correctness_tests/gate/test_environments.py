@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from perf_tests import progress
-from rlgauge import environments
+from rlgauge import environments, progress
 from rlgauge.environments import lacks
-from rlgauge.revisions import LOCK
 from rlgauge.rule import GateError
 
+LOCK = "requirements/some.txt"
 INSTALLED = {"library": "2.13.0+cpu", "other-library": "1.0rc1"}
 
 
@@ -75,7 +74,12 @@ def shell(monkeypatch):
     asked = []
 
     def by(line):
-        monkeypatch.setattr(environments, "commands", lambda where: asked.append(where) or [["sh", "-c", line, where]])
+        def made(where, lock):
+            assert lock == LOCK
+            asked.append(where)
+            return [["sh", "-c", line, where]]
+
+        monkeypatch.setattr(environments, "commands", made)
         return asked
 
     return by
@@ -83,7 +87,7 @@ def shell(monkeypatch):
 
 @pytest.fixture
 def python_for(tmp_path):
-    with environments.environments(tmp_path / "cache") as found:
+    with environments.environments(tmp_path / "cache", LOCK) as found:
         yield found
 
 
@@ -160,7 +164,7 @@ def test_environments_are_removed_but_for_the_two_used_last_and_those_in_use(sid
     shell(MADE)
     with ExitStack() as held:
         fcntl.flock(held.enter_context((cache / "env-used.lock").open("w")), fcntl.LOCK_SH)
-        made = environments.python_for("head", side("head", "library==3\n"), cache, held).parents[1]
+        made = environments.python_for("head", side("head", "library==3\n"), cache, LOCK, held).parents[1]
         assert {path for path in cache.glob("env-*") if path.is_dir()} == {made, cache / "env-old", cache / "env-used"}
         os.utime(made / ".ready", (0, 0))
         used(cache, "new", 4)
@@ -173,12 +177,12 @@ def test_environments_are_removed_but_for_the_two_used_last_and_those_in_use(sid
 def test_an_environment_that_is_used_again_is_kept_as_one_used_last(side, tmp_path, monkeypatch):
     cache, head = tmp_path / "cache", side("head", "library==3\n")
     monkeypatch.setattr(environments, "make", lambda where, *_: used(cache, where.name.removeprefix("env-"), 0))
-    with environments.environments(cache) as python_for:
+    with environments.environments(cache, LOCK) as python_for:
         made = python_for("head", head).parents[1]
     os.utime(made / ".ready", (0, 0))
     used(cache, "older", 1)
     used(cache, "newer", 2)
-    with environments.environments(cache) as python_for:
+    with environments.environments(cache, LOCK) as python_for:
         assert python_for("head", head).parents[1] == made
     environments.remove_old(cache)
     assert {path for path in cache.glob("env-*") if path.is_dir()} == {made, cache / "env-newer"}

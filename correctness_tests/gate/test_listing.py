@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from contextlib import contextmanager
@@ -10,13 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from perf_tests.gate import source as suite
 from perf_tests.gate.worker import failure
-from perf_tests.selection import Selection
 from perf_tests.suite.case import TIERS
 from rlgauge import run
 from rlgauge.pairs import Pairs
 from rlgauge.rule import Record, Rule
 
+from .sources import suite_of, variant
 from .toy import CASES, CLOCK, FIRST, QUICK, SECOND, SOURCE, Toy, cases, source
 
 THIRD, FOURTH = "toy.third[full-numpy]", "toy.fourth[full-numpy]"
@@ -140,20 +142,23 @@ def test_only_what_base_does_not_list_can_be_new(tmp_path, known, base, head, st
 
 
 @contextmanager
-def named_environments(cache):
+def named_environments(cache, lock):
     """Return an interpreter of the name of each side and of its folder."""
     yield lambda name, folder: Path("/", name, folder.name)
 
 
 @pytest.mark.parametrize(("tier", "gone"), [("gate", "g"), ("bench", "gb"), ("full", "gbf")])
 def test_what_base_lists_of_the_tier_and_head_lacks_is_gone(toy, tmp_path, monkeypatch, tier, gone):
-    rows = [(name, of, "toy", "first", "full", "numpy", {}) for name, of in [*zip("gbf", TIERS), ("here", "gate")]]
-    monkeypatch.setattr(run, "listed", lambda base, side: rows)
-    monkeypatch.setattr(run, "select", lambda selection: [SimpleNamespace(id="here")])  # though it cannot run here
-    monkeypatch.setattr(run, "environments", named_environments)
-    rule = Rule(blocks=2)
-    with run.opened(toy.root, "HEAD", [], Selection(tier=tier), rule, 3, 7.0, cache=tmp_path) as gate:
+    rows = [(name, of, "toy", "first", "full", "numpy", {}) for name, of in [*zip("gbf", TIERS), ("here", "full")]]
+    monkeypatch.setattr(suite, "told", lambda side, folder, code: json.dumps(rows))
+    monkeypatch.setattr(suite, "environments", named_environments)
+    monkeypatch.setattr(suite.backends, "get", lambda name: SimpleNamespace(missing=lambda: "it is not here"))
+    selected, rule = suite_of(monkeypatch, tmp_path, variant("here"), tier=tier), Rule(blocks=2)
+    with run.opened(selected, toy.root, "HEAD", rule, 3, 7.0) as gate:
         assert (gate.rule, gate.seed, gate.limit) == (rule, 3, 7.0)
         assert {name: record.state for name, record in gate.records.items()} == dict.fromkeys(gone, "gone")
-        assert set(gate.known) == {"g", "b", "f", "here"}
-        assert [side.python for side in gate.sides] == [Path("/base/base"), Path("/head/head")]
+        assert (gate.cases, selected.unable()) == ([], {"here": "numpy: it is not here"})
+        assert set(gate.known) == {*gone, "here"}  # of another tier at base
+        commit = toy.git("rev-parse", "HEAD")
+        pythons = [Path("/", commit[:12], commit), Path("/head/working-tree")]
+        assert [side.python for side in gate.sides] == pythons

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from perf_tests.gate import memory
-from perf_tests.suite.process import CACHE
+from perf_tests.gate.starts import COMPILERS, WORKER
 from rlgauge.pairs import cores
 from rlgauge.rule import MARGIN, SHARE, Record, Rule, beyond, find
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError
@@ -76,7 +76,7 @@ def test_a_fork_leaves_nothing_behind_and_says_how_it_ended():
 
 def test_a_case_takes_the_same_whatever_was_counted_before_it():
     place, counted = cores(False), []
-    with Worker(Side("head", ROOT, PYTHON, CACHE, "default"), place.at_start(0), 1, 120) as worker:
+    with Worker(Side("head", ROOT, PYTHON, WORKER, COMPILERS, "default"), place.at_start(0), 1, 120) as worker:
         for name in (FORWARD, LARGER, FORWARD, "pirl.forward[no-such-case]"):
             worker.ask("memory", identity=name)
             counted.append(worker.reply())
@@ -116,7 +116,7 @@ def test_every_timed_case_is_counted_on_both_sides_and_one_that_fails_is_named(m
     names = "first", "dies", "fails", "last"
     chosen = [case(name) for name in names] + [case("other", "torch"), case("threads", cores="own"), case("kept")]
     records = {v.id: Record(state="unchanged" if v.id == "kept" else "timed") for v in chosen}
-    sides = [Side(name, tmp_path, PYTHON, CACHE) for name in ("base", "head")]
+    sides = [Side(name, tmp_path, PYTHON, WORKER) for name in ("base", "head")]
     memory.measure(sides, 1.0, tmp_path, records, chosen)
     assert pairs == [["default", "default"]]
     assert sorted(itertools.chain(*asked)) == sorted([*names, "other"])

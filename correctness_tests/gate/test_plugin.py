@@ -3,49 +3,34 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate.__main__ import main
 from perf_tests.gate.selfcheck import planted
-from perf_tests.selection import Selection
-from rlgauge import plugin
+from rlgauge import config, layout, plugin, revisions
 from rlgauge import run as gate_run
+from rlgauge.__main__ import main
+from rlgauge.artifact import Artifact
 from rlgauge.rule import GateError, Record, Rule, is_canary
-from rlgauge.run import Artifact, opened
+from rlgauge.source import Case
 
+from .sources import Given, suite_of
 from .test_outcome import GOOD
 from .test_rule import SLOW, timed
 from .toy import ROOT, Gated, Ran, environment
 
-ALONE = ("-c", os.devnull, "--rootdir", ROOT, "--confcutdir", ROOT / "perf_tests", "-o", "junit_family=xunit1")
+HERE = ROOT / "perf_tests"  # in which the gate collects nothing
+ALONE = ("-c", os.devnull, "--rootdir", ROOT, "--confcutdir", HERE, "-o", "junit_family=xunit1")
 WITHOUT = [part for name in ("cacheprovider", "faulthandler", "unraisableexception") for part in ("-p", f"no:{name}")]
 SLOWER = timed(SLOW[:4], SLOW)
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/file")
-
-
-class Suite:
-    """What the suite's own conftest gives the gate."""
-
-    def __init__(self, names):
-        self.variants = [SimpleNamespace(id=name, backend="numpy") for name in names]
-
-    def pytest_addoption(self, parser):
-        parser.addoption("--seed", type=int, default=0)
-
-    def pytest_configure(self, config):
-        config.stash[plugin.SELECTED] = Selection(tier="gate"), self.variants
-
-    @pytest.fixture(scope="session")
-    def unavailable(self):
-        return pytest.fail  # all of these can run
 
 
 @pytest.fixture
@@ -54,9 +39,10 @@ def ended(monkeypatch, capfd):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
-    def run(names, *options):
-        arguments = [str(option) for option in (plugin.TEST, *ALONE, *WITHOUT, *options)]
-        code = pytest.main(arguments, plugins=[plugin, Suite(names)])
+    def run(source, *options):
+        monkeypatch.setattr(config, "source_of", lambda settings, root, run: source)
+        arguments = [str(option) for option in (HERE, *ALONE, *WITHOUT, *options)]
+        code = pytest.main(arguments, plugins=[plugin])
         return Ran(int(code), "".join(capfd.readouterr()))
 
     return run
@@ -69,6 +55,7 @@ def judged(ended, monkeypatch, tmp_path):
     def run(records, *options, meanwhile=lambda: None):
         records = GOOD | records
         cases = {name: record for name, record in records.items() if not is_canary(name)}
+        source = Given([Case(name) for name in cases], tmp_path / "cache")
 
         def measured():
             meanwhile()
@@ -77,20 +64,25 @@ def judged(ended, monkeypatch, tmp_path):
             return Artifact(**about, records=records)
 
         @contextmanager
-        def given(root, revision, variants, selection, rule, seed, limit):
-            assert (revision, seed, limit) == ("main", 5, 7.0)
-            yield SimpleNamespace(base="b" * 40, head="h" * 12, records=cases, run=measured)
+        def laid_out(given, root):
+            assert (given, root) == (source, ROOT)
+            yield "the layout"
 
-        monkeypatch.setattr(gate_run, "opened", given)
-        files = ("--gate-json", tmp_path / "gate.json", "--gate-markdown", tmp_path / "gate.md")
+        def compared(*given):
+            assert given == ("the layout", "b" * 40, Rule(), 5, 7.0, (2, 3))
+            return SimpleNamespace(base="b" * 40, head="h" * 12, records=cases, run=measured)
+
+        monkeypatch.setattr(revisions, "resolve", lambda root, revision: {"main": "b" * 40}[revision])
+        monkeypatch.setattr(layout, "laid_out", laid_out)
+        monkeypatch.setattr(gate_run, "compared", compared)
         ran = ended(
-            cases,
+            source,
             "--gate-against=main",
-            "--seed=5",
+            "--gate-seed=5",
             "--gate-limit=7",
-            *files,
-            "--junitxml",
-            tmp_path / "junit.xml",
+            "--gate-shard=2/3",
+            *("--gate-json", tmp_path / "gate.json", "--gate-markdown", tmp_path / "gate.md"),
+            *("--junitxml", tmp_path / "junit.xml"),
             *options,
         )
         return Gated(ran.code, ran.text, tmp_path)
@@ -118,6 +110,7 @@ def test_the_code_the_tests_the_files_and_a_replay_agree(judged, capfd, records,
     ran = judged(records, *options)
     assert ran.code == code, ran.text
     assert words in ran.text
+    assert all(f"\nFAILED {name} - " in ran.text for name in failed)
     assert sorted(name for name, (_, *failures) in ran.junit.items() if failures) == sorted(failed)
     assert ran.junit.keys() == {"case", *records}
     again = main(["replay", str(ran.folder / "gate.json")])
@@ -188,7 +181,7 @@ def test_a_run_that_cannot_go_on_is_a_line_and_code_2(judged, tmp_path, error):
     assert "Traceback" not in ran.text
     assert "passed" not in ran.text
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
-    assert ran.junit == {"case": (None, f"Failed: {error}")}
+    assert ran.junit == {"case": (None, str(error))}
 
 
 @pytest.fixture
@@ -200,11 +193,11 @@ def laid_out(ended, monkeypatch, tmp_path):
     author = ("-c", "user.name=A", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")
     for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message=all"]):
         subprocess.run(["git", *command], cwd=root, env=environment(), check=True)
-    monkeypatch.setattr(plugin, "ROOT", root)
 
     def run(cache):
-        monkeypatch.setattr(gate_run, "opened", functools.partial(opened, cache=cache))
-        return ended([], "--gate-against=HEAD", "--gate-json", tmp_path / "gate.json", "--collect-only")
+        files = "--gate-json", tmp_path / "gate.json"
+        source = suite_of(monkeypatch, cache)
+        return ended(source, "--rootdir", root, "--gate-against=HEAD", *files, "--collect-only")
 
     return run
 
@@ -227,9 +220,21 @@ def test_a_cache_that_cannot_be_written_is_one_line(laid_out, tmp_path):
     assert ran.only_says(f"{tmp_path / 'cache'}"), ran.text
 
 
-@pytest.mark.parametrize("command", [["bisect", planted.CASES[0], "a", "b"], ["power", "--minutes=1"]])
-def test_a_full_disk_is_one_line_elsewhere_too(monkeypatch, capsys, command):
-    for name in ("bisect", "measure"):
-        monkeypatch.setattr(f"perf_tests.gate.__main__.{name}", lambda *args, **kwargs: refuse(FULL))
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [
+        (["bisect", planted.CASES[0], "a", "b"], "rlgauge.bisect.bisect"),
+        (["power", "--minutes=1"], "perf_tests.gate.selfcheck.power.measure"),
+    ],
+)
+def test_a_full_disk_is_one_line_elsewhere_too(monkeypatch, capsys, command, function):
+    monkeypatch.setattr(function, lambda *args, **kwargs: refuse(FULL))
     assert main(command) == 2
     assert capsys.readouterr().err == f"{FULL}\n"
+
+
+def test_a_source_is_found_in_the_repository_whatever_the_command_can_import(monkeypatch, tmp_path):
+    (tmp_path / "source_of_cases.py").write_text("def source(run):\n    return run, 'found'\n")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    settings = config.Config(source="source_of_cases:source")
+    assert config.source_of(settings, tmp_path, "a run") == ("a run", "found")

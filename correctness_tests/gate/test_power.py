@@ -14,18 +14,19 @@ from perf_tests.gate.selfcheck import power, power_table
 from perf_tests.gate.selfcheck.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.selfcheck.power_table import (
     Measured,
-    Rate,
     example,
     pytest_benchmark,
     read,
     simulated_suites,
     smallest_found,
     table,
-    verdicts,
 )
+from perf_tests.gate.source import Suite
 from perf_tests.report.readme import README, insert
+from perf_tests.selection import Selection
 from perf_tests.suite.cases import variants
 from rlgauge.pairs import CaseError, Cores
+from rlgauge.rates import Rate, verdicts
 from rlgauge.rule import GateError, Record, Rule, decide
 
 RULE = Rule(screen=2, confirm=8)
@@ -216,7 +217,7 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     monkeypatch.setattr(power, "measured_pair", pair)
     monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"case!copy": {"copy": 0.1}})
     monkeypatch.setattr(power, "one_round", lambda root, cases, rng: {"what": "round"} | {"cases": len(cases)})
-    monkeypatch.setattr(power, "CACHE", tmp_path)
+    monkeypatch.setattr(power, "everything", lambda: Suite(Selection(tier="full"), tmp_path / "cache"))
     monkeypatch.setattr(power, "EVERY", 2)
     monkeypatch.setattr(power.time, "monotonic", lambda: float(next(seconds)))
     said = []

@@ -11,15 +11,15 @@ import sys
 import sysconfig
 import zipfile
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.selection import Selection
+from perf_tests.gate.source import digest, everything
 from rlgauge import revisions
 from rlgauge.rule import GateError, Record, Rule
 from rlgauge.run import opened
 
+from .sources import suite_of, variant
 from .toy import CASES, FIRST, LOCK, SECOND, SOURCE, Toy, environment, source
 
 WHEEL = "requirements/units-1.0-py3-none-any.whl"
@@ -69,13 +69,16 @@ def at_start(toy):
     return toy
 
 
-def records(toy, revision, cache, cores="one"):
-    """Lay out the toy's working tree and a revision. -> what is known of its first case"""
-    case = SimpleNamespace(workload="toy", cores=cores)
-    selection = Selection(workloads=("pirl",), tier="gate")
-    variants = [SimpleNamespace(id=FIRST, backend="numpy", case=case)]
-    with opened(toy.root, revision, variants, selection, Rule(), cache=cache) as gate:
-        return gate.records
+@pytest.fixture
+def records(monkeypatch, tmp_path):
+    """Lay out the toy and a revision. -> what is known of its first case"""
+
+    def run(toy, revision, cores="one"):
+        source = suite_of(monkeypatch, tmp_path, variant(cores=cores), workloads=("pirl",), tier="gate")
+        with opened(source, toy.root, revision, Rule()) as gate:
+            return gate.records
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -88,9 +91,9 @@ def records(toy, revision, cache, cores="one"):
         ("broken", "base: its import fails: ModuleNotFoundError: No module named 'nothing_like_this'"),
     ],
 )
-def test_a_base_that_cannot_be_compared_says_why_and_leaves_nothing(at_start, tmp_path, revision, message):
+def test_a_base_that_cannot_be_compared_says_why_and_leaves_nothing(at_start, records, tmp_path, revision, message):
     with pytest.raises(GateError, match=f"^{message}$"):
-        records(at_start, revision, tmp_path)
+        records(at_start, revision)
     assert not list(tmp_path.glob("run-*"))
 
 
@@ -102,17 +105,17 @@ def test_a_base_that_cannot_be_compared_says_why_and_leaves_nothing(at_start, tm
         ("import numpy\nnumpy.nothing_like_this", "AttributeError: .*"),
     ],
 )
-def test_a_mistake_in_a_source_file_of_head_is_known_before_anything_is_timed(at_start, tmp_path, text, message):
+def test_a_mistake_in_a_source_file_of_head_is_known_before_anything_is_timed(at_start, records, text, message):
     at_start.write({SOURCE: text})
     with pytest.raises(GateError, match=f"^head: its import fails: rl_impls.toy._numpy: {message}$"):
-        records(at_start, "start", tmp_path)
+        records(at_start, "start")
 
 
-def test_only_what_is_to_be_timed_is_imported(at_start, tmp_path):
+def test_only_what_is_to_be_timed_is_imported(at_start, records):
     at_start.commit("both-broken", {SOURCE: "def"})
-    assert records(at_start, "both-broken", tmp_path) == {FIRST: Record(state="unchanged")}
+    assert records(at_start, "both-broken") == {FIRST: Record(state="unchanged")}
     at_start.at("start", {SOURCE: source(more="# sorts"), "rl_impls/toy/_jax.py": "def"})
-    assert records(at_start, "start", tmp_path, cores="all") == {FIRST: Record(all_cores=True)}
+    assert records(at_start, "start", cores="all") == {FIRST: Record(all_cores=True)}
 
 
 def test_a_shallow_clone_without_the_revision_says_so(at_start, tmp_path):
@@ -153,22 +156,22 @@ def test_names_of_commits_are_resolved(at_start):
 
 def test_a_commit_is_exported_without_the_working_tree(at_start, tmp_path):
     at_start.write({SOURCE: "changed", "rl_impls/toy/new.py": "", "conftest.py": None})
-    revisions.export(at_start.root, at_start.git("rev-parse", "start"), tmp_path)
+    everything().export(at_start.root, at_start.git("rev-parse", "start"), tmp_path)
     assert (tmp_path / SOURCE).read_text() == source()
     assert not (tmp_path / "rl_impls/toy/new.py").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["perf_tests", "requirements", "rl_impls"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["perf_tests", "requirements", "rl_impls", "rlgauge"]
 
 
 def test_a_commit_without_benchmarks_or_lock_is_exported(at_start, tmp_path):
-    commit = at_start.commit("code-alone", {"perf_tests": None, "requirements": None})
-    revisions.export(at_start.root, commit, tmp_path)
+    commit = at_start.commit("code-alone", {"perf_tests": None, "rlgauge": None, "requirements": None})
+    everything().export(at_start.root, commit, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["rl_impls"]
 
 
 def test_a_snapshot_is_the_working_tree(at_start, tmp_path):
     new = "rl_impls/toy/a new file.py"
     at_start.write({SOURCE: "changed", new: "new", CASES: None, "rl_impls/toy/__pycache__/x.py": "ignored"})
-    revisions.snapshot(at_start.root, tmp_path)
+    everything().snapshot(at_start.root, tmp_path)
     assert (tmp_path / SOURCE).read_text() == "changed"
     assert (tmp_path / new).read_text() == "new"
     assert not (tmp_path / CASES).exists()
@@ -192,18 +195,20 @@ def test_a_snapshot_is_the_working_tree(at_start, tmp_path):
     ],
 )
 def test_a_digest_changes_with_all_that_speed_depends_on(at_start, changed):
-    before, there = revisions.digest(at_start.root, "toy"), (at_start.root / changed).exists()
+    before, there = digest(at_start.root, "toy"), (at_start.root / changed).exists()
     at_start.write({changed: "changed"})
-    assert revisions.digest(at_start.root, "toy") != before
+    assert digest(at_start.root, "toy") != before
     at_start.write({changed: None})
-    assert (revisions.digest(at_start.root, "toy") != before) == there
+    assert (digest(at_start.root, "toy") != before) == there
 
 
-@pytest.mark.parametrize("changed", ["README.md", "rl_impls/other/_numpy.py", "perf_tests/suite/cases/other.py"])
+@pytest.mark.parametrize(
+    "changed", ["README.md", "rl_impls/other/_numpy.py", "perf_tests/suite/cases/other.py", "rlgauge/rule.py"]
+)
 def test_a_digest_is_that_of_one_workload(at_start, changed):
-    before = revisions.digest(at_start.root, "toy")
+    before = digest(at_start.root, "toy")
     at_start.write({changed: "changed"})
-    assert revisions.digest(at_start.root, "toy") == before
+    assert digest(at_start.root, "toy") == before
 
 
 def test_a_workspace_is_gone_after_it_and_so_are_those_of_the_dead(tmp_path):

@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,6 +23,7 @@ SLOW, FAST = [0.06 + k / 1000 for k in range(16)], [-0.06 - k / 1000 for k in ra
 EVEN = [(k - 7.5) / 1000 for k in range(16)]
 UNDECIDED = [0.012, 0.012, 0.012, -0.2] * 4
 BEYOND, SHORT = math.nextafter(TOLERATED, 1), math.nextafter(TOLERATED, 0)
+STATES = "timed", "unchanged", "new", "gone", "skipped", "error"
 
 
 def timed(screen, confirm=(), **changed):
@@ -49,7 +50,9 @@ def swapped(record):
 @given(st.lists(st.lists(SECONDS, min_size=1, max_size=4), min_size=20, max_size=20), st.sampled_from([0.01, 0.0]))
 def test_identical_sides_are_ok(times, tolerated):
     pairs = [[(seconds, seconds) for seconds in pair] for pair in times]
-    found = verdict_on(Record(screen=pairs[:4], confirm=pairs[4:]), Rule(tolerated=tolerated))
+    record = Record(screen=pairs[:4], confirm=pairs[4:])
+    assume(rule.drifting(record) is None)
+    found = verdict_on(record, Rule(tolerated=tolerated))
     assert (found.verdict, found.ratio, found.low, found.high) == ("ok", 1, 1, 1)
 
 
@@ -155,7 +158,7 @@ def test_a_suspect_has_a_median_beyond_the_tolerated_or_is_faster_in_every_pair(
 
 
 def test_only_what_was_timed_can_be_suspected():
-    records = {state: timed([0.5], state=state) for state in ("timed", "unchanged", "new", "gone", "error")}
+    records = {state: timed([0.5], state=state) for state in STATES}
     assert rule.suspects({**records, "nothing": Record(), "faster": timed([-0.5])}, RULE) == {"timed": 1, "faster": -1}
 
 
@@ -254,6 +257,27 @@ def test_pairs_after_a_suspect_was_let_go_change_no_verdict():
         assert verdict_on(timed(SLOW[:4], [0.0] * 4 + more)).verdict == "ok"
 
 
+def drifts(growth, pairs=3, blocks=6):
+    """Return pairs in which each block takes so many times as long as the one before it, on both sides."""
+    return [[(growth**number, growth**number) for number in range(blocks)]] * pairs
+
+
+@pytest.mark.parametrize("growth", [1.05, 1 / 1.05])
+def test_what_takes_longer_and_longer_or_less_and_less_in_every_pair_is_an_error(growth):
+    found = verdict_on(Record(screen=drifts(growth)))
+    words = f"its samples drift, in each pair by {100 * (growth**4 - 1):+.0f} %: its calls do not all do the same work"
+    assert (found.verdict, found.notes) == ("error", [words])
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [drifts(1.02), drifts(1.05, pairs=2), drifts(1.05, blocks=2), [*drifts(1.05), *drifts(1 / 1.05, pairs=1)]],
+    ids=["a little", "two pairs", "two blocks", "not in all pairs"],
+)
+def test_what_may_be_noise_does_not_drift(screen):
+    assert verdict_on(Record(screen=screen)).verdict == "ok"
+
+
 @pytest.mark.parametrize(("factor", "slower"), [(1, True), (0.99, False)])
 def test_p_may_be_as_large_as_the_level(factor, slower):
     records = {"case": timed(SLOW[:4], SLOW), "not": timed(SLOW[:4], UNDECIDED)}
@@ -261,7 +285,7 @@ def test_p_may_be_as_large_as_the_level(factor, slower):
     assert (decide(records, Rule(level=factor * holm_of_two))["case"].verdict == "slower") is slower
 
 
-@pytest.mark.parametrize("state", ["unchanged", "new", "gone", "error"])
+@pytest.mark.parametrize("state", STATES[1:])
 def test_what_was_not_timed_keeps_its_state_and_its_words(state):
     assert verdict_on(timed(SLOW[:4], SLOW, state=state)) == Finding(verdict=state)
     assert verdict_on(Record(state=state, words="Killed")) == Finding(verdict=state, notes=["Killed"])

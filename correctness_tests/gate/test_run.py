@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate.__main__ import main
 from rlgauge import canary
 from rlgauge import run as gate_run
+from rlgauge.__main__ import main
 from rlgauge.rule import SAME_ON_ALL, SLOWED_ON_ALL, Record, Rule
 from rlgauge.run import Gate
+from rlgauge.source import Case
 
+from .sources import Given
 from .toy import CASES, FILES, FIND, FIRST, ROOT, SAME, SECOND, SLOWED, SOURCE, Toy, cases, source
 
 OPS = ("kept", "slow", "fast", "other", "copying", "passing", "dropped")
@@ -113,7 +114,7 @@ def test_only_what_is_slower_or_gone_fails_its_test(ran):
     assert failed == {named("slow"), named("dropped")}
     assert ran.junit.keys() == {named(op) for op in (*OPS, "fresh")}
     for name in failed:
-        assert f"FAILED perf_tests/test_gate.py::test_gate[{name}]" in ran.text
+        assert f"\nFAILED {name} - " in ran.text
     assert "Traceback" not in ran.text
 
 
@@ -157,7 +158,9 @@ def test_a_case_is_timed_on_the_last_core_without_collection(ran):
 def test_the_artifact_has_all_that_was_measured(toy, ran):
     artifact, commit = ran.artifact, toy.git("rev-parse", "before")
     assert (artifact["base"], artifact["head"]) == (commit, f"{commit[:12]}+dirty")
-    assert f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 7 timed, 1 gone" in ran.text
+    said = f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 7 timed, 1 gone\n"
+    assert "collected" in ran.text.partition(said)[0]
+    assert "gate: 7 cases, " in ran.text.partition(said)[2]
     assert ",".join(f"{name}={artifact['rule'][name]}" for name in ("screen", "confirm", "blocks", "level")) == FIND
     record = artifact["records"][named("slow")]
     assert record["state"] == "timed"
@@ -256,13 +259,10 @@ def passed(tmp_path, monkeypatch):
                     getattr(records[name], phase).append([(1.0, math.exp(slowed.get(name, 0.0)))])
 
         monkeypatch.setattr(gate_run, "Pairs", Measuring)
-        monkeypatch.setattr(gate_run.memory, "measure", lambda *rest: None)
-        variants = [
-            SimpleNamespace(id=name, case=SimpleNamespace(cores="all" if many else "one"), precision="float32")
-            for name, many in spread.items()
-        ]
+        source = Given([Case(name, many) for name, many in spread.items()], tmp_path)
         records = {name: Record(state=state, all_cores=many) for name, many in spread.items()}
-        gate = Gate("base", "head", (None, None), variants, records, tmp_path, Rule(), 0, 7.0, log=lambda line: None)
+        laid_out = "base", "head", (None, None), source.cases(), records, tmp_path
+        gate = Gate(source, *laid_out, Rule(), 0, 7.0, log=lambda line: None)
         return gate.run().decide(), measured
 
     return run
@@ -324,7 +324,7 @@ def test_code_that_changes_no_speed_is_ok(toy, tmp_path):
 @pytest.mark.slow
 @pytest.mark.alone
 def test_ten_per_cent_is_found_by_the_machine_s_clock(toy, tmp_path):
-    canaries = "perf_tests/gate/canary.py"
+    canaries = "rlgauge/canary.py"
     toy.at("slower", {CASES: cases("first", "second", clock=""), canaries: (ROOT / canaries).read_text()})
     ran = toy.gate("HEAD~1", tmp_path, rule="screen=4,confirm=16,blocks=8")
     assert ran.code == 1, ran.text
@@ -349,7 +349,7 @@ def test_more_compiled_graphs_are_slower(toy, tmp_path):
 )
 def test_a_canary_that_comes_out_wrong_voids_the_run(toy, tmp_path, wrong, line, changed):
     toy.at("comment")
-    file = toy.root / "perf_tests/gate/canary.py"
+    file = toy.root / "rlgauge/canary.py"
     assert file.read_text().count(line) == 1
     file.write_text(file.read_text().replace(line, changed))
     ran = toy.gate("HEAD~1", tmp_path)

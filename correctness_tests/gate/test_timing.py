@@ -10,7 +10,7 @@ import pytest
 
 from correctness_tests.commands import python
 from perf_tests.gate import worker
-from rlgauge.pairs import Cores, SamplePlan
+from rlgauge.pairs import Cores
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
@@ -81,7 +81,16 @@ def test_a_sample_of_fewer_calls_is_told_so(counting):
      (ALL, 0.0125, 2, (2, 2, True)), (ALL, 0.05, 2, (1, 1, True)), (ALL, 0.016, 9, (5, 1, True))],
 )  # fmt: skip
 def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, plan):
-    assert place.plan(call, calls) == SamplePlan(*plan)
+    found = place.plan(call, calls)
+    assert (found.calls, found.samples, found.warm) == plan
+
+
+@pytest.mark.parametrize(
+    ("place", "call", "most"),
+    [(ONE, 0.0011, 227), (ONE, 0.07, 21), (ONE, 0.5, 3), (ONE, 9.0, 2), (ALL, 0.06, 12), (ALL, 0.5, 2)],
+)
+def test_the_blocks_of_a_pair_take_6_s_or_are_two(place, call, most):
+    assert place.plan(call, 1).most_blocks == most
 
 
 @pytest.fixture

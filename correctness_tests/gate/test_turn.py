@@ -9,18 +9,18 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 
 from perf_tests.gate.selfcheck import power
-from perf_tests.selection import Selection
 from rlgauge import bisect
 from rlgauge.revisions import turn
 from rlgauge.rule import Rule
 from rlgauge.run import opened
+from rlgauge.source import Case
 
-from .toy import ROOT, Toy
+from .sources import suite_of
+from .toy import FIRST, ROOT, Toy
 
 MEASURING = """
 import subprocess
@@ -96,23 +96,23 @@ def test_a_turn_ends_with_an_error_too(tmp_path):
     assert not held(cache)
 
 
-def test_a_run_takes_its_turn(toy, tmp_path):
-    with opened(toy.root, "HEAD", [], Selection(tier="gate"), Rule(), cache=tmp_path):
+def test_a_run_takes_its_turn(toy, tmp_path, monkeypatch):
+    with opened(suite_of(monkeypatch, tmp_path), toy.root, "HEAD", Rule()):
         assert held(tmp_path)
     assert not held(tmp_path)
 
 
-def test_a_search_takes_its_turn(toy, tmp_path):
-    with bisect.comparison(toy.root, SimpleNamespace(), Rule(), 0, 1.0, tmp_path):
+def test_a_search_takes_its_turn(toy, tmp_path, monkeypatch):
+    with bisect.comparison(suite_of(monkeypatch, tmp_path), toy.root, Case(FIRST), Rule(), 0, 1.0):
         assert held(tmp_path)
     assert not held(tmp_path)
 
 
 def test_measuring_the_gate_takes_its_turn(toy, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(power, "CACHE", tmp_path)
-    monkeypatch.setattr(power, "measured_pair", lambda *rest: seen.append(held(tmp_path / "gate")) or {"what": "pair"})
+    monkeypatch.setattr(power, "everything", lambda: suite_of(monkeypatch, tmp_path))
+    monkeypatch.setattr(power, "measured_pair", lambda *rest: seen.append(held(tmp_path)) or {"what": "pair"})
     monkeypatch.setattr(power.time, "monotonic", iter(range(100)).__next__)
     power.measure(toy.root, tmp_path / "power.jsonl", 2 / 60, lambda line: None)
     assert set(seen) == {True}
-    assert not held(tmp_path / "gate")
+    assert not held(tmp_path)

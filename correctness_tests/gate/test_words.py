@@ -7,9 +7,9 @@ import math
 import pytest
 
 from rlgauge import report
+from rlgauge.artifact import Artifact
 from rlgauge.bisect import Step
 from rlgauge.rule import Record, Rule
-from rlgauge.run import Artifact
 
 from .test_outcome import GOOD
 from .test_rule import EVEN, SLOW, timed

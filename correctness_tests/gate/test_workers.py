@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge.workers import Side, Worker, WorkerError, both
+from rlgauge.workers import SIDE, Side, Worker, WorkerError, both
 
 from .toy import eventually
 
@@ -34,15 +34,15 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("side")
-    for name, text in (("__init__", ""), ("gate/__init__", ""), ("gate/worker", STAND_IN)):
-        path = root / "perf_tests" / f"{name}.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
+    (root / "stand_in.py").write_text(STAND_IN)
     return root
 
 
+WORKER = "-m", "stand_in", "some", "words"
+
+
 def worker(root, name="head", limit=30.0):
-    return Worker(Side(name, root, Path(sys.executable), root), [0, 1], 2, limit)
+    return Worker(Side(name, root, Path(sys.executable), WORKER), [0, 1], 2, limit)
 
 
 def alive(pid):
@@ -54,7 +54,7 @@ def alive(pid):
 
 def test_workers_answer_what_they_are_asked_on_their_cores_and_threads(root):
     with worker(root, "base") as base, worker(root) as head:
-        answer = {"do": "prepare", "identity": "a", "arguments": ["0,1", "2", "kept"]}
+        answer = {"do": "prepare", "identity": "a", "arguments": ["some", "words", "0,1", "2", "kept"]}
         assert both([base, head], "prepare", identity="a") == [answer, answer]
         processes = [base.process, head.process]
     assert [process.returncode for process in processes] == [0, 0]
@@ -91,9 +91,10 @@ def test_what_a_worker_started_ends_with_it(root):
 
 def test_a_worker_gets_another_hash_seed_each_time_and_nothing_of_this_run(root, monkeypatch):
     monkeypatch.setenv("PYTEST_ADDOPTS", "-x")
-    first, second = (Side("base", root, Path(sys.executable), root).environment() for _ in range(2))
+    side = Side("base", root, Path(sys.executable), WORKER, {"ITS": "own"})
+    first, second = (side.environment() for _ in range(2))
     assert first["PYTHONHASHSEED"] != second["PYTHONHASHSEED"]
-    assert first["PYTHONPATH"] == str(root)
+    assert (first["PYTHONPATH"], first[SIDE], first["ITS"]) == (str(root), "base", "own")
     assert not [name for name in first if name.startswith("PYTEST_")]
 
 

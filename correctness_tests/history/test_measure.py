@@ -214,7 +214,7 @@ def history(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "Pairs", Pairs)
     digests = {}
     there = SimpleNamespace(
-        side=lambda commit, name: commit, folder=tmp_path, digest=lambda commit, workload: digests.get(commit, commit)
+        side=lambda commit, name: commit, folder=tmp_path, fingerprint=lambda commit, case: digests.get(commit, commit)
     )
     return SimpleNamespace(found=found, there=there, said=said, asked=asked, digests=digests)
 

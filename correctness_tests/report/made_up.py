@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from perf_tests.suite.cases import variants
+from rlgauge.artifact import Artifact
 from rlgauge.rule import SAME, SLOWED, Record, Rule
-from rlgauge.run import Artifact
 
 LIMITS = {"threads": 2.0, "float32_flops": 1e11, "bfloat16_flops": 2e11, "copy_bytes": 2e10}
 KNOWN = "pirl.forward[full-torch-batch1-iohost-hidden32]"

@@ -90,7 +90,7 @@ class Suite(Source):
         return self.lacking
 
     def listed(self, code: Path, side: Side) -> Collection[str]:
-        """Return the ids of the selected cases that base itself has.
+        """Return the ids that base itself has, of selected cases and of those that would be, were they here.
 
         Args:
             code: folder with base's own code.
@@ -100,7 +100,12 @@ class Suite(Source):
             GateError: base's import fails.
         """
         known = json.loads(told(side, code, LISTING).splitlines()[-1])
-        return [id for id, tier, *parts in known if self.selection.has(tier) and self.selection.keeps(*parts)]
+        here = {variant.id for variant in self.selected}  # of another tier there, perhaps
+        return [
+            id
+            for id, tier, *parts in known
+            if id in here or (self.selection.has(tier) and self.selection.keeps(*parts))
+        ]
 
     def export(self, root: Path, commit: str, folder: Path) -> None:
         """Write the folders of a commit that the gate needs.

@@ -235,7 +235,15 @@ class Benchmark:
         return self.have_timed(Benchmarked(target, args, kwargs, setup, teardown, iterations))
 
     def weave(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse: calls from inside of other code cannot be asked for one by one."""
+        """Refuse: calls from inside of other code cannot be asked for one by one.
+
+        Args:
+            *args: not looked at.
+            **kwargs: not looked at.
+
+        Raises:
+            Misused: always.
+        """
         raise Misused(WEAVE)
 
     patch = weave

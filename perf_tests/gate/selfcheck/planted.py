@@ -14,6 +14,8 @@ from rlgauge.bisect import bisect
 from rlgauge.revisions import git
 from rlgauge.rule import GateError, Rule
 
+from ..source import case_of, everything
+
 COMMITS = 8
 CASES = (  # a different one for each try; of calls so long that reading a clock is nothing
     "snake.env_step[vectorised-numpy-envs1024]",
@@ -98,7 +100,8 @@ def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, log:
         wanted = plant(copy, variant, part, place)
         log(f"{variant.id}: slowed by {100 * part:g} % in commit {place + 1} of {COMMITS}, {wanted[:12]}")
         try:
-            named = bisect(copy, f"HEAD~{COMMITS}", "HEAD", variant, rule, seed, log=lambda line: log(f"  {line}"))
+            asked = everything(), copy, f"HEAD~{COMMITS}", "HEAD", case_of(variant)
+            named = bisect(*asked, rule, seed, log=lambda line: log(f"  {line}"))
         except GateError as error:
             log(f"  {error}")
             return False

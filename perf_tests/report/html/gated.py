@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rlgauge.artifact import Artifact, Outcome
 from rlgauge.report import ORDER, WORDS, canaries, cases, change, counted, significance
 from rlgauge.rule import Finding, GateError
-from rlgauge.run import Artifact, Outcome
 
 from .figures import Chapter, Figure, Series
 from .markup import table

@@ -11,8 +11,8 @@ from string import Template
 
 from perf_tests.report.order import Row
 from perf_tests.report.table import COLUMNS, LEGEND, lines
+from rlgauge.artifact import Artifact
 from rlgauge.report import WORDS
-from rlgauge.run import Artifact
 
 from . import answers, gated, knobs, limit, over_commits, overview, phases, promised, scaling, threads
 from .claims import Claims
