@@ -1,0 +1,136 @@
+"""Shards of one comparison, measured apart, decide exactly as one run of the same pairs; others are refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlgauge.__main__ import main
+from rlgauge.artifact import Artifact
+from rlgauge.merge import merged
+from rlgauge.rule import SAME, SLOWED, GateError, Record, Rule, is_canary
+from rlgauge.run import of_shard
+
+RULE = Rule(screen=2, confirm=7, blocks=1, level=0.05)
+CANARIES = {
+    SAME: Record(screen=[[(1.0, 1.0)]] * 2),
+    SLOWED: Record(screen=[[(1.0, 1.06)]] * 2, confirm=[[(1.0, 1.05 + 0.001 * n)] for n in range(7)]),
+}
+ratios = st.lists(st.floats(0.95, 1.12), min_size=2, max_size=2)
+
+
+def artifact(records, **changed):
+    told = {"base": "b" * 40, "head": "h", "seed": 0, "seconds": 9.0, "machine": {"cpu_model": "abacus"}, "rule": RULE}
+    return Artifact(**told | changed, records=records)
+
+
+def shards(records, count, **changed):
+    """Return the artifacts of so many shards of a run, each with canaries of its own, by the names of their files."""
+    cases = [name for name in records if not is_canary(name)]
+    return {
+        f"{number}.json": artifact(
+            {name: records[name] for name in of_shard(cases, (number, count))} | CANARIES,
+            shard=(number, count),
+            **changed,
+        )
+        for number in range(1, count + 1)
+    }
+
+
+@st.composite
+def measured(draw):
+    """Draw a record: screened, and confirmed where it is a suspect."""
+    screen = draw(ratios)
+    confirm = draw(st.lists(st.floats(0.97, 1.12), min_size=7, max_size=7))
+    return Record(screen=[[(1.0, r)] for r in screen], confirm=[[(1.0, r)] for r in confirm])
+
+
+@given(
+    st.dictionaries(st.text("abcdefgh", min_size=1, max_size=3), measured(), min_size=1, max_size=12), st.integers(1, 4)
+)
+def test_shards_decide_exactly_as_one_run_does(records, count):
+    whole = artifact(records | CANARIES).decide()
+    joined = merged(shards(records, count)).decide()
+    assert {name: found for name, found in joined.findings.items() if not is_canary(name)} == {
+        name: found for name, found in whole.findings.items() if not is_canary(name)
+    }
+    assert (joined.failed, joined.code, joined.wrong) == (sorted(whole.failed, key=joined.failed.index), whole.code, [])
+
+
+@given(st.lists(st.text(min_size=1), unique=True), st.integers(1, 7))
+def test_each_case_is_in_one_shard(names, count):
+    parts = [of_shard(names, (number, count)) for number in range(1, count + 1)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+CASES = {name: Record(screen=[[(1.0, 1.0)]] * 2) for name in "abcd"}
+
+
+def test_the_canaries_of_each_shard_count():
+    parts = shards(CASES, 2)
+    parts["2.json"].records[SAME] = CANARIES[SLOWED]
+    outcome = merged(parts).decide()
+    assert outcome.code == 2
+    assert outcome.wrong == [f"{SAME}@2 came out as slower, wanted ok or inconclusive"]
+
+
+def test_machines_may_differ_and_are_shown():
+    parts = shards(CASES, 2)
+    parts["2.json"].machine = {"cpu_model": "slide rule"}
+    found = merged(parts)
+    assert found.machine["cpu_model"] == "abacus, slide rule"
+    assert found.machine["shards"] == {"1": {"cpu_model": "abacus"}, "2": {"cpu_model": "slide rule"}}
+
+
+def without(parts, name):
+    return {other: part for other, part in parts.items() if other != name}
+
+
+def changed(**what):
+    parts = shards(CASES, 2)
+    parts["2.json"] = parts["2.json"].model_copy(update=what)
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({}, "merge: got no artifact, wanted the shards of one comparison"),
+        (without(shards(CASES, 3), "2.json"), "shard 2 of 3: got 0 artifacts of it, wanted one"),
+        (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: got 2 artifacts of it, wanted one"),
+        ({"a.json": artifact(CASES | CANARIES)}, "a.json: no shard, but a whole run: it needs no merging"),
+        (changed(base="c" * 40), f"2.json: of another base than 1.json: {'c' * 40} and {'b' * 40}"),
+        (changed(head="other"), "2.json: of another head than 1.json: other and h"),
+        (changed(rule=Rule()), "2.json: of another rule than 1.json: "),
+        (changed(shard=(2, 3)), "2.json: shard 2 of 3, but 1.json is one of 2"),
+        (changed(records=CASES), "2.json: canary[same] was not measured"),
+        (changed(records=CASES | CANARIES), "2.json: it has a, and 1.json has it too"),
+        (changed(anchor=artifact(CANARIES)), "1.json: it has no comparison with an anchor, and 2.json has one"),
+    ],
+)
+def test_what_is_not_of_one_comparison_is_refused(parts, message):
+    with pytest.raises(GateError) as caught:
+        merged(parts)
+    found = str(caught.value)
+    assert found.startswith(message) or message.replace("canary[same]", "canary[slowed]") == found
+
+
+def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
+    file = tmp_path / "1.json"
+    file.write_text(shards(CASES, 1)["1.json"].model_copy(update={"version": 7}).model_dump_json())
+    assert main(["merge", str(file)]) == 2
+    assert capsys.readouterr().err == f"{file}: of version 7 of the gate's format, wanted 1\n"
+    file.write_text("{}")
+    assert main(["merge", str(file)]) == 2
+    assert capsys.readouterr().err == f"{file}: not what a run of the gate wrote: Field required\n"
+
+
+def test_anchors_of_shards_are_merged_too():
+    slow = {"a": CANARIES[SLOWED]}
+    parts = shards(CASES, 2)
+    for name, part in shards(CASES | slow, 2, base="o" * 40).items():
+        parts[name].anchor = part
+    outcome = merged(parts).decide()
+    assert (outcome.code, outcome.failed, outcome.anchor.failed) == (1, [], ["a"])
