@@ -325,9 +325,9 @@ class Repository:
         files += ["--junitxml", folder / "junit.xml", "-p", "no:cacheprovider"]
         return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *options]
 
-    def gate(self, against, folder, *options, rule=FIND, **variables):
+    def gate(self, against, folder, *options, rule=FIND, limit=180, **variables):
         """Run the gate to its end."""
-        return Gated(*self.run(*self.command(against, folder, *options, rule=rule), **variables), folder)
+        return Gated(*self.run(*self.command(against, folder, *options, rule=rule), limit=limit, **variables), folder)
 
     def leftovers(self):
         """Return what a run has left: processes, folders, changes of the working tree."""
