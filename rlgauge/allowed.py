@@ -51,6 +51,16 @@ def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> N
             raise GateError(f"--gate-allow: {pattern!r} matches none of the {len(names)} cases")
 
 
+def excusable(finding: Finding) -> bool:
+    """Return whether a reason may be given: for a case that is slower or gone, or that base's code cannot run.
+
+    Args:
+        finding: the verdict on it.
+    """
+    on_base = finding.verdict == "error" and any(note.startswith("base: ") for note in finding.notes)
+    return finding.verdict in FAILING or on_base
+
+
 def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return why each case that is slower or gone may be so, of those that a pattern lets pass.
 
@@ -58,6 +68,6 @@ def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]])
         findings: the verdict on each case, by name.
         allowed: pattern and reason of each case that may be slower or gone.
     """
-    failing = [name for name, found in findings.items() if found.verdict in FAILING and not is_canary(name)]
+    failing = [name for name, found in findings.items() if excusable(found) and not is_canary(name)]
     given = {name: [reason for pattern, reason in allowed if matches(name, pattern)] for name in failing}
     return {name: "; ".join(found) for name, found in given.items() if found}

@@ -11,8 +11,10 @@ import datetime
 import decimal
 import enum
 import fractions
+import hashlib
 import json
 import pathlib
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,43 +27,79 @@ AS_WRITTEN = (
     str, bytes, complex, range, slice, type(None), type(Ellipsis), decimal.Decimal, fractions.Fraction, datetime.date,
     datetime.time, datetime.timedelta, pathlib.PurePath, uuid.UUID, type,
 )  # fmt: skip
-DEEPEST, MOST = 50, 5000  # containers in each other, and arrays, of which something is said
+DEEPEST, MOST, LONGEST = 50, 20_000, 1000  # containers in each other, parts in all, and characters of a part
 
 
-def described(answer: Any, arrays: list[np.ndarray[Any, Any]], depth: int = 0) -> Any:
-    """Return the structure of an answer as JSON can hold it; its numbers and arrays are added to a list.
+class Description:
+    """The structure of an answer as JSON can hold it, and its numbers and arrays, which are numbered by their order.
 
     Args:
-        answer: numbers, text, arrays, containers of them, and objects that are equal by what they hold.
-        arrays: gets one array for each number and array, in order.
-        depth: of what the answer is in.
+        hidden: text that is another on each side, as the folder it runs in.
     """
-    if depth > DEEPEST or len(arrays) > MOST:  # also what holds itself
-        return UNSAID
-    if isinstance(answer, bool | np.bool_) or (isinstance(answer, int) and abs(answer) >= 2**63):
-        return repr(answer)
-    if isinstance(answer, enum.Enum):
-        return str(answer)
-    if isinstance(answer, int | float | np.number):
-        arrays.append(np.asarray(answer))
-        return [arrays[-1].dtype.kind]
-    if isinstance(answer, AS_WRITTEN):
-        return [type(answer).__name__, repr(answer)]
-    if isinstance(answer, Mapping):
-        parts = [(repr(key), value) for key, value in answer.items()]
-        return [named(answer), *([key, described(value, arrays, depth + 1)] for key, value in sorted(parts, key=first))]
-    if isinstance(answer, set | frozenset):
-        return [named(answer), *sorted(map(repr, answer))]
-    if isinstance(answer, list | tuple) and (array := row(answer)) is not None:
-        arrays.append(array)
-        return [named(answer), array.dtype.kind, len(answer)]
-    if isinstance(answer, Sequence):
-        return [named(answer), *(described(each, arrays, depth + 1) for each in answer)]
-    if (array := as_array(answer)) is not None:
-        arrays.append(array)
-        return ["array", str(array.dtype), list(array.shape)]
-    held = state(answer)
-    return UNSAID if held is None else [named(answer), described(held, arrays, depth + 1)]
+
+    def __init__(self, hidden: Sequence[str] = ()) -> None:
+        self.hidden, self.arrays, self.parts = hidden, list[np.ndarray[Any, Any]](), 0
+        self.inside: list[int] = []
+
+    def of(self, answer: Any) -> Any:
+        """Return the structure of an answer, or of a part of it; what cannot be described is left unsaid.
+
+        Args:
+            answer: numbers, text, arrays, containers of them, and objects that are equal by what they hold.
+        """
+        self.parts += 1
+        if id(answer) in self.inside or len(self.inside) > DEEPEST or self.parts > MOST:
+            return UNSAID
+        self.inside.append(id(answer))
+        try:
+            return self.described(answer)
+        except Exception:  # of anybody's objects
+            return UNSAID
+        finally:
+            self.inside.pop()
+
+    def described(self, answer: Any) -> Any:
+        """Return the same of what is not inside of itself.
+
+        Args:
+            answer: any.
+        """
+        if isinstance(answer, bool | np.bool_):
+            return repr(bool(answer))
+        if isinstance(answer, enum.Enum):
+            return str(answer)
+        if isinstance(answer, int) and abs(answer) >= 2**63:
+            return self.written(hex(answer))
+        if isinstance(answer, int | float | np.number):
+            self.arrays.append(np.asarray(answer))
+            return [self.arrays[-1].dtype.kind]
+        if isinstance(answer, AS_WRITTEN):
+            return [named(answer), self.written(repr(answer))]
+        if isinstance(answer, Mapping):
+            pairs = sorted(((self.written(repr(key)), value) for key, value in answer.items()), key=first)
+            return [named(answer), *([key, self.of(value)] for key, value in pairs)]
+        if isinstance(answer, set | frozenset):
+            return [named(answer), *sorted(self.written(repr(each)) for each in answer)]
+        if isinstance(answer, list | tuple) and (array := row(answer)) is not None:
+            self.arrays.append(array)
+            return [named(answer), array.dtype.kind, len(answer)]
+        if isinstance(answer, Sequence):
+            return [named(answer), *map(self.of, answer)]
+        if (array := as_array(answer)) is not None:
+            self.arrays.append(array)
+            return ["array", str(array.dtype), list(array.shape)]
+        held = state(answer)
+        return UNSAID if held is None else [named(answer), self.of(held)]
+
+    def written(self, text: str) -> str:
+        """Return a text without what is hidden, a long one as its hash.
+
+        Args:
+            text: of a part.
+        """
+        for words in self.hidden:
+            text = text.replace(words, "...")
+        return text if len(text) <= LONGEST else hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def row(numbers: Sequence[Any]) -> np.ndarray[Any, Any] | None:
@@ -100,7 +138,8 @@ def as_array(thing: Any) -> np.ndarray[Any, Any] | None:
     Args:
         thing: an array of NumPy, or of a library that gives one.
     """
-    if hasattr(thing, "detach"):  # torch refuses an array of what needs a gradient, or is on another device
+    torch = sys.modules.get("torch")
+    if torch and isinstance(thing, torch.Tensor):  # it refuses where it needs a gradient, or is on another device
         thing = thing.detach().cpu()
     if not hasattr(thing, "__array__"):
         return None
@@ -122,23 +161,24 @@ def state(thing: Any) -> Any:
     Args:
         thing: any object.
     """
-    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.compare}
     if type(thing).__eq__ is object.__eq__:
         return None
+    if dataclasses.is_dataclass(thing):
+        return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.compare}
     return dict(vars(thing)) if hasattr(thing, "__dict__") else None
 
 
-def save(path: Path, answer: Any) -> None:
+def save(path: Path, answer: Any, hidden: Sequence[str] = ()) -> None:
     """Write an answer.
 
     Args:
         path: of the ``.npz`` file.
         answer: what a benchmark returned.
+        hidden: text that is another on each side, as the folder it runs in.
     """
-    arrays: list[np.ndarray[Any, Any]] = []
-    structure = json.dumps(described(answer, arrays))
-    np.savez(path, *arrays, **{STRUCTURE: np.array(structure)})
+    made = Description(hidden)
+    structure = json.dumps(made.of(answer))
+    np.savez(path, *made.arrays, **{STRUCTURE: np.array(structure)})
 
 
 def same(first: Path, second: Path, tolerance: float) -> bool:

@@ -52,8 +52,8 @@ class Artifact(BaseModel):
     def decide(self) -> Outcome:
         """Return the verdicts."""
         findings = decide(self.records, self.rule)
-        wrong = void_reasons(self.records, findings)
         excused = reasons(findings, self.allowed)
+        wrong = void_reasons(self.records, findings, excused)
         failed = failures(findings, excused, self.strict)
         older = self.anchor.decide() if self.anchor else None
         code = max(exit_code(wrong, failed), older.code if older else 0)

@@ -107,7 +107,7 @@ def place(text: str, path: Sequence[str]) -> str:
         text: of the file.
         path: names of the setting inside of the table, and of what is in it.
     """
-    lines, inside, found = text.splitlines(), False, 0
+    lines, inside, found, path = text.splitlines(), False, 0, path or [""]
     for number, line in enumerate(lines, start=1):
         if header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line):
             name = header[1].replace('"', "").replace(" ", "")
@@ -118,7 +118,7 @@ def place(text: str, path: Sequence[str]) -> str:
         elif inside and rest and re.match(rf"""\s*["']?{re.escape(rest[0])}["']?\s*[.=]""", line):
             found = number
             break
-    return f"{FILE}, line {found or 1}, {TABLE}.{'.'.join(path)}"
+    return f"{FILE}, line {found or 1}, {TABLE}.{'.'.join(path)}".rstrip(".")
 
 
 def source_of(config: Config, root: Path, run: pytest.Config | None = None) -> Source:

@@ -118,6 +118,7 @@ class Pairs:
         rng: draws the order of cases and of sides.
         known: the cases that base has by its own listing: one of these that it cannot prepare is not new.
         together: the cases of a pair are held all at once and their blocks mixed; else one after the other.
+        lenient: a case that is not known, and that fails on base alone, is new, whatever the reason.
     """
 
     def __init__(
@@ -130,9 +131,11 @@ class Pairs:
         rng: random.Random,
         known: Collection[str] = (),
         together: bool = True,
+        lenient: bool = False,
     ) -> None:
         self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
-        self.tolerances, self.folder, self.rng, self.together = tolerances, folder, rng, together
+        self.tolerances, self.folder, self.rng = tolerances, folder, rng
+        self.together, self.lenient = together, lenient
         self.seen: set[str] = set()
         self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
         self.plans: dict[str, SamplePlan] = {}
@@ -256,19 +259,8 @@ class Pairs:
             for worker, file in zip(workers, files, strict=True):
                 worker.ask("prepare", identity=name, answer=str(file) if first or doubted else None, counted=first)
             base, head = (worker.reply() for worker in workers)
-        replies = zip(self.sides, (base, head), strict=True)
-        if skipped := {side.name: reply["skipped"] for side, reply in replies if "skipped" in reply}:
-            record.state = "skipped" if len(skipped) == 2 else "error"
-            record.words = "; ".join(f"{side}: skipped: {why}" for side, why in skipped.items())
-            return False
-        for side, reply in zip(self.sides, (base, head), strict=True):
-            if "failed" in reply and ("absent" not in reply or side is self.sides[1]):
-                record.state, record.words = "error", f"{side.name}: {reply.get('absent', reply['failed'])}"
-                return False
-        if "absent" in base:
-            lost = name in self.known
-            record.state = "error" if lost else "new"
-            record.words = f"base: {base['absent']}{', though base lists this case' if lost else ''}"
+        if state := self.unlike(name, base, head):
+            record.state, record.words = state
             return False
         if first:
             self.seen.add(name)
@@ -281,6 +273,27 @@ class Pairs:
             self.doubted.remove(name)
             record.answer_changed = same(self.kept_answer(name), files[0], self.tolerances[name])
         return True
+
+    def unlike(self, name: str, base: dict[str, Any], head: dict[str, Any]) -> tuple[Any, str] | None:
+        """Return the state of a case that cannot be timed on both sides, and why; None where it can.
+
+        Args:
+            name: of the case.
+            base: what base's worker says of it.
+            head: what head's does.
+        """
+        why = [reply.get("absent") or reply.get("failed") or reply.get("skipped") for reply in (base, head)]
+        told = [f"{'skipped: ' if 'skipped' in reply else ''}{words}" for reply, words in zip((base, head), why)]
+        if why[1] is None and why[0] is None:
+            return None
+        if "skipped" in base and "skipped" in head:
+            return "skipped", why[1] or ""
+        if why[1] is not None:
+            return "error", f"{self.sides[1].name}: {told[1]}"
+        lost = name in self.known
+        if "absent" in base:
+            return ("error" if lost else "new"), f"base: {told[0]}{', though base lists this case' if lost else ''}"
+        return ("new" if self.lenient and not lost else "error"), f"{self.sides[0].name}: {told[0]}"
 
     def kept_answer(self, name: str) -> Path:
         """Return the file of base's answer in the first pair.
@@ -348,8 +361,8 @@ def answered(worker: Worker, name: str) -> dict[str, Any]:
         CaseError: the case failed meanwhile.
     """
     reply = worker.reply()
-    if "failed" in reply:
-        raise CaseError(name, f"{worker.side.name}: {reply['failed']}")
+    if why := reply.get("failed") or reply.get("skipped"):
+        raise CaseError(name, f"{worker.side.name}: {why}")
     return reply
 
 

@@ -160,15 +160,15 @@ def naming_option(option: str) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Have pytest-benchmark skip nothing, whatever the options say: the tests of this run are verdicts.
+    """Have pytest-benchmark skip nothing, and pytest-timeout wait: the tests of this run are verdicts.
 
     Args:
         config: of the pytest run.
     """
     if config.getoption("gate_against") is not None:
-        for name in ("benchmark_only", "benchmark_skip"):
+        for name, value in (("benchmark_only", False), ("benchmark_skip", False), ("timeout", 0)):
             if hasattr(config.option, name):
-                setattr(config.option, name, False)
+                setattr(config.option, name, value)
 
 
 @pytest.hookimpl(trylast=True)
@@ -231,7 +231,7 @@ def open_gates(config: pytest.Config) -> None:
     layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
     seed, limit = config.getoption("gate_seed"), config.getoption("gate_limit")
     run.gates = [compared(layout, commit, run.rule, seed, limit, run.shard) for commit in commits]
-    check_allowed(run.allowed, names_of(run))
+    check_allowed(run.allowed, [*(name for gate in run.gates for name in gate.names), *run.source.unable()])
 
 
 def names_of(run: Run) -> list[str]:
@@ -267,6 +267,8 @@ def pytest_collection_modifyitems(
         with in_one_line():
             run.source.collected(items)
             open_gates(config)
+            if not names_of(run):  # a shard of fewer cases than there are shards
+                run.done = conclude(config, run)
         items[:] = verdicts(session, run)
 
 
@@ -335,9 +337,11 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
             raise NotPassed(run.failed)
         try:
             run.done = conclude(session.config, run)
-        except (GateError, Unwritable, OSError) as error:
-            run.failed = session.shouldstop = str(error)
-            raise NotPassed(str(error)) from error
+        except Exception as error:
+            run.failed = session.shouldstop = str(error) or type(error).__name__
+            if isinstance(error, GateError | Unwritable | OSError):
+                raise NotPassed(str(error)) from error
+            raise  # a mistake of this package: it is shown as it is
     return run.done[1]
 
 
@@ -429,7 +433,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     junit, run = outputs_of(config).get("--junitxml"), config.stash[RUN]
     with in_one_line(), naming(junit, "--junitxml") if junit else nullcontext():
         result = yield
-    if run.done and session.exitstatus in (0, 1):
+    if run.done and session.exitstatus in (0, 1, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = run.done[1].code
     elif not config.option.collectonly:
         session.exitstatus = VOID

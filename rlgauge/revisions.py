@@ -64,10 +64,17 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = ()) -> 
         commit: its full hash.
         folder: where they are written.
         parts: files and folders; all unless given.
+
+    Raises:
+        GateError: it cannot be.
     """
-    archive = git(root, "archive", "--format=tar", commit, "--", *parts)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(folder, filter="data")
+    try:
+        archive = git(root, "archive", "--format=tar", commit, "--", *parts)
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(folder, filter="data")
+    except (subprocess.CalledProcessError, tarfile.TarError) as error:
+        said = error.stderr.decode(errors="replace").strip() if hasattr(error, "stderr") else str(error)
+        raise GateError(f"{commit[:12]} cannot be written: {said.splitlines()[-1] if said else error}") from error
 
 
 def snapshot(root: Path, folder: Path, parts: Sequence[str] = ()) -> None:
@@ -80,10 +87,10 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = ()) -> None:
     """
     listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in filter(None, listed.decode().split("\0")):
-        if (root / name).is_file():  # a deleted file is still listed
+    for name in filter(None, os.fsdecode(listed).split("\0")):
+        if (root / name).is_symlink() or (root / name).is_file():  # a deleted file is still listed
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / name, folder / name)
+            shutil.copy(root / name, folder / name, follow_symlinks=False)
 
 
 def digest(folder: Path, parts: Iterable[Path]) -> str:

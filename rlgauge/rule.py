@@ -7,7 +7,7 @@ and is the unit of all statistics: two processes of the same code differ by more
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -143,20 +143,19 @@ class Finding(BaseModel):
 
 
 def drifting(record: Record) -> float | None:
-    """Return by what factor samples grow or shrink from the first third of a pair's blocks to the last, if all agree.
+    """Return by what factor samples change from the first third of a pair's blocks to the last, where all pairs agree.
 
     A benchmark that changes what it works on, as a list that it appends to, does other work at every call: its samples
-    go one way in all pairs and on both sides. Of fewer than three pairs nothing is said.
+    go one way, and far, in all pairs and on both sides. Of too few pairs nothing is said.
 
     Args:
         record: what is known of the case.
     """
     pairs = [*record.screen, *record.confirm]
     trends = [trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1) if len(blocks) >= 3]
-    if len(trends) < 2 * DRIFT_PAIRS or not (min(trends) > 0 or max(trends) < 0):
-        return None
-    middle = median(trends)
-    return math.exp(middle) if abs(middle) > math.log1p(DRIFT) else None
+    far = math.log1p(DRIFT)
+    agreed = len(trends) >= 2 * DRIFT_PAIRS and (min(trends) > far or max(trends) < -far)
+    return math.exp(median(trends)) if agreed else None
 
 
 def trend(seconds: Sequence[float]) -> float:
@@ -304,7 +303,8 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     pairs = [log_ratio(pair) for pair in (direction and record.confirm) or record.screen]
     if not pairs:
         return Finding(verdict="error", notes=["no pair was measured"])
-    if drift := drifting(record):
+    drift = drifting(record) or 1.0
+    if drift > 1:
         words = f"its samples drift, in each pair by {100 * (drift - 1):+.0f} %: its calls do not all do the same work"
         return Finding(verdict="error", pairs=len(pairs), notes=[words])
     low, high = interval(pairs)
@@ -315,6 +315,7 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     counted = risen | {name: found for name, found in rises(*record.memory).items() if beyond(name, *found)}
     notes += [f"{name} {before} -> {after}" for name, (before, after) in counted.items()]
     notes += [record.words] if record.words else []
+    notes += [f"its samples shrink, in each pair by {100 * (drift - 1):+.0f} %"] if drift < 1 else []
 
     verdict: Verdict = "ok"
     if direction and p is None:
@@ -360,7 +361,9 @@ def beyond(name: str, base: int, head: int) -> bool:
     return head - base > max(MARGIN[name], SHARE * base)
 
 
-def void_reasons(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
+def void_reasons(
+    records: Mapping[str, Record], findings: Mapping[str, Finding], excused: Collection[str] = ()
+) -> list[str]:
     """Return why nothing of this run can be believed: a case without a measurement, a canary on the wrong side.
 
     Each pass in which something was to be timed has canaries of its own.
@@ -368,8 +371,9 @@ def void_reasons(records: Mapping[str, Record], findings: Mapping[str, Finding])
     Args:
         records: what is known of each case, by name.
         findings: the verdict on each case, by name.
+        excused: cases that base's code cannot run, and that may be so.
     """
-    timed = [name for name, record in records.items() if record.state in ("timed", "error")]
+    timed = [name for name, record in records.items() if record.state in ("timed", "error") and name not in excused]
     wrong = [f"{name}: {' '.join(findings[name].notes)}" for name in timed if findings[name].verdict in VOIDING]
     for all_cores in sorted({records[name].all_cores for name in timed}):
         for canary, wanted in WANTED[all_cores].items():

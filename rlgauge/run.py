@@ -38,6 +38,7 @@ class Gate:
         seed: of the order of cases and of sides.
         limit: seconds that a worker may take for one request.
         known: the cases that base has by its own listing.
+        names: of all cases, those of other shards and those that are gone too.
         shard: which part of the cases this is, of how many; None for all.
         log: prints a line.
     """
@@ -53,6 +54,7 @@ class Gate:
     seed: int
     limit: float
     known: Collection[str] = ()
+    names: Collection[str] = ()
     shard: tuple[int, int] | None = None
     log: Callable[[str], None] = field(default=print)
 
@@ -68,7 +70,7 @@ class Gate:
         tolerances = {case.id: case.tolerance for case in self.cases}
         tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
         rng = random.Random(self.seed)
-        how = self.folder, rng, self.known, self.source.together
+        how = self.folder, rng, self.known, self.source.together, self.source.lenient
         pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, *how)
         timed = [case for case in self.cases if self.records[case.id].state == "timed"]
         if timed:
@@ -173,7 +175,8 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
     known = list(source.listed(layout.code(commit), base))
     cases = source.cases()
     gone = [name for name in known if name not in {case.id for case in cases} | source.unable().keys()]
-    mine = of_shard([*(case.id for case in cases), *gone], shard)
+    names = [*(case.id for case in cases), *gone]
+    mine = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)
     cases = [case for case in cases if case.id in mine]
     records = {case.id: Record(all_cores=case.all_cores) for case in cases}
     for case in cases:
@@ -194,6 +197,7 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
         seed=seed,
         limit=limit,
         known=set(known),
+        names=names,
         shard=shard,
     )
 

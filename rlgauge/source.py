@@ -42,12 +42,13 @@ class Source(ABC):
 
     Attributes:
         together: a worker holds all cases of a pair at once, and their blocks are mixed; else one after the other.
+        lenient: a case that base's listing does not have, and that fails on base alone, is new, whatever the reason.
         collects: the cases are tests that pytest collects; else it collects nothing.
         cache: folder of what is kept from run to run.
         artifact: file of all that a run measured, where none is named.
     """
 
-    together = True
+    together, lenient = True, False
     collects = False
     cache: Path
     artifact: Path

@@ -15,6 +15,8 @@ import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -111,7 +113,8 @@ class Requests(ABC):
         """
         if core is not None:
             for thread in os.listdir("/proc/self/task"):
-                os.sched_setaffinity(int(thread), {core})
+                with suppress(ProcessLookupError):  # it just ended
+                    os.sched_setaffinity(int(thread), {core})
         return {}
 
     def sample(
@@ -200,14 +203,15 @@ def serve(requests: Requests, replies: TextIO) -> None:
     os._exit(0)  # what torch and JAX do at a regular exit takes half a second, and nothing needs it
 
 
-def saved(path: str | None, answer: Any) -> None:
+def saved(path: str | None, answer: Any, hidden: Sequence[str] = ()) -> None:
     """Write an answer to a file, if one is named.
 
     Args:
         path: of the file.
         answer: in nested lists, tuples and dicts.
+        hidden: text that is another on each side.
     """
     if path:
         from .answers import save
 
-        save(Path(path), answer)
+        save(Path(path), answer, hidden)

@@ -52,7 +52,7 @@ class Side:
     def environment(self) -> dict[str, str]:
         """Return the variables of a fresh worker: another hash seed and another stack each time."""
         rng = random.SystemRandom()
-        own = ("COV_", "PYTEST_", "GLIBC_TUNABLES")
+        own = ("COV_", "COVERAGE_", "PYTEST_", "GLIBC_TUNABLES")
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(own)},
             "PYTHONPATH": str(self.root),
@@ -143,8 +143,7 @@ class Worker(AbstractContextManager["Worker"]):
         try:
             with suppress(subprocess.TimeoutExpired, BrokenPipeError):
                 self.process.stdin.close()
-                if error is None:
-                    self.process.wait(5)
+                self.process.wait(5 if error is None else GRACE)  # fixtures of a test that waits end by themselves
         finally:
             self.end_group()
             self.process.stdout.close()

@@ -67,10 +67,10 @@ def test_a_label_without_a_line_is_said(allowed):
 def test_a_shard_fails_only_where_it_has_measured_nothing(tmp_path, ends, written, code):
     python = tmp_path / "python"
     python.write_text(
-        f"#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nprintf '{written}' > gate/gate.json\nexit {ends}\n"
+        f"#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nprintf '{written}' > out/gate.json\nexit {ends}\n"
     )
     python.chmod(0o755)
-    given = {"AGAINST": "main", "ANCHOR": "v1", "SHARD": "2/4", "ARGUMENTS": "perf_tests\n-k\na b\n"}
+    given = {"OUT": "out", "AGAINST": "main", "ANCHOR": "v1", "SHARD": "2/4", "ARGUMENTS": "perf_tests\n-k\na b\n"}
     lines = script("gate-shards.yml", "shard", "gate")
     assert ran(tmp_path, lines, PYTHON="./python", ALLOW="\n".join(ALLOWED), **given) == (code, "")
     arguments = (tmp_path / "arguments").read_text().splitlines()

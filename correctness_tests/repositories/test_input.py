@@ -37,7 +37,7 @@ TESTS = {
     ),
     "assertion": (
         "def test_it(benchmark):\n    assert benchmark(len, 'a') == 2\n",
-        "base: its test fails: AssertionError: assert 1 == 2",
+        "head: its test fails: AssertionError: assert 1 == 2",
     ),
     "one side's assertion": (
         "def test_it(benchmark):\n    benchmark(len, 'a')\n    assert 101 in sorting.slow.__code__.co_consts\n",

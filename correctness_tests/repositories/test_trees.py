@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlgauge.benchmarks.trees import benchmark_paths, code_files, overlaid, packages
+from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, overlaid, packages
 
 
 def made(root, *files):
@@ -22,16 +22,18 @@ def made(root, *files):
         (["speed/test_a.py"], ["speed/test_a.py"]),
         (["pkg/tests/test_a.py"], ["pkg/tests"]),
         (["test_a.py"], ["test_a.py"]),
+        (["perfplot/tests/test_a.py", "testers/x/test_b.py"], ["perfplot/tests", "testers/x/test_b.py"]),
         (["perf/x/test_a.py", "other/bench/test_b.py"], ["other/bench", "perf"]),
     ],
 )
-def test_the_topmost_folder_that_is_called_so_holds_the_benchmarks(tmp_path, files, wanted):
-    assert benchmark_paths(files, tmp_path) == wanted
+def test_the_topmost_folder_that_is_called_so_holds_the_benchmarks(files, wanted):
+    assert benchmark_paths(files) == wanted
 
 
 def test_what_the_folders_above_share_belongs_to_them(tmp_path):
     made(tmp_path, "conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py", "other/conftest.py")
-    assert benchmark_paths(["pkg/tests/test_a.py"], tmp_path) == ["conftest.py", "pkg/conftest.py", "pkg/tests"]
+    assert conftests(["pkg/tests"], tmp_path) == ["conftest.py", "pkg/conftest.py"]
+    assert conftests(["pkg/tests/test_a.py"], tmp_path) == ["conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py"]
 
 
 def test_packages_are_those_at_the_top_and_in_src(tmp_path):
@@ -51,6 +53,12 @@ def test_packages_are_those_at_the_top_and_in_src(tmp_path):
     assert packages(tmp_path, ["tests", "conftest.py"]) == ["alone", "flat", "inner", "single"]
     assert packages(tmp_path, ["tests", "flat", "src"]) == ["single"]
     assert packages(tmp_path, ["."]) == []
+
+
+def test_folders_on_the_path_hold_packages_without_a_file_of_their_own(tmp_path):
+    made(tmp_path, "src/space/deep/a.py", "lib/other/b.py", "docs/c.py", "lib/empty/x.txt")
+    assert packages(tmp_path, ["tests"]) == ["space"]
+    assert packages(tmp_path, ["tests"], ["lib", "."]) == ["other", "space"]
 
 
 def test_speed_depends_on_all_files_but_benchmarks_and_what_is_ignored(tmp_path):

@@ -42,12 +42,15 @@ def builds(
     if not words:
         raise GateError(f"--gate-build: got {command!r}, wanted a command")
     with ExitStack() as held:
+        locked: set[Path] = set()
 
         def python_for(name: str, code: Path) -> Path:
             wanted = f"{command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
             folder = cache / f"build-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
-            used = held.enter_context(folder.with_suffix(".lock").open("w"))
-            fcntl.flock(used, fcntl.LOCK_EX)  # until this run ends: runs of one clone take turns
+            if folder not in locked:  # both sides may have the same tree
+                used = held.enter_context(folder.with_suffix(".lock").open("w"))
+                fcntl.flock(used, fcntl.LOCK_EX)  # until this run ends: runs of one clone take turns
+                locked.add(folder)
             if not (folder / ".ready").exists():
                 say(f"building {name}: {command}")
                 build(folder, code, words, name)
@@ -108,6 +111,7 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str) -> None:
         packages_of(python).mkdir(parents=True, exist_ok=True)
         (packages_of(python) / BESIDE).write_text("\n".join(lines) + "\n")
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is no repository
         variables |= {"VIRTUAL_ENV": str(folder / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
         how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         done: Any = subprocess.run(words, cwd=folder / "tree", env=variables, **how)  # type: ignore[call-overload]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, median, stdev
 from typing import Any
 
 SETTLED, MOST_SETTLING, MOST_CALLS = 0.05, 100, 1 << 20  # seconds and calls of settling; calls of a sample
@@ -63,7 +62,7 @@ class Benchmarked:
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of the next call, made by its set-up where there is one that returns some."""
         made = self.setup() if self.setup else None
-        if made is None:
+        if not made:
             return self.args, self.kwargs
         args, kwargs = made
         return tuple(args), dict(kwargs)
@@ -119,32 +118,23 @@ class Benchmarked:
             self.call()
 
     def measure_calls(self) -> int:
-        """Return how many calls make a sample that is long enough, and take so many from now on."""
-        self.calls, start = 1, time.perf_counter()
-        while (spent := self.sample()) < LEAST and time.perf_counter() - start < MOST_MEASURING:
+        """Return how many calls make a sample that is long enough, and take so many from now on.
+
+        Where most of a call is not timed, as its set-up, they are fewer.
+        """
+        self.calls = 1
+        while True:
             start = time.perf_counter()
-            self.calls = min(MOST_CALLS, max(2 * self.calls, int(self.calls * LEAST / max(spent, 1e-9))))
-        self.seconds.clear()
-        return self.calls
+            spent = max(self.sample(), 1e-9)
+            wall = max(time.perf_counter() - start, spent)
+            wanted = min(MOST_CALLS, int(self.calls * min(1.1 * LEAST / spent, MOST_MEASURING / wall)))
+            if spent >= LEAST or wanted <= self.calls:
+                self.seconds.clear()
+                return self.calls
+            self.calls = wanted
 
     def close(self) -> None:
         """It started nothing."""
-
-
-class Stats:
-    """What pytest-benchmark's ``benchmark.stats.stats`` says, of what the gate has timed: seconds of a call.
-
-    Args:
-        data: seconds of a call in each sample.
-    """
-
-    def __init__(self, data: Sequence[float]) -> None:
-        self.data = list(data)
-        self.rounds = len(self.data)
-        self.min, self.max, self.total = min(self.data), max(self.data), sum(self.data)
-        self.mean, self.median = fmean(self.data), median(self.data)
-        self.stddev = stdev(self.data) if len(self.data) > 1 else 0.0
-        self.ops = 1 / self.mean
 
 
 class Timed:
@@ -155,7 +145,11 @@ class Timed:
     """
 
     def __init__(self, benchmarked: Benchmarked) -> None:
-        self.stats, self.iterations = Stats(benchmarked.seconds or [0.0]), benchmarked.iterations
+        from pytest_benchmark.stats import Stats
+
+        self.stats, self.iterations = Stats(), benchmarked.iterations  # type: ignore[no-untyped-call]
+        for seconds in benchmarked.seconds:
+            self.stats.update(seconds)  # type: ignore[no-untyped-call]
 
     def __getitem__(self, name: str) -> Any:
         """Return a figure by its name, as in ``benchmark.stats["mean"]``."""
@@ -227,7 +221,7 @@ class Benchmark:
             made = setup
 
             def setup() -> None:
-                if made() is not None:
+                if made():
                     raise TypeError("setup: it returns arguments, and args or kwargs are given too")
 
         if setup and iterations != 1:

@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import platform
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -20,19 +21,17 @@ from rlgauge.allowed import matches
 from rlgauge.config import Config
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
-from rlgauge.rule import GateError, Record
+from rlgauge.rule import GateError, Record, Rule
 from rlgauge.source import TOLERANCE, Case, Source
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both
 
-from . import trees
+from . import command, trees
 from .builds import builds, packages_of, tree_of
 
 if TYPE_CHECKING:
     import pytest
 
 CACHE = ".rlgauge"
-QUIET = ("-q", "--no-header", "-p", "no:cacheprovider")
-OFF = {"numprocesses": ("-n", "0"), "no_cov": ("--no-cov",)}  # what would disturb, by an option that tells it is there
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
 
 
@@ -45,7 +44,7 @@ class Benchmarks(Source):
         run: of pytest, with the options of the gate; all tests unless given.
     """
 
-    together, collects = False, True
+    together, collects, lenient = False, True, True
 
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root, config, run
@@ -82,28 +81,39 @@ class Benchmarks(Source):
         """Return the files and folders that are head's on both sides.
 
         Raises:
-            GateError: one that is named is not there, or outside of the repository.
+            GateError: one that is named is not there, or outside of the repository; or nothing else is left.
         """
         given = (self.run.getoption("gate_benchmarks") if self.run else []) or self.config.benchmarks
-        found = []
+        found, root = [], self.root.resolve()
         for path in given:
-            place = (self.root / path).resolve()
-            if not place.exists() or not place.is_relative_to(self.root.resolve()):
+            place = (root / path).resolve()
+            if not place.exists() or not place.is_relative_to(root):
                 raise GateError(f"--gate-benchmarks: got {path}, wanted a file or folder of this repository")
-            found.append(place.relative_to(self.root.resolve()).as_posix())
+            found.append(place.relative_to(root).as_posix())
         if not found and self.run:
-            found = [path for path in self.run.getini("testpaths") if self.holds_no_code(path)]
+            found = [path.rstrip("/") for path in self.run.getini("testpaths") if self.holds_tests(path)]
         rest = [name.partition("::")[0] for name in self.names]
-        return found + trees.benchmark_paths([file for file in rest if not trees.inside(file, found)], self.root)
+        found += trees.benchmark_paths([file for file in rest if not trees.inside(file, found)])
+        found += [file for file in trees.conftests(found, root) if not trees.inside(file, found)]
+        if not self.build and not trees.packages(root, found, self.on_path()):
+            raise GateError(
+                f"no package under test: all modules are among the benchmarks, {', '.join(found)}, which are head's on "
+                "both sides; name the benchmarks alone by --gate-benchmarks, and run pytest where the package is"
+            )
+        return found
 
-    def holds_no_code(self, path: str) -> bool:
-        """Return whether a folder of tests is nothing else: no package at the top of the tree or of ``src``.
+    def holds_tests(self, path: str) -> bool:
+        """Return whether a folder is called as one of tests is.
 
         Args:
             path: of a folder, relative to the root.
         """
-        place = self.root / path
-        return place.is_dir() and bool(trees.NAMED.search(place.name))
+        return (self.root / path).is_dir() and bool(trees.NAMED.fullmatch(Path(path).name))
+
+    def on_path(self) -> list[str]:
+        """Return the folders that pytest puts on the path, relative to the root."""
+        places = [Path(place) for place in self.run.getini("pythonpath")] if self.run else []
+        return [place.relative_to(self.root).as_posix() for place in places if place.is_relative_to(self.root)]
 
     def cases(self) -> Sequence[Case]:
         """Return the tests."""
@@ -155,25 +165,26 @@ class Benchmarks(Source):
         paths = [path for path in self.arguments() if (code / path.partition("::")[0]).exists()]
         if not paths:
             return []
-        selected = [word for name, flag in FLAGS.items() if self.option(name) for word in (flag, self.option(name))]
-        variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python)}
-        worker = self.command([f"--basetemp={side.root.parent / 'temporary'}", *selected, *paths], [])
-        own = replace(side, root=code, worker=worker, variables=variables)
+        worker = self.command(code, side.root.parent / "own", paths, [])
+        variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
-            with held(), Worker(own, cores_of_all(), 1, LISTING) as asked:
-                asked.ask("listing")
-                found: list[str] = asked.reply()["listing"]
-                return found
+            return self.collected_by(replace(side, root=code, worker=worker, variables=variables))
         except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
             return []
 
-    def option(self, name: str) -> Any:
-        """Return an option of the run of pytest.
+    def collected_by(self, side: Side) -> list[str]:
+        """Return the benchmarks that a worker collects and selects.
 
         Args:
-            name: of the option.
+            side: that it is of.
+
+        Raises:
+            WorkerError: it ends before it has collected.
         """
-        return self.run.getoption(name, None) if self.run else None
+        with held(), Worker(side, cores_of_all(), 1, LISTING) as worker:
+            worker.ask("listing")
+            found: list[str] = worker.reply()["listing"]
+            return found
 
     def arguments(self) -> list[str]:
         """Return what the run of pytest was asked to collect, relative to the root."""
@@ -242,16 +253,14 @@ class Benchmarks(Source):
             python: interpreter of the side's environment.
         """
         tree = folder / "tree"
-        trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, self.paths)
+        ini = self.run and self.run.inipath  # what pytest is told about the tests is head's
+        told = [ini.relative_to(self.root).as_posix()] if ini and ini.is_relative_to(self.root) else []
+        trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, [*self.paths, *told])
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
+        variables = {"PYTHONPATH": self.search_path(tree, python, folder)}
         files = sorted({name.partition("::")[0] for name in self.names})
-        variables = {
-            "PYTHONPATH": f"{self.search_path(tree, python)}{os.pathsep}{folder / 'tool'}",
-            "PYTHONSAFEPATH": "1",  # or what lies in the tree would come before what was built of it
-        }
-        arguments = [f"--basetemp={folder / 'temporary'}", *files]
-        return Side(name, tree, python, self.command(arguments, self.packages(tree, python)), variables)
+        return Side(name, tree, python, self.command(tree, folder, files, self.packages(tree, python)), variables)
 
     def packages(self, tree: Path, python: Path) -> list[str]:
         """Return the names of the packages under test.
@@ -260,38 +269,43 @@ class Benchmarks(Source):
             tree: of a side.
             python: interpreter of the side's environment.
         """
-        found = set(trees.packages(tree, self.paths))
+        found = set(trees.packages(tree, self.paths, self.on_path()))
         if self.build:
             found |= {path.name.partition(".")[0] for path in packages_of(python).iterdir() if is_module(path)}
         return sorted(found)
 
-    def search_path(self, tree: Path, python: Path) -> str:
+    def search_path(self, tree: Path, python: Path, folder: Path) -> str:
         """Return where a side looks for modules first: in what was built of its tree, then in the tree.
 
         Args:
             tree: of a side.
             python: interpreter of the side's environment.
+            folder: of the side, with this package in ``tool``.
         """
-        return os.pathsep.join(map(str, [*([packages_of(python)] if self.build else []), *trees.roots(tree)]))
+        built = [packages_of(python)] if self.build else []
+        return os.pathsep.join(map(str, [*built, *trees.roots(tree, self.on_path()), folder / "tool"]))
 
-    def command(self, arguments: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
+    def command(self, tree: Path, folder: Path, files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
         """Return what starts a worker.
 
+        What lies in the tree must not come before what was built of it: the interpreter does not look there first.
+
         Args:
-            arguments: of its pytest.
+            tree: that it runs in.
+            folder: in which it may write.
+            files: that its pytest collects.
             packages: names of the packages under test.
         """
-        off = [word for name, words in OFF.items() if self.has(name) for word in words]
-        told = {"arguments": [*QUIET, *off, *arguments], "packages": list(packages)}
-        return "-m", "rlgauge.benchmarks.worker", json.dumps(told)
-
-    def has(self, option: str) -> bool:
-        """Return whether pytest knows an option, by a plugin that is installed.
-
-        Args:
-            option: its name.
-        """
-        return self.run is not None and hasattr(self.run.option, option)
+        own = [f"--rootdir={tree}", f"--basetemp={folder / 'temporary'}"]
+        if self.run is None or self.run.pluginmanager.hasplugin("cacheprovider"):
+            own += ["-o", f"cache_dir={folder / 'cache'}"]
+        told = {
+            "arguments": command.arguments(self.run, [*own, *files]),
+            "packages": list(packages),
+            "root": str(self.root.resolve()),
+            "folder": str(folder.resolve()),
+        }
+        return "-P", "-m", "rlgauge.benchmarks.worker", json.dumps(told)
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
         """Prove that each side imports the packages under test from its own tree.
@@ -312,13 +326,14 @@ class Benchmarks(Source):
                 found = both((base, head), "origins")
         except WorkerError as error:
             raise GateError(str(error)) from error
+        for side, reply in zip(sides, found, strict=True):
+            if reply["strays"]:
+                raise GateError(
+                    f"{side.name} imports {reply['strays'][0]} of the repository itself, not of its own tree: both "
+                    "sides would run the same code; a package that is compiled needs --gate-build"
+                )
         origins = [reply["origins"] for reply in found]
         imported = {name for reply in found for name in reply["imported"]} or {*origins[0], *origins[1]}
-        if not imported:
-            raise GateError(
-                f"no package under test: all modules are among the benchmarks, {', '.join(self.paths)}, which are "
-                "head's on both sides; name the benchmarks alone by --gate-benchmarks"
-            )
         for name in sorted(imported):
             for side, places in zip(sides, origins, strict=True):
                 own = [side.root.resolve(), *([side.python.parents[1].resolve()] if self.build else [])]
@@ -339,6 +354,34 @@ class Benchmarks(Source):
         versions = {package: version(package) for package in VERSIONS}
         return super().machine(root) | {"python": platform.python_version(), "versions": versions}
 
+    def power(self, root: Path, file: Path | None, minutes: float, rule: Rule, limit: float) -> str:
+        """Measure the gate's error rates on all benchmarks; return them as a table.
+
+        Args:
+            root: of the repository.
+            file: where the pairs are kept; one in the folder that is kept from run to run unless given.
+            minutes: how long to measure; 0 says what is known.
+            rule: the numbers to decide by.
+            limit: seconds that a worker may take for one request.
+
+        Raises:
+            GateError: there are no benchmarks, or nothing was measured yet.
+        """
+        if minutes > 0:
+            folder = self.cache / "listing"
+            path = os.pathsep.join(map(str, [*trees.roots(root), Path(rlgauge.__file__).parents[1]]))
+            side = Side("head", root, PYTHON, self.command(root, folder, ["."], []), {"PYTHONPATH": path})
+            try:
+                self.names = self.collected_by(side)
+            except WorkerError as error:
+                raise GateError(str(error)) from error
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            if not self.names:
+                raise GateError("no benchmark was collected: no test uses the fixture benchmark")
+            self.paths = self.benchmark_paths()
+        return super().power(root, file, minutes, rule, limit)
+
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:
         """Return which paths are benchmarks, and from where each side imports what.
 
@@ -349,7 +392,6 @@ class Benchmarks(Source):
 
 
 LISTING = 120.0  # seconds for base to collect its own tests
-FLAGS = {"keyword": "-k", "markexpr": "-m"}
 
 
 def cores_of_all() -> tuple[int, ...]:

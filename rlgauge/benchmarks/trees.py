@@ -8,29 +8,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-NAMED = re.compile("test|bench|perf", re.IGNORECASE)  # a folder of tests, as it is commonly called
+NAMED = re.compile("(tests?|testing|bench(mark)?s?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)  # a folder of tests
 NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer")  # modules of a root that are tools
 
 
-def benchmark_paths(files: Iterable[str], root: Path) -> list[str]:
+def benchmark_paths(files: Iterable[str]) -> list[str]:
     """Return the files and folders of benchmarks: of each file the topmost folder that is called so, or itself.
-
-    The ``conftest.py`` of the folders above belong to them.
 
     Args:
         files: with benchmarks, relative to the root.
-        root: of the working tree.
     """
     found: dict[str, None] = {}
     for file in files:
         path = PurePosixPath(file)
-        folders = [folder for folder in reversed(path.parents) if NAMED.search(folder.name)]
-        top = folders[0] if folders else path
-        found[str(top)] = None
-        for folder in top.parents:
-            if (root / folder / "conftest.py").is_file():
-                found[str(folder / "conftest.py")] = None
+        folders = [folder for folder in reversed(path.parents) if NAMED.fullmatch(folder.name)]
+        found[str(folders[0] if folders else path)] = None
     return sorted(found)
+
+
+def conftests(paths: Iterable[str], root: Path) -> list[str]:
+    """Return the ``conftest.py`` of the folders above some paths, which the benchmarks in these share.
+
+    Args:
+        paths: files and folders, relative to the root.
+        root: of the working tree.
+    """
+    above = {folder / "conftest.py" for path in paths for folder in PurePosixPath(path).parents}
+    return sorted(str(file) for file in above if (root / file).is_file())
 
 
 def inside(path: str, paths: Iterable[str]) -> bool:
@@ -43,31 +47,38 @@ def inside(path: str, paths: Iterable[str]) -> bool:
     return any(path == other or path.startswith(f"{other.rstrip('/')}/") or other == "." for other in paths)
 
 
-def packages(tree: Path, benchmarks: Sequence[str]) -> list[str]:
+def packages(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> list[str]:
     """Return the names of the packages and modules at the top of a tree, or in its ``src``, that are no benchmarks.
+
+    A folder without ``__init__.py`` is one in ``src`` alone.
 
     Args:
         tree: of a revision.
         benchmarks: files and folders of benchmarks.
+        more: folders that are on pytest's path, relative to the tree.
     """
     found = set()
-    for top in roots(tree):
+    for top in roots(tree, more):
         for path in top.iterdir():
             if inside(path.relative_to(tree).as_posix(), benchmarks) or not path.stem.isidentifier():
                 continue
             module = path.suffix == ".py" and path.stem not in NO_CODE
-            if module or (path.is_dir() and (path / "__init__.py").is_file()):
+            if module or (
+                path.is_dir() and ((path / "__init__.py").is_file() or (top != tree and any(path.rglob("*.py"))))
+            ):
                 found.add(path.stem)
     return sorted(found)
 
 
-def roots(tree: Path) -> list[Path]:
+def roots(tree: Path, more: Sequence[str] = ()) -> list[Path]:
     """Return the folders of a tree from which its packages are imported.
 
     Args:
         tree: of a revision.
+        more: folders that are on pytest's path, relative to the tree.
     """
-    return [folder for folder in (tree / "src", tree) if folder.is_dir() and not (folder / "__init__.py").exists()]
+    folders = dict.fromkeys([*(tree / name for name in more if name != "."), tree / "src", tree])
+    return [folder for folder in folders if folder.is_dir() and not (folder / "__init__.py").exists()]
 
 
 def code_files(tree: Path, benchmarks: Sequence[str], ignored: Sequence[str]) -> Iterator[Path]:
@@ -91,7 +102,7 @@ def overlaid(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -
         folder: to be made.
         code: tree with the code.
         benchmarks: tree with the benchmarks.
-        paths: files and folders of benchmarks.
+        paths: files and folders that are of it.
     """
     shutil.copytree(code, folder, symlinks=True)
     for path in paths:

@@ -11,8 +11,9 @@ import gc
 import json
 import os
 import random
+import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -39,7 +40,8 @@ class Tests(worker.Requests):
     Args:
         requests: where requests come from, a line of JSON each.
         replies: where answers go.
-        packages: names of those that are to come from this side.
+        told: ``packages``: names of those that are to come from this side; ``root`` of the repository; ``folder`` of
+            this side.
 
     Attributes:
         items: all tests of this side, by their ids.
@@ -47,18 +49,21 @@ class Tests(worker.Requests):
         session: of pytest.
         asked: what the test that runs is to do.
         fixture: that the test was given.
+        closed: the gate has timed what the test gave to its fixture.
         reports: of the parts of the test.
         raised: what a part of the test raised, or a file that was collected.
     """
 
-    def __init__(self, requests: TextIO, replies: TextIO, packages: list[str]) -> None:
+    def __init__(self, requests: TextIO, replies: TextIO, told: dict[str, Any]) -> None:
         super().__init__()
-        self.requests, self.replies, self.packages = requests, replies, packages
+        self.requests, self.replies, self.packages = requests, replies, told["packages"]
+        self.root, self.folder = told["root"], told["folder"]
         self.items: dict[str, pytest.Item] = {}
         self.broken: dict[str, dict[str, Any]] = {}
         self.session: pytest.Session | None = None
         self.asked: dict[str, Any] = {}
         self.fixture: Benchmark | None = None
+        self.closed = False
         self.reports: list[pytest.TestReport] = []
         self.raised: BaseException | None = None
 
@@ -187,7 +192,8 @@ class Tests(worker.Requests):
         if item is None:
             return self.missing(identity)
         assert self.session
-        self.asked, self.reports, self.raised, self.fixture = {"identity": identity, "answer": answer}, [], None, None
+        self.asked, self.reports, self.raised = {"identity": identity, "answer": answer}, [], None
+        self.fixture, self.closed = None, False
         seed_all()
         self.session._setupstate.teardown_exact(item)  # what only tests of other files share
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.sibling(item))
@@ -209,7 +215,7 @@ class Tests(worker.Requests):
             benchmarked: what is timed.
         """
         identity = self.asked["identity"]
-        worker.saved(self.asked["answer"], benchmarked.first())
+        worker.saved(self.asked["answer"], benchmarked.first(), [self.folder])
         benchmarked.settle()
         self.prepared[identity] = benchmarked
         self.reply({"counters": {}})
@@ -223,6 +229,7 @@ class Tests(worker.Requests):
         """
         prepared = self.prepared.pop(identity)
         if isinstance(prepared, Benchmarked):
+            self.closed = True
             return None
         prepared.close()
         return {}
@@ -245,7 +252,7 @@ class Tests(worker.Requests):
             return {"skipped": reason(skipped[0])}
         if self.fixture is None or not self.fixture.used:
             return {"failed": "it never calls benchmark: there is nothing to time"}
-        return {}
+        return {} if self.closed else {"failed": "it goes on though what is timed has failed"}
 
     def missing(self, identity: str) -> dict[str, Any]:
         """Return why there is no such test here.
@@ -295,7 +302,17 @@ class Tests(worker.Requests):
             places = [spec.origin] if spec and spec.origin else [*((spec and spec.submodule_search_locations) or ())]
             if places:
                 found[name] = str(Path(places[0]).resolve())
-        return {"origins": found, "imported": [name for name in found if name in sys.modules]}
+        imported = [name for name in found if name in sys.modules]
+        return {"origins": found, "imported": imported, "strays": sorted(self.strays())}
+
+    def strays(self) -> Iterator[str]:
+        """Yield the files of modules that come from the repository itself, and not from this side."""
+        kept = (self.folder, sys.prefix, str(Path(__file__).parents[1]))
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None) or ""
+            inside = file.startswith(f"{self.root}{os.sep}") and "site-packages" not in file
+            if inside and not file.startswith(tuple(f"{place}{os.sep}" for place in kept)):
+                yield file
 
 
 def seed_all() -> None:
@@ -349,10 +366,11 @@ def main(requests: TextIO, replies: TextIO) -> None:
         replies: where answers go.
     """
     told = json.loads(sys.argv[-4])
-    tests = Tests(requests, replies, told["packages"])
+    tests = Tests(requests, replies, told)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures end
     code = pytest.main(told["arguments"], plugins=[tests])
-    if tests.session is None:
-        sys.stderr.write(f"pytest ended with code {int(code)} before it collected anything\n")
+    if tests.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        sys.stderr.write("pytest ended before it collected anything\n")  # else it has said why
     sys.stderr.flush()
     os._exit(0 if tests.session else 1)
 

@@ -1,0 +1,73 @@
+"""What the pytest of a worker is told: what the user's was, but for what concerns that run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+QUIET = ("-q", "--no-header", "--maxfail=0", "--color=no", "-p", "no:randomly")
+# what would disturb: the name of a plugin, its module, and what turns it off
+OFF = (
+    ("xdist", "xdist", ("-n", "0")),
+    ("_cov", "pytest_cov", ("--no-cov",)),
+    ("timeout", "pytest_timeout", ("--timeout", "0")),
+    ("rerunfailures", "pytest_rerunfailures", ("--reruns", "0")),
+)
+WITH_VALUE = ("--junitxml", "--junit-xml", "-n", "--numprocesses", "--basetemp", "--durations", "--report-log")
+ALONE = ("--collect-only", "--co", "--gate-strict", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--sw")
+
+
+def off(run: pytest.Config | None) -> list[str]:
+    """Return the options that turn off what would disturb.
+
+    Args:
+        run: of pytest; where there is none, what is installed is taken for loaded.
+    """
+    found = []
+    for plugin, module, words in OFF:
+        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module):
+            found += words
+    return found
+
+
+def forwarded(run: pytest.Config | None) -> list[str]:
+    """Return the arguments of a run that are for workers too: not its files, nor its reports, nor the gate's.
+
+    Args:
+        run: of pytest.
+    """
+    if run is None:
+        return []
+    files, found, drop = set(map(str, run.args)), list[str](), False
+    for word in run.invocation_params.args:
+        name, equals, _ = str(word).partition("=")
+        if drop or str(word) in files:
+            drop = False
+        elif name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE:
+            drop = not equals and takes_value(name)
+        else:
+            found.append(str(word))
+    return found
+
+
+def takes_value(name: str) -> bool:
+    """Return whether an option that is not for workers has a value of its own.
+
+    Args:
+        name: of the option.
+    """
+    return name in WITH_VALUE or (name.startswith("--gate-") and name not in ALONE)
+
+
+def arguments(run: pytest.Config | None, own: Sequence[str]) -> list[str]:
+    """Return all arguments of a worker's pytest.
+
+    Args:
+        run: of the user's pytest.
+        own: that are of this worker: its folders and its files.
+    """
+    return [*forwarded(run), *QUIET, *off(run), *own]
