@@ -234,9 +234,9 @@ def test_sides_take_turns_and_a_short_sample_after_another_does_not_count(monkey
 
 def test_one_weight_that_goes_the_other_way_is_not_another_answer():
     weights = np.random.default_rng(0).normal(size=10_000)
-    one, all_of_them = weights.copy(), weights + 1e-3 * np.sign(weights)
+    one, all_of_them = weights.copy(), weights + 1e-2 * np.sign(weights)
     one[7] += 2e-3
-    assert measure.apart(weights, one) < 1e-4 < measure.apart(weights, all_of_them)
+    assert measure.apart(weights, one) < 1e-3 < measure.apart(weights, all_of_them)
     assert measure.apart(weights, weights) == measure.apart(np.zeros(3), np.zeros(3)) == 0
     assert measure.apart(np.array([1.0, np.nan]), np.array([1.0, np.nan])) == 0
     assert measure.apart(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == math.inf
@@ -322,7 +322,7 @@ def test_spread_memory_and_difference():
 
 @pytest.mark.parametrize(
     ("same", "change", "alike"),
-    [("bits", 1e-9, False), ("close", 1e-9, True), ("close", 1e-3, False), ("bits", 0.0, True)],
+    [("bits", 1e-9, False), ("close", 1e-9, True), ("close", 2e-3, False), ("bits", 0.0, True)],
 )
 def test_answers_are_compared(same, change, alike):
     sides = [Side(f"toy.op[{name}]", make=lambda rng: None) for name in "ab"]
