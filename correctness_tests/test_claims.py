@@ -223,13 +223,42 @@ def test_sides_take_turns_and_a_short_sample_after_another_does_not_count(monkey
     rounds = len(found["toy.op[a]"].seconds)
     assert rounds >= 3
     assert {len(taken.seconds) for taken in found.values()} == {rounds}
-    turns = log[3 : -len(sides)]  # after one sample of each, which says how many rounds there is time for
+    turns = log[: -len(sides)]
     assert turns.count("toy.op[a]") == turns.count("toy.op[b]") == 2 * rounds
     assert turns.count("toy.op[long]") == rounds
     each = [tuple(dict.fromkeys(turns[k : k + 5])) for k in range(0, len(turns), 5)]
     assert len(set(each)) > 1  # the order is drawn anew
     assert found["toy.op[a]"].seconds == [0.02] * rounds  # of a call
     assert sorted(log[-3:]) == sorted(f"{side.label} closed" for side in sides)
+
+
+def test_one_weight_that_goes_the_other_way_is_not_another_answer():
+    weights = np.random.default_rng(0).normal(size=10_000)
+    one, all_of_them = weights.copy(), weights + 1e-2 * np.sign(weights)
+    one[7] += 2e-3
+    assert measure.apart(weights, one) < 1e-3 < measure.apart(weights, all_of_them)
+    assert measure.apart(weights, weights) == measure.apart(np.zeros(3), np.zeros(3)) == 0
+    assert measure.apart(np.array([1.0, np.nan]), np.array([1.0, np.nan])) == 0
+    assert measure.apart(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounds"), [(1e-6, 12), (0.2, 4), (0.5, 3), (9.0, 3), (11.0, 2), (29.0, 2), (31.0, 1), (500.0, 1)]
+)
+def test_rounds_that_take_long_are_fewer(seconds, rounds):
+    assert measure.rounds_of(seconds, 2) == rounds
+
+
+def test_only_sides_whose_spread_is_asked_for_get_more_rounds(monkeypatch):
+    _, sides = scripted(monkeypatch, {"a": 0.04, "b": 0.01, "c": 0.2})
+    asked = {side.label: {"spread" if side.label.endswith("[b]") else "seconds"} for side in sides}
+    monkeypatch.setattr(measure, "rounds_of", lambda seconds, sides: 2)
+    found = measure.together(sides, asked, 0, random.Random(1))
+    assert {label: len(taken.seconds) for label, taken in found.items()} == {
+        "toy.op[a]": 2,
+        "toy.op[b]": 8,
+        "toy.op[c]": 2,
+    }
 
 
 @pytest.mark.parametrize(("workload", "claim"), EVERY, ids=[claim.name for _, claim in EVERY])
@@ -293,7 +322,7 @@ def test_spread_memory_and_difference():
 
 @pytest.mark.parametrize(
     ("same", "change", "alike"),
-    [("bits", 1e-9, False), ("close", 1e-9, True), ("close", 1e-3, False), ("bits", 0.0, True)],
+    [("bits", 1e-9, False), ("close", 1e-9, True), ("close", 2e-3, False), ("bits", 0.0, True)],
 )
 def test_answers_are_compared(same, change, alike):
     sides = [Side(f"toy.op[{name}]", make=lambda rng: None) for name in "ab"]
@@ -366,6 +395,9 @@ def test_new_rows_take_the_place_of_old_ones_and_claims_that_are_gone_go():
 
 def test_the_table_says_ratio_interval_n_and_word():
     assert "| `snake-overall` | 2 x | alone | ~1.50 (1.40-1.70), n = 6 | partly |" in table.table([row()])
+    (other,) = row(verdict="refuted")["contexts"]
+    assert table.verdict_words(other | {"same_holds": False}) == "refuted: another answer"
+    assert table.verdict_words(other | {"same_holds": None}) == "refuted"
     needs = row(verdict="needs CUDA", ratio=None)
     assert table.ratio_words(needs["contexts"][0]) == "-"
     assert table.summary([row(), needs]) == (

@@ -71,8 +71,9 @@ def test_every_page_can_be_reached_from_the_first():
     assert reached == set(PAGES)
 
 
-def test_the_first_page_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= LINES
+def test_the_first_page_is_short_but_for_what_is_folded():
+    text = re.sub("<details>.*?</details>", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(text.splitlines()) <= LINES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

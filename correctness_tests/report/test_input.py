@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -156,3 +157,12 @@ def test_a_page_that_cannot_be_written_is_one_line(tmp_path, option, monkeypatch
     with pytest.raises(SystemExit, match=f"{tmp_path}: cannot be written: it is no file"):
         main([str(path), *(word for pair in where.items() for word in pair)])
     assert not page.exists()
+
+
+def test_the_kept_ledgers_can_be_shown():
+    from perf_tests.report.html.claims import read
+
+    kept = sorted((Path(__file__).parents[2] / "results").glob("*-claims.json"))
+    assert kept
+    for path in kept:
+        assert {claim.workload for claim in read(path).claims} >= {"mario", "pirl"}

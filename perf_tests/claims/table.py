@@ -32,6 +32,16 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def verdict_words(context: Mapping[str, Any]) -> str:
+    """Return a verdict, with what it is for where the ratio does not say it.
+
+    Args:
+        context: of a row.
+    """
+    other = context["verdict"] == "refuted" and context["same_holds"] is False
+    return f"{context['verdict']}: another answer" if other else str(context["verdict"])
+
+
 def ratio_words(context: Mapping[str, Any]) -> str:
     """Return a ratio with its interval, as in ``2.07 (1.89-2.20), n = 6``; a wide one has a mark.
 
@@ -69,7 +79,7 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for context in row["contexts"]:
             why = f" ({context['error']})" if context.get("error") else ""
-            said = f"{row['id']} [{context['context']}]: {context['verdict']}, {ratio_words(context)}{why}"
+            said = f"{row['id']} [{context['context']}]: {verdict_words(context)}, {ratio_words(context)}{why}"
             lines.append(f"{said}; promised {row['promised']}")
         lines += [f"{row['id']}: {figure_words(figure)}" for figure in row["figures"]]
     return lines
@@ -85,7 +95,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         for number, context in enumerate(row["contexts"]):
             name, promised = (f"`{row['id']}`", row["promised"]) if number == 0 else ("", "")
-            cells = (name, promised, context["context"], ratio_words(context), context["verdict"])
+            cells = (name, promised, context["context"], ratio_words(context), verdict_words(context))
             lines.append(f"| {' | '.join(map(cell, cells))} |")
     return "\n".join(lines)
 

@@ -10,6 +10,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from perf_tests.claims.ledger import FORMAT, VERSION
 from perf_tests.suite.cases import variants
+from perf_tests.suite.claims import claims_of
+from perf_tests.suite.claims import workloads as claimed
 
 from .runs import BadInput, first, parse
 
@@ -78,6 +80,12 @@ class Claims(BaseModel):
     claims: list[Claim]
 
 
+def functions() -> set[str]:
+    """Return the labels of the sides that are no benchmarks, but functions written for a claim."""
+    sides = [side for name in claimed() for claim in claims_of(name) for side in claim.sides]
+    return {side.label for side in sides if side.make is not None}
+
+
 def read(path: Path) -> Claims:
     """Return the claims of a file.
 
@@ -97,8 +105,8 @@ def read(path: Path) -> Claims:
         claims = Claims.model_validate(found)
     except ValidationError as error:
         raise BadInput(f"{path}: wanted {WANTED}: {first(error)}") from error
-    known = variants()
-    workloads = {variant.case.workload for variant in known.values()}
+    known = {*variants(), *functions()}
+    workloads = {variant.case.workload for variant in variants().values()}
     for claim in claims.claims:
         if claim.workload not in workloads:
             raise BadInput(f"{path}: claim {claim.id}: there is no workload {claim.workload!r}")

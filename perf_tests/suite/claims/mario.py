@@ -275,7 +275,11 @@ CLAIMS = (
         promised="equal gradients, less memory",
         least=1.02,
         same="close",
-        contexts={"from full": between(update("full", 2048), update("full", 2048, accumulate=4), "resident")},
+        contexts={
+            "from full": Comparison(
+                Side(update("full", 2048)), Side(update("full", 2048), {"accumulate": 4}), "resident"
+            )
+        },
     ),
     on(
         "mario-uint8",
