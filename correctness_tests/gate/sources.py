@@ -14,11 +14,15 @@ from .toy import FIRST
 class Given(Source):
     """Cases of which nothing is laid out."""
 
-    def __init__(self, cases, folder):
-        self.given, self.cache, self.artifact = cases, folder, folder / "gate.json"
+    def __init__(self, cases, folder, lacking=None):
+        self.given, self.lacking = cases, lacking or {}
+        self.cache, self.artifact = folder, folder / "gate.json"
 
     def cases(self):
         return self.given
+
+    def unable(self):
+        return self.lacking
 
     listed = export = snapshot = fingerprint = lay_out = None
 

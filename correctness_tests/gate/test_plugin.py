@@ -52,10 +52,10 @@ def ended(monkeypatch, capfd):
 def judged(ended, monkeypatch, tmp_path):
     """Run it on records, after something was done meanwhile. -> how it ends, and what it has written"""
 
-    def run(records, *options, meanwhile=lambda: None):
+    def run(records, *options, meanwhile=lambda: None, lacking=None):
         records = GOOD | records
         cases = {name: record for name, record in records.items() if not is_canary(name)}
-        source = Given([Case(name) for name in cases], tmp_path / "cache")
+        source = Given([Case(name) for name in cases], tmp_path / "cache", lacking)
 
         def measured():
             meanwhile()
@@ -115,6 +115,14 @@ def test_the_code_the_tests_the_files_and_a_replay_agree(judged, capfd, records,
     assert ran.junit.keys() == {"case", *records}
     again = main(["replay", str(ran.folder / "gate.json")])
     assert (again, capfd.readouterr().out) == (code, ran.markdown)
+
+
+def test_a_case_that_cannot_run_here_is_skipped_and_says_why(judged):
+    ran = judged({}, "-rs", lacking={"alien": "it is not from here"})
+    assert ran.code == 0, ran.text
+    assert "1 passed, 1 skipped" in ran.text
+    assert ": it is not from here\n" in ran.text
+    assert ran.junit == {"case": ("ok",), "alien": (None,)}
 
 
 def test_the_tests_of_a_void_run_say_so(judged):
