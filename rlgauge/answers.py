@@ -161,7 +161,8 @@ def state(thing: Any) -> Any:
     Args:
         thing: any object.
     """
-    if type(thing).__eq__ is object.__eq__:
+    equal: Any = type(thing).__eq__
+    if equal is object.__eq__:
         return None
     if dataclasses.is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.compare}
@@ -178,7 +179,8 @@ def save(path: Path, answer: Any, hidden: Sequence[str] = ()) -> None:
     """
     made = Description(hidden)
     structure = json.dumps(made.of(answer))
-    np.savez(path, *made.arrays, **{STRUCTURE: np.array(structure)})
+    told: dict[str, Any] = {STRUCTURE: np.array(structure)}
+    np.savez(path, *made.arrays, **told)
 
 
 def same(first: Path, second: Path, tolerance: float) -> bool:

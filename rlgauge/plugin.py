@@ -207,7 +207,9 @@ def pytest_configure(config: pytest.Config) -> None:
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact, allowed=allowed)
         config.stash[RUN] = run
         run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}
-        if not source.collects:
+        if source.collects:
+            stack.enter_context(source.ready())
+        else:
             open_gates(config)
 
 

@@ -78,7 +78,7 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[st
     with pairs.workers(place) as workers:
         for group in [names] if pairs.together else pairs.drawn(names):
             calls = {name: prepared(workers, name, place) for name in group}
-            plans = {name: place.plan(max(call, 1e-9), *rest) for name, (call, *rest) in calls.items()}
+            plans = {name: place.plan(max(call, 1e-9), count, wall) for name, (call, count, wall) in calls.items()}
             blocks: dict[tuple[str, float], list[Any]] = {(name, dose): [] for name in group for dose in DOSES}
             for number in range(pairs.blocks):
                 for name, dose in pairs.rng.sample(list(blocks), len(blocks)):

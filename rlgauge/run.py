@@ -80,9 +80,8 @@ class Gate:
                 if (names := [case.id for case in timed if case.all_cores is many])
             }
             self.records |= {canary: Record(all_cores=many) for many in passes for canary in WANTED[many]}
-            expected = self.source.expected(
-                *(sum(c.all_cores is many for c in timed) for many in (False, True)), self.rule
-            )
+            together = sum(case.all_cores for case in timed)
+            expected = self.source.expected(len(timed) - together, together, self.rule)
             self.log(f"gate: {len(timed)} cases" + (f", {about(expected)} expected" if expected else ""))
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.confirm)):

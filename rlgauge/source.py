@@ -53,6 +53,10 @@ class Source(ABC):
     cache: Path
     artifact: Path
 
+    def ready(self) -> AbstractContextManager[Any]:
+        """Make ready what the tests need that are collected in the working tree, for as long as the run lasts."""
+        return nullcontext()
+
     def collected(self, items: Sequence[pytest.Item]) -> None:  # noqa: B027 - not every source has tests
         """Take note of the tests that pytest has collected in the working tree, where the cases are among them.
 

@@ -70,7 +70,7 @@ def judged(ended, monkeypatch, tmp_path):
 
         def compared(*given):
             assert given == ("the layout", "b" * 40, Rule(), 5, 7.0, (2, 3))
-            return SimpleNamespace(base="b" * 40, head="h" * 12, records=cases, run=measured)
+            return SimpleNamespace(base="b" * 40, head="h" * 12, records=cases, names=cases, run=measured)
 
         monkeypatch.setattr(revisions, "resolve", lambda root, revision: {"main": "b" * 40}[revision])
         monkeypatch.setattr(layout, "laid_out", laid_out)

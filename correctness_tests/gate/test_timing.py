@@ -53,7 +53,7 @@ def counting(monkeypatch):
 def test_a_call_is_its_part_of_a_sample(counting):
     side, prepared = counting
     prepared.measure_calls = lambda: prepared.calls
-    assert side.measure("case") == {"calls": 10, "call": pytest.approx(1.0)}
+    assert side.measure("case") == {"calls": 10, "call": pytest.approx(1.0), "wall": pytest.approx(11.0)}
 
 
 def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):

@@ -23,7 +23,7 @@ def toy(tmp_path_factory):
 @pytest.mark.parametrize("command", [BUILD, IN_PLACE])
 def test_each_side_runs_what_was_built_of_its_own_tree(toy, tmp_path, command):
     toy.at("start", compiled(turns=115))
-    ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule="screen=4,confirm=7,blocks=6")
+    ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule=WHOLE, limit=400)
     assert ran.code == 1, ran.text
     assert ran.findings[SLOW] == ("slower",)
     assert ran.findings[KEPT][0] != "slower"

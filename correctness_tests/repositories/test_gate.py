@@ -103,10 +103,16 @@ def test_a_selection_of_tests_is_compared_alone(toy, tmp_path):
     assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
 
 
-ANSWERS = '''"""Sorts numbers."""
+ANSWERS = '''"""Returns something of each kind, after work that the clock sees."""
 
 import random
 from dataclasses import dataclass
+
+import numpy as np
+
+from .sorting import kept
+
+NUMBERS = np.zeros(50)
 
 
 @dataclass
@@ -120,18 +126,22 @@ class Unlike:
 
 
 def number():
+    kept(NUMBERS)
     return {number}
 
 
 def nested():
+    kept(NUMBERS)
     return {{"a": ["text", Found("x", [1, 2, {number}])]}}
 
 
 def drawn():
+    kept(NUMBERS)
     return random.SystemRandom().random()
 
 
 def nothing_said():
+    kept(NUMBERS)
     return Unlike()
 '''
 ANSWER_TESTS = """from toy import answers
@@ -162,9 +172,6 @@ def test_answers_are_compared_where_they_can_be(toy, tmp_path):
     ran = toy.gate("HEAD", tmp_path, file, rule="screen=2,confirm=2,blocks=1,level=0.5")
     changed = {name for name, words in ran.findings.items() if "answer changed" in words}
     assert changed == {f"{file}::test_number", f"{file}::test_nested"}, ran.text
-
-
-DEDENT = {"slow": 110}
 
 
 @pytest.mark.parametrize("shards", [2])

@@ -24,7 +24,8 @@ from perf_tests import disturbance
 from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
 from perf_tests.suite.prepared import leaves, prepare, unsupported_reason
-from rlgauge.canary import CANARIES, SIDE
+from rlgauge.canary import CANARIES
+from rlgauge.workers import SIDE
 
 from . import memory
 from .selfcheck.faults import FAULTS
@@ -75,9 +76,10 @@ class Requests(worker.Requests):
         self,
         identity: str,
         answer: str | None = None,
+        counted: bool = False,
+        *,
         fault: str | None = None,
         seed: int = SEED,
-        counted: bool = False,
         beside: bool = False,
     ) -> dict[str, Any]:
         """Build and settle a case; where a file is named, write the answer there; count operations, where asked to.
@@ -93,9 +95,9 @@ class Requests(worker.Requests):
         Args:
             identity: id of the case, or name of a canary.
             answer: file for the answer, if it is wanted.
+            counted: whether operations are counted.
             fault: name of a mistake to build in, if any.
             seed: of the inputs.
-            counted: whether operations are counted.
             beside: whether another process works meanwhile.
         """
         try:

@@ -27,7 +27,7 @@ def off(run: pytest.Config | None) -> list[str]:
     Args:
         run: of pytest; where there is none, what is installed is taken for loaded.
     """
-    found = []
+    found: list[str] = []
     for plugin, module, words in OFF:
         if run.pluginmanager.hasplugin(plugin) if run else find_spec(module):
             found += words

@@ -8,8 +8,9 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -55,6 +56,7 @@ class Benchmarks(Source):
         self.names: list[str] = []
         self.paths: list[str] = []
         self.told: list[str] = []
+        self.python_for: Callable[[str, Path], Path] | None = None  # where what is built here is in use already
         self.digest = functools.cache(lambda code: revisions.digest(code, self.code_files(code)))
         self.cache.mkdir(exist_ok=True)
         (self.cache / ".gitignore").write_text("*\n")
@@ -153,7 +155,7 @@ class Benchmarks(Source):
             name: of the test.
             default: where none does.
         """
-        return next((value for pattern, value in reversed(patterns.items()) if matches(name, pattern)), default)
+        return next((value for pattern, value in reversed(list(patterns.items())) if matches(name, pattern)), default)
 
     def listed(self, code: Path, side: Side) -> Collection[str]:
         """Return the benchmarks that a revision has by its own files, of those selected; none where it cannot say.
@@ -237,10 +239,43 @@ class Benchmarks(Source):
     def environments(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
         """Return ``python_for(name, code)``: this interpreter, or that of the side's build or lock file."""
         if self.build:
-            return builds(self.cache, self.build, self.code_files)
+            return nullcontext(self.python_for) if self.python_for else self.builds()
         if self.config.lock:
             return environments(self.cache, self.config.lock)
         return nullcontext(lambda name, code: PYTHON)
+
+    def builds(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
+        """Return ``python_for(name, code)``, which builds a tree where that was not done yet."""
+        return builds(self.cache, self.build, lambda code: list(trees.code_files(code, [], self.config.ignore)))
+
+    @contextmanager
+    def ready(self) -> Iterator[list[str]]:
+        """Build the working tree where it has to be built, so that its tests can be collected here; say where to."""
+        if not self.build:
+            yield []
+            return
+        before = sys.path[:]
+        with self.builds() as self.python_for:
+            try:
+                places = self.built_places()
+                sys.path[:0] = places
+                yield places
+            finally:
+                sys.path[:], self.python_for = before, None
+
+    def built_places(self) -> list[str]:
+        """Return where the modules are that were built of the working tree, and then the working tree itself.
+
+        pytest puts the folder of a test before all others, unless it is known: what is not built would come first.
+
+        Raises:
+            GateError: the build fails.
+        """
+        assert self.python_for
+        with revisions.workspace(self.cache) as folder:
+            self.snapshot(self.root, folder / "head")
+            python = self.python_for("head", folder / "head")
+        return list(map(str, [packages_of(python), *trees.roots(tree_of(python), self.on_path()), self.root]))
 
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
         """Return a side: a tree with a revision's code, built where it has to be, and head's benchmarks.
@@ -369,10 +404,11 @@ class Benchmarks(Source):
         """
         if minutes > 0:
             folder = self.cache / "listing"
-            path = os.pathsep.join(map(str, [*trees.roots(root), Path(rlgauge.__file__).parents[1]]))
-            side = Side("head", root, PYTHON, self.command(root, folder, ["."], []), {"PYTHONPATH": path})
             try:
-                self.names = self.collected_by(side)
+                with self.ready() as built:
+                    path = os.pathsep.join(map(str, [*built, *trees.roots(root), Path(rlgauge.__file__).parents[1]]))
+                    side = Side("head", root, PYTHON, self.command(root, folder, ["."], []), {"PYTHONPATH": path})
+                    self.names = self.collected_by(side)
             except WorkerError as error:
                 raise GateError(str(error)) from error
             finally:

@@ -278,8 +278,11 @@ class Tests(worker.Requests):
             if isinstance(error, AttributeError):
                 of = error.obj if isinstance(error.obj, ModuleType | type) else type(error.obj)
                 missing = of.__name__ if isinstance(of, ModuleType) else of.__module__
-            known = isinstance(error, ImportError | AttributeError) and missing
-            if known and missing.partition(".")[0] in self.packages:
+            if (
+                isinstance(error, ImportError | AttributeError)
+                and missing
+                and missing.partition(".")[0] in self.packages
+            ):
                 return {"absent": words(error)}
             error = error.__cause__ or error.__context__
         return {}
