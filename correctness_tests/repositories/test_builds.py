@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .made import FIND, Repository, compiled
+from .made import FIND, WHOLE, Repository, compiled
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."

@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from .made import Repository, environment
+from .made import WHOLE, Repository, environment
 
 PACKAGE, OLD, NEW = "gymnasium", "1.1.1", "1.2.3"
 TESTS = '''"""What the wrappers of an environment cost, around one that does nothing."""
@@ -92,7 +92,7 @@ def test_two_releases_are_compared_each_from_its_own_tree(tmp_path):
     repository = Repository(tmp_path / "repository", old)
     lost = {name: None for name in old if name not in new}
     repository.write({**lost, **new, "benchmarks/test_wrappers.py": TESTS})
-    ran = repository.gate("HEAD", tmp_path, limit=900, rule="screen=4,confirm=7,blocks=8,level=0.01")
+    ran = repository.gate("HEAD", tmp_path, limit=900, rule=WHOLE)
     assert ran.code in (0, 1), ran.text
     (line,) = [line for line in ran.text.splitlines() if line.startswith(f"{PACKAGE}: base ")]
     assert line.count(f"/tree/{PACKAGE}/__init__.py") == 2
