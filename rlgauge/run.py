@@ -116,7 +116,8 @@ class Gate:
         for pair in range(times):
             chosen = [name for name in names if self.records[name].state == "timed"]
             if phase == "confirm":
-                chosen = [name for name in chosen if name in unsettled(self.records, self.rule)]
+                waiting = unsettled(self.records, self.rule)
+                chosen = [name for name in chosen if name in waiting]
             if not chosen:
                 return
             left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""

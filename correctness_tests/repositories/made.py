@@ -234,7 +234,7 @@ PyMODINIT_FUNC PyInit__sum(void) { return PyModule_Create(&module); }
 def environment(**more):
     """Return this process's variables, without what would lead away from the repository."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" and not k.startswith(("GIT_", "PYTEST_"))}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), **more}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
 @dataclass

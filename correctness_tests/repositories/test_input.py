@@ -10,7 +10,7 @@ import pytest
 from .made import FLAT_TESTS, QUICK, Repository, flat, work
 
 FILE = "benchmarks/test_sorting.py"
-HEAD = "import asyncio\n\nimport numpy as np\nimport pytest\n\nfrom toy import sorting\n\n\n"
+HEAD = "import os\n\nimport numpy as np\nimport pytest\n\nfrom toy import sorting\n\n\n"
 
 
 @pytest.fixture(scope="module")
@@ -22,65 +22,81 @@ def toy(tmp_path_factory):
 
 CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
 TESTS = {
-    "never": ("def test_it(benchmark):\n    pass\n", "it never calls benchmark: there is nothing to time"),
+    "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: there is nothing to time"),
     "twice": (
-        "def test_it(benchmark):\n    benchmark(len, 'a')\n    benchmark(len, 'a')\n",
+        "def test_twice(benchmark):\n    benchmark(len, 'a')\n    benchmark(len, 'a')\n",
         "its test fails: it calls benchmark twice: each test may do so once",
     ),
-    "coroutine": (
-        "async def work():\n    pass\n\n\ndef test_it(benchmark):\n    benchmark(work)\n",
+    "awaited": (
+        "async def awaited():\n    pass\n\n\ndef test_awaited(benchmark):\n    benchmark(awaited)\n",
         "its test fails: what is timed is async: a call of it does no work",
     ),
     "weave": (
-        "def test_it(benchmark):\n    benchmark.weave(sorting.slow)\n",
+        "def test_weave(benchmark):\n    benchmark.weave(sorting.slow)\n",
         "its test fails: benchmark.weave is not supported by the gate",
     ),
     "assertion": (
-        "def test_it(benchmark):\n    assert benchmark(len, 'a') == 2\n",
+        "def test_assertion(benchmark):\n    assert benchmark(len, 'a') == 2\n",
         "head: its test fails: AssertionError: assert 1 == 2",
     ),
-    "one side's assertion": (
-        "def test_it(benchmark):\n    benchmark(len, 'a')\n    assert 101 in sorting.slow.__code__.co_consts\n",
+    "one_side": (
+        "def test_one_side(benchmark):\n    benchmark(len, 'a')\n    assert 101 in sorting.slow.__code__.co_consts\n",
         "base: its test fails: AssertionError",
     ),
-    "skips on base": (
-        "def test_it(benchmark):\n    if 100 in sorting.slow.__code__.co_consts:\n        pytest.skip('not here')\n"
+    "skipped": (
+        "def test_skipped(benchmark):\n    if 100 in sorting.slow.__code__.co_consts:\n"
+        "        pytest.skip('not here')\n"
         "    benchmark(len, 'a')\n",
         "base: skipped: not here",
     ),
-    "fixture fails on base": (
+    "fixture": (
         "@pytest.fixture\ndef made():\n    if 100 in sorting.slow.__code__.co_consts:\n"
-        "        raise OSError('no server')\n\n\ndef test_it(benchmark, made):\n    benchmark(len, 'a')\n",
+        "        raise OSError('no server')\n\n\ndef test_fixture(benchmark, made):\n    benchmark(len, 'a')\n",
         "base: its set-up fails: OSError: no server",
     ),
-    "exits": (
-        "import os\n\n\ndef test_it(benchmark):\n    benchmark(os._exit, 3)\n",
-        "ended with code 3",
+    "exits": ("def test_exits(benchmark):\n    benchmark(os._exit, 3)\n", "ended with code 3"),
+    "grows": (
+        "HELD = []\n\n\ndef grow():\n    HELD.append(1)\n    return np.sort(np.zeros(200 + 2 * len(HELD)))[0]\n\n\n"
+        "def test_grows(benchmark):\n    assert benchmark(grow) == 0\n",
+        "its samples drift, in each pair by +",
+    ),
+    "runs_out": (
+        "LEFT = list(range(200))\n\n\ndef take():\n    np.sort(np.zeros(500))\n    return LEFT.pop()\n\n\n"
+        "def test_runs_out(benchmark):\n    benchmark(take)\n",
+        "IndexError: pop from empty list",
     ),
 }
+OTHER = "def test_other(benchmark):\n    benchmark(sorting.kept, np.arange(10.0))\n"
 
 
-@pytest.mark.parametrize(("text", "words"), TESTS.values(), ids=TESTS.keys())
-def test_a_test_that_cannot_be_timed_is_an_error_and_the_others_are_timed(toy, tmp_path, text, words):
-    other = "\n\ndef test_other(benchmark):\n    benchmark(sorting.kept, np.arange(10.0))\n"
+@pytest.fixture(scope="module")
+def ran(toy, tmp_path_factory):
     toy.at("start")
-    toy.commit("tests", {FILE: HEAD + text + other})
+    toy.commit("tests", {FILE: "\n\n".join([HEAD + OTHER, *(text for text, _ in TESTS.values())])})
     toy.at("tests", CHANGED)
-    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
-    assert ran.code == 2, ran.text
-    verdict, said = ran.findings[f"{FILE}::test_it"]
-    assert verdict == "error"
-    assert words in said
-    assert ran.findings[f"{FILE}::test_other"][0] != "error"
-    assert "Traceback" not in ran.text
+    yield toy.gate("HEAD", tmp_path_factory.mktemp("ran"), rule="screen=3,confirm=1,blocks=4,level=0.5")
     assert toy.leftovers() == []
 
 
+@pytest.mark.parametrize("name", TESTS)
+def test_a_test_that_cannot_be_timed_is_an_error_and_says_why(ran, name):
+    verdict, said = ran.findings[f"{FILE}::test_{name}"]
+    assert verdict == "error"
+    assert TESTS[name][1] in said
+    assert f"{FILE}::test_{name}: error, " in ran.text
+
+
+def test_the_others_are_timed_and_the_run_is_void(ran):
+    assert ran.code == 2, ran.text
+    assert ran.findings[f"{FILE}::test_other"][0] != "error"
+    assert "Traceback" not in ran.text
+
+
 def test_a_new_test_whose_fixture_needs_what_base_lacks_is_new(toy, tmp_path):
-    toy.at("start", {**CHANGED, FILE: FLAT_TESTS + "\n\n" + TESTS["fixture fails on base"][0]})
+    toy.at("start", {**CHANGED, FILE: FLAT_TESTS + "\n\n" + TESTS["fixture"][0]})
     ran = toy.gate("HEAD", tmp_path, rule=QUICK)
     assert ran.code == 0, ran.text
-    assert ran.findings[f"{FILE}::test_it"] == ("new", "base: its set-up fails: OSError: no server")
+    assert ran.findings[f"{FILE}::test_fixture"] == ("new", "base: its set-up fails: OSError: no server")
 
 
 def test_a_test_that_skips_on_both_sides_is_skipped(toy, tmp_path):
@@ -92,28 +108,6 @@ def test_a_test_that_skips_on_both_sides_is_skipped(toy, tmp_path):
     assert ran.code == 0, ran.text
     assert ran.findings[f"{FILE}::test_slow"][0] == "skipped"
     assert "1 skipped" in ran.text
-
-
-GROWING = """
-HELD = []
-
-
-def test_it(benchmark):
-    def grow():
-        HELD.append(1)
-        return np.sort(np.zeros(200 + 2 * len(HELD)))[0]
-
-    assert benchmark(grow) == 0
-"""
-
-
-def test_a_benchmark_that_changes_what_it_works_on_is_found(toy, tmp_path):
-    toy.at("start", {**CHANGED, FILE: HEAD + GROWING})
-    ran = toy.gate("HEAD", tmp_path, rule="screen=3,confirm=3,blocks=6,level=0.3")
-    assert ran.code == 2, ran.text
-    verdict, words = ran.findings[f"{FILE}::test_it"]
-    assert verdict == "error"
-    assert words.startswith("its samples drift, in each pair by +")
 
 
 @pytest.mark.parametrize(
