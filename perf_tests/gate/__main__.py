@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate docs``, ``planted``, ``noise``: what the gate is worth on this suite's cases."""
+"""``python -m perf_tests.gate docs``, ``planted``, ``noise``, ``small``: what the gate is worth, here and elsewhere."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from rlgauge.progress import Progress
 from rlgauge.rates import Rate
 from rlgauge.rule import VOID, GateError, rule_with
 
-from .selfcheck import noise
+from .selfcheck import noise, small
 from .selfcheck.planted import CASES, found
 from .selfcheck.power import POWER
 from .selfcheck.power_table import example, read, table
 
 ROOT = Path(__file__).parents[2]
 INTERRUPTED = 130
-DOCUMENT = ROOT / "docs" / "gate.md"
-MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in both pages
+DOCUMENT, OTHERS = (ROOT / "docs" / name for name in ("gate.md", "gate-your-own.md"))
+MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in all pages
 
 
 def docs(options: argparse.Namespace) -> int:
-    """Put what ``rlgauge power`` has measured into docs/gate.md, and a verdict into the README.
+    """Put what ``rlgauge power`` and ``small`` have measured into the pages about the gate and the README.
 
     Args:
         options: the command line as parsed.
     """
     measured, rule = read(options.file), rule_with(options.rule)
-    for page, text in ((DOCUMENT, table(measured, rule)), (README, example(measured, rule))):
+    pages = {DOCUMENT: table(measured, rule), README: example(measured, rule)}
+    pages[OTHERS] = small.table(small.read(small.FILE))
+    for page, text in pages.items():
         write_whole(page, insert(page.read_text(), *MARKERS, text).encode())
     return 0
 
@@ -73,6 +75,20 @@ def measure_noise(options: argparse.Namespace) -> int:
     return 0
 
 
+def measure_small(options: argparse.Namespace) -> int:
+    """Run the gate and pytest-benchmark's own rule on a small repository, round after round; print the rates.
+
+    Args:
+        options: the command line as parsed.
+    """
+    if options.rounds < 0:
+        raise GateError(f"--rounds: got {options.rounds}, wanted 0 or more")
+    if options.rounds:
+        small.measure(options.file, options.rounds)
+    print(small.table(small.read(options.file)))
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one of the commands; a mistake is one line and code 2.
 
@@ -81,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    pages = commands.add_parser("docs", help="put what rlgauge power has measured into docs/gate.md and the README")
+    pages = commands.add_parser("docs", help="put what rlgauge power and small have measured into the pages")
     pages.add_argument("--file", type=Path, default=POWER, help="where the pairs are kept")
     pages.set_defaults(run=docs)
     hidden = commands.add_parser("planted", help="measure how often bisect names the right commit")
@@ -92,6 +108,12 @@ def main(arguments: list[str] | None = None) -> int:
     same = commands.add_parser("noise", help="measure how much counts of fresh memory differ on identical code")
     same.add_argument("--pairs", type=int, default=40, help="pairs of processes (default: 40)")
     same.set_defaults(run=measure_noise)
+    others = commands.add_parser("small", help="measure the error rates on a repository such as others have")
+    others.add_argument(
+        "--rounds", type=int, default=7, help="of about three minutes (default: 7); 0 says what is known"
+    )
+    others.add_argument("--file", type=Path, default=small.FILE, help="where the rounds are kept")
+    others.set_defaults(run=measure_small)
     for command in (pages, hidden):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
     options = parser.parse_args(arguments)

@@ -1,0 +1,64 @@
+"""What the gate is worth on a small repository: its tests, and how verdicts become rates."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from perf_tests.gate.selfcheck import small
+from rlgauge.rule import GateError
+
+SLOWED = sorted(small.CASES)[:10]
+
+
+def round_of(found, ratio, void=()):
+    """Return a round in which these are called slower, and all medians of head are so many times those of base."""
+    verdicts = {name: "slower" if name in found else "ok" for name in small.CASES}
+    medians = {"base": dict.fromkeys(small.CASES, 1.0), "head": dict.fromkeys(small.CASES, ratio)}
+    told = {"verdicts": verdicts, "void": list(void), "medians": medians, "seconds": 60.0}
+    return {"what": "round", "slowed": SLOWED, **told}
+
+
+def test_rates_are_of_those_that_are_slower_and_of_the_others_and_void_rounds_say_nothing():
+    alone = next(name for name in small.CASES if name not in SLOWED)
+    lines = [round_of(SLOWED, 1.051), round_of([*SLOWED[1:], alone], 1.049), round_of(small.CASES, 2.0, void=["x"])]
+    found = {key: (rate.found, rate.n) for key, rate in small.rates(lines).items()}
+    assert found == {
+        ("rlgauge", True): (19, 20),
+        ("rlgauge", False): (1, 20),
+        ("pytest-benchmark", True): (10, 20),
+        ("pytest-benchmark", False): (10, 20),
+    }
+
+
+def test_the_table_says_what_it_counts(tmp_path):
+    machine = {"what": "machine", "cpu_model": "abacus", "cores": 2, "date": "2026-01-01"}
+    costs = {"what": "costs", "pair": [1.0, 2.0, 3.0], "plugin": [0.001, 0.003, 0.002]}
+    file = tmp_path / "small.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in (machine, costs, round_of(SLOWED, 1.0))))
+    said = small.table(small.read(file))
+    assert "| `pytest --gate-against` | 10/10 [69.2 %, 100.0 %] | 0/10 [0.0 %, 30.8 %] |" in said
+    assert "1 runs, 0 void, 1.0 to 1.0 minutes each" in said
+    assert "a pair of all 20 tests takes 2.0 s [1.0, 3.0] beyond its samples" in said
+    assert "is 2.0 ms [1.0, 3.0] longer for it" in said
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"what": "pair"}'])
+def test_a_file_of_something_else_is_refused(tmp_path, text):
+    file = tmp_path / "small.jsonl"
+    if text:
+        file.write_text(text)
+    with pytest.raises(GateError, match=r"not what python -m perf_tests.gate small writes"):
+        small.read(file)
+
+
+def test_its_tests_are_those_that_pytest_collects(tmp_path):
+    small.repository(tmp_path)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    found = [line for line in done.stdout.splitlines() if "::" in line]
+    assert sorted(found) == sorted(small.CASES)
+    assert len(found) == 20

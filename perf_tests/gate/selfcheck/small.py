@@ -1,0 +1,358 @@
+"""Measures the gate on a small repository such as others have, and pytest-benchmark's own rule on the same tests.
+
+In each round half of its 20 tests, drawn anew, time code that was made 5 % slower; the others time what was left alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlgauge import artifact, machine
+from rlgauge.benchmarks.source import Benchmarks
+from rlgauge.config import Config
+from rlgauge.interleaved import block
+from rlgauge.layout import laid_out
+from rlgauge.pairs import Pairs, cores
+from rlgauge.progress import left
+from rlgauge.rates import Rate
+from rlgauge.rule import GateError, Record, Rule, is_canary
+from rlgauge.run import LIMIT
+from rlgauge.statistics import interval
+
+FILE = Path(__file__).with_name("small.jsonl")
+SLOWER, UNITS = 1.05, 100
+FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
+KINDS, SIZES = ("loop", "numbers", "text", "table"), (2, 10, 40)
+CASES = (
+    *(f"benchmarks/test_work.py::test_work[{kind}-{size}]" for kind in KINDS for size in SIZES),
+    *(f"benchmarks/test_work.py::TestShared::test_read[{size}]" for size in (2, 5, 10, 40)),
+    *(f"benchmarks/test_ready.py::test_ready[{size}]" for size in (2, 5, 10, 40)),
+)
+WORK = '''"""Does so much work of a kind as a test is to be given."""
+
+import numpy as np
+
+UNITS = {units}
+
+
+def loop(size):
+    total = 0
+    for number in range(size):
+        total += number * number
+    return total
+
+
+def numbers(size):
+    return float(np.sort(np.arange(16.0 * size)[::-1])[0])
+
+
+def text(size):
+    return " ".join(str(number) for number in range(size)).upper()
+
+
+def table(size):
+    return {{str(number): number for number in range(size)}}
+
+
+KINDS = {{"loop": loop, "numbers": numbers, "text": text, "table": table}}
+
+
+def run(name, kind, size):
+    unit = KINDS[kind]
+    for _ in range(UNITS[name]):
+        out = unit(size)
+    return out
+
+
+def total(name, values):
+    for _ in range(UNITS[name]):
+        out = sum(values)
+    return out
+'''
+TESTS = """import pytest
+
+from small import work
+
+
+@pytest.mark.parametrize("size", {sizes})
+@pytest.mark.parametrize("kind", {kinds})
+def test_work(benchmark, request, kind, size):
+    assert benchmark(work.run, request.node.nodeid, kind, size) is not None
+
+
+@pytest.fixture(scope="session")
+def values():
+    return list(range(1000))
+
+
+@pytest.mark.parametrize("size", (2, 5, 10, 40))
+class TestShared:
+    def test_read(self, benchmark, request, values, size):
+        some = values[:size]
+        assert benchmark(work.total, request.node.nodeid, some) == sum(some)
+"""
+READY = """import pytest
+
+from small import work
+
+
+@pytest.mark.parametrize("size", (2, 5, 10, 40))
+def test_ready(benchmark, request, size):
+    def ready():
+        return (request.node.nodeid, list(range(size))), {}
+
+    assert benchmark.pedantic(work.total, setup=ready, rounds=200) == sum(range(size))
+"""
+
+
+def write(folder: Path, slowed: Sequence[str]) -> None:
+    """Write the repository's files.
+
+    Args:
+        folder: of it.
+        slowed: ids of the tests whose code takes longer.
+    """
+    units = {name: round(UNITS * SLOWER) if name in slowed else UNITS for name in CASES}
+    files = {
+        "src/small/__init__.py": '"""A package."""\n',
+        "src/small/work.py": WORK.format(units=units),
+        "benchmarks/test_work.py": TESTS.format(sizes=SIZES, kinds=KINDS),
+        "benchmarks/test_ready.py": READY,
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\ntestpaths = ["benchmarks"]\n',
+        ".gitignore": "__pycache__/\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def repository(folder: Path) -> None:
+    """Make a repository of one commit, in which nothing is slowed.
+
+    Args:
+        folder: of it.
+    """
+    write(folder, ())
+    told = "-c", "user.name=small", "-c", "user.email=small@localhost", "-c", "commit.gpgsign=false"
+    for command in (("init", "--quiet"), ("add", "--all"), (*told, "commit", "--quiet", "--message", "start")):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+def pytest(folder: Path, *arguments: str) -> int:
+    """Run pytest in a folder; return its exit code.
+
+    Args:
+        folder: of a repository.
+        *arguments: of pytest.
+    """
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True).returncode
+
+
+def medians(folder: Path, slowed: Sequence[str]) -> dict[str, float]:
+    """Return the seconds that pytest-benchmark says of each test, in a run of its own.
+
+    Args:
+        folder: of the repository, whose files are written anew.
+        slowed: ids of the tests whose code takes longer.
+
+    Raises:
+        GateError: it does not end well.
+    """
+    write(folder, slowed)
+    file = folder / "times.json"
+    if code := pytest(folder, "--benchmark-only", f"--benchmark-json={file}"):
+        raise GateError(f"pytest-benchmark ended with {code}")
+    timed = json.loads(file.read_text())["benchmarks"]
+    file.unlink()
+    return {test["fullname"]: test["stats"]["median"] for test in timed}
+
+
+def one_round(seed: int) -> dict[str, Any]:
+    """Return what both say of every test, and which of them are slower.
+
+    Args:
+        seed: of which these are, and of all orders.
+
+    Raises:
+        GateError: a run does not end as it should.
+    """
+    rng, start = random.Random(seed), time.monotonic()
+    slowed = sorted(rng.sample(CASES, len(CASES) // 2))
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        repository(folder)
+        write(folder, slowed)
+        pytest(folder, "--gate-against=HEAD", f"--gate-seed={seed}")
+        found = artifact.read(folder / ".rlgauge" / "gate.json")
+        seconds = time.monotonic() - start
+        outcome = found.decide()
+        sides: dict[str, list[str]] = {"base": [], "head": slowed}
+        theirs = {name: medians(folder, sides[name]) for name in rng.sample(sorted(sides), 2)}
+    verdicts = {name: finding.verdict for name, finding in outcome.findings.items() if not is_canary(name)}
+    told = {"verdicts": verdicts, "void": list(outcome.wrong), "medians": theirs}
+    return {"what": "round", "slowed": slowed, **told, "seconds": round(seconds, 1)}
+
+
+def overhead(rounds: int) -> list[float]:
+    """Return the seconds of pairs of all tests, beyond those that the samples themselves take.
+
+    Args:
+        rounds: how many pairs.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        repository(root)
+        source = Benchmarks(root, Config(), None)
+        source.names, found = list(CASES), list[float]()
+        source.paths = source.benchmark_paths()
+        with laid_out(source, root) as layout:
+            sides = [layout.side(None, name) for name in ("base", "head")]
+            for seed in range(rounds + 1):
+                pairs = Pairs(sides, Rule().blocks, LIMIT, {}, layout.folder, random.Random(seed), (), False)
+                records = {name: Record(all_cores=False) for name in CASES}
+                start = time.monotonic()
+                pairs.measure(records, CASES, cores(False), "screen")
+                spent = time.monotonic() - start
+                timed = [sum(pair) for record in records.values() for pair in record.screen[0]]
+                found.append(spent - sum(timed))
+    return found[1:]  # the first writes what is compiled of Python
+
+
+def unused(blocks: int) -> list[float]:
+    """Return by how many seconds a run of pytest that does not use the plugin is longer for it, one value a block.
+
+    Args:
+        blocks: of four runs, in turns.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+
+        def sample(side: int, changed: bool) -> float:
+            start = time.perf_counter()
+            pytest(folder, *(() if side else ("-p", "no:rlgauge")))
+            return time.perf_counter() - start
+
+        for side in (0, 1):
+            sample(side, True)
+        rng = random.Random(0)
+        spent = [block(int(rng.random() < 0.5), sample) for _ in range(blocks)]
+    return [(with_it - without) / 2 for without, with_it in spent]
+
+
+def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None:
+    """Add rounds to a file, and what it costs; each line is written whole or not at all.
+
+    Args:
+        file: of lines of JSON, to which is added.
+        rounds: how many.
+        log: prints a line.
+    """
+    known = sum(line["what"] == "round" for line in read(file)) if file.exists() else 0
+
+    def keep(line: Mapping[str, Any]) -> None:
+        with file.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+
+    told = {"cpu_model": machine.cpu_model(), "vectors": machine.vectors(), "cores": os.cpu_count()}
+    keep({"what": "machine", "date": datetime.date.today().isoformat(), **told})
+    keep({"what": "costs", "pair": overhead(5), "plugin": unused(20)})
+    start = time.monotonic()
+    for number in range(known, known + rounds):
+        keep(one_round(number))
+        each = (time.monotonic() - start) / (number - known + 1)
+        log(f"small: {number - known + 1} of {rounds} rounds, {left(each * (known + rounds - number - 1))}")
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file.
+
+    Args:
+        file: that :func:`measure` wrote.
+
+    Raises:
+        GateError: no such file, or another's.
+    """
+    try:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        if not all(line["what"] in ("machine", "costs", "round") for line in lines):
+            raise ValueError("a line is neither of a machine, nor of costs, nor of a round")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GateError(f"{file}: not what python -m perf_tests.gate small writes: {error}") from error
+    return lines
+
+
+def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
+    """Return how often ``rlgauge`` and ``pytest-benchmark`` call a test slower, for those that are and the others.
+
+    Rounds that the gate itself calls void say nothing, for either.
+
+    Args:
+        lines: as :func:`read` returns them.
+    """
+    from pytest_benchmark.utils import parse_compare_fail
+
+    check = parse_compare_fail(FAIL)  # type: ignore[no-untyped-call]
+    found = {}
+    believed = [line for line in lines if line["what"] == "round" and not line["void"]]
+    for slowed in (False, True):
+        cases = [(line, name) for line in believed for name in CASES if (name in line["slowed"]) is slowed]
+        ours = [line["verdicts"][name] == "slower" for line, name in cases]
+        theirs = [
+            bool(check.fails({"median": line["medians"]["head"][name]}, {"median": line["medians"]["base"][name]}))
+            for line, name in cases
+        ]
+        for who, words in (("rlgauge", ours), ("pytest-benchmark", theirs)):
+            found[who, slowed] = Rate(sum(words), len(words))
+    return found
+
+
+def table(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return both rates and what it costs, as Markdown.
+
+    Args:
+        lines: as :func:`read` returns them.
+
+    Raises:
+        GateError: no round was measured.
+    """
+    rounds, found = [line for line in lines if line["what"] == "round"], rates(lines)
+    machines = [line for line in lines if line["what"] == "machine"]
+    if not any(not line["void"] for line in rounds):
+        raise GateError("small: no round was measured that can be believed: python -m perf_tests.gate small --rounds 7")
+    rows = [
+        "| half of 20 tests 5 % slower | of these called slower [95 % interval] | of the others |",
+        "|---|---|---|",
+        f"| `pytest --gate-against` | {found['rlgauge', True]} | {found['rlgauge', False]} |",
+        f"| `--benchmark-compare-fail={FAIL}` | {found['pytest-benchmark', True]} "
+        f"| {found['pytest-benchmark', False]} |",
+        "",
+    ]
+    void = sum(bool(line["void"]) for line in rounds)
+    minutes = sorted(line["seconds"] / 60 for line in rounds)
+    costs = {what: [value for line in lines if line["what"] == "costs" for value in line[what]] for what in COSTS}
+    words = [f"{len(rounds)} runs, {void} void, {minutes[0]:.1f} to {minutes[-1]:.1f} minutes each"]
+    for what, (unit, scale, text) in COSTS.items():
+        low, high = interval(costs[what])
+        middle = sorted(costs[what])[len(costs[what]) // 2]
+        words.append(text.format(f"{scale * middle:.1f} {unit} [{scale * low:.1f}, {scale * high:.1f}]"))
+    where = f"{machines[-1]['cpu_model']}, {machines[-1]['cores']} cores, {machines[-1]['date']}"
+    return "\n".join([*rows, f"{'; '.join(words)}. {where}: `python -m perf_tests.gate small`."])
+
+
+COSTS = {
+    "pair": ("s", 1, "a pair of all 20 tests takes {} beyond its samples"),
+    "plugin": ("ms", 1000, "a run of pytest that does not use the plugin is {} longer for it"),
+}
