@@ -186,6 +186,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from .config import read, source_of
     from .files import reserved
     from .interrupts import by_sigterm
+    from .revisions import check_root
     from .rule import GateError
 
     stack = ExitStack()
@@ -197,6 +198,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 raise GateError(f"{option}: got {name!r}, wanted a revision")
         if config.getoption("numprocesses", None):
             raise GateError("--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0")
+        check_root(config.rootpath, config.invocation_params.dir)
         settings = read(config.rootpath)
         with naming_option("--gate-rule"):
             rule = settings.rules(rule_of(config.getoption("gate_rule")) if config.getoption("gate_rule") else {})

@@ -33,6 +33,24 @@ def git(root: Path, *arguments: str) -> bytes:
     return subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True).stdout
 
 
+def check_root(root: Path, here: Path) -> None:
+    """Find a root above the repository: pytest takes what follows an option for a path of tests, where it exists.
+
+    Args:
+        root: that pytest has chosen.
+        here: folder in which it was called.
+
+    Raises:
+        GateError: it is above.
+    """
+    try:
+        top = Path(os.fsdecode(git(here, "rev-parse", "--show-toplevel")).strip())
+    except (OSError, subprocess.CalledProcessError):  # no repository: it is said where a revision is asked for
+        return
+    if root in top.parents:
+        raise GateError(f"rootdir: got {root}, above the repository {top}: write --gate-json=FILE, with =, not a space")
+
+
 def resolve(root: Path, revision: str) -> str:
     """Return the commit that a revision names.
 
@@ -91,6 +109,19 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = ()) -> None:
         if (root / name).is_symlink() or (root / name).is_file():  # a deleted file is still listed
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / name, folder / name, follow_symlinks=False)
+
+
+def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
+    """Return the files that git ignores, of those in some folders that are called so.
+
+    Args:
+        root: of the repository.
+        parts: folders.
+        pattern: of names, as ``*.py``.
+    """
+    told = "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"
+    listed = git(root, *told, *(f"{part}/{pattern}" for part in parts)) if parts else b""
+    return [name for name in os.fsdecode(listed).split("\0") if name]
 
 
 def digest(folder: Path, parts: Iterable[Path]) -> str:

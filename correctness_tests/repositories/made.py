@@ -328,8 +328,8 @@ class Repository:
 
     def command(self, against, folder, *options, rule=FIND):
         """Return the command of a run of the gate that writes into a folder."""
-        files = ["--gate-json", folder / "gate.json", "--gate-markdown", folder / "gate.md"]
-        files += ["--junitxml", folder / "junit.xml", "-p", "no:cacheprovider"]
+        files = [f"--gate-json={folder / 'gate.json'}", f"--gate-markdown={folder / 'gate.md'}"]
+        files += [f"--junitxml={folder / 'junit.xml'}", "-p", "no:cacheprovider"]
         return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *options]
 
     def gate(self, against, folder, *options, rule=FIND, limit=180, **variables):

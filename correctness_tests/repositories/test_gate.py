@@ -103,6 +103,20 @@ def test_a_selection_of_tests_is_compared_alone(toy, tmp_path):
     assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
 
 
+def test_a_generated_file_that_git_ignores_is_there_on_both_sides(toy, tmp_path):
+    generated = {"toy/__init__.py": "from ._version import VERSION\n\n__all__ = ['VERSION']\n"}
+    toy.at("start")
+    toy.commit("generated", {**generated, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
+    ignored = {"toy/_version.py": "VERSION = 1\n", "build/toy/other.py": "VERSION = 2\n"}
+    toy.at("generated", {**ignored, "toy/sorting.py": work(slow=101, kept=100)})
+    ran = toy.gate("HEAD", tmp_path, "-k", "kept", rule=QUICK)
+    assert ran.code == 0, ran.text
+    assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
+    assert "generated, the working tree's on both sides: toy/_version.py\n" in ran.text
+    toy.at("generated", ignored)
+    assert set(toy.gate("HEAD", tmp_path, rule=QUICK).findings.values()) == {("unchanged",)}
+
+
 ANSWERS = '''"""Returns something of each kind, after work that the clock sees."""
 
 import random

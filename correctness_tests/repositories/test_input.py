@@ -159,6 +159,14 @@ def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):
 INSTALLED = {"toy/__init__.py": "import sys\n\nsys.modules.pop('toy.sorting', None)\n__path__ = [{place!r}]\n"}
 
 
+def test_a_file_that_pytest_takes_for_tests_is_said(toy, tmp_path):
+    (tmp_path / "there.json").touch()
+    toy.at("start", CHANGED)
+    code, text = toy.run("pytest", "--gate-against=HEAD", "--gate-markdown", tmp_path / "there.json")
+    assert code == 2
+    assert f"above the repository {toy.root}: write --gate-json=FILE, with =, not a space" in text
+
+
 def test_a_package_that_both_sides_take_from_one_place_is_void(toy, tmp_path):
     elsewhere = tmp_path / "site" / "toy"
     elsewhere.mkdir(parents=True)

@@ -56,6 +56,7 @@ class Benchmarks(Source):
         self.names: list[str] = []
         self.paths: list[str] = []
         self.told: list[str] = []
+        self.generated: list[str] = []  # files of packages that git ignores: no revision has them
         self.python_for: Callable[[str, Path], Path] | None = None  # where what is built here is in use already
         self.digest = functools.cache(lambda code: revisions.digest(code, self.code_files(code)))
         self.cache.mkdir(exist_ok=True)
@@ -211,13 +212,16 @@ class Benchmarks(Source):
         revisions.export(root, commit, folder)
 
     def snapshot(self, root: Path, folder: Path) -> None:
-        """Copy the working tree.
+        """Copy the working tree, with files of its packages that were generated and that git ignores, as a version.
 
         Args:
             root: of the repository.
             folder: where it is copied to.
         """
         revisions.snapshot(root, folder)
+        if not self.build:  # which generates them
+            self.generated = revisions.ignored(root, trees.places(root, self.paths, self.on_path()), "*.py")
+            trees.copied(self.generated, root, folder)
 
     def fingerprint(self, code: Path, case: Case) -> str:
         """Return a hash of all files of a tree but the benchmarks, which are the same on both sides.
@@ -234,7 +238,8 @@ class Benchmarks(Source):
         Args:
             code: tree of a revision.
         """
-        return list(trees.code_files(code, self.paths, self.config.ignore))
+        found = trees.code_files(code, self.paths, self.config.ignore)
+        return [file for file in found if file.relative_to(code).as_posix() not in self.generated]
 
     def environments(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
         """Return ``python_for(name, code)``: this interpreter, or that of the side's build or lock file."""
@@ -291,6 +296,7 @@ class Benchmarks(Source):
         ini = self.run and self.run.inipath  # what pytest is told about the tests is head's
         told = [ini.relative_to(self.root).as_posix()] if ini and ini.is_relative_to(self.root) else []
         trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, [*self.paths, *told])
+        trees.copied([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder)}
@@ -424,7 +430,8 @@ class Benchmarks(Source):
         Args:
             records: what is known of each case.
         """
-        return [f"benchmarks, head's on both sides: {', '.join(self.paths)}", *self.told]
+        made = [f"generated, the working tree's on both sides: {', '.join(self.generated)}"] if self.generated else []
+        return [f"benchmarks, head's on both sides: {', '.join(self.paths)}", *made, *self.told]
 
 
 LISTING = 120.0  # seconds for base to collect its own tests

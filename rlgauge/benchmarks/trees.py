@@ -57,16 +57,28 @@ def packages(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) ->
         benchmarks: files and folders of benchmarks.
         more: folders that are on pytest's path, relative to the tree.
     """
-    found = set()
+    return sorted({PurePosixPath(place).stem for place in places(tree, benchmarks, more)})
+
+
+def places(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+    """Return where these packages and modules are, relative to the tree.
+
+    Args:
+        tree: of a revision.
+        benchmarks: files and folders of benchmarks.
+        more: folders that are on pytest's path, relative to the tree.
+    """
+    found = []
     for top in roots(tree, more):
         for path in top.iterdir():
-            if inside(path.relative_to(tree).as_posix(), benchmarks) or not path.stem.isidentifier():
+            place = path.relative_to(tree).as_posix()
+            if inside(place, benchmarks) or not path.stem.isidentifier():
                 continue
             module = path.suffix == ".py" and path.stem not in NO_CODE
             if module or (
                 path.is_dir() and ((path / "__init__.py").is_file() or (top != tree and any(path.rglob("*.py"))))
             ):
-                found.add(path.stem)
+                found.append(place)
     return sorted(found)
 
 
@@ -93,6 +105,19 @@ def code_files(tree: Path, benchmarks: Sequence[str], ignored: Sequence[str]) ->
         name = path.relative_to(tree).as_posix()
         if path.is_file() and not inside(name, benchmarks) and not any(fnmatchcase(name, one) for one in ignored):
             yield path
+
+
+def copied(names: Iterable[str], source: Path, target: Path) -> None:
+    """Copy files from one tree to another.
+
+    Args:
+        names: of the files, relative to both.
+        source: tree that has them.
+        target: tree that gets them.
+    """
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / name, target / name)
 
 
 def overlaid(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -> None:
