@@ -10,12 +10,13 @@ from pathlib import Path
 from . import report
 from .artifact import Artifact, read
 from .config import read as settings
-from .config import source_of
 from .files import Unwritable, reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
+from .power import rates as measured_rates
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT
+from .sources import source_of
 
 INTERRUPTED = 130
 
@@ -93,7 +94,9 @@ def power(options: argparse.Namespace) -> int:
     root = Path.cwd()
     config = settings(root)
     source = source_of(config, root)
-    print(source.power(root, options.file, options.minutes, config.rules(options.rule), options.limit))
+    asked = options.minutes, config.rules(options.rule), options.limit
+    own = source.power(root, options.file, *asked)
+    print(own or measured_rates(source, root, options.file or source.cache / "power.jsonl", *asked))
     return 0
 
 

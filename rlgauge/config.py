@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .rule import GateError, Rule, rule_with
-
-if TYPE_CHECKING:
-    import pytest
-
-    from .source import Source
 
 FILE, TABLE = "pyproject.toml", "tool.rlgauge"
 
@@ -119,29 +111,3 @@ def place(text: str, path: Sequence[str]) -> str:
             found = number
             break
     return f"{FILE}, line {found or 1}, {TABLE}.{'.'.join(path)}".rstrip(".")
-
-
-def source_of(config: Config, root: Path, run: pytest.Config | None = None) -> Source:
-    """Return where the cases of a repository come from.
-
-    Args:
-        config: the settings.
-        root: of the repository.
-        run: of pytest, if the gate runs in one.
-
-    Raises:
-        GateError: the source that is named cannot be had.
-    """
-    if not config.source:
-        from .benchmarks.source import Benchmarks
-
-        return Benchmarks(root, config, run)
-    module, _, name = config.source.partition(":")
-    if str(root) not in sys.path:  # as for the console script
-        sys.path.insert(0, str(root))
-    try:
-        found: Any = getattr(import_module(module), name)(run)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise GateError(f"{TABLE}.source {config.source!r}: {type(error).__name__}: {error}") from error
-    source: Source = found
-    return source

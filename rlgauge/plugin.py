@@ -183,11 +183,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if sys.platform != "linux":
         pytest.exit(f"--gate-against: it runs on Linux, this is {sys.platform}", returncode=VOID)
     from .allowed import allowances
-    from .config import read, source_of
+    from .config import read
     from .files import reserved
     from .interrupts import by_sigterm
     from .revisions import check_root
     from .rule import GateError
+    from .sources import source_of
 
     stack = ExitStack()
     config.add_cleanup(stack.close)

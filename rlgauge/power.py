@@ -25,6 +25,26 @@ from .workers import Worker, both
 DOSES = (0.0, 0.02, 0.05, 0.10)
 
 
+def rates(source: Source, root: Path, file: Path, minutes: float, rule: Rule, limit: float) -> str:
+    """Measure for some minutes, going on with a file; return the rates as a table.
+
+    Args:
+        source: of the cases.
+        root: of the repository.
+        file: of lines of JSON, to which is added.
+        minutes: how long to measure; 0 says what is known.
+        rule: the numbers to decide by.
+        limit: seconds that a worker may take for one request.
+
+    Raises:
+        GateError: there are no cases, or nothing was measured yet.
+    """
+    if minutes > 0:
+        source.everything(root)
+        measure(source, root, file, minutes, rule, limit)
+    return table(read(file), rule)
+
+
 def measure(
     source: Source, root: Path, file: Path, minutes: float, rule: Rule, limit: float, log: Callable[[str], None] = print
 ) -> None:

@@ -194,12 +194,12 @@ class Source(ABC):
         """
         return {"cpu_model": machine.cpu_model(), "vectors": machine.vectors(), "cores": os.cpu_count()}
 
-    def power(self, root: Path, file: Path | None, minutes: float, rule: Rule, limit: float) -> str:
-        """Measure the gate's error rates on these cases for some minutes, going on with a file; return them as a table.
+    def power(self, root: Path, file: Path | None, minutes: float, rule: Rule, limit: float) -> str | None:
+        """Measure the gate's error rates by this source's own means, and return them as a table; None without any.
 
         Args:
             root: of the repository.
-            file: where the pairs are kept; one in the folder that is kept from run to run unless given.
+            file: where what is measured is kept, if one is named.
             minutes: how long to measure; 0 says what is known.
             rule: the numbers to decide by.
             limit: seconds that a worker may take for one request.
@@ -207,12 +207,17 @@ class Source(ABC):
         Raises:
             GateError: nothing was measured yet, or it cannot be read.
         """
-        from . import power
+        return None
 
-        kept = file or self.cache / "power.jsonl"
-        if minutes > 0:
-            power.measure(self, root, kept, minutes, rule, limit)
-        return power.table(power.read(kept), rule)
+    def everything(self, root: Path) -> None:  # noqa: B027 - where all cases are selected unless others are
+        """Select all cases, where none were: as they are listed in the working tree.
+
+        Args:
+            root: of the repository.
+
+        Raises:
+            GateError: there are none.
+        """
 
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:
         """Return what is to be said of a run beside its verdicts, a line each.

@@ -14,10 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from perf_tests.gate.selfcheck import planted
-from rlgauge import config, layout, plugin, revisions
+from rlgauge import layout, plugin, revisions, sources
 from rlgauge import run as gate_run
 from rlgauge.__main__ import main
 from rlgauge.artifact import Artifact
+from rlgauge.config import Config
 from rlgauge.rule import GateError, Record, Rule, is_canary
 from rlgauge.source import Case
 
@@ -40,7 +41,7 @@ def ended(monkeypatch, capfd):
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def run(source, *options):
-        monkeypatch.setattr(config, "source_of", lambda settings, root, run: source)
+        monkeypatch.setattr(sources, "source_of", lambda settings, root, run: source)
         arguments = [str(option) for option in (HERE, *ALONE, *WITHOUT, *options)]
         code = pytest.main(arguments, plugins=[plugin])
         return Ran(int(code), "".join(capfd.readouterr()))
@@ -244,5 +245,5 @@ def test_a_full_disk_is_one_line_elsewhere_too(monkeypatch, capsys, command, fun
 def test_a_source_is_found_in_the_repository_whatever_the_command_can_import(monkeypatch, tmp_path):
     (tmp_path / "source_of_cases.py").write_text("def source(run):\n    return run, 'found'\n")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
-    settings = config.Config(source="source_of_cases:source")
-    assert config.source_of(settings, tmp_path, "a run") == ("a run", "found")
+    settings = Config(source="source_of_cases:source")
+    assert sources.source_of(settings, tmp_path, "a run") == ("a run", "found")

@@ -217,12 +217,12 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
     monkeypatch.setattr(power, "measured_pair", pair)
     monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"case!copy": {"copy": 0.1}})
     monkeypatch.setattr(power, "one_round", lambda root, cases, rng: {"what": "round"} | {"cases": len(cases)})
-    monkeypatch.setattr(power, "everything", lambda: Suite(Selection(tier="full"), tmp_path / "cache"))
+    source = Suite(Selection(tier="full"), tmp_path / "cache")
     monkeypatch.setattr(power, "EVERY", 2)
     monkeypatch.setattr(power.time, "monotonic", lambda: float(next(seconds)))
     said = []
     for _ in range(2):  # a line takes three readings of the clock
-        power.measure(README.parent, tmp_path / "power.jsonl", 12 / 60, said.append)
+        power.measure(source, README.parent, tmp_path / "power.jsonl", 12 / 60, said.append)
     lines = [json.loads(line) for line in (tmp_path / "power.jsonl").read_text().splitlines()]
     kinds = ["machine", "pair", "mistakes", "failed", "pair", "machine", "round", "pair", "pair", "round"]
     assert [line["what"] for line in lines] == kinds

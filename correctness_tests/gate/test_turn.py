@@ -110,9 +110,8 @@ def test_a_search_takes_its_turn(toy, tmp_path, monkeypatch):
 
 def test_measuring_the_gate_takes_its_turn(toy, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(power, "everything", lambda: suite_of(monkeypatch, tmp_path))
     monkeypatch.setattr(power, "measured_pair", lambda *rest: seen.append(held(tmp_path)) or {"what": "pair"})
     monkeypatch.setattr(power.time, "monotonic", iter(range(100)).__next__)
-    power.measure(toy.root, tmp_path / "power.jsonl", 2 / 60, lambda line: None)
+    power.measure(suite_of(monkeypatch, tmp_path), toy.root, tmp_path / "power.jsonl", 2 / 60, lambda line: None)
     assert set(seen) == {True}
     assert not held(tmp_path)

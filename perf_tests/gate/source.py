@@ -225,7 +225,7 @@ class Suite(Source):
 
         kept = file or power.POWER
         if minutes > 0:
-            power.measure(root, kept, minutes)
+            power.measure(everything(), root, kept, minutes)
         return power_table.table(power_table.read(kept), rule)
 
     def machine(self, root: Path) -> dict[str, Any]:

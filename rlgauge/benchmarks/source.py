@@ -22,7 +22,7 @@ from rlgauge.allowed import matches
 from rlgauge.config import Config
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
-from rlgauge.rule import GateError, Record, Rule
+from rlgauge.rule import GateError, Record
 from rlgauge.source import TOLERANCE, Case, Source
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both
 
@@ -395,34 +395,28 @@ class Benchmarks(Source):
         versions = {package: version(package) for package in VERSIONS}
         return super().machine(root) | {"python": platform.python_version(), "versions": versions}
 
-    def power(self, root: Path, file: Path | None, minutes: float, rule: Rule, limit: float) -> str:
-        """Measure the gate's error rates on all benchmarks; return them as a table.
+    def everything(self, root: Path) -> None:
+        """Select all tests of the working tree that use ``benchmark``.
 
         Args:
             root: of the repository.
-            file: where the pairs are kept; one in the folder that is kept from run to run unless given.
-            minutes: how long to measure; 0 says what is known.
-            rule: the numbers to decide by.
-            limit: seconds that a worker may take for one request.
 
         Raises:
-            GateError: there are no benchmarks, or nothing was measured yet.
+            GateError: there are none, or they cannot be collected.
         """
-        if minutes > 0:
-            folder = self.cache / "listing"
-            try:
-                with self.ready() as built:
-                    path = os.pathsep.join(map(str, [*built, *trees.roots(root), Path(rlgauge.__file__).parents[1]]))
-                    side = Side("head", root, PYTHON, self.command(root, folder, ["."], []), {"PYTHONPATH": path})
-                    self.names = self.collected_by(side)
-            except WorkerError as error:
-                raise GateError(str(error)) from error
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-            if not self.names:
-                raise GateError("no benchmark was collected: no test uses the fixture benchmark")
-            self.paths = self.benchmark_paths()
-        return super().power(root, file, minutes, rule, limit)
+        folder = self.cache / "listing"
+        try:
+            with self.ready() as built:
+                path = os.pathsep.join(map(str, [*built, *trees.roots(root), Path(rlgauge.__file__).parents[1]]))
+                side = Side("head", root, PYTHON, self.command(root, folder, ["."], []), {"PYTHONPATH": path})
+                self.names = self.collected_by(side)
+        except WorkerError as error:
+            raise GateError(str(error)) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not self.names:
+            raise GateError("no benchmark was collected: no test uses the fixture benchmark")
+        self.paths = self.benchmark_paths()
 
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:
         """Return which paths are benchmarks, and from where each side imports what.

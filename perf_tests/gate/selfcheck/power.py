@@ -27,10 +27,10 @@ from rlgauge.pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
 from rlgauge.progress import left
 from rlgauge.rule import GateError, Rule
 from rlgauge.run import LIMIT
+from rlgauge.source import Source
 from rlgauge.statistics import log_ratio
 from rlgauge.workers import Worker, both
 
-from ..source import everything
 from . import dosed
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
@@ -279,10 +279,11 @@ def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Seq
     return {"what": "pair", "kind": kind, "log_ratios": found}
 
 
-def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] = print) -> None:
+def measure(source: Source, root: Path, file: Path, minutes: float, log: Callable[[str], None] = print) -> None:
     """Add pairs and rounds to a file until the time is over; each is written whole or not at all.
 
     Args:
+        source: of all cases of this suite.
         root: of the repository.
         file: of lines of JSON, to which is added.
         minutes: how long to measure.
@@ -298,7 +299,7 @@ def measure(root: Path, file: Path, minutes: float, log: Callable[[str], None] =
     gated = sum(variant.tier == "gate" for variant in variants().values())
     write({"what": "machine", "date": datetime.date.today().isoformat(), "gated": gated, **machine.info(root)})
     alone, together = ([c for c in CASES if (variants()[c].case.cores != "one") is many] for many in (False, True))
-    with laid_out(everything(), root) as layout:
+    with laid_out(source, root) as layout:
         folder, sides = layout.folder, [layout.side(None, name) for name in ("base", "head")]
         while time.monotonic() < end:
             start, rng = time.monotonic(), random.Random(known["pair"])
