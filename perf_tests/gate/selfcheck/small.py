@@ -155,7 +155,8 @@ def pytest(folder: Path, *arguments: str) -> int:
         folder: of a repository.
         *arguments: of pytest.
     """
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    dropped = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")  # who installs a package has it compiled
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True).returncode
 
@@ -216,18 +217,18 @@ def overhead(rounds: int) -> list[float]:
         repository(root)
         source = Benchmarks(root, Config(), None)
         source.names, found = list(CASES), list[float]()
-        source.paths = source.benchmark_paths()
+        source.paths, tolerances = source.benchmark_paths(), dict.fromkeys(CASES, 0.0)
         with laid_out(source, root) as layout:
             sides = [layout.side(None, name) for name in ("base", "head")]
-            for seed in range(rounds + 1):
-                pairs = Pairs(sides, Rule().blocks, LIMIT, {}, layout.folder, random.Random(seed), (), False)
+            pairs = Pairs(sides, Rule().blocks, LIMIT, tolerances, layout.folder, random.Random(0), together=False)
+            for _ in range(rounds + 1):
                 records = {name: Record(all_cores=False) for name in CASES}
                 start = time.monotonic()
                 pairs.measure(records, CASES, cores(False), "screen")
                 spent = time.monotonic() - start
                 timed = [sum(pair) for record in records.values() for pair in record.screen[0]]
                 found.append(spent - sum(timed))
-    return found[1:]  # the first writes what is compiled of Python
+    return found[1:]  # the first says how many calls each sample has, as that of a run does
 
 
 def unused(blocks: int) -> list[float]:
