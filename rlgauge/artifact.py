@@ -92,7 +92,9 @@ def read(path: Path) -> Artifact:
     """
     try:
         found = Artifact.model_validate_json(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise GateError(f"{path}: it cannot be read: {error.strerror}") from error
+    except ValueError as error:
         words = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise GateError(f"{path}: not what a run of the gate wrote: {words.splitlines()[0]}") from error
     if found.version != VERSION:

@@ -160,13 +160,13 @@ def naming_option(option: str) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Have pytest-benchmark skip nothing, and pytest-timeout wait: the tests of this run are verdicts.
+    """Have pytest-benchmark skip nothing, pytest-timeout wait, and no failure end the run: its tests are verdicts.
 
     Args:
         config: of the pytest run.
     """
     if config.getoption("gate_against") is not None:
-        for name, value in (("benchmark_only", False), ("benchmark_skip", False), ("timeout", 0)):
+        for name, value in (("benchmark_only", False), ("benchmark_skip", False), ("timeout", 0), ("maxfail", 0)):
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
 
@@ -308,10 +308,10 @@ class Verdict(pytest.Item):
             self.user_properties.append((name, value))
         if self.name in outcome.excused:
             self.user_properties.append(("allowed", outcome.excused[self.name]))
-        if words := report.failure(self.name, outcome):
-            raise NotPassed(words)
         if finding.verdict == "skipped":
             pytest.skip("; ".join(finding.notes))
+        if words := report.failure(self.name, outcome):
+            raise NotPassed(words)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return a failure in a line.

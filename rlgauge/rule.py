@@ -91,7 +91,12 @@ def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
         return Rule.model_validate({**(rule or Rule()).model_dump(), **changes})
     except ValidationError as error:
         first = error.errors()[0]
-        where = f"{first['loc'][0]}: {first['msg']}, got {first['input']!r}" if first["loc"] else first["msg"]
+        if first["type"] == "extra_forbidden":
+            raise GateError(
+                f"rule, {first['loc'][0]}: unknown number; known: {', '.join(Rule.model_fields)}"
+            ) from error
+        words = first["msg"].removeprefix("Value error, ")
+        where = f"{first['loc'][0]}: {words}, got {first['input']!r}" if first["loc"] else words
         raise GateError(f"rule, {where}") from error
 
 

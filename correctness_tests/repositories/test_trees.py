@@ -55,9 +55,17 @@ def test_packages_are_those_at_the_top_and_in_src(tmp_path):
     assert packages(tmp_path, ["."]) == []
 
 
+def test_a_folder_at_the_top_may_be_a_package_without_a_file_of_its_own(tmp_path):
+    made(
+        tmp_path, "space/inner/core.py", "venv/pyvenv.cfg", "venv/lib/a.py", "docs/conf.py", "bench/b.py", "data/x.txt"
+    )
+    assert packages(tmp_path, ["bench"]) == ["space"]
+    assert packages(tmp_path, ["bench", "space"]) == []
+
+
 def test_folders_on_the_path_hold_packages_without_a_file_of_their_own(tmp_path):
     made(tmp_path, "src/space/deep/a.py", "lib/other/b.py", "docs/c.py", "lib/empty/x.txt")
-    assert packages(tmp_path, ["tests"]) == ["space"]
+    assert packages(tmp_path, ["tests"]) == ["lib", "space"]
     assert packages(tmp_path, ["tests"], ["lib", "."]) == ["other", "space"]
 
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 NAMED = re.compile("(tests?|testing|bench(mark)?s?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)  # a folder of tests
+NO_PACKAGE = ("src", "build", "dist", "docs", "doc", "examples", "scripts", "tools", "node_modules")
 NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer")  # modules of a root that are tools
 
 
@@ -50,14 +51,36 @@ def inside(path: str, paths: Iterable[str]) -> bool:
 def packages(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> list[str]:
     """Return the names of the packages and modules at the top of a tree, or in its ``src``, that are no benchmarks.
 
-    A folder without ``__init__.py`` is one in ``src`` alone.
+    At the top, a folder without ``__init__.py`` may be one, too.
 
     Args:
         tree: of a revision.
         benchmarks: files and folders of benchmarks.
         more: folders that are on pytest's path, relative to the tree.
     """
-    return sorted({PurePosixPath(place).stem for place in places(tree, benchmarks, more)})
+    found = {PurePosixPath(place).stem for place in places(tree, benchmarks, more)}
+    known = [*benchmarks, *(name for name in more if name != ".")]
+    return sorted(found | {folder.name for folder in tree.iterdir() if is_namespace(folder, tree, known)})
+
+
+def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
+    """Return whether a folder at the top of a tree, without ``__init__.py``, may be a package all the same.
+
+    Args:
+        folder: at the top.
+        tree: of a revision.
+        known: what is something else: benchmarks, and folders that are on pytest's path.
+    """
+    if (
+        not folder.is_dir()
+        or not folder.name.isidentifier()
+        or folder.name in NO_PACKAGE
+        or NAMED.fullmatch(folder.name)
+    ):
+        return False
+    if inside(folder.name, known) or (folder / "pyvenv.cfg").exists() or (folder / "__init__.py").exists():
+        return False
+    return any(folder.rglob("*.py"))
 
 
 def places(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> list[str]:
