@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,13 @@ from typing import Any
 from . import interleaved, interrupts
 from .answers import same
 from .rule import Record
-from .statistics import Block
+from .statistics import Block, error_of_median, log_ratios
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
 LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
+MORE, LONGEST_MORE = 4, 1.5  # times as many blocks where they scatter, and seconds of all of them, at most
+SURE = 0.01  # error of a pair's median below which no more blocks are made
 MOST_UNTIMED = 0.1  # seconds of a turn, at most, of which most is not timed
 LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
 
@@ -38,12 +40,14 @@ class SamplePlan:
         samples: at each turn.
         warm: whether one more comes before, which does not count.
         most_blocks: of a pair: those of a long call are fewer.
+        more_blocks: of a pair in which they scatter, at most.
     """
 
     calls: int
     samples: int
     warm: bool
     most_blocks: int = 1 << 30
+    more_blocks: int = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,9 @@ class Cores:
         most = max(1, math.floor(MOST_UNTIMED / (calls * wall))) if wall > 2 * call else math.inf
         samples = int(min(most, math.ceil(self.least / (calls * call))))
         warm = self.one is None or call < LEAST_COLD
-        turn = wall * (samples * calls + warm)
-        return SamplePlan(calls, samples, warm, max(FEWEST_BLOCKS, math.floor(LONGEST / (4 * turn))))
+        block = 4 * wall * (samples * calls + warm)
+        most = max(FEWEST_BLOCKS, math.floor(LONGEST / block))
+        return SamplePlan(calls, samples, warm, most, math.floor(LONGEST_MORE / block))
 
     @property
     def threads(self) -> int:
@@ -194,11 +199,7 @@ class Pairs:
         ready = [name for name in names if self.prepare(workers, name, records[name])]
         both(workers, "place", core=place.one)
         plans = {name: self.plan(workers[0], name, place) for name in ready}
-        blocks: dict[str, list[Block]] = {name: [] for name in plans}
-        for number in range(self.blocks):
-            for name in self.rng.sample(sorted(plans), len(plans)):
-                if number < plans[name].most_blocks:
-                    blocks[name].append(self.block(workers, name, plans[name]))
+        blocks = self.mixed(plans, lambda name: self.block(workers, name, plans[name]))
         for name in plans:
             with blamed(name):
                 replies = both(workers, "close", identity=name)
@@ -206,6 +207,38 @@ class Pairs:
                 if "failed" in reply:
                     records[name].state, records[name].words = "error", f"{side.name}: {reply['failed']}"
         return {name: found for name, found in blocks.items() if records[name].state == "timed"}
+
+    def mixed(self, plans: Mapping[Any, SamplePlan], block: Callable[[Any], Block]) -> dict[Any, list[Block]]:
+        """Return the blocks of a pair, those of all cases in turns, in an order that is drawn each time.
+
+        A case gets some more where its blocks scatter so much that their median is not sure: by how far they are from
+        each other, not by where they are, so that neither side is favoured.
+
+        Args:
+            plans: how each case is timed.
+            block: measures a block of a case.
+        """
+        found: dict[Any, list[Block]] = {name: [] for name in plans}
+        for number in range(MORE * self.blocks):
+            waiting = [
+                name
+                for name, plan in plans.items()
+                if number < (min(self.blocks, plan.most_blocks) if sure(found[name]) else self.most(plan))
+            ]
+            if not waiting:
+                break
+            for name in self.rng.sample(waiting, len(waiting)):
+                found[name].append(block(name))
+        return found
+
+    def most(self, plan: SamplePlan) -> int:
+        """Return how many blocks of a pair a case gets where they scatter.
+
+        Args:
+            plan: how it is timed.
+        """
+        least = min(self.blocks, plan.most_blocks)
+        return max(least, min(MORE * self.blocks, plan.more_blocks))
 
     def drawn(self, names: Sequence[str]) -> list[list[str]]:
         """Return each name as a group of its own, in an order that is drawn: of files, and in each of its tests.
@@ -335,6 +368,15 @@ class Pairs:
 
         with blamed(name):
             return interleaved.block(int(self.rng.random() < 0.5), sample)
+
+
+def sure(blocks: Sequence[Block]) -> bool:
+    """Return whether more blocks would hardly change what a pair says.
+
+    Args:
+        blocks: seconds of base and of head in each.
+    """
+    return error_of_median(log_ratios(blocks)) <= SURE
 
 
 class CaseError(Exception):

@@ -6,6 +6,7 @@ Every pair is one line of a file, so a measurement goes on where it was stopped.
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import random
 import time
@@ -14,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from .layout import laid_out
-from .pairs import CaseError, Cores, PairError, Pairs, answered, cores
+from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, cores
 from .progress import left
 from .rates import Rate, verdicts
 from .rule import GateError, Rule
 from .source import Source
-from .statistics import log_ratio
+from .statistics import Block, log_ratio
 from .workers import Worker, both
 
 DOSES = (0.0, 0.02, 0.05, 0.10)
@@ -99,19 +100,31 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[st
         for group in [names] if pairs.together else pairs.drawn(names):
             calls = {name: prepared(workers, name, place) for name in group}
             plans = {name: place.plan(max(call, 1e-9), count, wall) for name, (call, count, wall) in calls.items()}
-            blocks: dict[tuple[str, float], list[Any]] = {(name, dose): [] for name in group for dose in DOSES}
-            for number in range(pairs.blocks):
-                for name, dose in pairs.rng.sample(list(blocks), len(blocks)):
-                    plan = plans[name]
-                    if number < plan.most_blocks:
-                        spin = dose * plan.samples * plan.calls * calls[name][0]
-                        slowed = {"spin": spin} if dose else {}
-                        blocks[name, dose].append(pairs.block(workers, name, plan, slowed))
-            for (name, dose), values in blocks.items():
+            slots = {}
+            for name, plan in plans.items():
+                for dose in DOSES:
+                    spin = dose * plan.samples * plan.calls * calls[name][0]
+                    slots[name, dose, spin] = plan
+            for (name, dose, _), values in pairs.mixed(slots, functools.partial(slowed, pairs, workers, plans)).items():
                 found.setdefault(name, {})[f"{dose:g}"] = round(log_ratio(values), 6)
             for name in group:
                 both(workers, "close", identity=name)
     return found
+
+
+def slowed(
+    pairs: Pairs, workers: Sequence[Worker], plans: Mapping[str, SamplePlan], slot: tuple[str, float, float]
+) -> Block:
+    """Return a block of a case.
+
+    Args:
+        pairs: measures it.
+        workers: base's and head's.
+        plans: how each case is timed.
+        slot: name of the case, the dose, and the seconds by which head is slowed.
+    """
+    name, dose, spin = slot
+    return pairs.block(workers, name, plans[name], {"spin": spin} if dose else {})
 
 
 def prepared(workers: Sequence[Worker], name: str, place: Cores) -> tuple[float, int, float]:

@@ -21,7 +21,30 @@ def log_ratio(blocks: Sequence[Block]) -> float:
     Args:
         blocks: seconds of base and of head in each.
     """
-    return median(math.log(second / first) for first, second in blocks)
+    return median(log_ratios(blocks))
+
+
+def log_ratios(blocks: Sequence[Block]) -> list[float]:
+    """Return ``log(second / first)`` of each block.
+
+    Args:
+        blocks: seconds of base and of head in each.
+    """
+    return [math.log(second / first) for first, second in blocks]
+
+
+def error_of_median(values: Sequence[float]) -> float:
+    """Return about the standard error of a median, by the median distance from it; 0 of fewer than two values.
+
+    Equation: ``1.2533 * 1.4826 * MAD / sqrt(n)``, as of a normal distribution.
+
+    Args:
+        values: that the median is of.
+    """
+    if len(values) < 2:
+        return 0.0
+    middle = median(values)
+    return 1.2533 * 1.4826 * median(abs(value - middle) for value in values) / math.sqrt(len(values))
 
 
 def signed_rank(values: Sequence[float], tolerated: float) -> float:

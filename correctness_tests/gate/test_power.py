@@ -242,7 +242,7 @@ ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 @pytest.mark.parametrize("kind", power.KINDS)
 def test_a_dose_is_that_part_of_a_sample(case, kind):
     for call in (1e-6, power.LONG / 2, power.LONG * 2):
-        slots = list(power.doses_of(case, call, 16, kind, ONE, 8))
+        slots = list(power.doses_of(case, call, 16, kind, ONE))
         given = DOSES if case in power.FULLY else power.FEWER
         assert [slot.treatment for slot in slots] == [f"{dose:g}" for dose in given]
         assert slots[0].dose == {}
@@ -253,4 +253,4 @@ def test_a_dose_is_that_part_of_a_sample(case, kind):
                 assert slot.dose == {"spin": pytest.approx(dose * seconds)}
             elif dose:
                 assert slot.dose == {"extra": pytest.approx(dose * slot.plan.samples * slot.plan.calls, rel=0.05)}
-    assert [slot.treatment for slot in power.doses_of(case, 0.05, 1, kind, ALL, 8)] == ["0", "0.05"]
+    assert [slot.treatment for slot in power.doses_of(case, 0.05, 1, kind, ALL)] == ["0", "0.05"]

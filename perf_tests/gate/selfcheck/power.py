@@ -108,17 +108,15 @@ class Slot:
         treatment: the dose or the mistake, as it is kept.
         plan: how it is timed.
         dose: what slows head: ``extra`` calls, or seconds to ``spin``.
-        blocks: how many.
     """
 
     name: str
     treatment: str
     plan: SamplePlan
     dose: Mapping[str, float]
-    blocks: int
 
 
-def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks: int) -> Iterator[Slot]:
+def doses_of(case: str, call: float, calls: int, kind: str, place: Cores) -> Iterator[Slot]:
     """Return a case at every dose, given the seconds of a call and the calls of a sample.
 
     Args:
@@ -127,7 +125,6 @@ def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks
         calls: of a sample.
         kind: ``spin`` or ``calls``, what the dose is made of.
         place: the cores that workers run on.
-        blocks: how many.
     """
     for dose in DOSES if place.one is not None and case in FULLY else FEWER:
         plan = place.plan(call, calls)
@@ -137,7 +134,7 @@ def doses_of(case: str, call: float, calls: int, kind: str, place: Cores, blocks
         elif dose:
             samples, extra = samples_for(plan.calls, plan.samples, dose)
             plan, slowed = replace(plan, samples=samples), {"extra": extra}
-        yield Slot(case, f"{dose:g}", plan, slowed, blocks)
+        yield Slot(case, f"{dose:g}", plan, slowed)
 
 
 def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place: Cores) -> dict[str, dict[str, float]]:
@@ -150,11 +147,8 @@ def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place:
         place: the cores that workers run on.
     """
     both(workers, "place", core=place.one)
-    blocks: dict[Slot, list[Any]] = {slot: [] for slot in slots}
-    for number in range(pairs.blocks):
-        for slot in pairs.rng.sample(slots, len(slots)):
-            if number < slot.blocks:
-                blocks[slot].append(pairs.block(workers, slot.name, slot.plan, slot.dose))
+    plans = {slot: slot.plan for slot in slots}
+    blocks = pairs.mixed(plans, lambda slot: pairs.block(workers, slot.name, slot.plan, slot.dose))
     for name in {slot.name for slot in slots}:
         both(workers, "close", identity=name)
     found: dict[str, dict[str, float]] = {}
@@ -175,7 +169,7 @@ def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> d
     with pairs.workers(place) as workers:
         slots: list[Slot] = []
         for case in cases:
-            slots += doses_of(case, *measured(workers, case, place), kind, place, pairs.blocks)
+            slots += doses_of(case, *measured(workers, case, place), kind, place)
         return timed(pairs, workers, slots, place)
 
 
@@ -190,8 +184,10 @@ def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
         slots = []
         for case, mistake in MISTAKES:
             name, (call, calls) = named(case, mistake), measured(workers, case, place, mistake)
-            blocks = 2 if took(workers[1], name) > 10 * calls * call else pairs.blocks  # so dear that two tell
-            slots.append(Slot(name, mistake, place.plan(call, calls), {}, blocks))
+            plan = place.plan(call, calls)
+            if took(workers[1], name) > 10 * calls * call:  # so dear that two tell
+                plan = replace(plan, most_blocks=2, more_blocks=2)
+            slots.append(Slot(name, mistake, plan, {}))
         return timed(pairs, workers, slots, place)
 
 

@@ -1,0 +1,66 @@
+"""How many blocks of a case a pair has: more where they scatter, whichever side is slower."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from rlgauge.pairs import MORE, Pairs, SamplePlan, sure
+from rlgauge.statistics import error_of_median
+
+PLAN = SamplePlan(1, 1, True)
+
+
+def mixed(plans, times, blocks=8):
+    """Return the blocks of these cases, where a block of a case is what ``times`` gives."""
+    pairs = Pairs((), blocks, 1.0, {}, None, random.Random(0))
+    return pairs.mixed(plans, lambda name: times[name]())
+
+
+def scattered(by, middle=1.0):
+    rng = random.Random(1)
+    return lambda: (1.0, middle * rng.uniform(1 - by, 1 + by))
+
+
+def test_a_case_that_scatters_gets_more_blocks_and_the_others_do_not():
+    found = mixed(dict.fromkeys("abc", PLAN), {"a": scattered(0.0), "b": scattered(0.3), "c": scattered(0.01)})
+    assert {name: len(blocks) for name, blocks in found.items()} == {"a": 8, "b": 8 * MORE, "c": 8}
+
+
+def test_it_ends_as_soon_as_the_median_is_sure():
+    (blocks,) = mixed({"a": PLAN}, {"a": scattered(0.04)}).values()
+    assert 8 < len(blocks) < 8 * MORE
+    assert sure(blocks)
+    assert not sure(blocks[:-1])
+
+
+@pytest.mark.parametrize("by", [0.0, 0.03, 0.3])
+def test_which_side_is_slower_does_not_matter(by):
+    one, other = (mixed({"a": PLAN}, {"a": scattered(by, middle)})["a"] for middle in (1.0, 1.5))
+    assert len(one) == len(other)
+
+
+@pytest.mark.parametrize(
+    ("most", "more", "wanted"), [(3, 1, 3), (3, 3, 3), (100, 0, 8), (100, 20, 20), (100, 100, 32), (2, 100, 32)]
+)
+def test_long_calls_get_fewer(most, more, wanted):
+    plan = SamplePlan(1, 1, True, most, more)
+    assert len(mixed({"a": plan}, {"a": scattered(0.5)})["a"]) == wanted
+
+
+def test_those_of_all_cases_are_mixed():
+    order = []
+    plans = dict.fromkeys("abcd", PLAN)
+    mixed(plans, {name: lambda name=name: order.append(name) or (1.0, 1.0) for name in plans})
+    turns = [tuple(order[k : k + 4]) for k in range(0, len(order), 4)]
+    assert all(Counter(turn) == Counter("abcd") for turn in turns)
+    assert len(set(turns)) > 3
+
+
+def test_the_error_of_a_median_is_that_of_a_normal_distribution():
+    rng = random.Random(0)
+    values = [rng.gauss(5.0, 2.0) for _ in range(10_000)]
+    assert error_of_median(values) == pytest.approx(1.2533 * 2.0 / 100, rel=0.05)
+    assert error_of_median([3.0]) == 0.0
