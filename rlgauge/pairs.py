@@ -275,6 +275,8 @@ class Pairs:
             try:
                 both(workers, "hello")
                 yield workers
+                for worker in workers:  # both end at once
+                    worker.finish()
             except WorkerError as error:
                 raise PairError(str(error)) from error
 

@@ -138,16 +138,21 @@ class Worker(AbstractContextManager["Worker"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the process: by closing its standard input, after five seconds or a failure by force."""
-        assert self.process.stdin
         assert self.process.stdout
         try:
-            with suppress(subprocess.TimeoutExpired, BrokenPipeError):
-                self.process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                self.finish()
                 self.process.wait(5 if error is None else GRACE)  # fixtures of a test that waits end by themselves
         finally:
             self.end_group()
             self.process.stdout.close()
             self.errors.close()
+
+    def finish(self) -> None:
+        """Have the process end: there are no more requests."""
+        assert self.process.stdin
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
 
     def end_group(self) -> None:
         """End the process and all that it started: they are told, and ended by force where that does not help.

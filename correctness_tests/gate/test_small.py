@@ -43,7 +43,7 @@ def test_the_table_says_what_it_counts(tmp_path):
     assert "| `pytest --gate-against` | 10/10 [69.2 %, 100.0 %] | 0/10 [0.0 %, 30.8 %] |" in said
     assert "1 runs, 0 void, 1.0 to 1.0 minutes each" in said
     assert "a pair of all 20 tests takes 2.0 s [1.0, 3.0] beyond its samples" in said
-    assert "takes 2.0 ms [1.0, 3.0] of a core more for it" in said
+    assert "imports it in 2.0 ms [1.0, 3.0]" in said
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"what": "pair"}'])

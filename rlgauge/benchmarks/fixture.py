@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-SETTLED, MOST_SETTLING, MOST_CALLS = 0.05, 100, 1 << 20  # seconds and calls of settling; calls of a sample
+SETTLED, MOST_SETTLING, MOST_CALLS = 0.03, 100, 1 << 20  # seconds and calls of settling; calls of a sample
 LEAST, MOST_MEASURING = 0.005, 0.05  # seconds of a sample, at least, and at most with what is not timed
 WEAVE = "benchmark.weave is not supported by the gate: time a function by benchmark(function, ...)"
 

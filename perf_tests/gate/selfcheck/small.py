@@ -9,7 +9,6 @@ import datetime
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,6 @@ from typing import Any
 from rlgauge import artifact, machine
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
-from rlgauge.interleaved import block
 from rlgauge.layout import laid_out
 from rlgauge.pairs import Pairs, cores
 from rlgauge.progress import left
@@ -232,27 +230,21 @@ def overhead(rounds: int) -> list[float]:
     return found[1:]  # the first says how many calls each sample has, as that of a run does
 
 
-def unused(blocks: int) -> list[float]:
-    """Return by how many seconds of a core a run of pytest that does not use the plugin is longer for it, each block.
+IMPORTING = (
+    "import pytest, time; start = time.perf_counter(); import rlgauge.plugin; print(time.perf_counter() - start)"
+)
+
+
+def unused(times: int) -> list[float]:
+    """Return the seconds that importing the plugin takes where pytest is imported, each in a fresh process.
 
     Args:
-        blocks: of four runs, in turns.
+        times: how many processes; one before them, which compiles it, does not count.
     """
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        (folder / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
-
-        def sample(side: int, changed: bool) -> float:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            pytest(folder, *(() if side else ("-p", "no:rlgauge")))
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-        for side in (0, 1):
-            sample(side, True)
-        rng = random.Random(0)
-        spent = [block(int(rng.random() < 0.5), sample) for _ in range(blocks)]
-    return [(with_it - without) / 2 for without, with_it in spent]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", IMPORTING]
+    told = {"env": variables, "check": True, "capture_output": True, "text": True}
+    return [float(subprocess.run(command, **told).stdout) for _ in range(times + 1)][1:]  # type: ignore[call-overload]
 
 
 def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None:
@@ -271,7 +263,7 @@ def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None
 
     told = {"cpu_model": machine.cpu_model(), "vectors": machine.vectors(), "cores": os.cpu_count()}
     keep({"what": "machine", "date": datetime.date.today().isoformat(), **told})
-    keep({"what": "costs", "pair": overhead(5), "plugin": unused(40)})
+    keep({"what": "costs", "pair": overhead(3), "plugin": unused(20)})
     start = time.monotonic()
     for number in range(known, known + rounds):
         keep(one_round(number))
@@ -357,5 +349,5 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
 
 COSTS = {
     "pair": ("s", 1, "a pair of all 20 tests takes {} beyond its samples"),
-    "plugin": ("ms", 1000, "a run of pytest that does not use the plugin takes {} of a core more for it"),
+    "plugin": ("ms", 1000, "a run of pytest that does not use the plugin imports it in {}"),
 }
