@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from rlgauge.interrupts import by_sigterm
+from rlgauge.command import ended
 from rlgauge.revisions import git
 
 from .gate.selfcheck.planted import AUTHOR
@@ -30,7 +30,6 @@ BEFORE, AFTER = 6, 4  # commits; of those after, the first may be slower
 UNITS, TIMES, LEAST = 200, 3.0, 0.02  # sorts in a sample; how many spreads are planted, and what part at least
 LOUD = 0.25  # spread of the same code beyond which the machine shows nothing
 GRACE = 5.0  # seconds in which what is told to end may tidy up
-INTERRUPTED = 130
 NAME, MACHINE = "quiet.Sort.time_sort", "scratch"
 SOURCE = '''"""Sorts the same numbers {units} times."""
 
@@ -258,6 +257,23 @@ def demonstrate(folder: Path, flat: bool) -> Demo:
     return Demo(pages, spread, units / UNITS - 1, None if flat else commits[0][0], named(pages))
 
 
+def shown(runs: int, flat: bool) -> int:
+    """Run it so often and print how each run went; the code is 1 where ASV was not right every time.
+
+    Args:
+        runs: each in a repository of its own.
+        flat: plant nothing.
+    """
+    right = 0
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory(prefix="asv-demo-") as folder:
+            demo = demonstrate(Path(folder), flat)
+        print(demo, flush=True)
+        right += demo.right
+    print(f"right: {right} of {runs}")
+    return 0 if right == runs else 1
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run it; the code is 1 where ASV is not right every time, 2 where that cannot be told.
 
@@ -270,21 +286,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.runs < 1:
         parser.error(f"--runs: got {options.runs}, wanted 1 or more")
-    right = 0
-    try:
-        with by_sigterm():
-            for _ in range(options.runs):
-                with tempfile.TemporaryDirectory(prefix="asv-demo-") as folder:
-                    demo = demonstrate(Path(folder), options.flat)
-                print(demo, flush=True)
-                right += demo.right
-    except (DemoError, ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    print(f"right: {right} of {options.runs}")
-    return 0 if right == options.runs else 1
+    return ended(lambda: shown(options.runs, options.flat), DemoError, ValueError)
 
 
 if __name__ == "__main__":

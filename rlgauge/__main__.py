@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
 from . import report
 from .artifact import Artifact, read
+from .command import ended
 from .config import read as settings
-from .files import Unwritable, reserved
+from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
 from .power import rates as measured_rates
-from .rule import VOID, GateError, rule_with
+from .rule import VOID, rule_with
 from .run import LIMIT
 from .sources import source_of
-
-INTERRUPTED = 130
 
 
 def gate(options: argparse.Namespace) -> int:
@@ -136,15 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
     if sys.platform != "linux":
         print(f"rlgauge: it runs on Linux, this is {sys.platform}", file=sys.stderr)
         return VOID
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders are removed
-    try:
-        code: int = options.run(options)
-    except (GateError, Unwritable, OSError) as error:  # OSError: a disk that is full or read-only
-        print(error, file=sys.stderr)
-        return VOID
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return code
+    return ended(lambda: options.run(options))
 
 
 if __name__ == "__main__":

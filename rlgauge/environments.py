@@ -63,7 +63,7 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack)
     else:
         say(f"{name}'s lock file wants {lacking}: it runs in {environment}")
     ready.touch()
-    remove_old(cache)
+    remove_old(cache, "env-*", KEPT)
     return environment / "bin" / "python"
 
 
@@ -179,15 +179,17 @@ def follow(command: list[str], folder: Path, progress: Progress) -> None:
         raise subprocess.CalledProcessError(running.returncode, command, "; ".join(words))
 
 
-def remove_old(cache: Path) -> None:
+def remove_old(cache: Path, pattern: str, kept: int) -> None:
     """Remove all environments but those used last, and those that a gate uses now.
 
     Args:
         cache: folder in which environments are kept.
+        pattern: of their names.
+        kept: how many stay.
     """
-    ready = {path.parent: path.stat().st_mtime_ns for path in cache.glob("env-*/.ready")}
-    found = [path for path in cache.glob("env-*") if path.is_dir()]
-    for old in sorted(found, key=lambda path: ready.get(path, 0), reverse=True)[KEPT:]:
+    ready = {path.parent: path.stat().st_mtime_ns for path in cache.glob(f"{pattern}/.ready")}
+    found = [path for path in cache.glob(pattern) if path.is_dir()]
+    for old in sorted(found, key=lambda path: ready.get(path, 0), reverse=True)[kept:]:
         with old.with_suffix(".lock").open("w") as used:
             try:
                 fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import datetime
 import functools
-import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import measurements
 from .layout import laid_out
 from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, cores
 from .progress import left
@@ -65,7 +65,7 @@ def measure(
     """
     end = time.monotonic() + 60 * minutes
     number = sum(line["what"] == "pair" for line in read(file)) if file.exists() else 0
-    keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **source.machine(root)})
+    measurements.keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **source.machine(root)})
     passes = {many: [case.id for case in source.cases() if case.all_cores is many] for many in (False, True)}
     with laid_out(source, root) as layout:
         sides = [layout.side(None, name) for name in ("base", "head")]
@@ -78,7 +78,9 @@ def measure(
                     found |= dosed(pairs, names, cores(many)) if names else {}
             except (CaseError, PairError) as error:
                 raise GateError(str(error)) from error
-            keep(file, {"what": "pair", "log_ratios": found, "seconds": round(time.monotonic() - start, 1)})
+            measurements.keep(
+                file, {"what": "pair", "log_ratios": found, "seconds": round(time.monotonic() - start, 1)}
+            )
             number += 1
             now = time.monotonic()
             log(f"power: {number} pairs, {now - start:.0f} s the last, {left(max(0.0, end - now))}")
@@ -147,18 +149,6 @@ def prepared(workers: Sequence[Worker], name: str, place: Cores) -> tuple[float,
     return float(found["call"]), int(found["calls"]), float(found["wall"])
 
 
-def keep(file: Path, line: Mapping[str, Any]) -> None:
-    """Add a line to a file.
-
-    Args:
-        file: of lines of JSON.
-        line: that is added.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as out:
-        out.write(json.dumps(line) + "\n")
-
-
 def read(file: Path) -> list[dict[str, Any]]:
     """Return the lines of a file.
 
@@ -168,15 +158,7 @@ def read(file: Path) -> list[dict[str, Any]]:
     Raises:
         GateError: no such file, or another's.
     """
-    try:
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        if not all(line["what"] in ("machine", "pair") for line in lines):
-            raise ValueError("a line is neither of a machine nor of a pair")
-    except FileNotFoundError as error:
-        raise GateError("nothing was measured yet: rlgauge power --minutes 60") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise GateError(f"{file}: not what rlgauge power writes: {error}") from error
-    return lines
+    return measurements.read(file, ("machine", "pair"), "rlgauge power --minutes 60")
 
 
 def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:

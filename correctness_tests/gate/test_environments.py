@@ -168,9 +168,9 @@ def test_environments_are_removed_but_for_the_two_used_last_and_those_in_use(sid
         assert {path for path in cache.glob("env-*") if path.is_dir()} == {made, cache / "env-old", cache / "env-used"}
         os.utime(made / ".ready", (0, 0))
         used(cache, "new", 4)
-        environments.remove_old(cache)
+        environments.remove_old(cache, "env-*", environments.KEPT)
         assert made.exists()  # it is in use until the end
-    environments.remove_old(cache)
+    environments.remove_old(cache, "env-*", environments.KEPT)
     assert {path.name for path in cache.glob("env-*") if path.is_dir()} == {"env-old", "env-new"}
 
 
@@ -184,5 +184,5 @@ def test_an_environment_that_is_used_again_is_kept_as_one_used_last(side, tmp_pa
     used(cache, "newer", 2)
     with environments.environments(cache, LOCK) as python_for:
         assert python_for("head", head).parents[1] == made
-    environments.remove_old(cache)
+    environments.remove_old(cache, "env-*", environments.KEPT)
     assert {path for path in cache.glob("env-*") if path.is_dir()} == {made, cache / "env-newer"}

@@ -46,13 +46,17 @@ def test_the_table_says_what_it_counts(tmp_path):
     assert "imports it in 2.0 ms [1.0, 3.0]" in said
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"what": "pair"}'])
+@pytest.mark.parametrize("text", ["{", "{}", '{"what": "pair"}'])
 def test_a_file_of_something_else_is_refused(tmp_path, text):
     file = tmp_path / "small.jsonl"
-    if text:
-        file.write_text(text)
+    file.write_text(text)
     with pytest.raises(GateError, match=r"not what python -m perf_tests.gate small writes"):
         small.read(file)
+
+
+def test_where_nothing_was_measured_the_command_is_named(tmp_path):
+    with pytest.raises(GateError, match=r"nothing was measured yet: python -m perf_tests.gate small"):
+        small.read(tmp_path / "small.jsonl")
 
 
 def test_its_tests_are_those_that_pytest_collects(tmp_path):

@@ -61,7 +61,7 @@ TESTS = {
         "its samples drift, in each pair by +",
     ),
     "runs_out": (
-        "LEFT = list(range(200))\n\n\ndef take():\n    np.sort(np.zeros(500))\n    return LEFT.pop()\n\n\n"
+        "LEFT = list(range(90))\n\n\ndef take():\n    np.sort(np.zeros(500))\n    return LEFT.pop()\n\n\n"
         "def test_runs_out(benchmark):\n    benchmark(take)\n",
         "IndexError: pop from empty list",
     ),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
 from rl_impls.common.files import write_whole
+from rlgauge.command import ended
 from rlgauge.plugin import rule_of
 from rlgauge.progress import Progress
 from rlgauge.rates import Rate
-from rlgauge.rule import VOID, GateError, rule_with
+from rlgauge.rule import GateError, rule_with
 
 from .selfcheck import noise, small
 from .selfcheck.planted import CASES, found
@@ -21,7 +21,6 @@ from .selfcheck.power import POWER
 from .selfcheck.power_table import example, read, table
 
 ROOT = Path(__file__).parents[2]
-INTERRUPTED = 130
 DOCUMENT, OTHERS = (ROOT / "docs" / name for name in ("gate.md", "gate-your-own.md"))
 MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in all pages
 
@@ -117,15 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (pages, hidden):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders are removed
-    try:
-        code: int = options.run(options)
-    except (GateError, OSError) as error:  # OSError: a disk that is full or read-only
-        print(error, file=sys.stderr)
-        return VOID
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return code
+    return ended(lambda: options.run(options))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ from perf_tests.__main__ import names
 from perf_tests.selection import Selection, select
 from perf_tests.suite.cases import CasesError
 from rl_impls import backends
-from rlgauge.files import Unwritable
-from rlgauge.interrupts import by_sigterm
-from rlgauge.rule import VOID, GateError
+from rlgauge.command import ended
+from rlgauge.rule import GateError
 
 from . import power
 from .drawn import drawn, markdown
@@ -24,7 +23,6 @@ from .releases import in_order
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "results" / "history"
-INTERRUPTED = 130
 
 
 def measure(options: argparse.Namespace) -> int:
@@ -135,15 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
     wrong.add_argument("--docs", action="store_true", help="put the table into docs/history.md")
     wrong.set_defaults(run=rates)
     options = parser.parse_args(arguments)
-    try:
-        with by_sigterm():
-            code: int = options.run(options)
-    except (GateError, CasesError, Unwritable, ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return VOID
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return code
+    return ended(lambda: options.run(options), CasesError, ValueError)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlgauge import revisions
-from rlgauge.environments import say
+from rlgauge.environments import remove_old, say
 from rlgauge.rule import GateError
 
 KEPT = 4  # builds: those used last
@@ -55,7 +55,7 @@ def builds(
                 say(f"building {name}: {command}")
                 build(folder, code, words, name)
             (folder / ".ready").touch()
-            remove_old(cache)
+            remove_old(cache, "build-*", KEPT)
             return interpreter(folder)
 
         yield python_for
@@ -124,20 +124,3 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str) -> None:
         if isinstance(error, OSError):
             raise GateError(f"{name}: its build fails: {error}") from error
         raise
-
-
-def remove_old(cache: Path) -> None:
-    """Remove all builds but those used last, and those that are in use.
-
-    Args:
-        cache: folder in which builds are kept.
-    """
-    found = [path for path in cache.glob("build-*") if path.is_dir()]
-    ready = {path: (path / ".ready").stat().st_mtime_ns if (path / ".ready").exists() else 0 for path in found}
-    for old in sorted(found, key=lambda path: ready[path], reverse=True)[KEPT:]:
-        with old.with_suffix(".lock").open("w") as used:
-            try:
-                fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            shutil.rmtree(old, ignore_errors=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlgauge import artifact, machine
+from rlgauge import artifact, machine, measurements
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.layout import laid_out
@@ -257,16 +257,12 @@ def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None
     """
     known = sum(line["what"] == "round" for line in read(file)) if file.exists() else 0
 
-    def keep(line: Mapping[str, Any]) -> None:
-        with file.open("a") as out:
-            out.write(json.dumps(line) + "\n")
-
     told = {"cpu_model": machine.cpu_model(), "vectors": machine.vectors(), "cores": os.cpu_count()}
-    keep({"what": "machine", "date": datetime.date.today().isoformat(), **told})
-    keep({"what": "costs", "pair": overhead(3), "plugin": unused(20)})
+    measurements.keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **told})
+    measurements.keep(file, {"what": "costs", "pair": overhead(3), "plugin": unused(20)})
     start = time.monotonic()
     for number in range(known, known + rounds):
-        keep(one_round(number))
+        measurements.keep(file, one_round(number))
         each = (time.monotonic() - start) / (number - known + 1)
         log(f"small: {number - known + 1} of {rounds} rounds, {left(each * (known + rounds - number - 1))}")
 
@@ -280,13 +276,7 @@ def read(file: Path) -> list[dict[str, Any]]:
     Raises:
         GateError: no such file, or another's.
     """
-    try:
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        if not all(line["what"] in ("machine", "costs", "round") for line in lines):
-            raise ValueError("a line is neither of a machine, nor of costs, nor of a round")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise GateError(f"{file}: not what python -m perf_tests.gate small writes: {error}") from error
-    return lines
+    return measurements.read(file, ("machine", "costs", "round"), "python -m perf_tests.gate small")
 
 
 def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:

@@ -1,0 +1,44 @@
+"""Files of measurements, a line of JSON each: what is measured is added, so that it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from .rule import GateError
+
+
+def keep(file: Path, line: Mapping[str, Any]) -> None:
+    """Add a line to a file.
+
+    Args:
+        file: of lines of JSON.
+        line: that is added.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any]]:
+    """Return the lines of a file.
+
+    Args:
+        file: of lines of JSON.
+        kinds: what a line may be, as its ``what`` says.
+        command: that writes such files.
+
+    Raises:
+        GateError: no such file, or another's.
+    """
+    try:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        if unknown := [line["what"] for line in lines if line["what"] not in kinds]:
+            raise ValueError(f"a line is of {unknown[0]!r}, wanted {', '.join(kinds)}")
+    except FileNotFoundError as error:
+        raise GateError(f"nothing was measured yet: {command}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GateError(f"{file}: not what {command} writes: {error}") from error
+    return lines
