@@ -92,6 +92,16 @@ class Cores:
         """Threads of a worker."""
         return len(self.all) if self.one is None else 1
 
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Move this thread to the workers' core too: a switch there takes less time than waking another, idle core."""
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, before if self.one is None else {self.one})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+
     def at_start(self, side: int) -> tuple[int, ...]:
         """Cores for preparing, which both sides do at once: one each where they are to be pinned.
 
@@ -199,7 +209,8 @@ class Pairs:
         ready = [name for name in names if self.prepare(workers, name, records[name])]
         both(workers, "place", core=place.one)
         plans = {name: self.plan(workers[0], name, place) for name in ready}
-        blocks = self.mixed(plans, lambda name: self.block(workers, name, plans[name]))
+        with place.shared():
+            blocks = self.mixed(plans, lambda name: self.block(workers, name, plans[name]))
         for name in plans:
             with blamed(name):
                 replies = both(workers, "close", identity=name)

@@ -107,7 +107,9 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[st
                 for dose in DOSES:
                     spin = dose * plan.samples * plan.calls * calls[name][0]
                     slots[name, dose, spin] = plan
-            for (name, dose, _), values in pairs.mixed(slots, functools.partial(slowed, pairs, workers, plans)).items():
+            with place.shared():
+                blocks = pairs.mixed(slots, functools.partial(slowed, pairs, workers, plans))
+            for (name, dose, _), values in blocks.items():
                 found.setdefault(name, {})[f"{dose:g}"] = round(log_ratio(values), 6)
             for name in group:
                 both(workers, "close", identity=name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 
 import pytest
 
-from rlgauge.pairs import MORE, Pairs, SamplePlan, sure
+from rlgauge.pairs import MORE, Cores, Pairs, SamplePlan, sure
 from rlgauge.statistics import error_of_median
 
 PLAN = SamplePlan(1, 1, True)
@@ -64,3 +65,16 @@ def test_the_error_of_a_median_is_that_of_a_normal_distribution():
     values = [rng.gauss(5.0, 2.0) for _ in range(10_000)]
     assert error_of_median(values) == pytest.approx(1.2533 * 2.0 / 100, rel=0.05)
     assert error_of_median([3.0]) == 0.0
+
+
+def test_the_gate_passes_turns_on_the_core_of_the_workers_and_then_leaves_it():
+    here = os.sched_getaffinity(0)
+    last = max(here)
+    with Cores(tuple(sorted(here)), last).shared():
+        assert os.sched_getaffinity(0) == {last}
+    assert os.sched_getaffinity(0) == here
+    with pytest.raises(KeyboardInterrupt), Cores(tuple(sorted(here)), last).shared():
+        raise KeyboardInterrupt
+    assert os.sched_getaffinity(0) == here
+    with Cores(tuple(sorted(here)), None).shared():
+        assert os.sched_getaffinity(0) == here

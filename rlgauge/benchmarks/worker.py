@@ -31,6 +31,7 @@ import pytest
 
 from rlgauge.benchmarks.fixture import WEAVE, Benchmark, Benchmarked, Misused
 
+SLOW_TO_END = "hypothesispytest"  # it imports all of hypothesis for a summary, which nobody reads here
 PARTS = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
@@ -133,6 +134,8 @@ class Tests(worker.Requests):
         gc.freeze()
         gc.enable()  # what is timed may depend on it
         self.answer_until(lambda: False)
+        if session.config.pluginmanager.hasplugin(SLOW_TO_END):
+            session.config.pluginmanager.unregister(name=SLOW_TO_END)
         return True
 
     @pytest.hookimpl(wrapper=True)

@@ -148,7 +148,8 @@ def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place:
     """
     both(workers, "place", core=place.one)
     plans = {slot: slot.plan for slot in slots}
-    blocks = pairs.mixed(plans, lambda slot: pairs.block(workers, slot.name, slot.plan, slot.dose))
+    with place.shared():
+        blocks = pairs.mixed(plans, lambda slot: pairs.block(workers, slot.name, slot.plan, slot.dose))
     for name in {slot.name for slot in slots}:
         both(workers, "close", identity=name)
     found: dict[str, dict[str, float]] = {}
