@@ -36,9 +36,10 @@ def test_rates_are_of_those_that_are_slower_and_of_the_others_and_void_rounds_sa
 
 def test_the_table_says_what_it_counts(tmp_path):
     machine = {"what": "machine", "cpu_model": "abacus", "cores": 2, "date": "2026-01-01"}
+    earlier = {"what": "costs", "pair": [9.0] * 3, "plugin": [0.009] * 3}
     costs = {"what": "costs", "pair": [1.0, 2.0, 3.0], "plugin": [0.001, 0.003, 0.002]}
     file = tmp_path / "small.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in (machine, costs, round_of(SLOWED, 1.0))))
+    file.write_text("".join(json.dumps(line) + "\n" for line in (machine, earlier, costs, round_of(SLOWED, 1.0))))
     said = small.table(small.read(file))
     assert "| `pytest --gate-against` | 10/10 [69.2 %, 100.0 %] | 0/10 [0.0 %, 30.8 %] |" in said
     assert "1 runs, 0 void, 1.0 to 1.0 minutes each" in said

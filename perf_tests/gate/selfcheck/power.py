@@ -45,23 +45,23 @@ FULLY = (
 )
 CASES = (
     *FULLY,
-    "pirl.forward[full-numpy-batch32-iohost-hidden32]",
     "pirl.forward[full-onnx-batch32-iohost-hidden32]",
-    "pirl.forward[full-torch-trace-batch2048-iohost-hidden32]",
     "pirl.forward[full-torch-compile-batch32-iohost-hidden32]",
     "pirl.forward[full-jax-batch2048-iohost-hidden32]",
-    "pirl.pde_loss[full-jax-order2]",
     "pirl.train_step[full-torch-batch256-order2]",  # training in torch
     "snake.act[full-jax-envs1]",
-    "snake.act[full-torch-envs64]",
-    "snake.env_step[full-jax-envs1024]",
     "snake.train_step[full-torch-batch32]",
-    "snake.train_step[full-jax-batch32]",
     "snake.collect_and_learn[full-torch-envs1-every4-batch32]",
-    "treasurehunt.observe[full-numpy-agents5-worlds1]",
     "treasurehunt.act[full-jax-agents5-worlds1]",
     "treasurehunt.turn[full-torch-agents5-worlds1]",
     "treasurehunt.epoch[compiled-jax-agents5-worlds1]",  # a loop on all cores
+    "mario.preprocess[full-numpy-batch1-side84]",
+    "mario.sample[full-numpy-batch256-buffer10000-side84]",
+    "mario.train_step[full-torch-batch16-side84-normnone-accumulate1]",
+    "procgen.env_step[full-numpy-envs16-gamecoinrun]",
+    "procgen.gae[full-numpy-envs32]",
+    "procgen.forward[full-torch-envs32]",
+    "procgen.ppo_update[full-torch-batch64]",
 )
 MISTAKES = (  # case and what is built into it
     ("pirl.forward[full-torch-batch2048-iohost-hidden32]", "copy"),
