@@ -39,21 +39,18 @@ KINDS = ("spin", "calls")  # a calibrated spin, or further identical calls
 FULLY = (
     "pirl.forward[full-torch-batch1-iohost-hidden32]",  # a tiny call of torch
     "pirl.train_step[full-jax-batch256-order2]",  # one compiled program
-    "snake.env_step[vectorised-numpy-envs1024]",  # an environment in NumPy
-    "snake.sample[full-torch-batch32]",  # sampling from a buffer
     "treasurehunt.sample[full-numpy-agents5]",  # bound by memory
 )
 CASES = (
     *FULLY,
+    "snake.env_step[vectorised-numpy-envs1024]",  # an environment in NumPy
+    "snake.sample[full-torch-batch32]",  # sampling from a buffer
     "pirl.forward[full-onnx-batch32-iohost-hidden32]",
     "pirl.forward[full-torch-compile-batch32-iohost-hidden32]",
     "pirl.forward[full-jax-batch2048-iohost-hidden32]",
-    "pirl.train_step[full-torch-batch256-order2]",  # training in torch
-    "snake.act[full-jax-envs1]",
-    "snake.train_step[full-torch-batch32]",
+    "snake.train_step[full-torch-batch32]",  # training in torch
     "snake.collect_and_learn[full-torch-envs1-every4-batch32]",
     "treasurehunt.act[full-jax-agents5-worlds1]",
-    "treasurehunt.turn[full-torch-agents5-worlds1]",
     "treasurehunt.epoch[compiled-jax-agents5-worlds1]",  # a loop on all cores
     "mario.preprocess[full-numpy-batch1-side84]",
     "mario.sample[full-numpy-batch256-buffer10000-side84]",
