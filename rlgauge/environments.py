@@ -180,10 +180,10 @@ def follow(command: list[str], folder: Path, progress: Progress) -> None:
 
 
 def remove_old(cache: Path, pattern: str, kept: int) -> None:
-    """Remove all environments but those used last, and those that a gate uses now.
+    """Remove all environments or builds but those used last, and those that a gate uses now.
 
     Args:
-        cache: folder in which environments are kept.
+        cache: folder in which they are kept.
         pattern: of their names.
         kept: how many stay.
     """

@@ -22,6 +22,7 @@ from typing import Any
 
 from perf_tests.suite import machine
 from perf_tests.suite.cases import variants
+from rlgauge import measurements
 from rlgauge.layout import laid_out
 from rlgauge.pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
 from rlgauge.progress import left
@@ -284,14 +285,10 @@ def measure(source: Source, root: Path, file: Path, minutes: float, log: Callabl
         log: prints a line.
     """
     end = time.monotonic() + 60 * minutes
-
-    def write(line: Mapping[str, Any]) -> None:
-        with file.open("a") as out:
-            out.write(json.dumps(line) + "\n")
-
     known = Counter(json.loads(line)["what"] for line in file.read_text().splitlines()) if file.exists() else Counter()
     gated = sum(variant.tier == "gate" for variant in variants().values())
-    write({"what": "machine", "date": datetime.date.today().isoformat(), "gated": gated, **machine.info(root)})
+    today = datetime.date.today().isoformat()
+    measurements.keep(file, {"what": "machine", "date": today, "gated": gated, **machine.info(root)})
     alone, together = ([c for c in CASES if (variants()[c].case.cores != "one") is many] for many in (False, True))
     with laid_out(source, root) as layout:
         folder, sides = layout.folder, [layout.side(None, name) for name in ("base", "head")]
@@ -312,7 +309,7 @@ def measure(source: Source, root: Path, file: Path, minutes: float, log: Callabl
             known[line["what"]] += 1
             now = time.monotonic()
             line["seconds"] = round(now - start, 1)
-            write(line)
+            measurements.keep(file, line)
             log(
                 f"power: {known['pair']} pairs, {known['round']} rounds of pytest-benchmark, {known['failed']} failed, "
                 f"{line['seconds']:.0f} s the last, {left(max(0.0, end - now))}"
