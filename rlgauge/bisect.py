@@ -89,7 +89,7 @@ def comparison(
             records = {case.id: Record()}
             try:
                 for _ in range(times):
-                    pairs.measure(records, [case.id], cores(case.all_cores), "confirm")
+                    pairs.measure(records, [case.id], cores(case.all_cores), "confirm", thorough=True)
             except PairError as error:
                 raise GateError(str(error)) from error
             record = records[case.id]

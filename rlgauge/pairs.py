@@ -21,7 +21,7 @@ from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
 LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
-MORE, LONGEST_MORE = 4, 1.0  # times as many blocks where they scatter, and seconds of all of them, at most
+MORE, LONGEST_MORE = 4, 1.0  # times as many blocks where they scatter, and seconds of all of them in a screen, at most
 SURE = 0.01  # error of a pair's median below which no more blocks are made
 MOST_UNTIMED = 0.1  # seconds of a turn, at most, of which most is not timed
 LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
@@ -40,7 +40,7 @@ class SamplePlan:
         samples: at each turn.
         warm: whether one more comes before, which does not count.
         most_blocks: of a pair: those of a long call are fewer.
-        more_blocks: of a pair in which they scatter, at most.
+        more_blocks: of a pair of a screen in which they scatter, at most.
     """
 
     calls: int
@@ -155,7 +155,9 @@ class Pairs:
         self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
         self.plans: dict[str, SamplePlan] = {}
 
-    def measure(self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str) -> None:
+    def measure(
+        self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str, thorough: bool = False
+    ) -> None:
         """Add a pair of every case that is still timed; one that ends a worker becomes an error, the others go on.
 
         Args:
@@ -163,10 +165,11 @@ class Pairs:
             names: of the cases.
             place: the cores that workers run on.
             phase: ``screen`` or ``confirm``: where the pair is noted.
+            thorough: long calls get more blocks too where they scatter, as those few do that are confirmed.
         """
         while remaining := [name for name in names if records[name].state == "timed"]:
             try:
-                found = self.measure_pair(records, remaining, place)
+                found = self.measure_pair(records, remaining, place, thorough)
             except CaseError as error:
                 records[error.name].state, records[error.name].words = "error", str(error)
                 continue
@@ -174,13 +177,16 @@ class Pairs:
                 getattr(records[name], phase).append(blocks)
             return
 
-    def measure_pair(self, records: dict[str, Record], names: Sequence[str], place: Cores) -> dict[str, list[Block]]:
+    def measure_pair(
+        self, records: dict[str, Record], names: Sequence[str], place: Cores, thorough: bool
+    ) -> dict[str, list[Block]]:
         """Measure one pair of fresh processes.
 
         Args:
             records: what is known of each case; changed in place.
             names: of the cases.
             place: the cores that workers run on.
+            thorough: long calls get more blocks too where they scatter.
 
         Raises:
             CaseError: a worker died or hung over a case.
@@ -189,11 +195,11 @@ class Pairs:
         found: dict[str, list[Block]] = {}
         with self.workers(place) as workers:
             for group in [names] if self.together else self.drawn(names):
-                found |= self.measure_group(workers, records, group, place)
+                found |= self.measure_group(workers, records, group, place, thorough)
         return found
 
     def measure_group(
-        self, workers: Sequence[Worker], records: dict[str, Record], names: Sequence[str], place: Cores
+        self, workers: Sequence[Worker], records: dict[str, Record], names: Sequence[str], place: Cores, thorough: bool
     ) -> dict[str, list[Block]]:
         """Return the blocks of cases that are prepared, measured and closed together.
 
@@ -202,6 +208,7 @@ class Pairs:
             records: what is known of each case; changed in place.
             names: of the cases.
             place: the cores that workers run on.
+            thorough: long calls get more blocks too where they scatter.
 
         Raises:
             CaseError: a worker died or hung over a case.
@@ -210,7 +217,7 @@ class Pairs:
         both(workers, "place", core=place.one)
         plans = {name: self.plan(workers[0], name, place) for name in ready}
         with place.shared():
-            blocks = self.mixed(plans, lambda name: self.block(workers, name, plans[name]))
+            blocks = self.mixed(plans, lambda name: self.block(workers, name, plans[name]), thorough)
         for name in plans:
             with blamed(name):
                 replies = both(workers, "close", identity=name)
@@ -219,7 +226,9 @@ class Pairs:
                     records[name].state, records[name].words = "error", f"{side.name}: {reply['failed']}"
         return {name: found for name, found in blocks.items() if records[name].state == "timed"}
 
-    def mixed(self, plans: Mapping[Any, SamplePlan], block: Callable[[Any], Block]) -> dict[Any, list[Block]]:
+    def mixed(
+        self, plans: Mapping[Any, SamplePlan], block: Callable[[Any], Block], thorough: bool = False
+    ) -> dict[Any, list[Block]]:
         """Return the blocks of a pair, those of all cases in turns, in an order that is drawn each time.
 
         A case gets some more where its blocks scatter so much that their median is not sure: by how far they are from
@@ -228,28 +237,40 @@ class Pairs:
         Args:
             plans: how each case is timed.
             block: measures a block of a case.
+            thorough: long calls get more blocks too where they scatter.
         """
         found: dict[Any, list[Block]] = {name: [] for name in plans}
         for number in range(MORE * self.blocks):
-            waiting = [
-                name
-                for name, plan in plans.items()
-                if number < (min(self.blocks, plan.most_blocks) if sure(found[name]) else self.most(plan))
-            ]
+            waiting = [name for name, plan in plans.items() if number < self.wanted(found[name], plan, thorough)]
             if not waiting:
                 break
             for name in self.rng.sample(waiting, len(waiting)):
                 found[name].append(block(name))
         return found
 
-    def most(self, plan: SamplePlan) -> int:
-        """Return how many blocks of a pair a case gets where they scatter.
+    def wanted(self, found: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
+        """Return how many blocks of a pair a case gets, given those that there are.
 
         Args:
+            found: its blocks so far.
             plan: how it is timed.
+            thorough: long calls get more blocks too where they scatter.
         """
         least = min(self.blocks, plan.most_blocks)
-        return max(least, min(MORE * self.blocks, plan.more_blocks))
+        most = min(MORE * self.blocks, plan.most_blocks if thorough else plan.more_blocks)
+        return least if sure(found) else max(least, most)
+
+    def screened(self, blocks: Sequence[Block], plan: SamplePlan) -> Sequence[Block]:
+        """Return those of a case's blocks that a screen would have made.
+
+        Args:
+            blocks: of a pair of a confirmation.
+            plan: how it is timed.
+        """
+        number = 0
+        while number < min(len(blocks), self.wanted(blocks[:number], plan, False)):
+            number += 1
+        return blocks[:number]
 
     def drawn(self, names: Sequence[str]) -> list[list[str]]:
         """Return each name as a group of its own, in an order that is drawn: of files, and in each of its tests.

@@ -9,7 +9,7 @@ import datetime
 import functools
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,16 @@ from . import measurements
 from .layout import laid_out
 from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, cores
 from .progress import left
-from .rates import Rate, verdicts
+from .rates import Rate, Said, verdicts
 from .rule import GateError, Rule
 from .source import Source
 from .statistics import Block, log_ratio
 from .workers import Worker, both
 
 DOSES = (0.0, 0.02, 0.05, 0.10)
+Dosed = dict[
+    str, dict[str, dict[str, float]]
+]  # log-ratios of a pair, by ``log_ratios`` or ``screened``, case, treatment
 
 
 def rates(source: Source, root: Path, file: Path, minutes: float, rule: Rule, limit: float) -> str:
@@ -73,21 +76,17 @@ def measure(
             start, rng = time.monotonic(), random.Random(number)
             pairs = Pairs(sides, rule.blocks, limit, {}, layout.folder, rng, (), source.together)
             try:
-                found: dict[str, dict[str, float]] = {}
-                for many, names in passes.items():
-                    found |= dosed(pairs, names, cores(many)) if names else {}
+                found = joined(dosed(pairs, names, cores(many)) for many, names in passes.items() if names)
             except (CaseError, PairError) as error:
                 raise GateError(str(error)) from error
-            measurements.keep(
-                file, {"what": "pair", "log_ratios": found, "seconds": round(time.monotonic() - start, 1)}
-            )
+            measurements.keep(file, {"what": "pair", **found, "seconds": round(time.monotonic() - start, 1)})
             number += 1
             now = time.monotonic()
             log(f"power: {number} pairs, {now - start:.0f} s the last, {left(max(0.0, end - now))}")
 
 
-def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[str, float]]:
-    """Return each case's log-ratio at each dose, all from one pair of workers.
+def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> Dosed:
+    """Return each case's log-ratios at each dose, all from one pair of workers.
 
     Args:
         pairs: measures them.
@@ -97,7 +96,7 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[st
     Raises:
         GateError: a case cannot be prepared.
     """
-    found: dict[str, dict[str, float]] = {}
+    found = []
     with pairs.workers(place) as workers:
         for group in [names] if pairs.together else pairs.drawn(names):
             calls = {name: prepared(workers, name, place) for name in group}
@@ -108,12 +107,51 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> dict[str, dict[st
                     spin = dose * plan.samples * plan.calls * calls[name][0]
                     slots[name, dose, spin] = plan
             with place.shared():
-                blocks = pairs.mixed(slots, functools.partial(slowed, pairs, workers, plans))
-            for (name, dose, _), values in blocks.items():
-                found.setdefault(name, {})[f"{dose:g}"] = round(log_ratio(values), 6)
+                blocks = pairs.mixed(slots, functools.partial(slowed, pairs, workers, plans), thorough=True)
+            found.append(said(pairs, {(slot[0], f"{slot[1]:g}", plan): blocks[slot] for slot, plan in slots.items()}))
             for name in group:
                 both(workers, "close", identity=name)
+    return joined(found)
+
+
+def said(pairs: Pairs, blocks: Mapping[tuple[str, str, SamplePlan], Sequence[Block]]) -> Dosed:
+    """Return what a pair says of each case at each treatment, in a confirmation, and what it says in a screen.
+
+    Args:
+        pairs: measured them.
+        blocks: of a confirmation, by name of the case, treatment, and how it is timed.
+    """
+    found: Dosed = {"log_ratios": {}, "screened": {}}
+    for (name, treatment, plan), values in blocks.items():
+        for key, part in (("log_ratios", values), ("screened", pairs.screened(values, plan))):
+            found[key].setdefault(name, {})[treatment] = round(log_ratio(part), 6)
     return found
+
+
+def joined(parts: Iterable[Dosed]) -> Dosed:
+    """Return what is said of all cases.
+
+    Args:
+        parts: of some cases each.
+    """
+    whole: Dosed = {"log_ratios": {}, "screened": {}}
+    for part in parts:
+        for key, found in part.items():
+            whole[key] |= found
+    return whole
+
+
+def column(pairs: Sequence[Mapping[str, Any]], case: str, treatment: str) -> list[Said]:
+    """Return what pairs say of a case in a screen, and in a confirmation; lines of old say one of both.
+
+    Args:
+        pairs: lines of a file.
+        case: its id.
+        treatment: a dose, as ``0.05``, or what else was done to head.
+    """
+    found = [line["log_ratios"][case][treatment] for line in pairs]
+    screens = [line.get("screened", line["log_ratios"])[case][treatment] for line in pairs]
+    return list(map(Said, screens, found))
 
 
 def slowed(
@@ -173,19 +211,15 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
     Raises:
         GateError: too few pairs for a verdict.
     """
-    pairs = [line["log_ratios"] for line in lines if line["what"] == "pair"]
+    pairs = [line for line in lines if line["what"] == "pair"]
     wanted = rule.screen + rule.confirm
     if len(pairs) < wanted:
         raise GateError(
             f"power: {len(pairs)} pairs were measured, a verdict takes {wanted}: rlgauge power --minutes 60"
         )
-    cases = [case for case in pairs[-1] if all(case in pair for pair in pairs)]
+    cases = [case for case in pairs[-1]["log_ratios"] if all(case in pair["log_ratios"] for pair in pairs)]
     head = ["| slowed by | called slower [95 % interval] |", "|---|---|"]
     for dose in DOSES:
-        found = [
-            slower
-            for case in cases
-            for _, slower in verdicts([pair[case][f"{dose:g}"] for pair in pairs], rule, len(cases))
-        ]
+        found = [slower for case in cases for _, slower in verdicts(column(pairs, case, f"{dose:g}"), rule, len(cases))]
         head.append(f"| {100 * dose:g} %{'' if dose else ', the same code'} | {Rate(sum(found), len(found))} |")
     return "\n".join([*head, "", f"{len(pairs)} pairs of {len(cases)} cases."])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .rule import Rule, confirmed, suspected
 
@@ -34,21 +35,33 @@ class Rate:
         return Rate(self.found + other.found, self.n + other.n)
 
 
-def verdicts(values: Sequence[float], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
+class Said(NamedTuple):
+    """What a pair says of a case: log-ratio of its blocks, fewer in a screen than in a confirmation.
+
+    Attributes:
+        screen: of the blocks that a screen makes.
+        confirm: of those that a confirmation makes.
+    """
+
+    screen: float
+    confirm: float
+
+
+def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
     """Return, of one verdict after the other on fresh pairs, whether it was a suspect and whether it was `slower`.
 
     The p-value is adjusted as that of the smallest of so many suspects. A last suspect that lacks pairs is confirmed by
     those of the beginning: a verdict that were dropped for its outcome would make the rates look better.
 
     Args:
-        values: log-ratios of a case, in the order they were measured.
+        values: what pairs say of a case, in the order they were measured.
         rule: the numbers to decide by.
         suspects: in a whole run, for which p is adjusted.
     """
     start = 0
     while start + rule.screen <= len(values) >= rule.screen + rule.confirm:
-        screen = values[start : start + rule.screen]
-        others = [*values[start + rule.screen :], *values[:start]]
+        screen = [pair.screen for pair in values[start : start + rule.screen]]
+        others = [pair.confirm for pair in (*values[start + rule.screen :], *values[:start])]
         start += rule.screen
         if suspected(screen, rule) < 1:
             yield False, False

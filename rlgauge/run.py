@@ -123,7 +123,7 @@ class Gate:
             left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""
             self.log(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
             start = time.monotonic()
-            pairs.measure(self.records, chosen, place, phase)
+            pairs.measure(self.records, chosen, place, phase, thorough=phase == "confirm")
             spent.append(time.monotonic() - start)
 
 

@@ -9,15 +9,17 @@ from collections import Counter
 import pytest
 
 from rlgauge.pairs import MORE, Cores, Pairs, SamplePlan, sure
+from rlgauge.rule import Record, Rule
+from rlgauge.run import Gate
 from rlgauge.statistics import error_of_median
 
 PLAN = SamplePlan(1, 1, True)
 
 
-def mixed(plans, times, blocks=8):
+def mixed(plans, times, blocks=8, thorough=False):
     """Return the blocks of these cases, where a block of a case is what ``times`` gives."""
     pairs = Pairs((), blocks, 1.0, {}, None, random.Random(0))
-    return pairs.mixed(plans, lambda name: times[name]())
+    return pairs.mixed(plans, lambda name: times[name](), thorough)
 
 
 def scattered(by, middle=1.0):
@@ -49,6 +51,34 @@ def test_which_side_is_slower_does_not_matter(by):
 def test_long_calls_get_fewer(most, more, wanted):
     plan = SamplePlan(1, 1, True, most, more)
     assert len(mixed({"a": plan}, {"a": scattered(0.5)})["a"]) == wanted
+
+
+@pytest.mark.parametrize(("most", "wanted"), [(3, 3), (20, 20), (100, 32)])
+def test_long_calls_get_more_where_few_cases_are_confirmed(most, wanted):
+    plan = SamplePlan(1, 1, True, most, more_blocks=0)
+    assert len(mixed({"a": plan}, {"a": scattered(0.5)}, thorough=True)["a"]) == wanted
+    assert len(mixed({"a": plan}, {"a": scattered(0.0)}, thorough=True)["a"]) == min(8, most)
+
+
+@pytest.mark.parametrize("by", [0.0, 0.02, 0.04, 0.5])
+@pytest.mark.parametrize("more", [0, 12, 100])
+def test_what_a_screen_would_have_made_is_the_beginning(by, more):
+    plan = SamplePlan(1, 1, True, 100, more)
+    screen, confirmation = (mixed({"a": plan}, {"a": scattered(by)}, 8, thorough)["a"] for thorough in (False, True))
+    assert Pairs((), 8, 1.0, {}, None, random.Random(0)).screened(confirmation, plan) == screen
+
+
+@pytest.mark.parametrize("phase", ["screen", "confirm"])
+def test_only_a_confirmation_is_thorough(phase, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Pairs, "measure", lambda self, *rest, thorough=False: asked.append(thorough))
+    gate = Gate(None, "", "", (), (), {"a": slow_in_its_screen()}, None, Rule(), 0, 1.0, log=lambda line: None)
+    gate.phase(Pairs((), 8, 1.0, {}, None, random.Random(0)), phase, 2, ["a"], Cores((0, 1), 1))
+    assert asked == [phase == "confirm"] * 2
+
+
+def slow_in_its_screen():
+    return Record(screen=[[(1.0, 1.1)]] * Rule().screen)
 
 
 def test_those_of_all_cases_are_mixed():

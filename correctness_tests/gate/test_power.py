@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import random
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ from perf_tests.gate.source import Suite
 from perf_tests.report.readme import README, insert
 from perf_tests.selection import Selection
 from perf_tests.suite.cases import variants
-from rlgauge.pairs import CaseError, Cores
-from rlgauge.rates import Rate, verdicts
+from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan
+from rlgauge.power import column, joined, said
+from rlgauge.rates import Rate, Said, verdicts
 from rlgauge.rule import GateError, Record, Rule, decide
 
 RULE = Rule(screen=2, confirm=8)
@@ -50,28 +52,40 @@ def measured(value=lambda case, dose, pair: 0.0, pairs=40):
     return Measured(lines, [], [MACHINE | {"gated": 1}, MACHINE], [mistakes] * 40)
 
 
+def judged(values, rule, suspects=1):
+    """Return the verdicts on pairs that say the same in a screen and in a confirmation."""
+    return list(verdicts([Said(value, value) for value in values], rule, suspects))
+
+
 def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
     clean, slow = [SAME] * 2, [SLOW] * 10
-    assert list(verdicts(clean + slow + clean, RULE)) == [(False, False), (True, True), (False, False)]
-    assert list(verdicts([SLOW, SLOW, *[SAME] * 8, *clean], RULE)) == [(True, False), (False, False)]
+    assert judged(clean + slow + clean, RULE) == [(False, False), (True, True), (False, False)]
+    assert judged([SLOW, SLOW, *[SAME] * 8, *clean], RULE) == [(True, False), (False, False)]
 
 
 def test_a_last_suspect_is_confirmed_by_the_pairs_of_the_beginning():
-    assert list(verdicts([*[SAME] * 8, SLOW, SLOW], RULE)) == [*[(False, False)] * 4, (True, False)]
-    assert list(verdicts([SLOW, SLOW, *[SLOW] * 8, SLOW, SLOW], RULE)) == [(True, True)] * 2
+    assert judged([*[SAME] * 8, SLOW, SLOW], RULE) == [*[(False, False)] * 4, (True, False)]
+    assert judged([SLOW, SLOW, *[SLOW] * 8, SLOW, SLOW], RULE) == [(True, True)] * 2
 
 
 def test_too_few_pairs_for_a_suspect_are_no_verdict():
-    assert list(verdicts([SAME] * 9, RULE)) == []
+    assert judged([SAME] * 9, RULE) == []
 
 
 def test_what_looks_faster_is_no_alarm():
-    assert list(verdicts([-SLOW] * 10, RULE)) == [(False, False)] * 5
+    assert judged([-SLOW] * 10, RULE) == [(False, False)] * 5
 
 
 def test_a_find_is_adjusted_for_the_other_suspects():
-    assert list(verdicts([SLOW] * 10, RULE, suspects=2)) == [(True, True)]  # 2 / 2^8 is below 0.01
-    assert list(verdicts([SLOW] * 10, RULE, suspects=3)) == [(True, False)]
+    assert judged([SLOW] * 10, RULE, suspects=2) == [(True, True)]  # 2 / 2^8 is below 0.01
+    assert judged([SLOW] * 10, RULE, suspects=3) == [(True, False)]
+
+
+def test_a_screen_is_judged_by_its_own_blocks():
+    hidden, found = Said(SAME, SLOW), Said(SLOW, SAME)
+    assert list(verdicts([hidden] * 10, RULE)) == [(False, False)] * 5
+    assert list(verdicts([found] * 10, RULE)) == [(True, False)]
+    assert list(verdicts([found] * 2 + [hidden] * 8, RULE)) == [(True, True)]
 
 
 def test_rates_come_with_the_exact_interval():
@@ -129,7 +143,8 @@ def test_simulated_suites_are_decided_as_the_gate_decides(monkeypatch):
 
 def test_the_smallest_slowdown_found_grows_with_the_spread():
     rng = np.random.default_rng(0)
-    quiet, loud, wild = (smallest_found(list(rng.normal(0, s, 60)), Rule(), 1) for s in (0.002, 0.02, 5.0))
+    draws = (np.repeat(rng.normal(0, s, (60, 1)), 2, axis=1) for s in (0.002, 0.02, 5.0))  # the same in both phases
+    quiet, loud, wild = (smallest_found(values, Rule(), 1) for values in draws)
     assert Rule().tolerated < quiet < 0.015 < loud < 0.05
     assert wild == math.inf
 
@@ -201,8 +216,23 @@ def test_what_was_measured_is_read_in_its_order(tmp_path):
     (tmp_path / "power.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = read(tmp_path / "power.jsonl")
     assert len(found.rounds) == 1
-    assert found.values(CASES[0], "0.05") == list(range(40))
-    assert found.values(CASES[0], "0.05", "calls") == list(range(20, 40))
+    assert found.values(CASES[0], "0.05") == [(pair, pair) for pair in range(40)]
+    assert found.values(CASES[0], "0.05", "calls") == [(pair, pair) for pair in range(20, 40)]
+
+
+def test_a_pair_is_kept_as_a_screen_and_as_a_confirmation_say_it():
+    pairs = Pairs((), 2, 1.0, {}, None, random.Random(0))
+    plan = SamplePlan(1, 1, True, most_blocks=3, more_blocks=2)
+    scattered = [(1.0, 1.0), (1.0, 4.0), (1.0, 4.0)]
+    steady = [(1.0, 2.0)] * 2
+    found = joined([said(pairs, {("a", "0", plan): scattered}), said(pairs, {("b", "0.05", plan): steady})])
+    two, four = round(math.log(2), 6), round(math.log(4), 6)
+    assert found == {
+        "log_ratios": {"a": {"0": four}, "b": {"0.05": two}},
+        "screened": {"a": {"0": two}, "b": {"0.05": two}},
+    }
+    assert column([found], "a", "0") == [Said(two, four)]
+    assert column([{"log_ratios": found["log_ratios"]}], "a", "0") == [Said(four, four)]
 
 
 def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path, monkeypatch):
@@ -215,7 +245,7 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
         return {"what": "pair", "number": number}
 
     monkeypatch.setattr(power, "measured_pair", pair)
-    monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"case!copy": {"copy": 0.1}})
+    monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"log_ratios": {"case!copy": {"copy": 0.1}}})
     monkeypatch.setattr(power, "one_round", lambda root, cases, rng: {"what": "round"} | {"cases": len(cases)})
     source = Suite(Selection(tier="full"), tmp_path / "cache")
     monkeypatch.setattr(power, "EVERY", 2)

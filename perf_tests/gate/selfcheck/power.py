@@ -25,11 +25,11 @@ from perf_tests.suite.cases import variants
 from rlgauge import measurements
 from rlgauge.layout import laid_out
 from rlgauge.pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores
+from rlgauge.power import Dosed, joined, said
 from rlgauge.progress import left
 from rlgauge.rule import GateError, Rule
 from rlgauge.run import LIMIT
 from rlgauge.source import Source
-from rlgauge.statistics import log_ratio
 from rlgauge.workers import Worker, both
 
 from . import dosed
@@ -135,8 +135,8 @@ def doses_of(case: str, call: float, calls: int, kind: str, place: Cores) -> Ite
         yield Slot(case, f"{dose:g}", plan, slowed)
 
 
-def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place: Cores) -> dict[str, dict[str, float]]:
-    """Return the log-ratio of each slot, by name and treatment.
+def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place: Cores) -> Dosed:
+    """Return the log-ratios of each slot, by name and treatment.
 
     Args:
         pairs: measures them.
@@ -147,17 +147,14 @@ def timed(pairs: Pairs, workers: Sequence[Worker], slots: Sequence[Slot], place:
     both(workers, "place", core=place.one)
     plans = {slot: slot.plan for slot in slots}
     with place.shared():
-        blocks = pairs.mixed(plans, lambda slot: pairs.block(workers, slot.name, slot.plan, slot.dose))
+        blocks = pairs.mixed(plans, lambda slot: pairs.block(workers, slot.name, slot.plan, slot.dose), thorough=True)
     for name in {slot.name for slot in slots}:
         both(workers, "close", identity=name)
-    found: dict[str, dict[str, float]] = {}
-    for slot, values in blocks.items():
-        found.setdefault(slot.name, {})[slot.treatment] = round(log_ratio(values), 6)
-    return found
+    return said(pairs, {(slot.name, slot.treatment, slot.plan): values for slot, values in blocks.items()})
 
 
-def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return each case's log-ratio at each dose, all from one pair of workers.
+def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> Dosed:
+    """Return each case's log-ratios at each dose, all from one pair of workers.
 
     Args:
         pairs: measures them.
@@ -172,8 +169,8 @@ def dosed_pair(pairs: Pairs, kind: str, place: Cores, cases: Sequence[str]) -> d
         return timed(pairs, workers, slots, place)
 
 
-def mistaken_pair(pairs: Pairs, place: Cores) -> dict[str, dict[str, float]]:
-    """Return the log-ratio of each real mistake, from workers of their own: what it leaves behind may slow others.
+def mistaken_pair(pairs: Pairs, place: Cores) -> Dosed:
+    """Return the log-ratios of each real mistake, from workers of their own: what it leaves behind may slow others.
 
     Args:
         pairs: measures them.
@@ -270,8 +267,8 @@ def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Seq
         together: ids of cases on all cores.
     """
     kind = KINDS[number % 40 // 20]  # a verdict takes up to 20 pairs, all of one kind
-    found = dosed_pair(pairs, kind, cores(False), alone) | dosed_pair(pairs, kind, cores(True), together)
-    return {"what": "pair", "kind": kind, "log_ratios": found}
+    passes = ((False, alone), (True, together))
+    return {"what": "pair", "kind": kind, **joined(dosed_pair(pairs, kind, cores(many), c) for many, c in passes)}
 
 
 def measure(source: Source, root: Path, file: Path, minutes: float, log: Callable[[str], None] = print) -> None:
@@ -301,7 +298,7 @@ def measure(source: Source, root: Path, file: Path, minutes: float, log: Callabl
                 else:
                     pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, rng)
                     if known["pair"] > 3 * known["mistakes"]:
-                        line = {"what": "mistakes", "log_ratios": mistaken_pair(pairs, cores(False))}
+                        line = {"what": "mistakes", **mistaken_pair(pairs, cores(False))}
                     else:
                         line = measured_pair(pairs, known["pair"], alone, together)
             except (CaseError, PairError) as error:  # a worker died; the pair is measured again

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rlgauge.rates import Rate, verdicts
+from rlgauge.power import column
+from rlgauge.rates import Rate, Said, verdicts
 from rlgauge.report import line
 from rlgauge.rule import GateError, Record, Rule, confirmed, decide
 
@@ -50,19 +51,16 @@ class Measured:
         """How many cases the gate compared when the last of it was measured."""
         return int(self.machines[-1]["gated"])
 
-    def values(self, case: str, treatment: str, kind: str | None = None) -> list[float]:
-        """Return a case's log-ratios at a treatment, in the order they were measured.
+    def values(self, case: str, treatment: str, kind: str | None = None) -> list[Said]:
+        """Return what pairs say of a case at a treatment, in the order they were measured.
 
         Args:
             case: its id.
             treatment: a dose, as ``0.05``, or the name of a mistake.
             kind: ``spin`` or ``calls``, None for both.
         """
-        return [
-            pair["log_ratios"][case][treatment]
-            for pair in (*self.pairs, *self.mistakes)
-            if kind in (None, pair.get("kind")) and treatment in pair["log_ratios"].get(case, ())
-        ]
+        lines = [line for line in (*self.pairs, *self.mistakes) if kind in (None, line.get("kind"))]
+        return column([line for line in lines if treatment in line["log_ratios"].get(case, ())], case, treatment)
 
 
 def read(file: Path) -> Measured:
@@ -123,13 +121,14 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
         seed: of the draws.
     """
     rng = np.random.default_rng(seed)
-    values = np.array([measured.values(case, "0") for case in measured.cases])  # [cases, pairs]
+    said = np.array([measured.values(case, "0") for case in measured.cases])  # [cases, pairs, 2]
+    screens, values = said[..., 0], said[..., 1]
     sets = math.ceil(measured.suite / len(values))
     case = rng.permuted(np.tile(np.arange(len(values)), (SUITES * sets, 1)), axis=1)
     case = case.reshape(SUITES, -1)[:, : measured.suite]
     of_set = np.arange(measured.suite) // len(values)
     screen, confirm = (rng.integers(values.shape[1], size=(SUITES, sets, n)) for n in (rule.screen, rule.confirm))
-    middle = np.median(values[case[..., None], screen[:, of_set]], axis=2)  # [SUITES, suite]
+    middle = np.median(screens[case[..., None], screen[:, of_set]], axis=2)  # [SUITES, suite]
     suite, member = np.nonzero(middle > math.log1p(rule.tolerated))
     rows = values[case[suite, member][:, None], confirm[suite, of_set[member]]]
     p = np.ones(SUITES)
@@ -137,21 +136,21 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
     return int(np.sum(p * np.bincount(suite, minlength=SUITES) <= rule.level, where=p < 1))
 
 
-def smallest_found(values: Sequence[float], rule: Rule, suspects: int, seed: int = 0) -> float:
+def smallest_found(values: Sequence[Said], rule: Rule, suspects: int, seed: int = 0) -> float:
     """Return the smallest slowdown found with 95 % power, simulated from a case's own pairs; inf beyond 50 %.
 
     Args:
-        values: log-ratios of a case, in the order they were measured.
+        values: what pairs say of a case, in the order they were measured.
         rule: the numbers to decide by.
         suspects: in a whole run, for which p is adjusted.
         seed: of the draws.
     """
     rng = np.random.default_rng(seed)
-    draws = rng.choice(np.asarray(values), size=(TRIES, rule.screen + rule.confirm))
+    draws = rng.choice(np.asarray(values), size=(TRIES, rule.screen + rule.confirm))  # [tries, pairs, 2]
 
     def power(slowdown: float) -> float:
         slowed = draws + math.log1p(slowdown)
-        screen, confirm = slowed[:, : rule.screen], slowed[:, rule.screen :]
+        screen, confirm = slowed[:, : rule.screen, 0], slowed[:, rule.screen :, 1]
         p = suspects * np.asarray(confirmed(confirm, rule))
         return float(np.mean((np.median(screen, axis=1) > math.log1p(rule.tolerated)) & (p <= rule.level)))
 
@@ -176,7 +175,7 @@ def achieved(measured: Measured, case: str, dose: str, kind: str) -> str:
     slowed, plain = (measured.values(case, treatment, kind) for treatment in (dose, "0"))
     if not slowed:
         return "not measured"
-    return f"{100 * math.expm1(median(a - b for a, b in zip(slowed, plain, strict=True))):+.1f} %"
+    return f"{100 * math.expm1(median(a.confirm - b.confirm for a, b in zip(slowed, plain, strict=True))):+.1f} %"
 
 
 def example(measured: Measured, rule: Rule, dose: str = "0.05") -> str:
@@ -192,8 +191,8 @@ def example(measured: Measured, rule: Rule, dose: str = "0.05") -> str:
     """
     for case in measured.cases:
         values = measured.values(case, dose)[: rule.screen + rule.confirm]
-        pairs = [[(1.0, math.exp(value))] for value in values]
-        record = Record(state="timed", screen=pairs[: rule.screen], confirm=pairs[rule.screen :])
+        screen, confirm = ([[(1.0, math.exp(value))] for value in column] for column in zip(*values, strict=True))
+        record = Record(state="timed", screen=screen[: rule.screen], confirm=confirm[rule.screen :])
         found = decide({case: record}, rule)[case]
         if found.verdict == "slower":
             return f"```\n{line(case, found)}\n```"
@@ -251,7 +250,8 @@ def table(measured: Measured, rule: Rule) -> str:
     ]
     for case in measured.cases:
         values = measured.values(case, "0")
-        spread = 1.4826 * float(np.median(np.abs(np.asarray(values) - np.median(values))))
+        confirm = np.asarray([pair.confirm for pair in values])
+        spread = 1.4826 * float(np.median(np.abs(confirm - np.median(confirm))))
         alarm = rates(measured, [case], "0", None, rule, 1)[1]
         spin, calls = (rates(measured, [case], "0.05", kind, rule, typical)[1] for kind in KINDS)
         least = smallest_found(values, rule, typical)
@@ -262,5 +262,9 @@ def table(measured: Measured, rule: Rule) -> str:
     for case, mistake in MISTAKES:
         values = measured.values(named(case, mistake), mistake)
         caught = rates(measured, [named(case, mistake)], mistake, None, rule, typical)[1]
-        lines.append(f"| {mistake} | `{case}` | x {math.exp(median(values)):.3g} | {caught} |" if values else "")
+        lines.append(
+            f"| {mistake} | `{case}` | x {math.exp(median(pair.confirm for pair in values)):.3g} | {caught} |"
+            if values
+            else ""
+        )
     return "\n".join(lines)
