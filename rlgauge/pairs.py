@@ -21,7 +21,7 @@ from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
 LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
-MORE, LONGEST_MORE = 4, 1.0  # times as many blocks where they scatter, and seconds of all of them in a screen, at most
+MORE, LONGEST_MORE = 4, 0.75  # times as many blocks where they scatter, and seconds of all of them unless thorough
 SURE = 0.01  # error of a pair's median below which no more blocks are made
 MOST_UNTIMED = 0.1  # seconds of a turn, at most, of which most is not timed
 LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
@@ -40,7 +40,7 @@ class SamplePlan:
         samples: at each turn.
         warm: whether one more comes before, which does not count.
         most_blocks: of a pair: those of a long call are fewer.
-        more_blocks: of a pair of a screen in which they scatter, at most.
+        more_blocks: of a pair in which they scatter, at most, unless it is thorough.
     """
 
     calls: int
@@ -260,11 +260,11 @@ class Pairs:
         most = min(MORE * self.blocks, plan.most_blocks if thorough else plan.more_blocks)
         return least if sure(found) else max(least, most)
 
-    def screened(self, blocks: Sequence[Block], plan: SamplePlan) -> Sequence[Block]:
-        """Return those of a case's blocks that a screen would have made.
+    def quick(self, blocks: Sequence[Block], plan: SamplePlan) -> Sequence[Block]:
+        """Return those of a case's blocks that a pair makes that is not thorough.
 
         Args:
-            blocks: of a pair of a confirmation.
+            blocks: of a thorough pair.
             plan: how it is timed.
         """
         number = 0

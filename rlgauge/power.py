@@ -24,9 +24,7 @@ from .statistics import Block, log_ratio
 from .workers import Worker, both
 
 DOSES = (0.0, 0.02, 0.05, 0.10)
-Dosed = dict[
-    str, dict[str, dict[str, float]]
-]  # log-ratios of a pair, by ``log_ratios`` or ``screened``, case, treatment
+Dosed = dict[str, dict[str, dict[str, float]]]  # log-ratios of a pair, by ``log_ratios`` or ``quick``, case, treatment
 
 
 def rates(source: Source, root: Path, file: Path, minutes: float, rule: Rule, limit: float) -> str:
@@ -115,15 +113,15 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> Dosed:
 
 
 def said(pairs: Pairs, blocks: Mapping[tuple[str, str, SamplePlan], Sequence[Block]]) -> Dosed:
-    """Return what a pair says of each case at each treatment, in a confirmation, and what it says in a screen.
+    """Return what a pair says of each case at each treatment, a thorough one and one that is not.
 
     Args:
         pairs: measured them.
-        blocks: of a confirmation, by name of the case, treatment, and how it is timed.
+        blocks: of a thorough pair, by name of the case, treatment, and how it is timed.
     """
-    found: Dosed = {"log_ratios": {}, "screened": {}}
+    found: Dosed = {"log_ratios": {}, "quick": {}}
     for (name, treatment, plan), values in blocks.items():
-        for key, part in (("log_ratios", values), ("screened", pairs.screened(values, plan))):
+        for key, part in (("log_ratios", values), ("quick", pairs.quick(values, plan))):
             found[key].setdefault(name, {})[treatment] = round(log_ratio(part), 6)
     return found
 
@@ -134,7 +132,7 @@ def joined(parts: Iterable[Dosed]) -> Dosed:
     Args:
         parts: of some cases each.
     """
-    whole: Dosed = {"log_ratios": {}, "screened": {}}
+    whole: Dosed = {"log_ratios": {}, "quick": {}}
     for part in parts:
         for key, found in part.items():
             whole[key] |= found
@@ -142,16 +140,15 @@ def joined(parts: Iterable[Dosed]) -> Dosed:
 
 
 def column(pairs: Sequence[Mapping[str, Any]], case: str, treatment: str) -> list[Said]:
-    """Return what pairs say of a case in a screen, and in a confirmation; lines of old say one of both.
+    """Return what pairs say of a case; in lines of old, thorough ones were like the others.
 
     Args:
         pairs: lines of a file.
         case: its id.
         treatment: a dose, as ``0.05``, or what else was done to head.
     """
-    found = [line["log_ratios"][case][treatment] for line in pairs]
-    screens = [line.get("screened", line["log_ratios"])[case][treatment] for line in pairs]
-    return list(map(Said, screens, found))
+    keys = [("quick" if "quick" in line else "log_ratios", "log_ratios") for line in pairs]
+    return [Said(*(line[key][case][treatment] for key in both)) for line, both in zip(pairs, keys, strict=True)]
 
 
 def slowed(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .rule import Rule, confirmed, suspected
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,28 @@ class Rate:
 
 
 class Said(NamedTuple):
-    """What a pair says of a case: log-ratio of its blocks, fewer in a screen than in a confirmation.
+    """What a pair says of a case: the log-ratio of its blocks, of which a thorough pair has more.
 
     Attributes:
-        screen: of the blocks that a screen makes.
-        confirm: of those that a confirmation makes.
+        quick: as a screen says it, and a confirmation up to its first look.
+        thorough: as the rest of a confirmation says it.
     """
 
-    screen: float
-    confirm: float
+    quick: float
+    thorough: float
+
+
+def confirmation(values: npt.ArrayLike, rule: Rule) -> npt.NDArray[np.float64]:
+    """Return what the pairs of confirmations say, each as it is measured there.  f[..., n, 2] -> f[..., n]
+
+    Args:
+        values: f[..., n, 2], quick and thorough, of the pairs of each confirmation in their order.
+        rule: the numbers to decide by.
+    """
+    import numpy as np
+
+    said = np.asarray(values, dtype=float)
+    return np.where(np.arange(said.shape[-2]) < rule.screen, said[..., 0], said[..., 1])
 
 
 def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
@@ -60,11 +77,14 @@ def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[
     """
     start = 0
     while start + rule.screen <= len(values) >= rule.screen + rule.confirm:
-        screen = [pair.screen for pair in values[start : start + rule.screen]]
-        others = [pair.confirm for pair in (*values[start + rule.screen :], *values[:start])]
+        screen = [pair.quick for pair in values[start : start + rule.screen]]
+        others = [*values[start + rule.screen :], *values[:start]]
         start += rule.screen
         if suspected(screen, rule) < 1:
             yield False, False
         else:
             start += rule.confirm
-            yield True, min(1.0, suspects * confirmed([others[: rule.confirm]], rule)[0]) <= rule.level
+            yield (
+                True,
+                min(1.0, suspects * confirmed(confirmation([others[: rule.confirm]], rule), rule)[0]) <= rule.level,
+            )

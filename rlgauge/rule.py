@@ -186,13 +186,47 @@ def suspected(screen: Sequence[float], rule: Rule) -> int:
     return (median(screen) > tolerated) - (max(screen) < -tolerated)
 
 
+def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
+    """Return the cases whose screen is to go on: those that further pairs can still make suspects.
+
+    Where three pairs of four do not look slower, nor all of them faster, the last changes nothing.
+
+    Args:
+        records: what is known of each case, by name.
+        rule: the numbers to decide by.
+    """
+    found = []
+    for name, record in records.items():
+        missing = rule.screen - len(record.screen)
+        if record.state == "timed" and missing > 0:
+            values = [log_ratio(pair) for pair in record.screen]
+            if any(suspected([*values, *[side * math.inf] * missing], rule) for side in (1, -1)):
+                found.append(name)
+    return found
+
+
 def stopped_for_futility(
     rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
 ) -> npt.NDArray[np.bool_]:
     """Return which confirmations, as far as they have come, are over: what the screen saw is not seen again.
 
-    That is looked at after every so many pairs as a screen has. It can only end in `ok`, so it makes no false alarm.
-    f[R, n] -> bool[R]
+    That is looked at after every so many pairs as a screen has, or before, where no outcome of those up to the look
+    could change it. It can only end in `ok`, so it makes no false alarm.  f[R, n] -> bool[R]
+
+    Args:
+        rows: log-ratios f[R, n], a row for each confirmation.
+        rule: the numbers to decide by.
+    """
+    import numpy as np
+
+    values = at_best(rows, rule)
+    looks = range(rule.screen, rule.confirm, rule.screen)
+    over = [np.median(values[:, :n], axis=1) <= math.log1p(rule.tolerated) for n in looks]
+    return np.any(over, axis=0) if over else np.zeros(len(values), dtype=bool)
+
+
+def at_best(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> npt.NDArray[np.float64]:
+    """Return confirmations as whole ones: the pairs to come are slower than any so far.  f[R, n] -> f[R, confirm]
 
     Args:
         rows: log-ratios f[R, n], a row for each confirmation.
@@ -201,9 +235,9 @@ def stopped_for_futility(
     import numpy as np
 
     values = np.asarray(rows, dtype=float)
-    looks = range(rule.screen, min(rule.confirm, values.shape[1] + 1), rule.screen)
-    over = [np.median(values[:, :n], axis=1) <= math.log1p(rule.tolerated) for n in looks]
-    return np.any(over, axis=0) if over else np.zeros(len(values), dtype=bool)
+    missing = max(0, rule.confirm - values.shape[1])
+    slower = 1 + np.abs(values).max(initial=rule.tolerated) + np.arange(missing)
+    return np.hstack([values, np.tile(slower, (len(values), 1))])
 
 
 def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> list[float]:
@@ -215,15 +249,10 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
         rows: log-ratios f[R, n], a row for each confirmation.
         rule: the numbers to decide by.
     """
-    import numpy as np
-
-    values = np.asarray(rows, dtype=float)
-    missing = max(0, rule.confirm - values.shape[1])
-    slower = 1 + np.abs(values).max(initial=rule.tolerated) + np.arange(missing)
-    whole = np.hstack([values, np.tile(slower, (len(values), 1))])
+    whole = at_best(rows, rule)
     return [
         1.0 if over else p
-        for over, p in zip(stopped_for_futility(values, rule), signed_ranks(whole, rule.tolerated), strict=True)
+        for over, p in zip(stopped_for_futility(whole, rule), signed_ranks(whole, rule.tolerated), strict=True)
     ]
 
 

@@ -15,7 +15,7 @@ from .layout import Layout, laid_out
 from .machine import git_state
 from .pairs import Cores, PairError, Pairs, cores
 from .progress import about
-from .rule import WANTED, GateError, Record, Rule, unsettled
+from .rule import WANTED, GateError, Record, Rule, unscreened, unsettled
 from .source import Case, Source
 from .workers import Side
 
@@ -103,7 +103,9 @@ class Gate:
         )
 
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
-        """Measure pairs of these cases, or of the suspects among them that are not settled.
+        """Measure pairs of these cases, or of the suspects among them, as long as they are not settled.
+
+        In a confirmation most are let go at the first look; those that are left are measured thoroughly.
 
         Args:
             pairs: measures them.
@@ -114,16 +116,15 @@ class Gate:
         """
         spent: list[float] = []
         for pair in range(times):
-            chosen = [name for name in names if self.records[name].state == "timed"]
-            if phase == "confirm":
-                waiting = unsettled(self.records, self.rule)
-                chosen = [name for name in chosen if name in waiting]
+            waiting = (unsettled if phase == "confirm" else unscreened)(self.records, self.rule)
+            chosen = [name for name in names if name in waiting]
             if not chosen:
                 return
             left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""
             self.log(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
             start = time.monotonic()
-            pairs.measure(self.records, chosen, place, phase, thorough=phase == "confirm")
+            thorough = phase == "confirm" and pair >= self.rule.screen
+            pairs.measure(self.records, chosen, place, phase, thorough)
             spent.append(time.monotonic() - start)
 
 

@@ -62,19 +62,21 @@ def test_long_calls_get_more_where_few_cases_are_confirmed(most, wanted):
 
 @pytest.mark.parametrize("by", [0.0, 0.02, 0.04, 0.5])
 @pytest.mark.parametrize("more", [0, 12, 100])
-def test_what_a_screen_would_have_made_is_the_beginning(by, more):
+def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):
     plan = SamplePlan(1, 1, True, 100, more)
-    screen, confirmation = (mixed({"a": plan}, {"a": scattered(by)}, 8, thorough)["a"] for thorough in (False, True))
-    assert Pairs((), 8, 1.0, {}, None, random.Random(0)).screened(confirmation, plan) == screen
+    quick, thorough = (mixed({"a": plan}, {"a": scattered(by)}, 8, which)["a"] for which in (False, True))
+    assert Pairs((), 8, 1.0, {}, None, random.Random(0)).quick(thorough, plan) == quick
 
 
-@pytest.mark.parametrize("phase", ["screen", "confirm"])
-def test_only_a_confirmation_is_thorough(phase, monkeypatch):
+def test_a_confirmation_is_thorough_after_its_first_look(monkeypatch):
     asked = []
-    monkeypatch.setattr(Pairs, "measure", lambda self, *rest, thorough=False: asked.append(thorough))
-    gate = Gate(None, "", "", (), (), {"a": slow_in_its_screen()}, None, Rule(), 0, 1.0, log=lambda line: None)
-    gate.phase(Pairs((), 8, 1.0, {}, None, random.Random(0)), phase, 2, ["a"], Cores((0, 1), 1))
-    assert asked == [phase == "confirm"] * 2
+    monkeypatch.setattr(Pairs, "measure", lambda self, records, names, place, phase, how: asked.append((phase, how)))
+    gate = Gate(None, "", "", (), (), {"a": Record()}, None, Rule(), 0, 1.0, log=lambda line: None)
+    how = Pairs((), 8, 1.0, {}, None, random.Random(0)), "screen", 4, ["a"], Cores((0, 1), 1)
+    gate.phase(*how)
+    gate.records["a"] = slow_in_its_screen()
+    gate.phase(how[0], "confirm", 6, *how[3:])
+    assert asked == [("screen", False)] * 4 + [("confirm", False)] * 4 + [("confirm", True)] * 2
 
 
 def slow_in_its_screen():

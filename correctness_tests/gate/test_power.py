@@ -28,7 +28,7 @@ from perf_tests.selection import Selection
 from perf_tests.suite.cases import variants
 from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan
 from rlgauge.power import column, joined, said
-from rlgauge.rates import Rate, Said, verdicts
+from rlgauge.rates import Rate, Said, confirmation, verdicts
 from rlgauge.rule import GateError, Record, Rule, decide
 
 RULE = Rule(screen=2, confirm=8)
@@ -81,11 +81,13 @@ def test_a_find_is_adjusted_for_the_other_suspects():
     assert judged([SLOW] * 10, RULE, suspects=3) == [(True, False)]
 
 
-def test_a_screen_is_judged_by_its_own_blocks():
+def test_a_screen_and_what_comes_up_to_the_first_look_are_quick():
     hidden, found = Said(SAME, SLOW), Said(SLOW, SAME)
     assert list(verdicts([hidden] * 10, RULE)) == [(False, False)] * 5
     assert list(verdicts([found] * 10, RULE)) == [(True, False)]
-    assert list(verdicts([found] * 2 + [hidden] * 8, RULE)) == [(True, True)]
+    assert list(verdicts([found] * 2 + [hidden] * 8, RULE)) == [(True, False)]  # let go at the first look
+    assert list(verdicts([found] * 4 + [hidden] * 6, RULE)) == [(True, True)]
+    assert confirmation([found] * 3, RULE).tolist() == [SLOW, SLOW, SAME]
 
 
 def test_rates_come_with_the_exact_interval():
@@ -220,7 +222,7 @@ def test_what_was_measured_is_read_in_its_order(tmp_path):
     assert found.values(CASES[0], "0.05", "calls") == [(pair, pair) for pair in range(20, 40)]
 
 
-def test_a_pair_is_kept_as_a_screen_and_as_a_confirmation_say_it():
+def test_a_pair_is_kept_as_a_thorough_one_says_it_and_as_another_does():
     pairs = Pairs((), 2, 1.0, {}, None, random.Random(0))
     plan = SamplePlan(1, 1, True, most_blocks=3, more_blocks=2)
     scattered = [(1.0, 1.0), (1.0, 4.0), (1.0, 4.0)]
@@ -229,7 +231,7 @@ def test_a_pair_is_kept_as_a_screen_and_as_a_confirmation_say_it():
     two, four = round(math.log(2), 6), round(math.log(4), 6)
     assert found == {
         "log_ratios": {"a": {"0": four}, "b": {"0.05": two}},
-        "screened": {"a": {"0": two}, "b": {"0.05": two}},
+        "quick": {"a": {"0": two}, "b": {"0.05": two}},
     }
     assert column([found], "a", "0") == [Said(two, four)]
     assert column([{"log_ratios": found["log_ratios"]}], "a", "0") == [Said(four, four)]

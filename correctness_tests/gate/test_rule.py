@@ -209,7 +209,9 @@ def test_each_direction_is_a_family_of_its_settled_suspects():
 
 @pytest.mark.parametrize(
     ("confirm", "over"),
-    [([], False), ([0.0] * 3, False), ([0.0] * 4, True), ([0.0] * 3 + SLOW, True), ([0.011] * 4 + [0.0] * 3, False),
+    [([], False), ([0.0] * 2, False), ([0.0] * 3, True), ([0.0, 0.0, 0.011], True), ([0.0, 0.011, 0.011], False),
+     ([0.011] * 4 + [0.0] * 4, True), ([0.011] * 3 + [0.0] * 4, True), ([0.011] * 3 + [0.0] * 5, True),
+     ([0.0] * 4, True), ([0.0] * 3 + SLOW, True), ([0.011] * 4 + [0.0] * 3, False),
      ([0.0] * 2 + [0.011] * 4 + [0.0] * 2, True), ([0.011] * 9 + [-1.0] * 2, False), ([0.0099] * 4, True),
      ([0.011] * 5 + [0.0] * 7, True), ([0.011] * 12 + [-1.0] * 4, False), (SLOW, False)],
 )  # fmt: skip
@@ -253,6 +255,25 @@ def test_seven_values_that_speak_against_it_settle_a_suspect_however_small(again
 def test_letting_go_takes_from_what_is_found_and_adds_nothing(rows):
     for values, p, plain in zip(rows, rule.confirmed(rows, RULE), signed_ranks(rows, RULE.tolerated)):
         assert p == (1 if rule.stopped_for_futility([values], RULE)[0] else plain)
+
+
+@given(
+    st.lists(st.floats(-0.03, 0.03), max_size=4), st.lists(st.sampled_from([-9.0, 0.0, 9.0]), min_size=4, max_size=4)
+)
+def test_a_screen_ends_early_only_where_nothing_to_come_could_make_a_suspect(values, later):
+    records = {"case": timed(values), "error": timed(values, state="error")}
+    ended = rule.unscreened(records, RULE) == []
+    whole = [[*values, *outcome][:4] for outcome in ([9.0] * 4, [-9.0] * 4, later)]
+    suspected = [rule.suspected(each, RULE) != 0 for each in whole]
+    assert ended == (len(values) == 4 or not any(suspected[:2]))
+    if ended and len(values) < 4:
+        assert not any(suspected)
+        assert rule.suspects(records, RULE) == {}
+
+
+def test_three_pairs_of_a_screen_that_see_nothing_are_enough():
+    for values, on in (([0.0] * 2, True), ([0.0] * 3, False), ([0.0, 0.0, 0.03], True), ([-0.03] * 3, True)):
+        assert (rule.unscreened({"case": timed(values)}, RULE) == ["case"]) is on
 
 
 def test_pairs_after_a_suspect_was_let_go_change_no_verdict():

@@ -259,7 +259,7 @@ def passed(tmp_path, monkeypatch):
             def __init__(self, sides, blocks, limit, *rest):
                 assert (blocks, limit) == (Rule().blocks, 7.0)
 
-            def measure(self, records, names, place, phase):
+            def measure(self, records, names, place, phase, thorough):
                 measured.add((place.one is None, *names))
                 for name in names:
                     getattr(records[name], phase).append([(1.0, math.exp(slowed.get(name, 0.0)))])
@@ -283,7 +283,10 @@ CONFIRMED = {ONE: (False, SLOWED), ALL: (True, SLOWED_ON_ALL)}
 )
 def test_each_pass_has_its_canaries_and_no_pass_is_made_without_a_case(passed, spread, passes):
     outcome, measured = passed(spread)
-    assert measured == {*passes, *(CONFIRMED[one] for one in passes)}
+    assert measured == {*passes, *(CONFIRMED[one] for one in passes)}  # the fourth pair has the slowed canary alone
+    assert {name: found.pairs for name, found in outcome.findings.items()} == {
+        name: 16 if "slowed" in name else 3 for name in outcome.findings
+    }
     assert outcome.findings.keys() == {name for _, *names in passes for name in names}
     assert (outcome.wrong, outcome.code) == ([], 0)
 

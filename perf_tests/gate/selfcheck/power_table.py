@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlgauge.power import column
-from rlgauge.rates import Rate, Said, verdicts
+from rlgauge.rates import Rate, Said, confirmation, verdicts
 from rlgauge.report import line
 from rlgauge.rule import GateError, Record, Rule, confirmed, decide
 
@@ -122,15 +122,14 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
     """
     rng = np.random.default_rng(seed)
     said = np.array([measured.values(case, "0") for case in measured.cases])  # [cases, pairs, 2]
-    screens, values = said[..., 0], said[..., 1]
-    sets = math.ceil(measured.suite / len(values))
-    case = rng.permuted(np.tile(np.arange(len(values)), (SUITES * sets, 1)), axis=1)
+    sets = math.ceil(measured.suite / len(said))
+    case = rng.permuted(np.tile(np.arange(len(said)), (SUITES * sets, 1)), axis=1)
     case = case.reshape(SUITES, -1)[:, : measured.suite]
-    of_set = np.arange(measured.suite) // len(values)
-    screen, confirm = (rng.integers(values.shape[1], size=(SUITES, sets, n)) for n in (rule.screen, rule.confirm))
-    middle = np.median(screens[case[..., None], screen[:, of_set]], axis=2)  # [SUITES, suite]
+    of_set = np.arange(measured.suite) // len(said)
+    screen, confirm = (rng.integers(said.shape[1], size=(SUITES, sets, n)) for n in (rule.screen, rule.confirm))
+    middle = np.median(said[case[..., None], screen[:, of_set], 0], axis=2)  # [SUITES, suite]
     suite, member = np.nonzero(middle > math.log1p(rule.tolerated))
-    rows = values[case[suite, member][:, None], confirm[suite, of_set[member]]]
+    rows = confirmation(said[case[suite, member][:, None], confirm[suite, of_set[member]]], rule)
     p = np.ones(SUITES)
     np.minimum.at(p, suite, confirmed(rows, rule))
     return int(np.sum(p * np.bincount(suite, minlength=SUITES) <= rule.level, where=p < 1))
@@ -150,7 +149,7 @@ def smallest_found(values: Sequence[Said], rule: Rule, suspects: int, seed: int 
 
     def power(slowdown: float) -> float:
         slowed = draws + math.log1p(slowdown)
-        screen, confirm = slowed[:, : rule.screen, 0], slowed[:, rule.screen :, 1]
+        screen, confirm = slowed[:, : rule.screen, 0], confirmation(slowed[:, rule.screen :], rule)
         p = suspects * np.asarray(confirmed(confirm, rule))
         return float(np.mean((np.median(screen, axis=1) > math.log1p(rule.tolerated)) & (p <= rule.level)))
 
@@ -175,7 +174,7 @@ def achieved(measured: Measured, case: str, dose: str, kind: str) -> str:
     slowed, plain = (measured.values(case, treatment, kind) for treatment in (dose, "0"))
     if not slowed:
         return "not measured"
-    return f"{100 * math.expm1(median(a.confirm - b.confirm for a, b in zip(slowed, plain, strict=True))):+.1f} %"
+    return f"{100 * math.expm1(median(a.thorough - b.thorough for a, b in zip(slowed, plain, strict=True))):+.1f} %"
 
 
 def example(measured: Measured, rule: Rule, dose: str = "0.05") -> str:
@@ -191,8 +190,9 @@ def example(measured: Measured, rule: Rule, dose: str = "0.05") -> str:
     """
     for case in measured.cases:
         values = measured.values(case, dose)[: rule.screen + rule.confirm]
-        screen, confirm = ([[(1.0, math.exp(value))] for value in column] for column in zip(*values, strict=True))
-        record = Record(state="timed", screen=screen[: rule.screen], confirm=confirm[rule.screen :])
+        parts = [pair.quick for pair in values[: rule.screen]], confirmation(values[rule.screen :], rule)
+        screen, confirm = ([[(1.0, math.exp(value))] for value in part] for part in parts)
+        record = Record(state="timed", screen=screen, confirm=confirm)
         found = decide({case: record}, rule)[case]
         if found.verdict == "slower":
             return f"```\n{line(case, found)}\n```"
@@ -250,8 +250,8 @@ def table(measured: Measured, rule: Rule) -> str:
     ]
     for case in measured.cases:
         values = measured.values(case, "0")
-        confirm = np.asarray([pair.confirm for pair in values])
-        spread = 1.4826 * float(np.median(np.abs(confirm - np.median(confirm))))
+        thorough = np.asarray([pair.thorough for pair in values])
+        spread = 1.4826 * float(np.median(np.abs(thorough - np.median(thorough))))
         alarm = rates(measured, [case], "0", None, rule, 1)[1]
         spin, calls = (rates(measured, [case], "0.05", kind, rule, typical)[1] for kind in KINDS)
         least = smallest_found(values, rule, typical)
@@ -263,7 +263,7 @@ def table(measured: Measured, rule: Rule) -> str:
         values = measured.values(named(case, mistake), mistake)
         caught = rates(measured, [named(case, mistake)], mistake, None, rule, typical)[1]
         lines.append(
-            f"| {mistake} | `{case}` | x {math.exp(median(pair.confirm for pair in values)):.3g} | {caught} |"
+            f"| {mistake} | `{case}` | x {math.exp(median(pair.thorough for pair in values)):.3g} | {caught} |"
             if values
             else ""
         )
