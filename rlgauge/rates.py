@@ -84,7 +84,5 @@ def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[
             yield False, False
         else:
             start += rule.confirm
-            yield (
-                True,
-                min(1.0, suspects * confirmed(confirmation([others[: rule.confirm]], rule), rule)[0]) <= rule.level,
-            )
+            (p,) = confirmed(confirmation([others[: rule.confirm]], rule), rule)
+            yield True, min(1.0, suspects * p) <= rule.level

@@ -189,7 +189,8 @@ def suspected(screen: Sequence[float], rule: Rule) -> int:
 def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
     """Return the cases whose screen is to go on: those that further pairs can still make suspects.
 
-    Where three pairs of four do not look slower, nor all of them faster, the last changes nothing.
+    Where three pairs of four do not look slower, nor all of them faster, the last changes nothing. Fewer than tell a
+    drift are not enough.
 
     Args:
         records: what is known of each case, by name.
@@ -200,7 +201,8 @@ def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
         missing = rule.screen - len(record.screen)
         if record.state == "timed" and missing > 0:
             values = [log_ratio(pair) for pair in record.screen]
-            if any(suspected([*values, *[side * math.inf] * missing], rule) for side in (1, -1)):
+            open_still = any(suspected([*values, *[side * math.inf] * missing], rule) for side in (1, -1))
+            if open_still or len(values) < DRIFT_PAIRS:
                 found.append(name)
     return found
 

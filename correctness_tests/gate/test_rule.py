@@ -271,6 +271,13 @@ def test_a_screen_ends_early_only_where_nothing_to_come_could_make_a_suspect(val
         assert rule.suspects(records, RULE) == {}
 
 
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_a_screen_has_as_many_pairs_as_tell_a_drift(pairs):
+    screened = {"case": timed([0.0] * pairs)}
+    assert rule.unscreened(screened, Rule(screen=pairs + 1)) == ["case"]
+    assert rule.unscreened(screened, Rule(screen=pairs)) == []
+
+
 def test_three_pairs_of_a_screen_that_see_nothing_are_enough():
     for values, on in (([0.0] * 2, True), ([0.0] * 3, False), ([0.0, 0.0, 0.03], True), ([-0.03] * 3, True)):
         assert (rule.unscreened({"case": timed(values)}, RULE) == ["case"]) is on
