@@ -21,7 +21,7 @@ from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
 LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
-MORE, LONGEST_MORE = 4, 0.75  # times as many blocks where they scatter, and seconds of all of them unless thorough
+MORE, LONGEST_MORE = 4, 0.5  # times as many blocks where they scatter, and seconds of all of them unless thorough
 SURE = 0.01  # error of a pair's median below which no more blocks are made
 MOST_UNTIMED = 0.1  # seconds of a turn, at most, of which most is not timed
 LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time

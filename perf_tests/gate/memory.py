@@ -122,14 +122,16 @@ def size() -> int:
 
 
 def bring(variant: Variant) -> None:
-    """Import what a case's backend needs.
+    """Import what a case's backend needs, its op's file, and torch's compiler, which a process's first optimiser imports.
 
     Args:
         variant: the benchmark.
     """
     from rl_impls import backends  # of a worker's own commit, which may have none
 
-    for module in backends.get(variant.backend).modules:
+    backend = backends.get(variant.backend)
+    modules = *backend.modules, f"{backends.__package__}.{variant.case.workload}._{backend.source}"
+    for module in (*modules, "torch._dynamo") if "torch" in modules else modules:
         importlib.import_module(module)
 
 
