@@ -122,7 +122,7 @@ def size() -> int:
 
 
 def bring(variant: Variant) -> None:
-    """Import what a case's backend needs, its op's file, and torch's compiler, which a process's first optimiser imports.
+    """Import what a case's backend needs, its op's file, and torch's compiler, which the first optimiser imports.
 
     Args:
         variant: the benchmark.
