@@ -52,7 +52,7 @@ class Said(NamedTuple):
 
 
 def confirmation(values: npt.ArrayLike, rule: Rule) -> npt.NDArray[np.float64]:
-    """Return what the pairs of confirmations say, each as it is measured there.  f[..., n, 2] -> f[..., n]
+    """Return what the pairs of confirmations say, each as it is measured among many.  f[..., n, 2] -> f[..., n]
 
     Args:
         values: f[..., n, 2], quick and thorough, of the pairs of each confirmation in their order.

@@ -20,6 +20,7 @@ from .source import Case, Source
 from .workers import Side
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
+FEW = 4  # suspects that are measured thoroughly from the beginning: they take no long time
 
 
 @dataclass
@@ -105,7 +106,8 @@ class Gate:
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
         """Measure pairs of these cases, or of the suspects among them, as long as they are not settled.
 
-        In a confirmation most are let go at the first look; those that are left are measured thoroughly.
+        In a confirmation most are let go at the first look; those that are left are measured thoroughly, and
+        so are a few suspects from the beginning.
 
         Args:
             pairs: measures them.
@@ -123,7 +125,7 @@ class Gate:
             left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""
             self.log(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
             start = time.monotonic()
-            thorough = phase == "confirm" and pair >= self.rule.screen
+            thorough = phase == "confirm" and (pair >= self.rule.screen or len(chosen) <= FEW)
             pairs.measure(self.records, chosen, place, phase, thorough)
             spent.append(time.monotonic() - start)
 

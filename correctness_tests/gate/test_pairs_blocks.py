@@ -68,15 +68,17 @@ def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):
     assert Pairs((), 8, 1.0, {}, None, random.Random(0)).quick(thorough, plan) == quick
 
 
-def test_a_confirmation_is_thorough_after_its_first_look(monkeypatch):
+@pytest.mark.parametrize(("suspects", "quick"), [(1, 0), (4, 0), (5, 4)])
+def test_a_confirmation_is_thorough_after_its_first_look_or_of_a_few(monkeypatch, suspects, quick):
     asked = []
     monkeypatch.setattr(Pairs, "measure", lambda self, records, names, place, phase, how: asked.append((phase, how)))
-    gate = Gate(None, "", "", (), (), {"a": Record()}, None, Rule(), 0, 1.0, log=lambda line: None)
-    how = Pairs((), 8, 1.0, {}, None, random.Random(0)), "screen", 4, ["a"], Cores((0, 1), 1)
+    names = [f"case {number}" for number in range(suspects)]
+    gate = Gate(None, "", "", (), (), {name: Record() for name in names}, None, Rule(), 0, 1.0, log=lambda line: None)
+    how = Pairs((), 8, 1.0, {}, None, random.Random(0)), "screen", 4, names, Cores((0, 1), 1)
     gate.phase(*how)
-    gate.records["a"] = slow_in_its_screen()
+    gate.records.update({name: slow_in_its_screen() for name in names})
     gate.phase(how[0], "confirm", 6, *how[3:])
-    assert asked == [("screen", False)] * 4 + [("confirm", False)] * 4 + [("confirm", True)] * 2
+    assert asked == [("screen", False)] * 4 + [("confirm", False)] * quick + [("confirm", True)] * (6 - quick)
 
 
 def slow_in_its_screen():
