@@ -51,29 +51,31 @@ def ended(monkeypatch, capfd):
 
 @pytest.fixture
 def judged(ended, monkeypatch, tmp_path):
-    """Run it on records, after something was done meanwhile. -> how it ends, and what it has written"""
+    """Run it on records, those of an anchor too, after something was done meanwhile. -> how it ends, what it wrote"""
 
-    def run(records, *options, meanwhile=lambda: None, lacking=None):
+    def run(records, *options, meanwhile=lambda: None, lacking=None, anchor=None):
         records = GOOD | records
+        against = {"b" * 40: records} | ({} if anchor is None else {"c" * 40: GOOD | anchor})
         cases = {name: record for name, record in records.items() if not is_canary(name)}
         source = Given([Case(name) for name in cases], tmp_path / "cache", lacking)
 
-        def measured():
+        def measured(base):
             meanwhile()
             told = {"cpu_model": "abacus"}
-            about = {"base": "b" * 40, "head": "h" * 12, "seed": 0, "seconds": 90.0, "machine": told, "rule": Rule()}
-            return Artifact(**about, records=records)
+            about = {"base": base, "head": "h" * 12, "seed": 0, "seconds": 90.0, "machine": told, "rule": Rule()}
+            return Artifact(**about, records=against[base])
 
         @contextmanager
         def laid_out(given, root):
             assert (given, root) == (source, ROOT)
             yield "the layout"
 
-        def compared(*given):
-            assert given == ("the layout", "b" * 40, Rule(), 5, 7.0, (2, 3))
-            return SimpleNamespace(base="b" * 40, head="h" * 12, records=cases, names=cases, run=measured)
+        def compared(given, base, *numbers):
+            assert (given, numbers) == ("the layout", (Rule(), 5, 7.0, (2, 3)))
+            return SimpleNamespace(base=base, head="h" * 12, records=cases, names=cases, run=lambda: measured(base))
 
-        monkeypatch.setattr(revisions, "resolve", lambda root, revision: {"main": "b" * 40}[revision])
+        commits = dict(zip(("main", "v1"), against))
+        monkeypatch.setattr(revisions, "resolve", lambda root, revision: commits[revision])
         monkeypatch.setattr(layout, "laid_out", laid_out)
         monkeypatch.setattr(gate_run, "compared", compared)
         ran = ended(
@@ -82,6 +84,7 @@ def judged(ended, monkeypatch, tmp_path):
             "--gate-seed=5",
             "--gate-limit=7",
             "--gate-shard=2/3",
+            *([] if anchor is None else ["--gate-anchor=v1"]),
             *("--gate-json", tmp_path / "gate.json", "--gate-markdown", tmp_path / "gate.md"),
             *("--junitxml", tmp_path / "junit.xml"),
             *options,
@@ -116,6 +119,33 @@ def test_the_code_the_tests_the_files_and_a_replay_agree(judged, capfd, records,
     assert ran.junit.keys() == {"case", *records}
     again = main(["replay", str(ran.folder / "gate.json")])
     assert (again, capfd.readouterr().out) == (code, ran.markdown)
+
+
+MILD = timed([value / 2 for value in SLOW[:4]], [value / 2 for value in SLOW])
+
+
+@pytest.mark.parametrize(
+    ("older", "options", "code"),
+    [
+        (MILD, [], 1),
+        (MILD, ["--gate-allow=cas*=why"], 0),
+        (UNDECIDED, [], 0),
+        (UNDECIDED, ["--gate-strict"], 1),
+        (CHANGED, ["--gate-strict"], 1),
+    ],
+)
+def test_what_is_allowed_and_strict_counts_against_the_anchor_too(judged, capfd, older, options, code):
+    ran = judged({}, *options, anchor={"case": older})
+    assert ran.code == code, ran.text
+    assert ran.junit.keys() == {"case"}
+    assert [bool(failures) for _, *failures in ran.junit.values()] == [code == 1]
+    artifact = str(ran.folder / "gate.json")
+    assert (main(["replay", artifact]), capfd.readouterr().out) == (code, ran.markdown)
+
+
+def test_a_replay_decides_on_the_anchor_by_the_rule_that_it_is_given(judged, capfd):
+    artifact = str(judged({}, anchor={"case": MILD}).folder / "gate.json")
+    assert [main(["replay", artifact, "--rule", f"tolerated={part}"]) for part in (0.01, 0.04)] == [1, 0]
 
 
 def test_a_case_that_cannot_run_here_is_skipped_and_says_why(judged):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rlgauge.benchmarks import builds
+
 from .made import FIND, WHOLE, Repository, compiled
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
@@ -16,6 +18,33 @@ def toy(tmp_path_factory):
     toy = Repository(tmp_path_factory.mktemp("compiled") / "toy", compiled())
     yield toy
     assert toy.leftovers() == []
+
+
+def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, monkeypatch):
+    made = []
+
+    def build(folder, code, words, name):
+        folder.mkdir(parents=True)
+        made.append((name, *words))
+
+    monkeypatch.setattr(builds, "build", build)
+    trees = [tmp_path / "cache", tmp_path / "base", tmp_path / "head"]
+    for tree in trees:
+        tree.mkdir()
+        (tree / "fast.c").write_text("int fast;")
+
+    def interpreters(command):
+        with builds.builds(trees[0], command, lambda code: [code / "fast.c"]) as python_for:
+            return [python_for(tree.name, tree) for tree in trees[1:]]
+
+    same = interpreters("make fast")
+    assert same[0] == same[1]
+    assert interpreters("make fast") == same
+    assert made == [("base", "make", "fast")]
+    (trees[2] / "fast.c").write_text("int fast, slow;")
+    assert interpreters("make fast")[0] == same[0] != interpreters("make fast")[1]
+    assert set(interpreters("make -j fast")).isdisjoint(interpreters("make fast"))
+    assert made[1:] == [("head", "make", "fast"), ("base", "make", "-j", "fast"), ("head", "make", "-j", "fast")]
 
 
 @pytest.mark.slow
