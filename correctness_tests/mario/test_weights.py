@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import sys
 
 import numpy as np
 import pytest
 
-from correctness_tests.test_shared_arrays import ours
+from correctness_tests.test_shared_arrays import named, ours
 from correctness_tests.waiting import limit
 from rl_impls.mario.weights import KEPT, SharedWeights
 
@@ -189,7 +188,7 @@ def keep_reading(weights, pipe, reads):
 
 
 def test_a_reader_in_another_process_never_has_half_a_version_nor_goes_back():
-    weights, files = SharedWeights(filled(0)), set(os.listdir("/dev/shm"))
+    weights, files = SharedWeights(filled(0)), named()
     context = multiprocessing.get_context("spawn")
     pipe, theirs = context.Pipe()
     process = context.Process(target=keep_reading, args=(weights, theirs, READS), daemon=True)
@@ -213,17 +212,17 @@ def test_a_reader_in_another_process_never_has_half_a_version_nor_goes_back():
     assert SEEN <= seen <= 1 + last
     assert last <= version
     assert not heavy
-    assert set(os.listdir("/dev/shm")) == files
+    assert named() == files
 
 
 def test_nothing_is_left_of_weights_that_are_gone():
     gc.collect()
-    before, files = ours(), set(os.listdir("/dev/shm"))
+    before, files = ours(), named()
     weights = SharedWeights(filled(0))
     weights.publish(1, filled(1))
     _, params = weights.read()
     assert ours() != before
-    assert set(os.listdir("/dev/shm")) == files
+    assert named() == files
     del weights
     gc.collect()
     assert ours() == before
