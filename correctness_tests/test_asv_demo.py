@@ -134,6 +134,23 @@ def test_an_interrupt_leaves_neither_files_nor_processes(tmp_path, number):
     assert os.listdir(tmp_path) == []
 
 
+def test_an_interrupt_while_a_process_is_started_is_heard_once_it_can_be_ended(monkeypatch, tmp_path):
+    began, popen = [], subprocess.Popen
+
+    class Starting(popen):
+        def __init__(self, command, **options):
+            os.kill(os.getpid(), signal.SIGINT)
+            super().__init__(command, **options)
+            began.append(self)
+
+    monkeypatch.setattr(asv_demo.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(subprocess, "Popen", Starting)
+    assert asv_demo.main([]) == 130
+    assert began and began[-1].args[:3] == [sys.executable, "-m", "asv"]  # those of git before it were waited for
+    assert all(process.returncode is not None for process in began)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_range_has_both_its_ends(monkeypatch):
     asked = {}
 

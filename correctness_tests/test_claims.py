@@ -481,6 +481,24 @@ def test_a_claim_is_measured_in_fresh_processes_and_an_unwritable_output_costs_n
     assert output.read_bytes() == before
 
 
+def test_memory_is_that_of_a_process_with_default_malloc(monkeypatch):
+    from perf_tests.claims import resident
+
+    given = {}
+
+    def run(command, **options):
+        given.update(options["env"])
+        return subprocess.CompletedProcess(command, 0, stdout='{"resident": 8.0, "peak": 16.0}\n')
+
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.mmap_max=0")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(resident.subprocess, "run", run)
+    pair = claims_of("mario")[0].contexts["alone"]
+    assert resident.memory("mario", pair.base, 0) == {"resident": 8.0, "peak": 16.0}
+    assert "GLIBC_TUNABLES" not in given
+    assert given["OMP_NUM_THREADS"] == "1"
+
+
 @pytest.mark.slow
 def test_the_memory_of_frames_as_bytes_is_a_quarter():
     from perf_tests.claims.resident import memory

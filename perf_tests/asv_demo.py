@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from rlgauge.command import ended
+from rlgauge.interrupts import heard, held
 from rlgauge.revisions import git
 
 from .gate.selfcheck.planted import AUTHOR
@@ -133,7 +134,8 @@ def asv(folder: Path, *arguments: str) -> None:
         start_new_session=True,
     ) as process:
         try:
-            said, _ = process.communicate()
+            with heard():
+                said, _ = process.communicate()
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -266,7 +268,7 @@ def shown(runs: int, flat: bool) -> int:
     """
     right = 0
     for _ in range(runs):
-        with tempfile.TemporaryDirectory(prefix="asv-demo-") as folder:
+        with held(), tempfile.TemporaryDirectory(prefix="asv-demo-") as folder:  # none while a process is started
             demo = demonstrate(Path(folder), flat)
         print(demo, flush=True)
         right += demo.right

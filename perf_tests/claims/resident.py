@@ -7,6 +7,7 @@ the most memory that the process had, and the most that it ever had.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -62,8 +63,9 @@ def memory(workload: str, side: Side, seed: int) -> Mapping[str, float]:
         ClaimsError: the process failed; it has said why.
     """
     command = [sys.executable, "-m", "perf_tests.claims.resident", workload, side.label, str(seed)]
+    variables = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}  # as keep_memory sets it
     with by_sigterm():
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables)
     if done.returncode:
         raise ClaimsError(f"{side.label}: the process whose memory is measured ended with {done.returncode}")
     found: Mapping[str, float] = json.loads(done.stdout.splitlines()[-1])
