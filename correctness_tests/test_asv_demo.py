@@ -146,7 +146,8 @@ def test_an_interrupt_while_a_process_is_started_is_heard_once_it_can_be_ended(m
     monkeypatch.setattr(asv_demo.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(subprocess, "Popen", Starting)
     assert asv_demo.main([]) == 130
-    assert began and began[-1].args[:3] == [sys.executable, "-m", "asv"]  # those of git before it were waited for
+    assert began
+    assert began[-1].args[:3] == [sys.executable, "-m", "asv"]  # those of git before it were waited for
     assert all(process.returncode is not None for process in began)
     assert os.listdir(tmp_path) == []
 

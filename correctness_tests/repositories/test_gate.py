@@ -6,118 +6,12 @@ import pytest
 
 from .made import FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourced, work
 
-FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
+FILE, ANSWERS, SERVED = "benchmarks/test_sorting.py", "benchmarks/test_answers.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
 
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("flat") / "toy", flat())
-    toy.commit("slower", flat(slow=110))
-    yield toy
-    assert toy.leftovers() == []
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("sourced") / "toy", sourced())
-    yield toy
-    assert toy.leftovers() == []
-
-
-@pytest.fixture(scope="module")
-def ran(toy, tmp_path_factory):
-    toy.at("slower")
-    return toy.gate("start", tmp_path_factory.mktemp("ran"))
-
-
-def test_a_slowdown_is_found_without_a_line_of_configuration(ran):
-    assert ran.code == 1, ran.text
-    assert ran.findings == {SLOW: ("slower",), **dict.fromkeys(KEPT, ("ok",)), SAME: ("ok",), SLOWED: ("slower",)}
-    assert ran.junit == {"test_slow"}
-    assert f"{SLOW}: slower, +" in ran.text
-    assert "test_no_benchmark" not in ran.text
-
-
-def test_the_file_that_each_side_imports_is_named(toy, ran):
-    base, head = (toy.git("rev-parse", name) for name in ("start", "slower"))
-    (line,) = [line for line in ran.text.splitlines() if line.startswith("toy: base ")]
-    files = line.removeprefix("toy: base ").split(", head ")
-    assert [file.split("/sides/")[1] for file in files] == [
-        f"base/{base}/tree/toy/__init__.py",
-        "head/working-tree/tree/toy/__init__.py",
-    ]
-    assert line in ran.artifact["told"]
-    assert "benchmarks, head's on both sides: benchmarks" in ran.text
-    assert head != base
-
-
-def test_what_the_gate_keeps_is_no_change_of_the_repository(toy, ran):
-    assert toy.git("status", "--porcelain") == ""
-    assert ran.artifact["head"] == toy.git("rev-parse", "--short=12", "slower")
-
-
-def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, tmp_path):
-    more = FLAT_TESTS + "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
-    toy.at("slower", {FILE: more, "README.md": "# A toy\n"})
-    ran = toy.gate("HEAD", tmp_path)
-    assert ran.code == 0, ran.text
-    assert set(ran.findings.values()) == {("unchanged",)}
-    assert len(ran.findings) == 4
-
-
-def test_fixtures_of_a_test_live_while_it_is_timed(served, tmp_path):
-    seen = tmp_path / "seen"
-    seen.mkdir()
-    served.at("start", {"src/served/core.py": work(slow=110, kept=100)})
-    ran = served.gate("HEAD", tmp_path, SEEN=str(seen))
-    assert ran.code == 1, ran.text
-    slow, kept = (tuple(f"{SERVED}::test_{op}[{order}]" for order in ("up", "down")) for op in ("slow", "kept"))
-    wanted = {**dict.fromkeys(slow, ("slower",)), **dict.fromkeys(kept, ("ok",)), SAME: ("ok",), SLOWED: ("slower",)}
-    assert ran.findings == wanted
-    started, ended = (
-        sorted(path.name.split("-")[1] for path in seen.glob(f"{word}-*")) for word in ("started", "ended")
-    )
-    assert started == ended
-    assert len(started) == 2 * (1 + 3), "two processes of each pair, once each"
-
-
-def test_what_is_new_in_head_and_what_is_gone_of_base(toy, tmp_path):
-    new = (
-        FLAT_TESTS.replace("test_slow", "test_renamed")
-        + "\n\ndef test_fresh(benchmark):\n    benchmark(sorting.fresh, NUMBERS)\n"
-    )
-    toy.at("start", {FILE: new, "toy/sorting.py": work(slow=100, kept=100, fresh=100)})
-    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
-    assert ran.code == 1, ran.text
-    assert ran.findings[SLOW] == ("gone",)
-    verdict, words = ran.findings[f"{FILE}::test_fresh"]
-    assert (verdict, words) == ("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'")
-    assert ran.findings[f"{FILE}::test_renamed"] == ("ok",)
-
-
-def test_a_selection_of_tests_is_compared_alone(toy, tmp_path):
-    toy.at("slower")
-    ran = toy.gate("start", tmp_path, "-k", "kept", rule=QUICK)
-    assert ran.code == 0, ran.text
-    assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
-
-
-def test_a_generated_file_that_git_ignores_is_there_on_both_sides(toy, tmp_path):
-    generated = {"toy/__init__.py": "from ._version import VERSION\n\n__all__ = ['VERSION']\n"}
-    toy.at("start")
-    toy.commit("generated", {**generated, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
-    ignored = {"toy/_version.py": "VERSION = 1\n", "build/toy/other.py": "VERSION = 2\n"}
-    toy.at("generated", {**ignored, "toy/sorting.py": work(slow=101, kept=100)})
-    ran = toy.gate("HEAD", tmp_path, "-k", "kept", rule=QUICK)
-    assert ran.code == 0, ran.text
-    assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
-    assert "generated, the working tree's on both sides: toy/_version.py\n" in ran.text
-    toy.at("generated", ignored)
-    assert set(toy.gate("HEAD", tmp_path, rule=QUICK).findings.values()) == {("unchanged",)}
-
-
-ANSWERS = '''"""Returns something of each kind, after work that the clock sees."""
+OTHER = "\n\ndef test_{0}(benchmark):\n    benchmark(sorting.{0}, NUMBERS)\n"
+RENAMED = OTHER.format("kept").replace("test_kept", "test_{}")
+ANSWERED = '''"""Returns something of each kind, after work that the clock sees."""
 
 import random
 from dataclasses import dataclass
@@ -178,16 +72,122 @@ def test_nothing_said(benchmark):
 """
 
 
-def test_answers_are_compared_where_they_can_be(toy, tmp_path):
-    file = "benchmarks/test_answers.py"
-    toy.at("start")
-    toy.commit("answers", {"toy/answers.py": ANSWERS.format(number=1), file: ANSWER_TESTS})
-    toy.write({"toy/answers.py": ANSWERS.format(number=2)})
-    ran = toy.gate("HEAD", tmp_path, file, rule="screen=2,confirm=2,blocks=1,level=0.5")
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("flat") / "toy", flat())
+    toy.commit("slower", flat(slow=110))
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("sourced") / "toy", sourced())
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A change that slows one function, adds one, renames a test of another, and changes what some return."""
+    before = {FILE: FLAT_TESTS + RENAMED.format("old"), "toy/answers.py": ANSWERED.format(number=1)}
+    toy = Repository(tmp_path_factory.mktemp("changed") / "toy", flat() | before | {ANSWERS: ANSWER_TESTS})
+    after = {FILE: FLAT_TESTS + RENAMED.format("renamed") + OTHER.format("fresh")}
+    after |= {"toy/sorting.py": work(slow=110, kept=100, fresh=100), "toy/answers.py": ANSWERED.format(number=2)}
+    toy.commit("slower", after)
+    ran = toy.gate("start", tmp_path_factory.mktemp("ran"), rule="screen=2,confirm=3,blocks=2,level=0.3")
+    yield toy, ran
+    assert toy.leftovers() == []
+
+
+def test_a_slowdown_is_found_without_a_line_of_configuration(ran):
+    _, ran = ran
+    assert ran.code == 1, ran.text
+    wanted = {SLOW: "slower", **dict.fromkeys(KEPT, "ok"), SAME: "ok", SLOWED: "slower"}
+    assert wanted.items() <= {name: verdict for name, (verdict, *_) in ran.findings.items()}.items()
+    assert ran.junit == {"test_slow", "test_old"}
+    assert f"{SLOW}: slower, +" in ran.text
+    assert "test_no_benchmark" not in ran.text
+
+
+def test_what_is_new_in_head_and_what_is_gone_of_base(ran):
+    _, ran = ran
+    assert ran.findings[f"{FILE}::test_old"] == ("gone",)
+    verdict, words = ran.findings[f"{FILE}::test_fresh"]
+    assert (verdict, words) == ("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'")
+    assert ran.findings[f"{FILE}::test_renamed"] == ("ok",)
+
+
+def test_answers_are_compared_where_they_can_be(ran):
+    _, ran = ran
     changed = {name for name, words in ran.findings.items() if "answer changed" in words}
-    assert changed == {f"{file}::test_number", f"{file}::test_nested"}, ran.text
+    assert changed == {f"{ANSWERS}::test_number", f"{ANSWERS}::test_nested"}, ran.text
+    assert ran.findings[f"{ANSWERS}::test_drawn"][0] == ran.findings[f"{ANSWERS}::test_nothing_said"][0] == "ok"
 
 
+def test_the_file_that_each_side_imports_is_named(ran):
+    toy, ran = ran
+    base, head = (toy.git("rev-parse", name) for name in ("start", "slower"))
+    (line,) = [line for line in ran.text.splitlines() if line.startswith("toy: base ")]
+    files = line.removeprefix("toy: base ").split(", head ")
+    assert [file.split("/sides/")[1] for file in files] == [
+        f"base/{base}/tree/toy/__init__.py",
+        "head/working-tree/tree/toy/__init__.py",
+    ]
+    assert line in ran.artifact["told"]
+    assert "benchmarks, head's on both sides: benchmarks" in ran.text
+    assert head != base
+
+
+def test_what_the_gate_keeps_is_no_change_of_the_repository(ran):
+    toy, ran = ran
+    assert toy.git("status", "--porcelain") == ""
+    assert ran.artifact["head"] == toy.git("rev-parse", "--short=12", "slower")
+
+
+def test_fixtures_of_a_test_live_while_it_is_timed(served, tmp_path):
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    served.at("start", {"src/served/core.py": work(slow=110, kept=100)})
+    ran = served.gate("HEAD", tmp_path, SEEN=str(seen))
+    assert ran.code == 1, ran.text
+    slow, kept = (tuple(f"{SERVED}::test_{op}[{order}]" for order in ("up", "down")) for op in ("slow", "kept"))
+    wanted = {**dict.fromkeys(slow, ("slower",)), **dict.fromkeys(kept, ("ok",)), SAME: ("ok",), SLOWED: ("slower",)}
+    assert ran.findings == wanted
+    started, ended = (
+        sorted(path.name.split("-")[1] for path in seen.glob(f"{word}-*")) for word in ("started", "ended")
+    )
+    assert started == ended
+    assert len(started) == 2 * (1 + 3), "two processes of each pair, once each"
+
+
+@pytest.fixture(scope="module")
+def generated(toy):
+    """The files that a build has left in the tree, which git ignores; without the first there is no package."""
+    toy.at("start")
+    package = {"toy/__init__.py": "from ._version import VERSION\n\n__all__ = ['VERSION']\n"}
+    toy.commit("generated", {**package, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
+    return {"toy/_version.py": "VERSION = 1\n", "build/toy/other.py": "VERSION = 2\n"}
+
+
+def test_a_selection_is_compared_alone_and_what_is_generated_is_on_both_sides(toy, generated, tmp_path):
+    toy.at("generated", {**generated, "toy/sorting.py": work(slow=101, kept=100)})
+    ran = toy.gate("HEAD", tmp_path, "-k", "kept", rule=QUICK)
+    assert ran.code == 0, ran.text
+    assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
+    assert "generated, the working tree's on both sides: toy/_version.py\n" in ran.text
+
+
+def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
+    more = FLAT_TESTS + RENAMED.format("more")
+    toy.at("generated", {**generated, FILE: more, "README.md": "# A toy\n"})
+    ran = toy.gate("HEAD", tmp_path)
+    assert ran.code == 0, ran.text
+    assert set(ran.findings.values()) == {("unchanged",)}
+    assert len(ran.findings) == 4
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [2])
 def test_shards_decide_as_the_whole_does(toy, tmp_path, shards):
     toy.at("slower")
@@ -207,6 +207,7 @@ def test_shards_decide_as_the_whole_does(toy, tmp_path, shards):
     assert (code, text) == (2, "shard 2 of 2: got 0 artifacts of it, wanted one\n")
 
 
+@pytest.mark.slow
 def test_slow_drift_is_seen_by_the_anchor(toy, tmp_path):
     toy.at("start")
     for step in range(1, 9):
@@ -219,6 +220,7 @@ def test_slow_drift_is_seen_by_the_anchor(toy, tmp_path):
     assert ran.junit == {"test_slow"}
 
 
+@pytest.mark.slow
 def test_bisect_names_the_commit(toy):
     toy.at("start")
     for step in range(1, 5):
