@@ -27,7 +27,7 @@ JOBS ?= 2
 HYPOTHESIS ?= fixed
 SELECTION := $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(TIER),--tier $(TIER))
 TESTS = $(BIN)/python -m pytest correctness_tests --hypothesis-profile $(HYPOTHESIS) $(SELECTION)
-BESIDE = --numprocesses $(JOBS) --dist worksteal --threads 1
+BESIDE = --numprocesses $(JOBS) --dist loadfile --threads 1
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'

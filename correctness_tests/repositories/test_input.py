@@ -10,7 +10,20 @@ import pytest
 from .made import FLAT_TESTS, QUICK, Repository, flat, work
 
 FILE = "benchmarks/test_sorting.py"
-HEAD = "import os\n\nimport numpy as np\nimport pytest\n\nfrom toy import sorting\n\n\n"
+HEAD = """import os
+
+import numpy as np
+import pytest
+
+from toy import sorting
+
+
+def counted():
+    np.sort(np.zeros(200))
+    return 1
+
+
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +37,7 @@ CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
 TESTS = {
     "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: there is nothing to time"),
     "twice": (
-        "def test_twice(benchmark):\n    benchmark(len, 'a')\n    benchmark(len, 'a')\n",
+        "def test_twice(benchmark):\n    benchmark(counted)\n    benchmark(counted)\n",
         "its test fails: it calls benchmark twice: each test may do so once",
     ),
     "awaited": (
@@ -36,22 +49,23 @@ TESTS = {
         "its test fails: benchmark.weave is not supported by the gate",
     ),
     "assertion": (
-        "def test_assertion(benchmark):\n    assert benchmark(len, 'a') == 2\n",
+        "def test_assertion(benchmark):\n    assert benchmark(counted) == 2\n",
         "head: its test fails: AssertionError: assert 1 == 2",
     ),
     "one_side": (
-        "def test_one_side(benchmark):\n    benchmark(len, 'a')\n    assert 101 in sorting.slow.__code__.co_consts\n",
+        "def test_one_side(benchmark):\n    benchmark(counted)\n    assert 101 in sorting.slow.__code__.co_consts\n",
         "base: its test fails: AssertionError",
     ),
     "skipped": (
         "def test_skipped(benchmark):\n    if 100 in sorting.slow.__code__.co_consts:\n"
         "        pytest.skip('not here')\n"
-        "    benchmark(len, 'a')\n",
+        "    benchmark(counted)\n",
         "base: skipped: not here",
     ),
     "fixture": (
         "@pytest.fixture\ndef made():\n    if 100 in sorting.slow.__code__.co_consts:\n"
-        "        raise OSError('no server')\n\n\ndef test_fixture(benchmark, made):\n    benchmark(len, 'a')\n",
+        "        raise OSError('no server')\n\n\ndef test_fixture(benchmark, made):\n"
+        "    benchmark(sorting.kept, np.arange(10.0))\n",
         "base: its set-up fails: OSError: no server",
     ),
     "exits": ("def test_exits(benchmark):\n    benchmark(os._exit, 3)\n", "ended with code 3"),
@@ -92,22 +106,22 @@ def test_the_others_are_timed_and_the_run_is_void(ran):
     assert "Traceback" not in ran.text
 
 
-def test_a_new_test_whose_fixture_needs_what_base_lacks_is_new(toy, tmp_path):
-    toy.at("start", {**CHANGED, FILE: FLAT_TESTS + "\n\n" + TESTS["fixture"][0]})
-    ran = toy.gate("HEAD", tmp_path, "-k", "fixture or kept", rule=QUICK)
-    assert ran.code == 0, ran.text
-    assert ran.findings[f"{FILE}::test_fixture"] == ("new", "base: its set-up fails: OSError: no server")
+@pytest.fixture(scope="module")
+def passed(toy, tmp_path_factory):
+    skips = FLAT_TESTS.replace("def test_slow", "@pytest.mark.skip(reason='later')\ndef test_slow")
+    toy.at("start", {**CHANGED, FILE: f"{skips}\n\n{TESTS['fixture'][0]}"})
+    yield toy.gate("HEAD", tmp_path_factory.mktemp("passed"), rule=QUICK)
+    assert toy.leftovers() == []
 
 
-def test_a_test_that_skips_on_both_sides_is_skipped(toy, tmp_path):
-    toy.at(
-        "start",
-        {**CHANGED, FILE: FLAT_TESTS.replace("def test_slow", "@pytest.mark.skip(reason='later')\ndef test_slow")},
-    )
-    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
-    assert ran.code == 0, ran.text
-    assert ran.findings[f"{FILE}::test_slow"][0] == "skipped"
-    assert "1 skipped" in ran.text
+def test_a_new_test_whose_fixture_needs_what_base_lacks_is_new(passed):
+    assert passed.code == 0, passed.text
+    assert passed.findings[f"{FILE}::test_fixture"] == ("new", "base: its set-up fails: OSError: no server")
+
+
+def test_a_test_that_skips_on_both_sides_is_skipped(passed):
+    assert passed.findings[f"{FILE}::test_slow"][0] == "skipped"
+    assert "1 skipped" in passed.text
 
 
 @pytest.mark.parametrize(
