@@ -42,25 +42,14 @@ def forwarded(run: pytest.Config | None) -> list[str]:
     """
     if run is None:
         return []
-    files, found, drop = set(map(str, run.args)), list[str](), False
-    for word in run.invocation_params.args:
-        name, equals, _ = str(word).partition("=")
-        if drop or str(word) in files:
-            drop = False
-        elif name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE:
-            drop = not equals and takes_value(name)
-        else:
-            found.append(str(word))
+    files, found, dropped = set(map(str, run.args)), list[str](), False
+    for word in map(str, run.invocation_params.args):
+        if word.startswith("-"):  # what follows, up to the next option, are its values, or files
+            name = word.partition("=")[0]
+            dropped = name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
+        if not dropped and word not in files:
+            found.append(word)
     return found
-
-
-def takes_value(name: str) -> bool:
-    """Return whether an option that is not for workers has a value of its own.
-
-    Args:
-        name: of the option.
-    """
-    return name in WITH_VALUE or (name.startswith("--gate-") and name not in ALONE)
 
 
 def arguments(run: pytest.Config | None, own: Sequence[str]) -> list[str]:
