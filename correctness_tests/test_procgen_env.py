@@ -288,10 +288,11 @@ def test_a_reset_without_a_seed_starts_new_episodes_and_their_statistics(make):
     assert not env.lengths.any()
     assert not env.returns.any()
     assert len(env.finished.env) == 0
-    state = env.get_state()
-    env.set_state(state)
-    env.reset()
-    assert (env.levels != infos["level_seed"]).all(), "a state that was set is no fresh start"
+    for other in (env, make(num_levels=0)):  # of which the second was never reset
+        other.set_state(env.get_state())
+        before = other.levels
+        other.reset()
+        assert (other.levels != before).all(), "a state that was set is no fresh start"
 
 
 def test_what_is_returned_is_the_callers_own(make):
