@@ -10,6 +10,7 @@ import functools
 import math
 import multiprocessing
 import os
+import queue
 import signal
 import time
 from multiprocessing import resource_tracker
@@ -119,6 +120,30 @@ def die_writing(sender, first):
     put(sender, first)
     put(sender, first + 1)
     sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
+
+
+class Playing:
+    """A :class:`rl_impls.mario.collectors.Collector` that plays no game; from a chunk on its feeders get nothing."""
+
+    def __init__(self, spec, index, life, senders, weights, newest, knobs, unfed):
+        self.senders, self.unfed, self.version = senders, unfed, newest[0]
+
+    def play(self, number, until, epsilon):
+        for sender in self.senders:
+            if number == self.unfed and sender.thread:
+                sender.queue = queue.SimpleQueue()
+            for count in range(sender.so_far(), until):
+                sender.put(np.full(sender.shape, count, np.uint8), 0, 1.0, False, count)
+        return self.version, []
+
+    def load(self, version, params):
+        self.version = version
+
+    def get_state(self):
+        return {}
+
+    def set_state(self, state):
+        pass
 
 
 @contextlib.contextmanager

@@ -6,15 +6,17 @@ import os
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from correctness_tests.mario.collectors import names_made
+from correctness_tests.mario.collectors import Playing, names_made
 from correctness_tests.mario.pipelines import SMALL, make, spec_of
-from correctness_tests.waiting import alive, children, until
+from correctness_tests.waiting import SECONDS, alive, at_most, children, until
 from rl_impls import backends
-from rl_impls.mario.collectors import Collector
+from rl_impls.mario import collectors
+from rl_impls.mario.collectors import Collector, Collectors
 from rl_impls.mario.knobs import FORMS
 from rl_impls.mario.loop import per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
@@ -181,6 +183,42 @@ def test_a_collector_that_is_killed_is_replaced_and_the_learner_goes_on(rings):
 def test_a_collector_that_is_killed_with_its_queue_is_replaced_and_the_learner_goes_on(running):
     loop = running(knobs=replace(FORMS["full"], transport="local_queues"), collectors=1, envs=4)
     assert_goes_on_where_a_collector_is_killed(loop, 64)
+
+
+@pytest.fixture
+def played(monkeypatch, running):
+    """Make a pipeline whose collectors play nothing, and start soon; from a chunk on their feeders get nothing."""
+
+    def start(transport, unfed=None):
+        monkeypatch.setattr(collectors, "Collector", partial(Playing, unfed=unfed))
+        return running(knobs=replace(FORMS["full"], transport=transport, publication="pickled"))
+
+    return start
+
+
+def kill_after_its_answer(loop):
+    """The first collector, once; what it put last is in its queues still."""
+    crew, (_, victim) = loop.crew, loop.crew.members[0]
+
+    def receive(found, seconds):
+        heard = Collectors.receive(crew, found, seconds)
+        if 0 in found and victim.is_alive():
+            victim.kill()
+            victim.join()
+        return heard
+
+    crew.receive = receive
+
+
+@pytest.mark.parametrize("transport", ["locked_queue", "local_queues"])
+def test_a_collector_that_dies_after_its_answer_before_its_queue_is_empty_is_replaced(played, transport):
+    with at_most(SECONDS, "what is in the queue of a dead collector"):
+        loop = played(transport, unfed=1)
+        kill_after_its_answer(loop)
+        losses, _ = loop(np.arange(2))
+    assert np.isfinite(losses).all()
+    stats = loop.stats()
+    assert (stats["waiting"], stats["replaced_collectors"]) == (0, SMALL["collectors"])
 
 
 def test_nothing_is_left_when_it_is_closed(rings):

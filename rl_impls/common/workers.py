@@ -138,6 +138,16 @@ class Workers:
         for message in self.owed[index]:
             self.members[index][0].send(message)
 
+    def replace_dead(self, found):
+        """Put new workers in the places of those that died after their answer, of which nothing is heard otherwise.
+
+        Args:
+            found: answers by the index of the worker, as of :meth:`receive`.
+        """
+        for index in found:
+            if not self.members[index][1].is_alive():
+                self.replace(index)
+
     def fail(self, index, why):
         """End all workers.
 

@@ -252,9 +252,11 @@ class Pipeline(Op):
         while len(found) < self.crew.actors:
             self.drain()
             self.crew.receive(found, SHORT)
+            self.crew.replace_dead(found)
             self.clock("waiting")
         while np.sum(self.transport.counters()["waiting"]):
             self.drain(SHORT)
+            self.crew.replace_dead(found)
         self.replaced += self.crew.replaced - deaths
         for index in range(self.crew.actors):
             version, episodes = found[index]
