@@ -125,6 +125,7 @@ class Pipeline(Op):
         self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
         self.train = self.make_learner()
         self.crew, self.transport, self.lags, self.episodes = None, None, [], []
+        self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # what transports that broke had counted
         self.begin(spec["params"])
         self.start = self.players()
         self.reset()
@@ -173,16 +174,15 @@ class Pipeline(Op):
         self.crew.answers()
         self.replay.clear()
         self.updates = 0
-        self.before = dict.fromkeys((*COUNTED, *BLOCKED), 0)
         self.collect(-1)
         self.lags, self.episodes = [], []
         self.clock.reset()
         self.before = self.totals()
 
     def totals(self):
-        """Return what the transport counts, summed over all streams, by name."""
+        """Return what the transport counts, and those before it did, summed over all streams, by name."""
         counters = self.transport.counters()
-        return {name: float(np.sum(counters[name])) for name in (*COUNTED, *BLOCKED)}
+        return {name: before + float(np.sum(counters[name])) for name, before in self.earlier.items()}
 
     @property
     def params(self):
@@ -196,10 +196,10 @@ class Pipeline(Op):
     def stats(self):
         """Return what was counted since the last reset, by name.
 
-        ``delivered`` and ``dropped`` experiences, those ``lost`` with a collector that died, ``batches`` that were
-        handed over; seconds that collectors and learner were ``blocked_lock``, ``blocked_full`` and
-        ``blocked_empty``; ``waiting`` experiences; the ``policy_lag`` in updates, mean and most; collectors that were
-        ``replaced``.
+        ``delivered`` and ``dropped`` experiences, those ``lost`` with a collector that died or a transport that broke,
+        ``batches`` that were handed over; seconds that collectors and learner were ``blocked_lock``, ``blocked_full``
+        and ``blocked_empty``; ``waiting`` experiences; the ``policy_lag`` in updates, mean and most; collectors that
+        were ``replaced``.
         """
         now = self.totals()
         counted = {name: now[name] - self.before[name] for name in ("delivered", "dropped", "lost", "batches")}
@@ -274,7 +274,7 @@ class Pipeline(Op):
         self.take()
 
     def rebuild(self, number):
-        """Start the collectors and the transport anew, and play a chunk: the old transport is broken.
+        """Start the collectors and the transport anew, and play a chunk: the old transport is broken, what waits lost.
 
         Args:
             number: of the chunk.
@@ -282,8 +282,8 @@ class Pipeline(Op):
         version, params = self.crew.newest
         self.replaced += self.crew.actors
         self.close()
+        self.earlier = self.totals()
         self.begin(params, version)
-        self.before = dict.fromkeys(self.before, 0)
         self.collect(number)
 
     def draw(self, number, update):
