@@ -28,6 +28,7 @@ from rl_impls import backends, params
 from rl_impls.common import command, runs, training
 from rl_impls.common.config_fields import single_fields
 from rl_impls.common.workers import WorkersEnded
+from rl_impls.mario.transport import TransportBroken
 
 limited = limit("a command")
 
@@ -268,9 +269,10 @@ def test_fields_of_a_part_are_options_like_the_others(tmp_path, play):
     assert out.endswith(f"{tmp_path / 'it'}: 20 moves\n")
 
 
-def test_workers_that_failed_are_one_line(tmp_path, play, monkeypatch):
+@pytest.mark.parametrize("kind", [WorkersEnded, TransportBroken])
+def test_workers_that_failed_are_one_line(tmp_path, play, monkeypatch, kind):
     def learn(self):
-        raise WorkersEnded("actor 1 failed: its process died 6 times before it had answered")
+        raise kind("actor 1 failed: its process died 6 times before it had answered")
 
     monkeypatch.setattr(Player, "learn", learn)
     with pytest.raises(SystemExit) as ended:

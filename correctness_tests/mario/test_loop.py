@@ -18,8 +18,9 @@ from rl_impls import backends
 from rl_impls.mario import collectors
 from rl_impls.mario.collectors import Collector, Collectors
 from rl_impls.mario.knobs import FORMS
-from rl_impls.mario.loop import BLOCKED, per_stream
+from rl_impls.mario.loop import BLOCKED, Pipeline, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
+from rl_impls.mario.transport import TransportBroken
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -233,6 +234,23 @@ def test_what_a_broken_transport_counted_is_kept_and_what_waited_is_lost(played,
     assert [stats[name] for name in ("delivered", "dropped", "lost", "waiting")] == [2 * chunk, 0, chunk, 0]
     loop.reset()
     assert not any(loop.stats()[name] for name in ("delivered", "dropped", "lost", "waiting", "batches"))
+
+
+@pytest.mark.parametrize(("step", "error"), [("players", KeyboardInterrupt), ("reset", TransportBroken)])
+def test_nothing_is_left_where_a_pipeline_cannot_be_built(played, monkeypatch, step, error):
+    made = []
+
+    def fail(self):
+        made.append(self)
+        raise error("it broke")
+
+    monkeypatch.setattr(Pipeline, step, fail)
+    with names_made() as names, pytest.raises(error, match=r"^it broke$"):
+        played("locked_queue")
+    assert names
+    assert not made[0].crew.members
+    with pytest.raises(RuntimeError, match=r"^the transport is closed$"):
+        made[0].transport.check()
 
 
 def test_nothing_is_left_when_it_is_closed(rings):

@@ -115,6 +115,11 @@ class Pipeline(Op):
 
     Attributes:
         replaced: collectors that died.
+
+    Raises:
+        WorkersEnded: here and later: a collector failed, or has not answered for two minutes.
+        TransportBroken: here, and later where a chunk is not that of an epoch or is played anew: a collector died and
+            took with it what cannot be done without; all that is left is to close.
     """
 
     def __init__(self, spec, knobs, backend):
@@ -127,8 +132,12 @@ class Pipeline(Op):
         self.crew, self.transport, self.lags, self.episodes = None, None, [], []
         self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # what transports that broke had counted
         self.begin(spec["params"])
-        self.start = self.players()
-        self.reset()
+        try:
+            self.start = self.players()
+            self.reset()
+        except BaseException:
+            self.close()
+            raise
 
     def make_learner(self):
         """Return the update."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..common.checks import check_integer, check_number, choose
 from ..common.shared_arrays import SharedArrays
+from ..common.workers import WorkersEnded
 
 KINDS = {
     "locked_queue": ("queues", "LockedQueue"),
@@ -36,7 +37,7 @@ PUTTING, FEEDING, LOCKING = 0, 1, 2  # in a line of seconds
 SLICE = 0.1  # seconds after which one that waits looks whether the other side is still there
 
 
-class TransportBroken(RuntimeError):
+class TransportBroken(WorkersEnded):
     """What was put cannot all be handed over, as a process died or the learner has gone; it says what is lost."""
 
 
