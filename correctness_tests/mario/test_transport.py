@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import multiprocessing
 import os
 import pickle
+import re
 import threading
 from multiprocessing import resource_tracker
+from multiprocessing.context import BaseContext
 
 import numpy as np
 import pytest
@@ -155,6 +158,30 @@ def test_a_ring_hands_over_its_memory_in_two_runs_at_most(make):
     assert transport.take(into) == 5
     assert taken.calls == [(0, 4), (0, 1), (0, 4)]
     assert held == [frames[0, 0].ctypes.data, frames[0, 4].ctypes.data, frames[0, 0].ctypes.data]
+
+
+def test_rings_larger_than_memory_are_refused_before_they_are_made(make, monkeypatch):
+    monkeypatch.setattr(os, "memfd_create", lambda *args: pytest.fail("memory was taken"))
+    there, most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 2**31 - 1
+    said = r"^capacity: got 2147483647, wanted fewer experiences of \[84, 84\]: they take "
+    with pytest.raises(ValueError, match=said) as found:
+        make("shared_ring", 1, (84, 84), capacity=most)
+    size = most * (84 * 84 + 4 + 4 + 1 + 4)
+    numbers = [int(word.replace(",", "")) for word in re.findall(r"[\d,]{4,}", str(found.value))]
+    assert numbers[-1] == there
+    assert 0 <= numbers[-2] - size < 1024  # counts, and what begins at a line of the cache
+    with pytest.raises(ValueError, match=r"^capacity: got 1, wanted fewer experiences of \[2147483647, 214"):
+        make("shared_ring", 1, (most, most, most), capacity=1)
+
+
+def test_a_lock_for_which_there_is_no_room_is_named(make, monkeypatch):
+    def full(context):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(BaseContext, "Lock", full)
+    wanted = "the lock of a locked_queue could not be made in /dev/shm: No space left on device"
+    with pytest.raises(OSError, match=f"^{re.escape(f'[Errno {errno.ENOSPC}] {wanted}')}$"):
+        make("locked_queue")
 
 
 def test_no_collector_of_a_ring_waits_for_ever_where_few_are_taken(make):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import weakref
+from itertools import accumulate
 from multiprocessing.reduction import DupFd
 
 import numpy as np
@@ -25,8 +27,7 @@ class SharedArrays:
 
     def __init__(self, layout, descriptor=None):
         self.layout = layout
-        sizes = [int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in layout.values()]
-        starts = np.concatenate([[0], np.cumsum([-(-size // ALIGNED) * ALIGNED for size in sizes])]).tolist()
+        starts = starts_of(layout)
         if descriptor is None:
             descriptor = os.memfd_create("rl_impls", os.MFD_CLOEXEC)
             weakref.finalize(self, os.close, descriptor)
@@ -34,7 +35,7 @@ class SharedArrays:
         self.descriptor = descriptor
         memory = mmap.mmap(descriptor, max(starts[-1], 1))
         self.arrays = {
-            name: np.frombuffer(memory, dtype, int(np.prod(shape)), start).reshape(shape)
+            name: np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
             for (name, (shape, dtype)), start in zip(layout.items(), starts)
         }
 
@@ -48,6 +49,16 @@ class SharedArrays:
             name: of it.
         """
         return self.arrays[name]
+
+
+def starts_of(layout):
+    """Return the bytes at which arrays start in shared memory, and how many all of them take.
+
+    Args:
+        layout: shape and dtype of each array, by name.
+    """
+    sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layout.values()]
+    return [0, *accumulate(-(-size // ALIGNED) * ALIGNED for size in sizes)]
 
 
 def attached(layout, handle):

@@ -303,6 +303,19 @@ def write(outlet, message, seconds):
         seconds[FEEDING] += perf_counter() - before
 
 
+def make_lock():
+    """Return a lock that processes share.
+
+    Raises:
+        OSError: it could not be made, as where /dev/shm is full.
+    """
+    try:
+        return multiprocessing.get_context("spawn").Lock()
+    except OSError as error:
+        what = "the lock of a locked_queue could not be made in /dev/shm"
+        raise OSError(error.errno, f"{what}: {error.strerror}") from error
+
+
 class LockedQueue(Transport):
     """One pipe, which all collectors write to in turns, by a lock: what :class:`multiprocessing.Queue` is.
 
@@ -318,11 +331,14 @@ class LockedQueue(Transport):
         capacity: experiences that may wait in the queues; each collector has an equal share of it.
         batch: not used, as nothing is gathered.
         patience: seconds that a full queue is waited for before an experience is dropped and counted.
+
+    Raises:
+        OSError: the lock could not be made.
     """
 
     def __init__(self, collectors, shape, capacity=10_000, batch=1_000, patience=None):
         super().__init__(collectors, shape, capacity, batch, patience)
-        self.lock = multiprocessing.get_context("spawn").Lock()
+        self.lock = make_lock()
         reading, writing = pipe()
         self.inlet, self.outlet = Inlet(reading), Outlet(writing)
         self.poll = select.poll()

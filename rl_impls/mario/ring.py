@@ -138,6 +138,9 @@ class SharedRing(Transport):
         capacity: experiences that may wait; each collector has an equal share of it.
         batch: not used, as nothing is gathered.
         patience: seconds that a full ring is waited for before an experience is dropped and counted.
+
+    Raises:
+        ValueError: an argument is not right, or the rings are larger than this machine's memory.
     """
 
     def __init__(self, collectors, shape, capacity=10_000, batch=1_000, patience=None):

@@ -21,7 +21,7 @@ from multiprocessing.reduction import DupFd
 import numpy as np
 
 from ..common.checks import check_integer, check_number, choose
-from ..common.shared_arrays import SharedArrays
+from ..common.shared_arrays import SharedArrays, starts_of
 from ..common.workers import WorkersEnded
 
 KINDS = {
@@ -222,11 +222,24 @@ class Transport:
         self.share = self.capacity // self.collectors
         lines = self.collectors, LINE
         layout = {"counts": (lines, np.int64), "seconds": (lines, np.float64)}
-        self.shared = SharedArrays(layout | (more(self.collectors, self.share) if more else {}))
+        layout |= more(self.collectors, self.share) if more else {}
+        self.check_memory(starts_of(layout)[-1])
+        self.shared = SharedArrays(layout)
         self.delivered, self.lost = (np.zeros(self.collectors, np.int64) for _ in range(2))
         self.batches, self.empty = 0, 0.0
         self.broken, self.last = None, None
         self.senders, self.out = weakref.WeakSet(), set()
+
+    def check_memory(self, size):
+        """Raise a ValueError where more memory would be shared than there is; it would be noticed when it is written.
+
+        Args:
+            size: bytes to be shared.
+        """
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if size > there:
+            why = f"they take {size:,} bytes of shared memory, and this machine has {there:,}"
+            raise ValueError(f"capacity: got {self.capacity}, wanted fewer experiences of {list(self.shape)}: {why}")
 
     def sender(self, index):
         """Return what a collector puts its experiences into, or what the one does that takes the place of an ended one.
