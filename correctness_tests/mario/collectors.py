@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import time
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -120,6 +121,13 @@ def die_writing(sender, first):
     put(sender, first)
     put(sender, first + 1)
     sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
+
+
+def name_imports(pipe, sender):
+    """Be a process: put an experience, and tell which packages were imported."""
+    put(sender, 0)
+    sender.close()
+    pipe.send({name.partition(".")[0] for name in sys.modules})
 
 
 class Playing:

@@ -93,6 +93,18 @@ def test_no_more_is_taken_than_was_asked_for_and_what_is_left_waits(kind, make):
     assert transport.take(taken) == 0
 
 
+@every_kind
+def test_a_process_that_puts_experiences_imports_numpy_and_no_framework(kind, make):
+    transport, (ours, theirs) = make(kind, 1), multiprocessing.Pipe()
+    process = start(helpers.name_imports, theirs, transport.sender(0))
+    theirs.close()
+    take_all(transport, Taken(1, SHAPE), [1])
+    imported = ours.recv()
+    process.join()
+    assert {"numpy", "rl_impls"} <= imported
+    assert not imported & {"torch", "jax", "jaxlib", "onnxruntime", "procgen", "gym3", "safetensors", "yaml", "rich"}
+
+
 def test_a_locked_queue_hands_over_one_by_one(make):
     transport, taken = make("locked_queue"), Taken(2, SHAPE)
     sender = transport.sender(1)
