@@ -125,6 +125,24 @@ def test_local_queues_hand_over_batches(make):
     assert len(taken.calls) < 200
 
 
+def test_what_comes_slowly_to_local_queues_is_gathered_until_a_batch_is_full_or_the_learner_asks(make):
+    transport, taken = make("local_queues", 1, batch=4), Taken(1, SHAPE)
+    sender = transport.sender(0)
+
+    def put_slowly(first, end):
+        for number in range(first, end):
+            put(sender, number)
+            until(lambda arrived=number + 1: transport.gatherer.arrived == [arrived], "the gatherer")
+
+    put_slowly(0, 10)
+    take_all(transport, taken, [10])
+    assert [count for _, count in taken.calls] == [4, 4, 2]
+    put_slowly(10, 13)
+    until(lambda: transport.take(taken), "what was gathered, without waiting for it")
+    assert taken.calls[3:] == [(0, 3)]
+    assert transport.counters()["batches"] == 4
+
+
 @pytest.mark.parametrize("consolidated", [None, 3])
 def test_batches_that_are_not_taken_are_bounded(consolidated, make):
     transport = make("local_queues", 1, capacity=10, batch=2, consolidated=consolidated)

@@ -40,7 +40,6 @@ from .transport import (
 
 SIZE = struct.Struct("!i")  # of an item in a pipe, before it
 SECONDS = 0.4  # to wait for a lock that a dead process may hold
-GATHER = 2e-3  # seconds that the first item of a batch that is not full waits for others
 
 
 def pipe():
@@ -435,7 +434,7 @@ class LockedQueue(Transport):
 
 
 class Gatherer:
-    """Reads the pipes of all collectors in a thread, and gathers what comes to batches.
+    """Reads the pipes of all collectors in a thread, and gathers what comes to batches, full ones unless it is asked.
 
     Args:
         descriptors: of the ends that are read from, by the index of the collector.
@@ -451,7 +450,7 @@ class Gatherer:
         for descriptor in (self.wake, *descriptors):
             self.poll.register(descriptor, select.POLLIN)
         self.reading, self.changed = threading.Lock(), threading.Condition()
-        self.gathered, self.arrived, self.first = [], [0] * len(descriptors), 0.0
+        self.gathered, self.arrived, self.asked = [], [0] * len(descriptors), False
         self.ready, self.waiting = deque(), 0  # batches that are not taken, and how many items they are
         self.closing, self.error = False, None
         self.thread = threading.Thread(target=self.run, name="gatherer", daemon=True)
@@ -468,23 +467,24 @@ class Gatherer:
             self.changed.notify_all()
 
     def step(self):
-        """Read what has come; where a batch is full, or its first item has waited for long enough, hand it on."""
-        left = 1000 * max(0.0, self.first + GATHER - monotonic()) if self.gathered else None
-        found = self.poll.poll(left)
+        """Read what has come; where a batch is full, or the learner asks for what there is, hand it on."""
+        found = self.poll.poll(0 if len(self.gathered) >= self.batch else None)
         with self.reading:
             for descriptor, _ in found:
                 if descriptor == self.wake:
                     os.eventfd_read(self.wake)
                 else:
                     self.read(self.indices[descriptor], max(1, self.batch // len(self.inlets)))
-            full = len(self.gathered) >= self.batch
-            late = bool(self.gathered) and monotonic() >= self.first + GATHER
-            batch = self.gathered[: self.batch] if full or late else []
-            if batch:
-                del self.gathered[: len(batch)]
-                self.first = monotonic()
+            batch = self.gathered[: self.batch] if self.asked or len(self.gathered) >= self.batch else []
+            del self.gathered[: len(batch)]
         if batch:
+            self.asked = False
             self.hand_on(batch)
+
+    def ask(self):
+        """Have the thread hand on what it has gathered, or else what comes next."""
+        self.asked = True
+        os.eventfd_write(self.wake, 1)
 
     def read(self, index, most):
         """Read what has come from a collector.
@@ -495,8 +495,6 @@ class Gatherer:
         """
         inlet, count = self.inlets[index], 0
         while count != most and (item := inlet.item()) is not None:
-            if not self.gathered:
-                self.first = monotonic()
             self.gathered.append(item)
             count += 1
         self.arrived[index] += count
@@ -560,7 +558,9 @@ class LocalQueues(Transport):
     """A pipe for each collector, so that none waits for another, and a thread of the learner that gathers batches.
 
     Items are pickled, written and read one by one, and handed over in batches, one collector's share of one at a time.
-    Besides what a collector's queue holds, its feeder holds one more, the pipe a few, and the thread up to a batch.
+    A batch is full, unless the learner asks when none is: then it is what has been gathered, which one that does not
+    wait takes the next time. Besides what a collector's queue holds, its feeder holds one more, the pipe a few, and the
+    thread up to a batch.
 
     A collector that dies takes with it what was in its queue: if there was something, the transport is broken.
 
@@ -599,6 +599,8 @@ class LocalQueues(Transport):
             seconds: to wait for the first of them.
         """
         gatherer, left = self.gatherer, most
+        if not gatherer.ready and (seconds or gatherer.gathered):
+            gatherer.ask()
         if seconds and not gatherer.ready:
             before = perf_counter()
             with gatherer.changed:
