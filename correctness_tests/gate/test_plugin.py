@@ -72,7 +72,8 @@ def judged(ended, monkeypatch, tmp_path):
 
         def compared(given, base, *numbers):
             assert (given, numbers) == ("the layout", (Rule(), 5, 7.0, (2, 3)))
-            return SimpleNamespace(base=base, head="h" * 12, records=cases, names=cases, run=lambda: measured(base))
+            every = [*cases, "of another shard"]
+            return SimpleNamespace(base=base, head="h" * 12, records=cases, names=every, run=lambda: measured(base))
 
         commits = dict(zip(("main", "v1"), against))
         monkeypatch.setattr(revisions, "resolve", lambda root, revision: commits[revision])
@@ -105,6 +106,7 @@ VOID = {"dead": Record(state="error", words="Killed"), "slow": SLOWER, "old": Re
         ({"slow": SLOWER, "x": SLOWER}, [], 1, ["slow", "x"], "failed: 2 slower, 1 ok, "),
         ({"slow": SLOWER, "x": SLOWER}, ["--gate-allow=s*=why"], 1, ["x"], ", allowed: why"),
         ({"slow": SLOWER, "x": SLOWER}, ["--gate-allow=s*=why", "--gate-allow=x=why"], 0, [], "passed: 2 slower"),
+        ({"slow": SLOWER}, ["--gate-allow=of another*=why"], 1, ["slow"], "failed: 1 slower, 1 ok, "),
         ({"short": UNDECIDED, "y": CHANGED}, [], 0, [], "passed: 1 inconclusive, 2 ok; 1 answer changed, "),
         ({"short": UNDECIDED, "y": CHANGED}, ["--gate-strict"], 1, ["short", "y"], "failed: 1 inconclusive, 2 ok; "),
         (VOID, ["--gate-allow=*=why"], 2, ["case", *VOID], "void: nothing of it can be believed: 1 error, "),
@@ -167,7 +169,7 @@ def test_the_tests_of_a_void_run_say_so(judged):
         (["--gate-against= \t"], "--gate-against: got ' \\t', wanted a revision"),
         (["--gate-allow=known"], "--gate-allow: got 'known', wanted ID-PATTERN=REASON"),
         (["--gate-allow=case=why", "--gate-allow=case="], "--gate-allow: got 'case=', wanted ID-PATTERN=REASON"),
-        (["--gate-allow=case=why", "--gate-allow=ca=why"], "--gate-allow: 'ca' matches none of the 1 cases"),
+        (["--gate-allow=case=why", "--gate-allow=ca=why"], "--gate-allow: 'ca' matches none of the 2 cases"),
         (["--gate-json={folder}"], "--gate-json {folder}: cannot be written: it is no file"),
         (["--gate-json="], "--gate-json .: cannot be written: it is no file"),
         (["--gate-markdown={file}/a.md"], "--gate-markdown {file}/a.md: cannot be written: File exists"),

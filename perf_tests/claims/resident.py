@@ -63,9 +63,7 @@ def memory(workload: str, side: Side, seed: int) -> Mapping[str, float]:
         ClaimsError: the process failed; it has said why.
     """
     command = [sys.executable, "-m", "perf_tests.claims.resident", workload, side.label, str(seed)]
-    variables = {
-        name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"
-    }  # of keep_memory
+    variables = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}  # of keep_memory
     with by_sigterm():
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables)
     if done.returncode:
