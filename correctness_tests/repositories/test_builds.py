@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlgauge.benchmarks import builds
+from rlgauge.rule import GateError
 
 from .made import FIND, WHOLE, Repository, compiled
 
@@ -45,6 +46,18 @@ def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, mon
     assert interpreters("make fast")[0] == same[0] != interpreters("make fast")[1]
     assert set(interpreters("make -j fast")).isdisjoint(interpreters("make fast"))
     assert made[1:] == [("head", "make", "fast"), ("base", "make", "-j", "fast"), ("head", "make", "-j", "fast")]
+
+
+def test_a_build_is_run_in_its_own_tree_by_the_interpreter_of_its_own_environment(tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "fast.c").write_text("int fast;")
+    code = "import os, sys; print(sys.prefix, os.environ['VIRTUAL_ENV'], os.listdir(), file=open('seen', 'w'))"
+    made = tmp_path / "made"
+    builds.build(made, tmp_path / "tree", ["python", "-c", code], "base")
+    assert (made / "tree" / "seen").read_text() == f"{made / 'env'} {made / 'env'} ['fast.c']\n"
+    assert [path.name for path in (tmp_path / "tree").iterdir()] == ["fast.c"]
+    with pytest.raises(GateError, match=r"^head: its build fails: no compiler$"):
+        builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
 
 
 @pytest.mark.slow

@@ -68,8 +68,9 @@ def test_each_case_is_in_one_shard(names, count):
 CASES = {name: Record(screen=[[(1.0, 1.0)]] * 2) for name in "abcd"}
 
 
-def test_the_canaries_of_each_shard_count():
-    parts = shards(CASES, 2)
+@pytest.mark.parametrize("order", [("1.json", "2.json"), ("2.json", "1.json")])
+def test_the_canaries_of_each_shard_count(order):
+    parts = {name: shards(CASES, 2)[name] for name in order}
     parts["2.json"].records[SAME] = CANARIES[SLOWED]
     outcome = merged(parts).decide()
     assert outcome.code == 2
