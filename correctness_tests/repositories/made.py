@@ -114,6 +114,7 @@ def sourced(**units):
         "tests/conftest.py": CLOCK + SERVER,
         "tests/helpers.py": "COUNT = 50\n",
         "tests/test_served.py": SERVED_TESTS,
+        "tests/test_single.py": SINGLE_TEST,
         ".gitignore": "__pycache__/\n",
     }
 
@@ -145,13 +146,20 @@ def server():
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
     if seen.is_dir():
-        seen.joinpath(f"started-{os.getpid()}").touch()
+        seen.joinpath(f"started-{os.getpid()}-{time.monotonic_ns()}").touch()
     yield listening.getsockname()
     listening.shutdown(socket.SHUT_RDWR)
     listening.close()
     if seen.is_dir():
-        seen.joinpath(f"ended-{os.getpid()}").touch()
+        seen.joinpath(f"ended-{os.getpid()}-{time.monotonic_ns()}").touch()
 '''
+SINGLE_TEST = """import numpy as np
+from served import core
+
+
+def test_single(benchmark, server):
+    benchmark(core.slow, np.zeros(50))
+"""
 SERVED_TESTS = """import socket
 
 import numpy as np
