@@ -5,4 +5,4 @@ SMALL = {
     "reuse": 1.0, "publish_every": 2, "target_every": 3, "explore": 20, "queue": 64, "chunk": 8,
 }  # fmt: skip
 SLOW = True  # each starts a collector, which imports torch
-FIGURES = ["reward", "length", "distance"]
+FIGURES = ["return", "length", "distance"]

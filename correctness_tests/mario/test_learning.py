@@ -21,11 +21,11 @@ def test_it_learns_to_reach_the_coin(form, monkeypatch):
     agent = MarioAgent(seed=0, form=form, **LEVEL)
     try:
         monkeypatch.setattr(evaluation, "EPSILON", 1.0)
-        drawn = agent.evaluate(32, seed=5)["reward"].mean()
+        drawn = agent.evaluate(32, seed=5)["return"].mean()
         monkeypatch.undo()
         while agent.step < EXPERIENCES:
             agent.learn()
-        learned = agent.evaluate(32, seed=5)["reward"].mean()
+        learned = agent.evaluate(32, seed=5)["return"].mean()
     finally:
         agent.close()
     assert learned >= drawn + MARGIN, f"{learned:.2f} after {EXPERIENCES} experiences, {drawn:.2f} by drawn actions"

@@ -76,7 +76,7 @@ def mario(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
         base: values of the configuration beside those of all trials.
         change: values that are not the base's.
     """
-    return Trial("mario", {**MARIO, **base}, change, 20_000, 64, "reward", 5.6)
+    return Trial("mario", {**MARIO, **base}, change, 20_000, 64, "return", 5.6)
 
 
 TRIALS = {

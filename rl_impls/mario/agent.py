@@ -185,7 +185,7 @@ class MarioAgent:
         """Train for one epoch.
 
         Returns:
-            ``loss`` and ``td_error``, means over its updates; ``reward`` and ``distance``, means over the episodes that
+            ``loss`` and ``td_error``, means over its updates; ``return`` and ``distance``, means over the episodes that
             ended meanwhile, or those of the last time that any did, nan before; ``epsilon``; ``buffer``, experiences
             that are stored; ``policy_lag`` in updates; ``dropped`` and ``lost`` experiences, and collectors that were
             replaced.
@@ -198,7 +198,7 @@ class MarioAgent:
             self.last = float(np.mean([each.result for each in ended])), float(np.mean([e.distance for e in ended]))
         stats = self.loop.stats()
         return {
-            "loss": float(losses.mean()), "td_error": float(errors.mean()), "reward": self.last[0],
+            "loss": float(losses.mean()), "td_error": float(errors.mean()), "return": self.last[0],
             "distance": self.last[1], "epsilon": self.loop.epsilon(number), "buffer": len(self.loop.replay),
             "policy_lag": float(self.loop.lags[-1]), "dropped": stats["dropped"], "lost": stats["lost"],
             "replaced_collectors": stats["replaced_collectors"],
@@ -221,7 +221,7 @@ class MarioAgent:
             f"{now['dropped']:,.0f}, buffer {figures['buffer']:,}, queue {now['waiting']:,.0f}, blocked "
             + ", ".join(f"{name} {now[f'blocked_{name}'] - before[f'blocked_{name}']:.3f} s" for name in BLOCKED),
             f"[main] epoch {self.step // self.chunk}, loss {figures['loss']:.4f}, TD error {figures['td_error']:.4f}, "
-            f"reward {figures['reward']:.2f}, distance {figures['distance']:.2f}, epsilon {figures['epsilon']:.3f}, "
+            f"reward {figures['return']:.2f}, distance {figures['distance']:.2f}, epsilon {figures['epsilon']:.3f}, "
             f"consumed {learned / seconds:,.0f}/s, policy lag {figures['policy_lag']:.0f} updates{memory}",
         )
 
@@ -233,7 +233,7 @@ class MarioAgent:
             seed: of the levels and actions.
 
         Returns:
-            ``reward``, ``length`` in frames and ``distance`` of each, see :class:`.games.Episode`, f64[episodes].
+            ``return``, ``length`` in frames and ``distance`` of each, see :class:`.games.Episode`, f64[episodes].
         """
         check_integer("episodes", episodes, 1)
         return evaluate(self.spec, self.params, episodes, seed, self.config.knobs)

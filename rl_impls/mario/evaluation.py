@@ -29,7 +29,7 @@ class Kept:
 
 
 def evaluate(spec, weights, episodes, seed, knobs):
-    """Return what episodes bring: ``reward``, ``distance`` and ``length``, f64[episodes] each.
+    """Return what episodes bring: ``return``, ``distance`` and ``length``, f64[episodes] each.
 
     Each environment plays its share of the episodes, so that short ones are not counted more often than long ones.
 
@@ -56,4 +56,4 @@ def evaluate(spec, weights, episodes, seed, knobs):
     finally:
         player.close()
     columns = zip(*results)
-    return {name: np.array(next(columns), float) for name in ("reward", "length", "distance")}
+    return {name: np.array(next(columns), float) for name in ("return", "length", "distance")}
