@@ -10,7 +10,7 @@ FRAME, LARGE = 84 * 84, 128 * 128  # bytes
 
 
 def epochs(played, updates, batch):
-    """Items, FLOPs and bytes of an epoch: of the experiences that are played nine in ten are acted for by the net."""
+    """Items, FLOPs and bytes of epochs: of the experiences that are played nine in ten are acted for by the net."""
     return played, 2 * (updates * batch * LEARNT + 0.9 * played * NET), 0
 
 
@@ -40,9 +40,9 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
             "full-torch-collectors2-envs8-batch256-updates8-publish1-prioritised0": (2048, 8, 256),
             "full-torch-collectors4-envs1-batch256-updates8-publish1-prioritised0": (2048, 8, 256),
             "full-torch-collectors2-envs8-batch256-updates16-publish1-prioritised0": (4096, 16, 256),
-            "full-torch-collectors2-envs1-batch256-updates8-publish5-prioritised0": (2048, 8, 256),
+            "full-torch-collectors2-envs1-batch256-updates8-publish5-prioritised0": (5 * 2048, 5 * 8, 256),
             "full-torch-collectors2-envs1-batch256-updates8-publish1-prioritised1": (2048, 8, 256),
-            "full-torch-collectors4-envs1-batch512-updates16-publish5-prioritised0": (8192, 16, 512),
+            "full-torch-collectors4-envs1-batch512-updates16-publish5-prioritised0": (5 * 8192, 5 * 16, 512),
         }.items()
     },
 }

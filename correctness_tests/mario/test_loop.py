@@ -7,6 +7,7 @@ import signal
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ import pytest
 from correctness_tests.mario.collectors import Playing, names_made
 from correctness_tests.mario.pipelines import SMALL, make, spec_of
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
+from perf_tests.suite.cases import load
 from rl_impls import backends
+from rl_impls.common.phases import Phases
 from rl_impls.mario import collectors
 from rl_impls.mario.collectors import Collector, Collectors
 from rl_impls.mario.knobs import FORMS
-from rl_impls.mario.loop import BLOCKED, Pipeline, per_stream
+from rl_impls.mario.loop import BLOCKED, PHASES, Pipeline, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.transport import TransportBroken
 
@@ -251,6 +254,22 @@ def test_nothing_is_left_where_a_pipeline_cannot_be_built(played, monkeypatch, s
     assert not made[0].crew.members
     with pytest.raises(RuntimeError, match=r"^the transport is closed$"):
         made[0].transport.check()
+
+
+TIMED = {variant.axes["publish"]: variant for case in load() for variant in case.variants() if case.op == "pipeline"}
+
+
+@pytest.mark.parametrize("publish", TIMED)
+def test_a_call_that_is_timed_publishes_once(publish, monkeypatch):
+    given, published = TIMED[publish].inputs(0), []
+    monkeypatch.setattr(Pipeline, "ask", lambda self, number: None)
+    monkeypatch.setattr(Pipeline, "take", lambda self: None)
+    loop = object.__new__(Pipeline)  # without updates, and without processes that play
+    loop.spec, loop.updates, loop.clock = given.spec | {"updates": 0}, 0, Phases(*PHASES)
+    loop.train = SimpleNamespace(params={})
+    loop.crew = SimpleNamespace(publish=lambda version, params: published.append(version))
+    loop(*given.args)
+    assert len(published) == 1
 
 
 def test_nothing_is_left_when_it_is_closed(rings):

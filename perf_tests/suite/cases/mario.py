@@ -294,7 +294,7 @@ def publish_bytes(collectors: int, side: int) -> float:
 def pipeline_inputs(
     rng: np.random.Generator, collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int
 ) -> Inputs:
-    """An epoch of a training of coinrun, with a net that has not learned.
+    """The epochs from one publication to the next of a training of coinrun, with a net that has not learned.
 
     As many experiences are drawn as are played, as in the source, which states about 1,000 of both a second.
 
@@ -315,37 +315,37 @@ def pipeline_inputs(
         "epsilon": (0.1, 0.1), "explore": 1, "prioritised": bool(prioritised), "queue": 10_000, "chunk": 1_000,
         **PRIORITIES, **LEARNING,
     }  # fmt: skip
-    return Inputs(spec, (np.arange(1),))
+    return Inputs(spec, (np.arange(publish),))
 
 
 def pipeline_items(collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int) -> int:
-    """Experiences of an epoch.
+    """Experiences of the epochs of a call.
 
     Args:
         collectors: processes that play.
         envs: environments of each.
         batch: experiences of an update.
         updates: of an epoch.
-        publish: of no account.
+        publish: epochs of a call, after the last of which weights are published.
         prioritised: of no account.
     """
     streams = collectors * envs
-    return -(-batch * updates // streams) * streams
+    return publish * -(-batch * updates // streams) * streams
 
 
 def pipeline_flops(collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int) -> float:
-    """FLOPs of an epoch: its updates, and of nine experiences in ten the net forward, to act.
+    """FLOPs of a call: its updates, and of nine experiences in ten the net forward, to act.
 
     Args:
         collectors: processes that play.
         envs: environments of each.
         batch: experiences of an update.
         updates: of an epoch.
-        publish: of no account.
+        publish: epochs of a call.
         prioritised: of no account.
     """
     played = pipeline_items(collectors, envs, batch, updates, publish, prioritised)
-    return updates * train_flops(batch, 84) + 0.9 * played * 2 * sum(products(84).values())
+    return publish * updates * train_flops(batch, 84) + 0.9 * played * 2 * sum(products(84).values())
 
 
 Axes = dict[str, tuple[int | str, ...]]
@@ -357,17 +357,17 @@ SHORT: Axes = SOURCE | {"batch": (64,), "updates": (4,)}  # the same, so that it
 OPTIMISED: Axes = SOURCE | {"collectors": (4,), "envs": (1,), "batch": (512,), "updates": (16,), "publish": (5,)}
 
 
-def pipelines(axes: Axes, **tiers: Any) -> Case:
+def pipelines(axes: Axes, **more: Any) -> Case:
     """Return some benchmarks of the pipeline.
 
     Args:
         axes: of them.
-        tiers: patterns.
+        more: patterns of tiers, and a version.
     """
     return Case(
         "mario", "pipeline", pipeline_inputs, ("torch", "torch-compile", "torch-cuda", "torch-compile-cuda"),
         "experiences", forms=("naive", "local_queues", "full", "bfloat16"), axes=axes, items=pipeline_items,
-        flops=pipeline_flops, io="own", reference=None, cores="own", most_calls=1, **tiers,
+        flops=pipeline_flops, io="own", reference=None, cores="own", most_calls=1, **more,
         exclude=[dict(form=("naive", "local_queues"), backend=("torch-compile", "torch-cuda", "torch-compile-cuda"))],
     )  # fmt: skip
 
@@ -459,7 +459,7 @@ CASES = (
     pipelines(SOURCE),
     pipelines(SOURCE | {"collectors": (1, 4)}),
     pipelines(SOURCE | {"updates": (16,)}),
-    pipelines(SOURCE | {"publish": (3, 5)}),
+    pipelines(SOURCE | {"publish": (3, 5)}, version=2),
     pipelines(SOURCE | {"prioritised": (1,)}),
-    pipelines(OPTIMISED),
+    pipelines(OPTIMISED, version=2),
 )  # fmt: skip
