@@ -44,6 +44,7 @@ def test_a_shipped_configuration_is_whole_and_right(path):
         ({"accumulate": 4, "batch": 254}, "^accumulate: got 4 with a batch of 254, wanted 1, or 4 parts"),
         ({"reuse": 0.0}, "^reuse: got 0.0, wanted more than 0"),
         ({"buffer": 500}, "^buffer: got 500, wanted 640 or more, as an epoch has 32 in each of 16 streams"),
+        ({"queue": 8}, "^queue: got 8, wanted 16 or more, one in each of 16 streams"),
         ({"norm": "layer"}, "^norm: got 'layer', wanted one of none, batch"),
         ({"game": "pong"}, "^game: got 'pong', wanted one of bigfish, "),
         ({"epsilon_end": 1.5}, "^epsilon_end: got 1.5, wanted "),

@@ -40,15 +40,19 @@ def per_stream(spec):
 
 
 def check_room(spec):
-    """Check that a replay keeps more than the experiences of an epoch, which are not learned from before the next.
+    """Check that the queues have room for each stream, and that a replay keeps more than the experiences of an epoch.
+
+    Those are not learned from before the next epoch.
 
     Args:
-        spec: ``capacity`` and what :func:`per_stream` takes, see :class:`.spec.Spec`.
+        spec: ``capacity``, ``queue`` and what :func:`per_stream` takes, see :class:`.spec.Spec`.
 
     Raises:
-        ValueError: it does not.
+        ValueError: they have not, or it does not.
     """
     streams, each = spec["collectors"] * spec["envs"], per_stream(spec)
+    if spec["queue"] < streams:
+        raise ValueError(f"queue: got {spec['queue']}, wanted {streams} or more, one in each of {streams} streams")
     if spec["capacity"] // streams < each + ROOM:
         least = streams * (each + ROOM)
         why = f"{least} or more, as an epoch has {each} in each of {streams} streams"
