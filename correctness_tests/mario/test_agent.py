@@ -48,6 +48,7 @@ def test_two_lines_say_what_hands_over_and_what_learns(trained):
     learner = re.findall(
         r"^\[main\] epoch (\d+), loss \d\.\d{4}, TD error \d\.\d{4}, reward (?:nan|-?\d+\.\d\d), "
         r"distance (?:nan|[01]\.\d\d), epsilon (\d\.\d{3}), consumed [\d,]+/s, "
+        r"[\d.]+ batches/s, \d+\.\d\d s an epoch, "
         r"policy lag (\d+) updates$", printed, re.MULTILINE,
     )  # fmt: skip
     assert [int(number) for number, *_ in learner] == list(range(1, 11))

@@ -43,7 +43,7 @@ def agent(monkeypatch):
 
     def build(self, weights, target):
         self.spec, self.loop = self.config.spec(self.seed), Loop()
-        self.last, self.seen = (float("nan"), float("nan")), self.loop.stats()
+        self.last, self.seen = (float("nan"), float("nan")), (self.step, self.loop.stats())
 
     monkeypatch.setattr(MarioAgent, "_build", build)
     return MarioAgent(seed=0, **SMALL)
@@ -58,3 +58,12 @@ def test_runs_are_compared_by_their_returns(agent, tmp_path, capsys, monkeypatch
     main(["compare", str(tmp_path), "--output", str(tmp_path / "it.html")])
     (shown,) = (line for line in capsys.readouterr().out.splitlines() if "return, last" in line)
     assert "7.00" in shown
+
+
+def test_batches_are_counted_by_updates(agent):
+    for _ in range(3):
+        figures = agent.learn()
+    _, learner = agent.lines(figures, 4.0)  # though the transport counts nothing, as after it was built anew
+    assert "consumed 6/s, 1.50 batches/s, 1.33 s an epoch, " in learner
+    figures = agent.learn()
+    assert "consumed 16/s, 4.00 batches/s, 0.50 s an epoch, " in agent.lines(figures, 0.5)[1]

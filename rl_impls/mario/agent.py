@@ -169,7 +169,7 @@ class MarioAgent:
         self.loop = backends.get(config.backend).build(
             "mario", "pipeline", self.spec, (np.zeros(1, np.int64),), config.knobs
         )
-        self.last, self.seen = (float("nan"), float("nan")), self.loop.stats()
+        self.last, self.seen = (float("nan"), float("nan")), (self.step, self.loop.stats())
 
     @property
     def chunk(self):
@@ -211,10 +211,11 @@ class MarioAgent:
             figures: what :meth:`learn` returned.
             seconds: since the last time.
         """
-        now, before = self.loop.stats(), self.seen
-        self.seen = now
+        now, (step, before) = self.loop.stats(), self.seen
+        self.seen = self.step, now
         played, batches = (now[name] - before[name] for name in ("delivered", "batches"))
-        learned = played * self.config.reuse
+        epochs = (self.step - step) // self.chunk
+        updates = epochs * self.config.updates
         memory = self.loop.gpu_memory()
         return (
             f"[processor] processed {now['delivered']:,.0f} ({played / seconds:,.0f}/s), batches {batches:,.0f}, drops "
@@ -222,7 +223,8 @@ class MarioAgent:
             + ", ".join(f"{name} {now[f'blocked_{name}'] - before[f'blocked_{name}']:.3f} s" for name in BLOCKED),
             f"[main] epoch {self.step // self.chunk}, loss {figures['loss']:.4f}, TD error {figures['td_error']:.4f}, "
             f"reward {figures['return']:.2f}, distance {figures['distance']:.2f}, epsilon {figures['epsilon']:.3f}, "
-            f"consumed {learned / seconds:,.0f}/s, policy lag {figures['policy_lag']:.0f} updates{memory}",
+            f"consumed {updates * self.config.batch / seconds:,.0f}/s, {updates / seconds:.2f} batches/s, "
+            f"{seconds / max(1, epochs):.2f} s an epoch, policy lag {figures['policy_lag']:.0f} updates{memory}",
         )
 
     def evaluate(self, episodes, seed):
