@@ -10,6 +10,7 @@ import pytest
 from rl_impls import mario
 from rl_impls.common.training import from_file
 from rl_impls.mario.agent import Config
+from rl_impls.mario.loop import make_replay
 
 FILES = sorted((Path(mario.__file__).parent / "configs").glob("*.yaml"))
 NAMED = {  # form, collectors, buffer, batch, parts of it, updates of an epoch, epochs to a publication
@@ -31,7 +32,7 @@ def test_a_shipped_configuration_is_whole_and_right(path):
     config = Config(**{name: value for name, value in values.items() if name != "seed"})
     told = ("form", "collectors", "buffer", "batch", "accumulate", "updates", "publish_every")
     assert tuple(getattr(config, name) for name in told) == NAMED[path.stem]
-    assert config.queue == 10_000
+    assert (config.beta_increment, config.queue) == (1e-6, 10_000)
     assert config.chunk == (2_000 if path.stem == "two_cores" else 1_000)
 
 
@@ -47,9 +48,16 @@ def test_a_shipped_configuration_is_whole_and_right(path):
         ({"queue": 8}, "^queue: got 8, wanted 16 or more, one in each of 16 streams"),
         ({"norm": "layer"}, "^norm: got 'layer', wanted one of none, batch"),
         ({"game": "pong"}, "^game: got 'pong', wanted one of bigfish, "),
+        ({"beta_increment": -0.1}, "^beta_increment: got -0.1, wanted "),
         ({"epsilon_end": 1.5}, "^epsilon_end: got 1.5, wanted "),
     ],
 )
 def test_what_makes_no_sense_is_refused(changes, said):
     with pytest.raises(ValueError, match=said):
         Config(**changes)
+
+
+def test_a_replay_has_the_priorities_of_its_configuration():
+    config = Config(sampling="prioritised", buffer=1_000, alpha=0.7, beta=0.3, beta_increment=0.01)
+    replay = make_replay(config.spec(0), config.knobs)
+    assert (replay.alpha, replay.beta, replay.beta_increment) == (0.7, 0.3, 0.01)

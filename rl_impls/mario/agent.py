@@ -25,8 +25,8 @@ CHOICES = MappingProxyType(
 )
 FROM_CONFIG = (
     "side", "learning_rate", "gamma", "gradient_norm", "collectors", "envs", "game", "mode", "levels", "start_level",
-    "updates", "batch", "reuse", "publish_every", "target_every", "explore", "alpha", "beta", "queue",
-    "chunk",
+    "updates", "batch", "reuse", "publish_every", "target_every", "explore", "alpha", "beta",
+    "beta_increment", "queue", "chunk",
 )  # fmt: skip
 PLAYER = ("states", "times")
 
@@ -63,6 +63,7 @@ class Config:
         sampling: uniform, or prioritised: experiences are drawn by the size of their errors.
         alpha: how far priorities count.
         beta: how far weights make up for that, at first.
+        beta_increment: what beta grows by with each batch, up to 1.
         queue: experiences that may wait between the collectors and the learner.
         chunk: experiences that a consolidating thread hands over at a time.
     """
@@ -94,6 +95,7 @@ class Config:
     sampling: str = "uniform"
     alpha: float = 0.6
     beta: float = 0.4
+    beta_increment: float = 1e-6
     queue: int = 10_000
     chunk: int = 1_000
 
@@ -104,7 +106,8 @@ class Config:
             check_choice(name, getattr(self, name), choices)
         counts = ("collectors", "envs", "buffer", "batch", "updates", "publish_every", "target_every", "explore")
         check_fields(self, **dict.fromkeys((*counts, "queue", "chunk"), (1,)), levels=(0,), start_level=(0,))
-        check_fields(self, **dict.fromkeys(("gamma", "epsilon_start", "epsilon_end", "alpha", "beta"), (0, 1)))
+        shares = ("gamma", "epsilon_start", "epsilon_end", "alpha", "beta", "beta_increment")
+        check_fields(self, **dict.fromkeys(shares, (0, 1)))
         check_fields(self, learning_rate=(0,), gradient_norm=(0,), reuse=(0,))
         if self.side not in SIDES:
             raise ValueError(f"side: got {self.side}, wanted {' or '.join(map(str, SIDES))}")

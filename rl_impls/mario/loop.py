@@ -70,7 +70,8 @@ def make_replay(spec, knobs):
     sizes = spec["capacity"] - spec["capacity"] % streams, streams, spec["side"]
     if not spec["prioritised"]:
         return FrameReplay(*sizes)
-    return PrioritisedReplay(*sizes, alpha=spec["alpha"], beta=spec["beta"], literal=knobs.tree == "literal")
+    constants = {name: spec[name] for name in ("alpha", "beta", "beta_increment") if name in spec}
+    return PrioritisedReplay(*sizes, **constants, literal=knobs.tree == "literal")
 
 
 def pushing(replay, knobs):

@@ -37,6 +37,7 @@ class Spec(TypedDict, total=False):
         stored: experiences that it has at the start.
         alpha: how far priorities count, 0 for not at all.
         beta: how far weights make up for it, 1 for wholly.
+        beta_increment: what beta grows by with each batch of a pipeline, up to 1; 1e-6 where it is not given.
         shape: of a frame that is handed over, (S, S) or (4, S, S).
         items: that are handed over in a call, by all collectors.
         seed: of all that is random, an integer from 0.
@@ -68,6 +69,7 @@ class Spec(TypedDict, total=False):
     stored: int
     alpha: float
     beta: float
+    beta_increment: float
     shape: tuple[int, ...]
     items: int
     seed: int
