@@ -48,6 +48,9 @@ def test_a_shipped_configuration_is_whole_and_right(path):
         ({"queue": 8}, "^queue: got 8, wanted 16 or more, one in each of 16 streams"),
         ({"norm": "layer"}, "^norm: got 'layer', wanted one of none, batch"),
         ({"game": "pong"}, "^game: got 'pong', wanted one of bigfish, "),
+        ({"game": "mario", "mode": "hard"}, "^mode: got 'hard', wanted none or 'easy', as the game mario has none$"),
+        ({"game": "mario", "levels": 0}, "^levels: got 0, wanted none or 200, as the game mario has none$"),
+        ({"game": "mario", "start_level": 3}, "^start_level: got 3, wanted none or 0, as the game mario has none$"),
         ({"beta_increment": -0.1}, "^beta_increment: got -0.1, wanted "),
         ({"epsilon_end": 1.5}, "^epsilon_end: got 1.5, wanted "),
     ],
@@ -55,6 +58,10 @@ def test_a_shipped_configuration_is_whole_and_right(path):
 def test_what_makes_no_sense_is_refused(changes, said):
     with pytest.raises(ValueError, match=said):
         Config(**changes)
+
+
+def test_the_game_of_the_nes_is_played_with_what_is_the_default():
+    assert Config(game="mario").game == "mario"
 
 
 def test_a_replay_has_the_priorities_of_its_configuration():

@@ -29,6 +29,7 @@ FROM_CONFIG = (
     "beta_increment", "queue", "chunk",
 )  # fmt: skip
 PLAYER = ("states", "times")
+OF_PROCGEN = ("mode", "levels", "start_level")  # of no account in the game of the NES
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Config:
         game: one of Procgen's, or mario, that of the NES.
         mode: easy or hard, of Procgen.
         levels: how many levels of Procgen are trained on; 0: all there are.
-        start_level: the first of them.
+        start_level: the first of them; these three are left alone where the game is mario.
         side: pixels along a side of a frame, 84 or 128.
         norm: none, or batch: batch norm after each convolution, without a bias before.
         init: how weights are drawn, uniform as torch does, or he.
@@ -115,6 +116,10 @@ class Config:
             raise ValueError(f"accumulate: got {self.accumulate} with a batch of {self.batch}, wanted 1, or 4 parts")
         if not self.reuse > 0:
             raise ValueError(f"reuse: got {self.reuse}, wanted more than 0")
+        for name in OF_PROCGEN if self.game == NES else ():
+            got, default = getattr(self, name), getattr(Config, name)
+            if got != default:
+                raise ValueError(f"{name}: got {got!r}, wanted none or {default!r}, as the game {NES} has none")
         check_room({**vars(self), "capacity": self.buffer})
 
     @property
