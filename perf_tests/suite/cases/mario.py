@@ -292,7 +292,14 @@ def publish_bytes(collectors: int, side: int) -> float:
 
 
 def pipeline_inputs(
-    rng: np.random.Generator, collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int
+    rng: np.random.Generator,
+    collectors: int,
+    envs: int,
+    batch: int,
+    updates: int,
+    publish: int,
+    prioritised: int,
+    side: int = 84,
 ) -> Inputs:
     """The epochs from one publication to the next of a training of coinrun, with a net that has not learned.
 
@@ -306,10 +313,11 @@ def pipeline_inputs(
         updates: of an epoch.
         publish: epochs from one publication to the next.
         prioritised: 1 where experiences are drawn by their priorities.
+        side: pixels along a side of a frame.
     """
-    params = net(rng, 84)
+    params = net(rng, side)
     spec = {
-        "side": 84, "params": params, "target": params, "collectors": collectors, "envs": envs, "game": "coinrun",
+        "side": side, "params": params, "target": params, "collectors": collectors, "envs": envs, "game": "coinrun",
         "mode": "easy", "levels": 200, "start_level": 0, "capacity": 10_000, "seed": int(rng.integers(2**31)),
         "updates": updates, "batch": batch, "reuse": 1.0, "publish_every": publish, "target_every": 100,
         "epsilon": (0.1, 0.1), "explore": 1, "prioritised": bool(prioritised), "queue": 10_000, "chunk": 1_000,
@@ -318,7 +326,9 @@ def pipeline_inputs(
     return Inputs(spec, (np.arange(publish),))
 
 
-def pipeline_items(collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int) -> int:
+def pipeline_items(
+    collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int, side: int = 84
+) -> int:
     """Experiences of the epochs of a call.
 
     Args:
@@ -328,12 +338,15 @@ def pipeline_items(collectors: int, envs: int, batch: int, updates: int, publish
         updates: of an epoch.
         publish: epochs of a call, after the last of which weights are published.
         prioritised: of no account.
+        side: of no account.
     """
     streams = collectors * envs
     return publish * -(-batch * updates // streams) * streams
 
 
-def pipeline_flops(collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int) -> float:
+def pipeline_flops(
+    collectors: int, envs: int, batch: int, updates: int, publish: int, prioritised: int, side: int = 84
+) -> float:
     """FLOPs of a call: its updates, and of nine experiences in ten the net forward, to act.
 
     Args:
@@ -343,9 +356,10 @@ def pipeline_flops(collectors: int, envs: int, batch: int, updates: int, publish
         updates: of an epoch.
         publish: epochs of a call.
         prioritised: of no account.
+        side: pixels along a side of a frame.
     """
     played = pipeline_items(collectors, envs, batch, updates, publish, prioritised)
-    return publish * updates * train_flops(batch, 84) + 0.9 * played * 2 * sum(products(84).values())
+    return publish * updates * train_flops(batch, side) + 0.9 * played * 2 * sum(products(side).values())
 
 
 Axes = dict[str, tuple[int | str, ...]]
@@ -400,15 +414,17 @@ CASES = (
     ),
     Case(
         "mario", "per_sample", per_sample_inputs, ("numpy",), "experiences",
-        axes={"batch": (256, 512, 1_024), "buffer": (10_000, 50_000), "side": (84,)},
+        axes={"batch": (256, 512, 1_024), "buffer": (10_000, 50_000), "side": SIDES},
         items=lambda batch, buffer, side: batch, bytes=sample_bytes,
-        gate=[dict(form="full", batch=256, buffer=10_000)], bench=[dict(batch=256, buffer=50_000)],
+        exclude=[dict(side=128, batch=(512, 1_024)), dict(side=128, buffer=50_000)],
+        gate=[dict(form="full", batch=256, buffer=10_000, side=84)], bench=[dict(batch=256, buffer=50_000)],
     ),
     Case(
         "mario", "per_update", per_update_inputs, ("numpy",), "experiences",
-        axes={"batch": (256, 512, 1_024), "buffer": (10_000, 50_000), "side": (84,)},
+        axes={"batch": (256, 512, 1_024), "buffer": (10_000, 50_000), "side": SIDES},
         items=lambda batch, buffer, side: batch,
-        gate=[dict(form="full", batch=256, buffer=10_000)], bench=[dict(batch=256, buffer=50_000)],
+        exclude=[dict(side=128, batch=(512, 1_024)), dict(side=128, buffer=50_000)],
+        gate=[dict(form="full", batch=256, buffer=10_000, side=84)], bench=[dict(batch=256, buffer=50_000)],
     ),
     Case(
         "mario", "train_step", train_inputs, ("torch", "torch-compile", "jax", *CUDA), "updates", reference="torch",
@@ -461,5 +477,6 @@ CASES = (
     pipelines(SOURCE | {"updates": (16,)}),
     pipelines(SOURCE | {"publish": (3, 5)}, version=2),
     pipelines(SOURCE | {"prioritised": (1,)}),
+    pipelines(SOURCE | {"envs": (8,), "side": (128,)}),
     pipelines(OPTIMISED, version=2),
 )  # fmt: skip
