@@ -272,6 +272,17 @@ def test_a_call_that_is_timed_publishes_once(publish, monkeypatch):
     assert len(published) == 1
 
 
+@pytest.mark.parametrize(
+    ("device", "source", "said"),
+    [("cuda", "torch", ", GPU memory 1,500 MB"), ("cuda", "jax", ""), ("cpu", "torch", "")],
+)
+def test_the_memory_of_a_gpu_is_said_where_torch_has_one(device, source, said, monkeypatch):
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda: 1_500_000_000)
+    loop = object.__new__(Pipeline)
+    loop.backend = SimpleNamespace(device=device, source=source)
+    assert loop.gpu_memory() == said
+
+
 def test_nothing_is_left_when_it_is_closed(rings):
     loop, names = rings
     pids = [process.pid for _, process in loop.crew.members]

@@ -2,6 +2,8 @@
 
 Each world is a lane of L rows; row ``lane * L + slot`` of an agent is its frame in that world, with the action it took
 there and the reward that followed. An episode ends with a row that has a frame only, its final observation.
+
+It is a ring of its own, not another workload's, as JAX shares its fields, :func:`stack` and :func:`gather`.
 """
 
 from __future__ import annotations
