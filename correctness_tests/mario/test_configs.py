@@ -11,6 +11,7 @@ from rl_impls import mario
 from rl_impls.common.training import from_file
 from rl_impls.mario.agent import Config
 from rl_impls.mario.loop import make_replay
+from rl_impls.mario.transport import make_transport
 
 FILES = sorted((Path(mario.__file__).parent / "configs").glob("*.yaml"))
 NAMED = {  # form, collectors, buffer, batch, parts of it, updates of an epoch, epochs to a publication
@@ -34,6 +35,19 @@ def test_a_shipped_configuration_is_whole_and_right(path):
     assert tuple(getattr(config, name) for name in told) == NAMED[path.stem]
     assert (config.beta_increment, config.queue) == (1e-6, 10_000)
     assert config.chunk == (2_000 if path.stem == "two_cores" else 1_000)
+
+
+@pytest.mark.parametrize(("name", "share", "consolidated"), [("original", 5_000, None), ("optimised", 2_500, 20_000)])
+def test_queues_of_the_source_are_shared_out(name, share, consolidated):
+    values = from_file(Config, FILES[0].with_stem(name)).values
+    config = Config(**{name: value for name, value in values.items() if name != "seed"})
+    sizes = {"capacity": config.queue, "batch": config.chunk}
+    transport = make_transport(config.knobs.transport, config.streams, (config.side, config.side), **sizes)
+    try:
+        assert transport.share == share
+        assert consolidated is None or transport.gatherer.room == consolidated
+    finally:
+        transport.close()
 
 
 @pytest.mark.parametrize(
