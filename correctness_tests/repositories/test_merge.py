@@ -85,6 +85,14 @@ def test_machines_may_differ_and_are_shown():
     assert found.machine["shards"] == {"1": {"cpu_model": "abacus"}, "2": {"cpu_model": "slide rule"}}
 
 
+def test_a_merged_run_takes_as_long_as_its_longest_shard_and_says_once_what_they_all_say():
+    parts = shards(CASES, 2, seconds=3.0, told=["both"])
+    parts["1.json"] = parts["1.json"].model_copy(update={"seconds": 5.0, "told": ["first", "both"]})
+    parts["2.json"].told.append("second")
+    found = merged(parts)
+    assert (found.seconds, found.told, found.shard) == (5.0, ["first", "both", "second"], None)
+
+
 def without(parts, name):
     return {other: part for other, part in parts.items() if other != name}
 
@@ -105,6 +113,8 @@ def changed(**what):
         (changed(base="c" * 40), f"2.json: of another base than 1.json: {'c' * 40} and {'b' * 40}"),
         (changed(head="other"), "2.json: of another head than 1.json: other and h"),
         (changed(rule=Rule()), "2.json: of another rule than 1.json: "),
+        (changed(strict=True), "2.json: of another strict than 1.json: True and False"),
+        (changed(allowed=[("a", "why")]), "2.json: of another allowed than 1.json: [('a', 'why')] and []"),
         (changed(shard=(2, 3)), "2.json: shard 2 of 3, but 1.json is one of 2"),
         (changed(records=CASES), "2.json: canary[same] was not measured"),
         (changed(records=CASES | CANARIES), "2.json: it has a, and 1.json has it too"),
