@@ -8,6 +8,7 @@ from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
 from perf_tests.suite.cases import variants
 from rlgauge import rule
 from rlgauge.allowed import allowances, check_allowed, matches, reasons
+from rlgauge.artifact import Artifact
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
 
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
@@ -20,6 +21,7 @@ WRONG = {
 }  # fmt: skip
 
 
+ABOUT = {"base": "b", "head": "h", "seed": 0, "seconds": 1.0, "machine": {}, "rule": RULE}
 ON_ALL = {
     SAME_ON_ALL: timed([0.0] * 4, all_cores=True),
     SLOWED_ON_ALL: timed(SLOW[:4], SLOW, all_cores=True),
@@ -86,6 +88,22 @@ def test_reasons_are_those_of_the_patterns_that_name_a_failing_case():
     records = GOOD | {"a.x[1]": slow, "a.y[1]": gone, "a.z[1]": timed([0.0] * 4), "b.x[1]": slow}
     given = [("a.*", "known"), ("a.x[1]", "a new net"), ("canary*", "no"), ("?.z[1]", "no")]
     assert reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
+
+
+@pytest.mark.parametrize(("side", "excused"), [("base", True), ("head", False)])
+def test_only_a_case_that_base_cannot_run_may_be_an_error(side, excused):
+    records = GOOD | {"other": Record(state="error", words=f"{side}: its test fails: OSError")}
+    run = Artifact(**ABOUT, records=records, allowed=[("other", "a server is gone")]).decide()
+    assert run.excused == ({"other": "a server is gone"} if excused else {})
+    assert (bool(run.wrong), run.code) == (not excused, 0 if excused else 2)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+@pytest.mark.parametrize("older", [0, 1, 2])
+def test_the_worse_of_both_comparisons_is_the_code(code, older):
+    other = {0: {}, 1: {"other": timed(SLOW[:4], SLOW)}, 2: {"other": Record(state="error", words="Killed")}}
+    anchor = Artifact(**ABOUT, records=GOOD | other[older])
+    assert Artifact(**ABOUT, records=GOOD | other[code], anchor=anchor).decide().code == max(code, older)
 
 
 @pytest.mark.parametrize(
