@@ -63,13 +63,28 @@ def test_what_is_tracked_comes_through_as_it_is(clock):
     assert list(tracked(iter("abc"), 3, "letters", lambda line: None)) == ["a", "b", "c"]
 
 
+def test_a_thing_is_told_when_it_is_there_and_after_a_line_it_is_quiet_again(clock):
+    said = []
+    for letter in tracked("abcd", 4, "letters", said.append):
+        said.append(letter)
+        clock[0] += 3
+    assert said == ["a", "b", "[3/4, about 2 s left] letters", "c", "d"]
+    with Progress(4, "rows", said.append) as shown:
+        said.clear()
+        for line in ("", "a line", "", ""):
+            clock[0] += 3
+            shown.step(line)
+    assert said == ["[2/4, about 6 s left] a line", "[4/4] rows"]
+
+
 def test_nothing_to_do_is_refused():
     with pytest.raises(ValueError, match=r"^total: got 0 rows, wanted 1 or more"):
         Progress(0, "rows")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(5, "about 5 s left"), (89, "about 89 s left"), (180, "about 3 min left")]
+    ("seconds", "words"),
+    [(5, "about 5 s left"), (89, "about 89 s left"), (90, "about 2 min left"), (180, "about 3 min left")],
 )
 def test_time_left_in_words(seconds, words):
     assert left(seconds) == words

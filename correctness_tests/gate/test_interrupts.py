@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from rlgauge import answers
-from rlgauge.interrupts import SIGNALS, heard, held
+from rlgauge.command import ended
+from rlgauge.interrupts import SIGNALS, by_sigterm, heard, held
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
@@ -77,6 +78,25 @@ def test_handlers_are_as_before_and_nothing_is_left_of_an_interrupt(interrupt):
     assert [signal.getsignal(number) for number in SIGNALS] == before
     with held(), heard():
         pass
+
+
+def test_an_interrupt_after_the_waiting_is_held_back_again(interrupt):
+    done = []
+    with pytest.raises(KeyboardInterrupt), held():
+        with heard():
+            done.append("waited")
+        interrupt()
+        done.append("all of it")
+    assert done == ["waited", "all of it"]
+
+
+def test_a_command_that_is_told_to_end_does_so_with_code_130_and_hears_signals_as_before(interrupt):
+    before = [signal.getsignal(number) for number in SIGNALS]
+    assert ended(interrupt) == 130
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+    with pytest.raises(ZeroDivisionError), by_sigterm():
+        raise ZeroDivisionError
+    assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
 def test_an_interrupt_between_a_file_and_its_reader_waits_for_both(tmp_path, monkeypatch, interrupt):
