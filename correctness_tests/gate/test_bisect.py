@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from rlgauge import __main__ as command
 from rlgauge import bisect as search
 from rlgauge import revisions
 from rlgauge.bisect import Step
+from rlgauge.pairs import PairError
 from rlgauge.rule import GateError, Rule
 from rlgauge.source import Case
 
@@ -83,6 +86,63 @@ def test_a_search_names_no_commit_where_each_slowed_a_little(searched):
 def test_a_search_ends_where_the_bad_commit_is_not_slower(searched):
     with pytest.raises(GateError, match=rf"^{re.escape(FIRST)} is not slower at \w+: .*, p = 1$"):
         searched([0.1] * 7 + [0.005])
+
+
+@pytest.fixture
+def comparing(monkeypatch, tmp_path):
+    """Compare a case on all cores with pairs that are given. -> the step, and how each pair was measured"""
+
+    def run(values, state="timed"):
+        asked, source = [], SimpleNamespace(together="as the source says")
+
+        @contextmanager
+        def laid_out(given, root):
+            assert (given, root) == (source, tmp_path)
+            yield SimpleNamespace(side=lambda commit, name: (commit, name), folder="a folder")
+
+        class Measuring:
+            def __init__(self, *how):
+                *self.how, rng = how[:6]
+                sides = ("b" * 40, "base"), ("h" * 40, "head")
+                assert self.how == [sides, 4, 7.0, {FIRST: 0.25}, "a folder"]
+                assert (rng.random(), how[6:]) == (random.Random(5).random(), ((), source.together))
+
+            def measure(self, records, names, place, phase, thorough):
+                asked.append((*names, place.one, phase, thorough))
+                if state == "no worker":
+                    raise PairError("head: its worker does not start")
+                records[FIRST].state, records[FIRST].words = state, "Killed"
+                records[FIRST].confirm.append([(1.0, math.exp(values[len(asked) - 1]))])
+
+        monkeypatch.setattr(search, "laid_out", laid_out)
+        monkeypatch.setattr(search, "Pairs", Measuring)
+        case = Case(FIRST, all_cores=True, tolerance=0.25)
+        with search.comparison(source, tmp_path, case, Rule(blocks=4), 5, 7.0) as compare:
+            return compare("b" * 40, "h" * 40, len(values)), asked
+
+    return run
+
+
+def test_commits_are_compared_by_thorough_pairs_on_the_cores_of_the_case(comparing):
+    values = [0.05 + k / 1000 for k in range(6)]
+    found, asked = comparing(values)
+    assert asked == [(FIRST, None, "confirm", True)] * 6
+    assert (found.commit, found.pairs, found.p) == ("h" * 40, 6, pytest.approx(2**-6))
+    assert (found.low, found.slowdown, found.high) == pytest.approx((0.05, 0.0525, 0.055))
+    assert str(found) == "hhhhhhhhhhhh +5.4 % [+5.1, +5.7], n = 6 pairs"
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("error", f"{re.escape(FIRST)} cannot be compared at h{{12}}: error, Killed"),
+        ("skipped", f"{re.escape(FIRST)} cannot be compared at h{{12}}: skipped, Killed"),
+        ("no worker", "head: its worker does not start"),
+    ],
+)
+def test_a_commit_that_cannot_be_compared_ends_the_search_with_a_line(comparing, state, message):
+    with pytest.raises(GateError, match=f"^{message}$"):
+        comparing([0.1], state)
 
 
 def test_bisect_names_the_commit(toy):
