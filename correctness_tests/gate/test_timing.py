@@ -93,6 +93,16 @@ def test_the_blocks_of_a_pair_take_6_s_or_are_two(place, call, most):
     assert place.plan(call, 1).most_blocks == most
 
 
+@pytest.mark.parametrize(
+    ("call", "calls", "wall", "samples"),
+    [(0.001, 1, None, 5), (0.001, 1, 0.002, 5), (0.001, 1, 0.025, 4), (0.001, 2, 0.025, 2), (0.001, 1, 1.0, 1)],
+)
+def test_a_turn_of_which_most_is_not_timed_takes_a_tenth_of_a_second_at_most(call, calls, wall, samples):
+    plan = ONE.plan(call, calls, wall)
+    assert (plan.calls, plan.samples) == (calls, samples)
+    assert plan.most_blocks == max(2, int(6 / (4 * (wall or call) * (samples * calls + 1))))
+
+
 @pytest.fixture
 def visited(counting, monkeypatch):
     """Visit a case whose call takes so long; return the sample, and the calls made in all."""
