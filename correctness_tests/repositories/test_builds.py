@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from rlgauge.benchmarks import builds
@@ -58,6 +60,36 @@ def test_a_build_is_run_in_its_own_tree_by_the_interpreter_of_its_own_environmen
     assert [path.name for path in (tmp_path / "tree").iterdir()] == ["fast.c"]
     with pytest.raises(GateError, match=r"^head: its build fails: no compiler$"):
         builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
+
+
+def test_a_program_that_is_not_there_is_a_line_and_leaves_nothing(tmp_path):
+    (tmp_path / "tree").mkdir()
+    with pytest.raises(GateError, match=r"^head: its build fails: .*no-such-program"):
+        builds.build(tmp_path / "made", tmp_path / "tree", ["no-such-program"], "head")
+    with pytest.raises(GateError, match=r"^head: its build fails: it ended with code 3$"):
+        builds.build(tmp_path / "made", tmp_path / "tree", ["sh", "-c", "exit 3"], "head")
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_build_that_is_used_again_is_kept_as_one_used_last(tmp_path, monkeypatch):
+    monkeypatch.setattr(builds, "KEPT", 1)
+    monkeypatch.setattr(builds, "build", lambda folder, *_: folder.mkdir())
+    trees = [tmp_path / name for name in ("one", "two")]
+    for tree in trees:
+        tree.mkdir()
+        (tree / "name").write_text(tree.name)
+
+    def made(*trees):
+        with builds.builds(tmp_path, "make", lambda code: [code / "name"]) as python_for:
+            found = [python_for("a side", tree).parents[2] for tree in trees]
+            assert all(folder.is_dir() for folder in found)  # of a run that uses both
+        return found
+
+    one = made(*trees)[0]
+    os.utime(one / ".ready", (0, 0))
+    assert made(trees[0]) == [one]
+    builds.remove_old(tmp_path, "build-*", 1)
+    assert [path for path in tmp_path.glob("build-*") if path.is_dir()] == [one]
 
 
 @pytest.mark.slow
