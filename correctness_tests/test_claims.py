@@ -9,12 +9,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from perf_tests.claims import __main__ as command
-from perf_tests.claims import ledger, measure, pages, returns, table
+from perf_tests.claims import ledger, measure, pages, resident, returns, sides, table
 from perf_tests.suite.cases import variants
 from perf_tests.suite.claim import Claim, ClaimsError, Comparison, Figure, Side, alone, between, removed
 from perf_tests.suite.claims import claims_of, workloads
@@ -116,6 +117,11 @@ def test_what_nothing_was_promised_of_is_unclear_where_its_interval_is_wide():
     assert words == ["measured", "unclear"]
 
 
+def test_what_fewer_than_six_processes_say_counts_as_wide():
+    found = [ledger.told(claim(None), "alone", said(*[1.5] * n), None) for n in (5, 6)]
+    assert [(each["wide"], each["verdict"]) for each in found] == [(True, "unclear"), (False, "measured")]
+
+
 def test_a_side_that_cannot_run_here_is_never_guessed(monkeypatch):
     from rl_impls import backends
 
@@ -142,8 +148,10 @@ def test_the_most_gain_is_over_the_best_of_the_others():
 def test_figures_of_others_stand_beside_ours():
     side = Side(NUMPY.format("full"))
     processes = [{"claims": {}, "sides": {side.label: {"seconds": seconds}}} for seconds in (1.0, 2.0, 4.0)]
-    found = [ledger.beside(Figure("rate", side, "9/s", of), processes)["ours"] for of in ("rate", "seconds")]
-    assert found == [2.5, 2.0]  # five observations a call
+    for number, process in enumerate(processes):
+        process["sides"][side.label]["peak"] = 100.0 + number
+    found = [ledger.beside(Figure("f", side, "9", of), processes)["ours"] for of in ("rate", "seconds", "peak")]
+    assert found == [2.5, 2.0, 101.0]  # five observations a call
 
 
 @pytest.mark.parametrize(
@@ -230,6 +238,47 @@ def test_sides_take_turns_and_a_short_sample_after_another_does_not_count(monkey
     assert len(set(each)) > 1  # the order is drawn anew
     assert found["toy.op[a]"].seconds == [0.02] * rounds  # of a call
     assert sorted(log[-3:]) == sorted(f"{side.label} closed" for side in sides)
+
+
+def test_a_process_says_a_ratio_of_each_claim_and_the_figures_of_each_side(monkeypatch):
+    _, (a, b, c, gone) = scripted(monkeypatch, {"a": 0.04, "b": 0.01, "c": 0.02, "gone": 0.0})
+    monkeypatch.setattr(Side, "missing", lambda self: "not here" if self is gone else None)
+    asked, sizes = [], {"toy.op[a]": 16.0, "toy.op[b]": 4.0}
+
+    def memory(*of):
+        asked.append(of)
+        return {"resident": sizes[of[1].label], "peak": 2 * sizes[of[1].label]}
+
+    monkeypatch.setattr(measure, "memory", memory)
+    claims = [
+        claim(contexts={"time": Comparison(a, b), "gone": Comparison(a, gone)}, same="close"),
+        replace(claim(contexts={"size": Comparison(a, b, "resident")}), name="small"),
+        replace(claim(contexts={}, figures=[Figure("f", c, "9/s"), Figure("f", b, "9 GB", "peak")]), name="figures"),
+    ]
+    found = measure.measured(claims, "toy", 3)
+    assert found["claims"] == {
+        "toy": {"time": {"ratio": pytest.approx(4.0), "same": True}},
+        "small": {"size": {"ratio": 4.0, "same": None}},
+    }
+    assert found["sides"] == {
+        "toy.op[a]": {"seconds": 0.02, "resident": 16.0, "peak": 32.0},
+        "toy.op[b]": {"seconds": 0.005, "resident": 4.0, "peak": 8.0},
+        "toy.op[c]": {"seconds": 0.01},
+    }
+    assert sorted((workload, side.label, seed) for workload, side, seed in asked) == [
+        ("toy", "toy.op[a]", 3), ("toy", "toy.op[b]", 3),
+    ]  # fmt: skip
+
+
+def test_a_side_whose_memory_alone_is_asked_for_is_not_timed(monkeypatch):
+    log, (a, b) = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
+    monkeypatch.setattr(measure, "memory", lambda *of: {"resident": 1.0, "peak": 1.0})
+    measure.measured([claim(contexts={"size": Comparison(a, b, "resident")})], "toy", 0)
+    assert log == []
+
+
+def test_the_seconds_of_a_side_are_the_median_of_its_rounds():
+    assert measure.told(measure.Taken([4.0, 1.0, 2.0])) == {"seconds": 2.0}
 
 
 def test_one_weight_that_goes_the_other_way_is_not_another_answer():
@@ -330,6 +379,21 @@ def test_answers_are_compared(same, change, alike):
     assert measure.alike(a, b, claim(same=same), Comparison(*sides)) is alike
 
 
+def test_answers_are_as_close_as_the_case_wants_where_it_wants_less(monkeypatch):
+    a, b, pair = (
+        [np.ones(3)],
+        [np.ones(3) + 2e-3],
+        Comparison(*[Side(NUMPY.format(form)) for form in ("naive", "full")]),
+    )
+    found = []
+    for tolerance in (1e-5, 1e-2):
+        case = replace(variants()[pair.base.name].case, tolerance=tolerance)
+        monkeypatch.setattr(Side, "variant", SimpleNamespace(case=case))
+        found.append(measure.alike(a, b, claim(same="close"), pair))
+    assert found == [False, True]
+    assert not measure.alike(a, [np.ones((3, 1))], claim(same="close"), pair)
+
+
 def test_a_side_that_cannot_be_built_does_not_end_the_others(monkeypatch):
     _, sides = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
     made = measure.ready
@@ -350,6 +414,52 @@ def test_evidence_is_a_gain_that_is_kept():
     assert returns.stays(pairs(4.0, 4.0, 4.0, 4.0), 0.0) is None  # too few
     assert returns.stays(pairs(3.0, 3.0, 3.0, 3.0, 3.0), 0.0) is True  # just the share
     assert returns.stays(pairs(3.0, 3.0, 3.0, 3.0, 3.0), 3.0) is False  # nothing of the gain
+
+
+class Learner:
+    """An agent that takes a thousand steps at a time; the log has what it was asked."""
+
+    def __init__(self, log, **how):
+        self.log, self.step = log, 0
+        log.append(how)
+
+    def learn(self):
+        self.step += 1000
+
+    def evaluate(self, episodes, seed):
+        self.log.append((self.step, episodes, seed))
+        return {"foods": np.array([1.0, 3.0])}
+
+    def close(self):
+        self.log.append("closed")
+
+
+@pytest.mark.parametrize(("changed", "every"), [(False, 1), (True, 4)])
+def test_a_training_is_of_its_seed_and_evaluated_on_others(monkeypatch, changed, every):
+    log = []
+    monkeypatch.setattr("rl_impls.snake.agent.SnakeAgent", lambda **how: Learner(log, **how))
+    trial = returns.TRIALS["snake-every-4"]
+    assert returns.trained(trial, 3, changed) == 2.0
+    assert log == [{**returns.SNAKE, "every": every, "seed": 3}, (trial.steps, trial.episodes, 1003), "closed"]
+
+
+def test_trainings_go_on_with_the_seeds_that_are_missing(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def fresh(module, words, count, first):
+        asked.append((*words, first))
+        yield 3.0 + first + ("--changed" in words)
+
+    monkeypatch.setattr(returns, "KEPT", tmp_path)
+    monkeypatch.setattr(returns.process, "set_up", lambda threads: None)
+    monkeypatch.setattr(returns, "fresh_processes", fresh)
+    returns.main(["snake-every-4"])
+    assert asked == [("snake-every-4", *more, seed) for seed in range(5) for more in ((), ("--changed",))]
+    asked.clear()
+    returns.main(["snake-every-4", "--seeds", "6"])
+    assert asked == [("snake-every-4", 5), ("snake-every-4", "--changed", 5)]
+    assert returns.pairs_of("snake-every-4")[-1] == {"seed": 5, "base": 8.0, "change": 9.0}
+    assert "stays the same" in capsys.readouterr().out
 
 
 def test_evidence_of_other_code_is_stale(tmp_path, monkeypatch):
@@ -374,6 +484,99 @@ def test_what_was_measured_is_kept_until_the_code_changes(tmp_path):
     assert path.read_text().splitlines() == [json.dumps({"code": "b"}), json.dumps(process)]
     path.write_text("\x00")
     assert command.kept(path, {"code": "b"}) == []
+
+
+@pytest.fixture
+def processes(tmp_path, monkeypatch):
+    """Measure claims by processes of 100 s that nobody starts; the call returns those asked for, and what all said."""
+    now = [0.0]
+    monkeypatch.setattr(command, "KEPT", tmp_path)
+    monkeypatch.setattr(command, "code", lambda workload: "of now")
+    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
+
+    def run(*ratios, claims=(), **options):
+        asked, left = [], iter(ratios)
+
+        def fresh(module, words, count, first):
+            now[0] += 100
+            asked.append((first, words))
+            yield from said(next(left))
+
+        monkeypatch.setattr(command, "fresh_processes", fresh)
+        options = {"threads": 1, "fresh": False, "processes": 2, "minutes": 9} | options
+        *_, found = command.processes("toy", claims or [claim()], SimpleNamespace(**options))
+        return asked, [each["claims"]["toy"]["alone"]["ratio"] for each in found]
+
+    return run
+
+
+def test_processes_go_on_from_those_that_were_measured_alike(processes):
+    words = ["toy", "--threads", "1", "--only=toy"]
+    assert processes(2.0, 2.0) == ([(0, words), (1, words)], [2.0, 2.0])
+    assert processes(2.1, processes=3) == ([(2, words)], [2.0, 2.0, 2.1])
+    for other in ({"threads": 2}, {"fresh": True}, {"claims": [claim(), claim()]}):
+        asked, found = processes(3.0, 3.0, **other)
+        assert ([first for first, _ in asked], found) == ([0, 1], [3.0, 3.0])
+
+
+@pytest.mark.parametrize(("minutes", "least", "count"), [(5, 2, 3), (5, 4, 4), (0, 2, 2), (99, 2, 12)])
+def test_processes_are_as_many_as_make_an_interval_narrow_or_end_in_time(processes, minutes, least, count):
+    assert len(processes(*[1.0, 2.0] * 6, minutes=minutes, processes=least)[0]) == count
+
+
+def test_figures_depend_on_all_that_measures_them_and_on_no_page(monkeypatch):
+    before, read = command.code("snake"), Path.read_bytes
+
+    def changes(path):
+        changed = command.ROOT / "perf_tests" / path
+        monkeypatch.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * (self == changed))
+        assert changed.exists()
+        return command.code("snake") != before
+
+    parts = [f"claims/{name}.py" for name in ("measure", "resident", "sides")]
+    parts += ["suite/prepared.py", "suite/claims/snake.py", "suite/cases/snake.py"]
+    assert [path for path in parts if not changes(path)] == []
+    assert [path for path in ("claims/pages.py", "suite/claims/pirl.py", "suite/cases/pirl.py") if changes(path)] == []
+
+
+@pytest.fixture
+def ready_command(monkeypatch):
+    """The command in a process whose threads are left as they are."""
+    monkeypatch.setattr(command.process, "set_up", lambda threads: None)
+
+
+@pytest.mark.usefixtures("ready_command")
+def test_a_claim_brings_those_that_it_is_compared_with():
+    options = command.parse(["--only", "mario-lockfree-most"])
+    names = {name: [claim.name for claim in claims] for name, claims in options.claims.items()}
+    (most,) = [claim for claim in claims_of("mario") if claim.name == "mario-lockfree-most"]
+    assert {name: set(found) for name, found in names.items()} == {"mario": {most.name, *most.most_of}}
+    assert len(most.most_of) > 1
+
+
+@pytest.mark.usefixtures("ready_command")
+def test_each_process_draws_from_its_own_number(monkeypatch, capsys):
+    monkeypatch.setattr(measure, "measured", lambda claims, workload, seed: [claims[0].name, workload, seed])
+    command.main(["snake", "--only", "snake-int8", "--one", "3"])
+    assert json.loads(capsys.readouterr().out) == ["snake-int8", "snake", 3]
+
+
+@pytest.mark.usefixtures("ready_command")
+def test_claims_that_are_not_measured_now_stay_and_a_failure_is_named(tmp_path, monkeypatch):
+    path, said_of = tmp_path / "claims.json", {"snake-int8": {"ratio": 2.5, "same": True}, "snake-ddp": {"error": "no"}}
+
+    def measured(workload, claims, options):
+        names = [claim.name for claim in claims]
+        contexts = {claim.name: dict.fromkeys(claim.contexts, said_of[claim.name]) for claim in claims}
+        yield [{"claims": contexts, "sides": {side.label: {} for claim in claims for side in claim.sides}}] * len(names)
+
+    monkeypatch.setattr(command, "processes", measured)
+    monkeypatch.setattr(command, "KEPT", tmp_path)
+    command.main(["snake", "--only", "snake-int8", "--output", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        command.main(["snake", "--only", "snake-ddp", "--output", str(path)])
+    assert ended.value.code == "could not be measured: snake-ddp"
+    assert [row["id"] for row in pages.read(path)["claims"]] == ["snake-int8", "snake-ddp"]
 
 
 def row(name="snake-overall", verdict="partly", ratio=1.5):
@@ -481,9 +684,49 @@ def test_a_claim_is_measured_in_fresh_processes_and_an_unwritable_output_costs_n
     assert output.read_bytes() == before
 
 
-def test_memory_is_that_of_a_process_with_default_malloc(monkeypatch):
-    from perf_tests.claims import resident
+def test_threads_and_cores_are_limited_for_a_while(monkeypatch):
+    import torch
 
+    cores, threads = [{3, 1, 2}], [3]
+    monkeypatch.setattr(sides.os, "sched_getaffinity", lambda pid: cores[-1])
+    monkeypatch.setattr(sides.os, "sched_setaffinity", lambda pid, given: cores.append(set(given)))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    with sides.limited(None):
+        pass
+    with pytest.raises(ZeroDivisionError), sides.limited(2):
+        1 / 0  # noqa: B018
+    assert (cores, threads) == ([{1, 2, 3}, {1, 2}, {1, 2, 3}], [3, 2, 3])
+
+
+def test_a_benchmark_as_a_side_says_phases_and_figures_and_is_closed(monkeypatch):
+    log = []
+    prepared = SimpleNamespace(
+        settle=None, measure_calls=None, sample=None, close=lambda: log.append("closed"), calls=7,
+        phases=lambda: {"learn": 1.0}, stats=lambda: {"blocked": 2.0},
+    )  # fmt: skip
+    monkeypatch.setattr(sides, "prepare", lambda variant, seed: log.append((variant.id, seed)) or prepared)
+    with sides.ready(Side(NUMPY.format("full")), 5) as here:
+        assert (here.noted(), here.calls) == ({"learn": 1.0, "blocked": 2.0}, 7)
+    assert log == [(NUMPY.format("full"), 5), "closed"]
+
+
+def test_the_memory_of_a_side_is_what_a_call_raises_the_most_by(monkeypatch):
+    told = iter([("VmHWM", 900), ("VmRSS", 300), ("VmHWM", 800)])
+
+    def status(name):
+        of, found = next(told)
+        assert name == of
+        return found * 4096
+
+    side, written = Side("toy.op[a]", make=lambda rng: lambda: None), []
+    monkeypatch.setattr(resident, "status", status)
+    monkeypatch.setattr(Path, "write_text", lambda self, text: written.append((str(self), text)))
+    assert resident.own_memory(side, 0) == {"resident": 500 * 4096.0, "peak": 900 * 4096.0}
+    assert written == [("/proc/self/clear_refs", "5")]
+
+
+def test_memory_is_that_of_a_process_with_default_malloc(monkeypatch):
     given = {}
 
     def run(command, **options):
