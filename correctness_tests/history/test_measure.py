@@ -12,11 +12,12 @@ import pytest
 from correctness_tests.gate.toy import CASES, FIRST, SECOND, SOURCE, Toy, cases, ended, eventually, source
 from perf_tests.history import __main__ as command
 from perf_tests.history import measure
-from perf_tests.history.entries import label, read
-from perf_tests.history.releases import anchor_before, anchor_of
+from perf_tests.history.entries import append, label, read
+from perf_tests.history.releases import anchor_before, anchor_of, in_order
+from rlgauge.pairs import cores
 from rlgauge.rule import GateError, Record
 
-from .made import MACHINE, commit, entry
+from .made import CASE, MACHINE, commit, entry, order
 
 COMMITS = {  # by name, in order: what each changes
     "comment": {SOURCE: source(more="# sorts")},
@@ -192,6 +193,19 @@ def test_a_new_release_goes_on_from_the_last_anchor_before_it(tagged):
     assert anchor_before(toy.root, known, case, version, names["start"]) is None
     later = [entry(1, 0, [0.1]).model_copy(update={"commit": names["after"], "anchor": names["slower"]})]
     assert anchor_before(toy.root, later, case, version, names["start"]) is None
+    assert anchor_before(toy.root, [*known, *later], case, version, names["after"]) == names["slower"]
+
+
+def test_commits_are_those_along_first_parents_oldest_first(tmp_path):
+    toy = Toy(tmp_path / "toy")
+    start = toy.git("rev-parse", "HEAD")
+    main = toy.git("rev-parse", "--abbrev-ref", "HEAD")
+    toy.git("checkout", "--quiet", "-b", "side")
+    toy.commit("beside", {"beside.md": "Beside.\n"})
+    toy.git("checkout", "--quiet", main)
+    after = toy.commit("after", {"README.md": "After.\n"})
+    toy.git("merge", "--quiet", "--no-edit", "side")
+    assert in_order(toy.root)[-3:] == [start, after, toy.git("rev-parse", "HEAD")]
 
 
 @pytest.fixture
@@ -199,24 +213,28 @@ def history(tmp_path, monkeypatch):
     """A history of two cases that is measured by nobody. -> it, the commits and anchors asked for, and what it says"""
     case = SimpleNamespace(workload="toy", version=1, cores="one")
     variants = [SimpleNamespace(id=name, case=case, precision="float32") for name in (FIRST, SECOND)]
-    said, asked = [], []
+    said, asked, made, turns = [], [], [], []
     found = measure.History(tmp_path, tmp_path / f"{MACHINE}.jsonl", variants, log=said.append)
 
     class Pairs:
         def __init__(self, sides, *rest):
             self.sides = sides
+            made.append(rest)
 
         def measure(self, records, names, place, phase):
             asked.append(self.sides)
+            turns.append((names, place, phase))
             for name in names:
                 records[name].confirm.append([(1.0, 1.1)])
 
     monkeypatch.setattr(measure, "Pairs", Pairs)
     digests = {}
     there = SimpleNamespace(
-        side=lambda commit, name: commit, folder=tmp_path, fingerprint=lambda commit, case: digests.get(commit, commit)
+        side=lambda commit, name: (name, commit),
+        folder=tmp_path,
+        fingerprint=lambda commit, case: digests.get(commit, commit),
     )
-    return SimpleNamespace(found=found, there=there, said=said, asked=asked, digests=digests)
+    return SimpleNamespace(found=found, there=there, said=said, asked=asked, digests=digests, made=made, turns=turns)
 
 
 def test_as_many_pairs_are_measured_as_fit_into_the_minutes(history):
@@ -247,6 +265,46 @@ def test_a_commit_like_its_anchor_has_a_ratio_of_one(history):
     (kept,) = read(history.found.file)
     assert (kept.state, kept.same_as, kept.ratio, kept.n) == ("unchanged", commit(0), 1.0, 0)
     assert history.asked == []
+
+
+def test_of_commits_that_are_alike_each_names_the_one_that_was_timed(history):
+    history.digests |= {commit(number): "same" for number in (2, 3, 4)}
+    for number in (2, 3, 4):
+        history.found.compare(history.there, commit(number), commit(0), commit(number - 1), [FIRST], "1 of 1")
+    timed, *carried = read(history.found.file)
+    assert [(e.commit, e.state, e.same_as) for e in carried] == [
+        (commit(number), "unchanged", commit(2)) for number in (3, 4)
+    ]
+    assert {(e.anchor, e.ratio, e.n) for e in carried} == {(timed.anchor, timed.ratio, timed.n)}
+
+
+def test_what_was_lacking_is_not_carried(history):
+    history.digests |= {commit(2): "same", commit(3): "same"}
+    append(history.found.file, [entry(2, 0, state="lacking", n=0, case=FIRST)])
+    history.found.compare(history.there, commit(3), commit(0), commit(2), [FIRST], "1 of 1")
+    assert [e.state for e in read(history.found.file)] == ["lacking", "timed"]
+
+
+def test_a_pair_is_the_anchor_then_the_commit_on_one_core_and_on_all(history):
+    found = history.found
+    found.variants[1].case = SimpleNamespace(workload="toy", version=1, cores="own")
+    found.pairs, found.blocks, found.limit = 2, 5, 7.0
+    found.compare(history.there, commit(2), commit(0), commit(1), [FIRST, SECOND], "1 of 1")
+    assert set(history.asked) == {(("base", commit(0)), ("head", commit(2)))}
+    assert history.turns == [([FIRST], cores(False), "confirm"), ([SECOND], cores(True), "confirm")] * 2
+    ((blocks, limit, tolerances, folder, _),) = history.made
+    assert (blocks, limit, set(tolerances), folder) == (5, 7.0, {FIRST, SECOND}, history.there.folder)
+
+
+def test_the_order_of_cases_is_drawn_for_each_commit_from_the_seed(history):
+    for seed, number in ((0, 2), (0, 3), (1, 4), (0, 5)):
+        history.found.seed = seed
+        history.found.compare(history.there, commit(number), commit(0), commit(1), [FIRST], "1 of 1")
+    history.found.file.unlink()
+    history.found.compare(history.there, commit(2), commit(0), commit(1), [FIRST], "1 of 1")
+    *first, again = [made[-1].random() for made in history.made]
+    assert len(set(first)) == 4
+    assert again == first[0]
 
 
 def test_another_anchor_is_measured_anew(history):
@@ -283,6 +341,42 @@ def test_a_mistake_is_one_line(arguments, message, capsys):
     said = capsys.readouterr()
     assert message in said.err
     assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("failed", "code"), [([], 0), (["toy"], 1)])
+def test_what_is_asked_for_is_measured(tmp_path, monkeypatch, failed, code):
+    file, given = tmp_path / f"{MACHINE}.jsonl", []
+
+    def history(root, file, variants, *rest):
+        given.append((file, {(v.case.workload, v.tier) for v in variants}, *rest))
+        return SimpleNamespace(measure=given.append, failed=failed)
+
+    monkeypatch.setattr(command, "History", history)
+    asked = ["--since", "REV", "--anchor", "v1", "--pairs", "3", "--minutes", "2.5", "--workload", "pirl"]
+    assert command.main([*asked, "--file", str(file)]) == code
+    assert given == [(file, {("pirl", "gate")}, "v1", 3, 2.5), "REV"]
+
+
+def test_what_is_shown_is_of_the_machine_and_the_workloads_asked_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.setattr(command, "in_order", lambda root: order(1))
+    append(tmp_path / f"{MACHINE}.jsonl", [entry(1, 0, [0.1]), entry(1, 0, [0.1], case="other.op[full-numpy]")])
+    for asked, wanted in (((), {CASE, "other.op[full-numpy]"}), (("--workload", "toy"), {CASE})):
+        assert command.main(["show", "--json", "--machine", MACHINE, *asked]) == 0
+        assert {case["case"] for case in json.loads(capsys.readouterr().out)} == wanted
+
+
+def test_rates_are_counted_as_they_are_asked_for_and_kept_where_asked_to(tmp_path, monkeypatch, capsys):
+    given, file = [], tmp_path / "pairs.json"
+    monkeypatch.setattr(command.power, "record", lambda root, file, minutes: given.append((file, minutes)))
+    monkeypatch.setattr(command.power, "read", lambda file: file)
+    monkeypatch.setattr(command.power, "table", lambda *asked: given.append(asked) or "a table")
+    monkeypatch.setattr(command.power, "put", lambda page, text: given.append((page.name, text)))
+    asked = ["power", "--file", str(file), "--histories", "5", "--commits", "9", "--pairs", "7"]
+    assert command.main(asked) == 0
+    assert command.main([*asked, "--minutes", "2", "--docs"]) == 0
+    assert given == [(file, 5, 9, 7), (file, 2.0), (file, 5, 9, 7), ("history.md", "a table")]
+    assert capsys.readouterr().out == "a table\n" * 2
 
 
 def test_a_record_without_pairs_is_a_failure(history, monkeypatch):

@@ -98,6 +98,19 @@ def test_asv_alone_finds_a_step_that_is_clear():
     assert power.right("step", int(np.flatnonzero([e.ratio > 1.02 for e in entries])[0]), order, judged)
 
 
+def test_both_read_the_same_histories_each_case_in_turn():
+    pools, read = {"b": [0.5] * 20, "a": [0.0] * 20}, []
+
+    def judge(series):
+        read.append([point.log_ratio for point in series.points])
+        return found()
+
+    for _ in range(2):
+        power.counted(pools, "flat", 4, 12, 3, judge)
+    assert read[:4] == read[4:]
+    assert [any(levels) for levels in read[:4]] == [False, True] * 2
+
+
 def test_too_few_recorded_pairs_are_no_rates():
     with pytest.raises(GateError, match=r"^19 pairs were recorded, wanted 20 or more of a case"):
         power.table(recorded(pairs=19), 8, 12, 12)

@@ -9,7 +9,7 @@ import pytest
 
 from perf_tests.history import drawn as shown
 from perf_tests.history.chain import series
-from perf_tests.history.steps import LEVEL, judged
+from perf_tests.history.steps import LEVEL, fitted, judged, tested
 
 from .made import CASE, commit, entry, order, over, pairs, unchanged
 
@@ -49,6 +49,12 @@ def test_a_step_is_found_in_any_commit(place, size):
 def test_two_steps_are_two():
     found = conclude([0.08 * (k >= 4) + 0.06 * (k >= 8) for k in range(COMMITS)])
     assert [step.commit for step in found.steps] == [commit(5), commit(9)]
+
+
+def test_a_step_is_sure_once_what_stood_beside_it_by_chance_is_taken_out():
+    fit = fitted(*series(over(stepped(6, 0.025)), order(COMMITS)))
+    assert tested(fit, [7]) == tested(fit, [7, 8])
+    assert [step.commit for step in tested(fit, [7])] == [commit(7)]
 
 
 def test_what_was_repaired_is_two_steps_and_no_slowdown_by_the_end():
