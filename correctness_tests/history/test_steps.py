@@ -8,8 +8,9 @@ import math
 import pytest
 
 from perf_tests.history import drawn as shown
+from perf_tests.history import steps
 from perf_tests.history.chain import series
-from perf_tests.history.steps import LEVEL, fitted, judged, tested
+from perf_tests.history.steps import LEVEL, fitted, judged
 
 from .made import CASE, commit, entry, order, over, pairs, unchanged
 
@@ -52,9 +53,9 @@ def test_two_steps_are_two():
 
 
 def test_a_step_is_sure_once_what_stood_beside_it_by_chance_is_taken_out():
-    fit = fitted(*series(over(stepped(6, 0.025)), order(COMMITS)))
-    assert tested(fit, [7]) == tested(fit, [7, 8])
-    assert [step.commit for step in tested(fit, [7])] == [commit(7)]
+    fit = fitted(*series(over(stepped(6, 0.016)), order(COMMITS)))
+    assert steps.tested(fit, [7]) == steps.tested(fit, [7, 8])
+    assert [step.commit for step in steps.tested(fit, [7])] == [commit(7)]
 
 
 def test_what_was_repaired_is_two_steps_and_no_slowdown_by_the_end():
