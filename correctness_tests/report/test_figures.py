@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from correctness_tests.history.made import commit, order, over
+from correctness_tests.history.made import CASE, commit, order, over, unchanged
 from perf_tests.history.drawn import drawn
 from perf_tests.report.html import (
     answers,
@@ -22,9 +22,11 @@ from perf_tests.report.html import (
     threads,
 )  # fmt: skip
 from perf_tests.report.html.claims import Claims
-from perf_tests.report.html.facts import cautions, facts
+from perf_tests.report.html.facts import cautions, facts, tiles
+from perf_tests.report.html.figures import label
 from perf_tests.report.html.page import colors, embedded, page
 from perf_tests.report.html.runs import BadInput, read
+from rlgauge.rule import Record
 
 from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
 
@@ -273,3 +275,96 @@ def test_the_page_asks_for_nothing(run_of):
     assert not re.findall(r"""(?:src|href)=["'](?!#)""", own)
     assert "default-src 'none'" in own
     assert "http" not in own.replace("http-equiv", "")
+
+
+def test_histories_that_became_slower_come_first_and_what_is_like_another_says_so():
+    slow = [e.model_copy(update={"case": "toy.slow[full-numpy]"}) for e in over([0.0] * 3 + [0.1] * 3)]
+    entries = [*over([0.0] * 6), unchanged(7, 0, 6, 1.0, 12), *slow]
+    first, second = over_commits.chapter(drawn(entries, order(7))).figures
+    assert (first.title, second.title) == ("toy.slow[full-numpy]", CASE)
+    assert [cells[2] for cells in second.rows] == ["12"] * 6 + ["unchanged"]
+
+
+def test_threads_are_those_of_the_row_and_the_worst_of_them_is_named(run_of):
+    runs = [
+        run_of([ours(seconds=seconds, threads=count)], f"{count}.json")
+        for count, seconds in ((4, 3e-3), (1, 1e-3), (2, 2e-3))
+    ]
+    chapter = threads.chapter(runs)
+    assert [point["x"] for point in only(chapter).series[0].points] == [1, 2, 4]
+    assert "4 threads take 3.00 (2.88-3.12) times as long as 1, 3 ms a call, not 1 ms." in chapter.html
+
+
+def test_an_optimisations_interval_stands_around_its_bar(run_of):
+    for point in gains(run_of).series[0].points[:2]:
+        assert point["low"] < point["y"] < point["high"]
+
+
+def test_each_combination_of_axes_has_a_waterfall_of_its_own(run_of):
+    found = [ours(form=form, axes={"batch": batch}) for form in ("naive", "only_ring") for batch in (1, 8)]
+    titles = [figure.title for figure in knobs.chapter(run_of(found).rows).figures]
+    assert titles == ["forward on torch, batch 1", "forward on torch, batch 8"]
+
+
+def test_below_the_gates_words_stand_those_cases_that_failed_it():
+    made = artifact()
+    made.records["pirl.loss[full-numpy]"] = Record(state="new")
+    chapter = gated.chapter(made)
+    assert KNOWN in chapter.html
+    assert "pirl.act" not in chapter.html
+    figure = only(chapter)
+    assert set(figure.labels["categories"]) == {KNOWN, "pirl.act[full-numpy]"}  # what has no time is in the table alone
+    assert {cells[0] for cells in figure.rows} == {*figure.labels["categories"], "pirl.loss[full-numpy]"}
+    assert gated.cells("a", made.decide().findings[KNOWN], "planned")[-1] == "allowed: planned"
+
+
+def test_notes_of_claims_are_shown_where_there_are_any_and_changes_in_no_commit_are_said():
+    plain, noted = (
+        promised.chapter(Claims.model_validate(claims(note=note) | {"dirty": bool(note)})) for note in ("", "<mind>")
+    )
+    assert "Notes" not in plain.html
+    assert "<li><b>snake-overall</b>: &lt;mind&gt;</li>" in noted.html
+    assert plain.lead.endswith("at commit abcdef123456.")
+    assert noted.lead.endswith("at commit abcdef123456+dirty.")
+
+
+def test_what_binds_a_benchmark_is_named(run_of):
+    rows = run_of([ours(bound=bound) for bound in ("flops", "bytes")]).rows
+    assert [cells[-1] for cells in only(limit.chapter(rows)).rows] == ["arithmetic", "memory"]
+
+
+def test_loops_are_told_by_the_time_of_an_item_and_those_without_phases_left_out(run_of):
+    rows = run_of([ours(phases={"learning": 1e-3}), ours(backend="jax", phases={"learning": 0.0})]).rows
+    assert only(phases.chapter(rows)).rows == [["full torch", "31.3 us", "100.0 %"]]
+
+
+def test_a_precision_is_named_where_the_form_does_not(run_of):
+    pairs = ("full", "float32"), ("full", "bfloat16"), ("bfloat16", "bfloat16")
+    rows = run_of([ours(form=form, precision=precision) for form, precision in pairs]).rows
+    assert [label(row) for row in rows] == ["full torch", "full torch (bfloat16)", "bfloat16 torch"]
+
+
+def test_lines_are_of_one_precision_and_their_table_in_the_order_of_the_axis(run_of):
+    rows = run_of(ours(axes={"batch": batch}, precision=kind) for batch in (8, 1) for kind in ("float32", "int8")).rows
+    figure = only(scaling.chapter(rows))
+    assert [one.name for one in figure.series] == ["full torch", "full torch (int8)"]
+    assert [cells[0] for cells in figure.rows] == ["forward batch 1"] * 2 + ["forward batch 8"] * 2
+
+
+def test_among_axes_with_as_many_values_the_batch_is_drawn(run_of):
+    axes = [{"envs": envs, "batch": batch, "agents": envs} for envs in (1, 2) for batch in (1, 2)]
+    assert scaling.varied(run_of(ours(axes=one) for one in axes).rows) == "batch"
+
+
+def test_rows_that_lack_the_axis_are_drawn_side_by_side(run_of):
+    found = [ours(axes={"batch": 1}), ours(axes={"batch": 2}), ours(form="naive", axes={})]
+    figures = scaling.chapter(run_of(found).rows).figures
+    assert [(one.title, one.kind) for one in figures] == [
+        ("forward batch 1", "dots"), ("forward batch 2", "dots"), ("forward", "dots"),
+    ]  # fmt: skip
+
+
+def test_what_is_not_sure_is_counted(run_of):
+    run = run_of([ours(disturbed=0.5), ours(samples=1), ours()])
+    assert tiles(run.rows, {})["stayed disturbed"] == "1"
+    assert "1 of 3 benchmarks have one sample" in cautions(run, [], None)[1]

@@ -166,3 +166,20 @@ def test_the_kept_ledgers_can_be_shown():
     assert kept
     for path in kept:
         assert {claim.workload for claim in read(path).claims} >= {"mario", "pirl"}
+
+
+def test_of_another_suites_row_the_interval_is_above_nothing_and_the_number_of_threads_known_where_it_says(tmp_path):
+    benchmark = foreign("test_sort", n=10, fast=True) | {"extra_info": {"threads": 3}}
+    benchmark["stats"] = stats(1e-3, rounds=4, iqr=1.0, data=[])
+    (row,) = read(write(tmp_path, "a.json", foreign_result([benchmark]))).rows
+    assert row["low"] == pytest.approx(row["seconds_per_call"] / 2 * 0.97)
+    assert (row["axes"], row["backend"], row["threads"]) == ({"n": 10}, "True", 3)
+
+
+@pytest.mark.parametrize(
+    ("info", "commit"),
+    [({}, "no commit"), ({"id": "0123456789abcdef"}, "0123456789ab"), ({"id": "a", "dirty": True}, "a+dirty")],
+)
+def test_a_commit_that_another_suite_measured_is_named(tmp_path, info, commit):
+    run = read(write(tmp_path, "a.json", foreign_result([foreign("test_sort")]) | {"commit_info": info}))
+    assert run.commit == commit
