@@ -103,3 +103,22 @@ def test_what_is_printed_is_how_many_times_as_fast_the_second_is(monkeypatch, ca
     assert asked == [("perf_tests.compare", [NAIVE, FULL, "--blocks", "8", "--threads", "1"], 6)]
     said = f"{FULL} is this many times as fast as {NAIVE}: 3x, 95 % interval 2 to 4, n = 6 processes of 8 blocks"
     assert said in capsys.readouterr().out
+
+
+def test_both_sides_draw_from_the_pairs_seed_and_a_turn_after_the_other_is_not_timed_at_once(monkeypatch):
+    seeds, runs = [], []
+
+    class Noted(Counted):
+        def run(self):
+            runs.append(self.variant.id)
+            super().run()
+
+    def prepare(variant, seed):
+        seeds.append((variant.id, seed))
+        return Noted(variant, 1.0, 1)
+
+    monkeypatch.setattr("perf_tests.suite.prepared.prepare", prepare)
+    monkeypatch.setattr(compare.time, "perf_counter", lambda: Counted.now)
+    compare.one_pair(NAIVE, FULL, blocks=3, seed=4)
+    assert seeds == [(NAIVE, 4), (FULL, 4)]
+    assert len(runs) == 3 * (4 + 3)  # of a block's four turns three follow the other side's

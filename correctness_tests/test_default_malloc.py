@@ -181,3 +181,20 @@ def test_bad_input_gets_one_clear_error(arguments, message, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert message in capsys.readouterr().err
+
+
+def test_each_pair_is_of_fresh_processes_that_are_closed_and_whose_answers_are_not_compared(
+    tmp_path, scripted, monkeypatch
+):
+    scripted(*[spent(1.0, 1.0)] * 6)
+    closed, seen = [], []
+    prepare = default_malloc.Pairs.prepare
+    monkeypatch.setattr(
+        default_malloc.Pairs, "prepare", lambda self, *of: seen.append(set(self.seen)) or prepare(self, *of)
+    )
+    monkeypatch.setattr(default_malloc, "both", lambda workers, do, identity: closed.append((do, identity)))
+    main([ALONE, "--pairs", "2", "--blocks", "3", "--json", str(tmp_path / "found.json")])
+    assert json.loads((tmp_path / "found.json").read_text())[0]["n"] == 6
+    assert len(scripted.places) == 2
+    assert closed == [("close", ALONE)] * 2
+    assert seen == [{ALONE}] * 2

@@ -424,3 +424,33 @@ def test_an_interrupt_leaves_no_process(monkeypatch, started):
         run.measure(lambda one: "")
     assert len(started) == 1
     assert all(worker.process.poll() is not None for worker in started)
+
+
+def test_a_process_has_as_many_cores_as_threads_and_works_with_the_runs_seed_and_dose(monkeypatch):
+    given, asked = [], {}
+
+    class Noted(Scripted):
+        def answer(self, do, identity, **arguments):
+            asked[do] = arguments
+            return super().answer(do, identity, **arguments)
+
+    monkeypatch.setattr(passes.os, "sched_getaffinity", lambda pid: {3, 1, 2})
+    monkeypatch.setattr(passes, "Worker", lambda *of: given.append(of) or Noted(lambda *_: USUAL))
+    Run([ONE], threads=2, seed=5, rounds=1, log=lambda line: None, dose=0.1).measure(lambda one: "")
+    ((_, cores, threads, _),) = given
+    assert (cores, threads) == ([1, 2], 2)
+    assert (asked["prepare"]["seed"], asked["prepare"]["counted"], asked["visit"]["dose"]) == (5, True, 0.1)
+
+
+def test_what_takes_longest_to_prepare_begins_first(monkeypatch):
+    threaded = "snake.collect_and_learn[threaded-torch-envs64-every4-batch32]"
+    _, (first, _), _ = scripted_run(monkeypatch, lambda *_: USUAL, [*NAMES, threaded])
+    assert {name for _, name in first.asked} == {threaded}
+
+
+def test_a_row_names_its_threads_and_version_and_only_a_cpu_is_held_against_this_machines_limits():
+    one = Timed(replace(ONE, case=replace(ONE.case, version=7)), 1, {0: sample(0.01)}, {"stats": {}, "phases": {}})
+    found = row(one, LIMITS, 3)
+    assert (found["threads"], found["version"], found["bound"]) == (3, 7, "flops")
+    elsewhere = replace(one, variant=replace(ONE, backend="neuron"))
+    assert row(elsewhere, LIMITS, 3)["limit_share"] is None

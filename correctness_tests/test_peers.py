@@ -161,3 +161,82 @@ def test_one_process_finds_both_sides_alike_and_gives_their_rates(script, name):
     result = json.loads(out.splitlines()[-1])
     assert result.keys() == {"ratio", "theirs", "ours"}
     assert min(result["theirs"], result["ours"]) > 0
+
+
+class Played:
+    """A side whose block takes so many seconds; the log has what it was asked."""
+
+    def __init__(self, log, name, seconds, seed):
+        self.log, self.name, self.seconds, self.updates = log, name, seconds, 1
+        log.append((name, seed))
+
+    def block(self):
+        self.log.append(self.name)
+        return self.seconds
+
+    def check_first(self, other):
+        self.log.append(("checked", other.name))
+
+    def sizes(self):
+        return [1]
+
+    def done(self):
+        return common.STEPS, self.updates
+
+    due = done
+
+
+def played(log):
+    sides = [lambda seed, of=of: Played(log, *of, seed) for of in (("ours", 0.5), ("theirs", 1.0))]
+    return common.Comparison("case", "peer", "1", *sides, "nothing")
+
+
+def test_both_sides_of_a_pair_start_from_its_seed_and_are_checked_before_they_are_timed():
+    log = []
+    found = common.one_pair(played(log), 2, 7, 3)
+    assert found == {
+        "ratio": pytest.approx(np.log(2)), "ours": 2 * common.STEPS, "theirs": common.STEPS,
+    }  # fmt: skip
+    assert log[:7] == [("ours", [7, 3]), ("theirs", [7, 3]), "ours", "theirs", ("checked", "ours"), "ours", "theirs"]
+    assert len(log[7:]) == 2 * (4 + 3)
+
+
+def test_which_side_begins_is_drawn_for_each_pair():
+    orders = set()
+    for pair in range(8):
+        log = []
+        common.one_pair(played(log), 4, 0, pair)
+        orders.add(tuple(log[7:]))
+    assert len(orders) > 1
+
+
+def test_a_side_that_does_less_in_the_end_is_noticed(monkeypatch):
+    monkeypatch.setattr(common, "log_ratio", lambda blocks: setattr(sides[1], "updates", 0) or 0.0)
+    sides = []
+    monkeypatch.setattr(Played, "check_first", lambda self, other: sides.extend((other, self)))
+    with pytest.raises(RuntimeError, match="environment steps and updates of a block: got "):
+        common.one_pair(played([]), 1, 0, 0)
+
+
+def test_each_process_of_a_comparison_is_asked_for_what_the_command_was(monkeypatch, capsys):
+    asked = []
+
+    def processes(module, arguments, pairs):
+        asked.append((module, arguments, pairs))
+        return iter([{"ratio": 0.0, "ours": 1.0, "theirs": 1.0}] * pairs)
+
+    monkeypatch.setattr(common, "fresh_processes", processes)
+    monkeypatch.setattr(sys, "argv", ["peer", "--only", "fused", "--blocks", "3", "--threads", "1", "--seed", "9"])
+    common.main("peer", "Compare.", snake_plain.COMPARISONS, needed=())
+    assert asked == [("peer", ["--only", "fused", "--blocks", "3", "--threads", "1", "--seed", "9"], 7)]
+
+
+def test_a_memory_is_as_full_as_blocks_have_made_it():
+    class Still(common.Side):
+        def play(self, *numbers):
+            return numbers
+
+    side = Still([0, 0])
+    before = side.pushed
+    side.block()
+    assert side.pushed == before + common.STEPS
