@@ -188,3 +188,49 @@ def test_commits_that_are_known_are_left_out_where_that_is_asked_for(monkeypatch
         ("a^!", "--show-stderr", skipped),
         ("b^!", "--show-stderr", skipped),
     ]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_asv_learns_of_the_machine_once_and_starts_no_process_for_what_does_not_exist(monkeypatch, tmp_path, known):
+    ran = []
+    if known:
+        (tmp_path / ".asv-machine.json").touch()
+    monkeypatch.setattr(asv.Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(asv, "commits", lambda text: ["a"])
+    monkeypatch.setattr(asv, "existing", lambda: "^these$")
+    monkeypatch.setattr(asv, "pack", ran.append)
+    monkeypatch.setattr(asv, "asv", lambda *arguments, only="": ran.append((*arguments, only)))
+    asv.main(["x..y"])
+    assert ran == [
+        *([] if known else [("machine", "--yes", "")]), ("check", ""), ("run", "a^!", "--show-stderr", "^these$"),
+        ("publish", "--no-pull", ""), asv.PAGES,
+    ]  # fmt: skip
+
+
+def test_a_failure_of_asv_is_that_of_the_command_and_pip_tries_once_unless_told_otherwise(monkeypatch):
+    tries, codes = [], iter([0, 3])
+
+    def run(command, cwd, env):
+        tries.append((command[3:], env["PIP_RETRIES"]))
+        return subprocess.CompletedProcess(command, next(codes))
+
+    monkeypatch.setattr(asv.subprocess, "run", run)
+    monkeypatch.delenv("PIP_RETRIES", raising=False)
+    asv.asv("check")
+    monkeypatch.setenv("PIP_RETRIES", "5")
+    with pytest.raises(SystemExit, match="3"):
+        asv.asv("run", only="^these$")
+    assert tries == [(["check"], "0"), (["run", "--bench", "^these$"], "5")]
+
+
+def test_a_machine_that_is_loud_after_the_planted_commit_shows_nothing(timed, tmp_path, monkeypatch):
+    quiet_one = asv_demo.timed
+    monkeypatch.setattr(
+        asv_demo,
+        "timed",
+        lambda folder, units, number: (
+            (NAMES[number] * 40, 9.0 * units) if number == 9 else quiet_one(folder, units, number)
+        ),
+    )
+    with pytest.raises(DemoError, match="too loud"):
+        demonstrate(tmp_path, False)

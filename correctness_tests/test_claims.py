@@ -608,6 +608,18 @@ def test_the_table_says_ratio_interval_n_and_word():
     )
 
 
+def test_what_a_ledger_says_stands_in_cells_and_words():
+    assert "| a \\| b |" in table.table([row() | {"promised": "a | b"}])
+    two = row() | {"contexts": row()["contexts"] * 2}
+    assert [line.split(" | ")[0] for line in table.table([two]).splitlines()[2:]] == ["| `snake-overall`", "| "]
+    figure = {"what": "rate", "unit": "bytes", "theirs": "9 GB", "ours": None}
+    assert table.figure_words(figure | {"needs": "CUDA"}) == "rate: needs CUDA, 9 GB there"
+    assert table.figure_words(figure) == "rate: not measured, 9 GB there"
+    about = {"commit": "abc", "date": "2026-11-23", "machine": {"cpu_model": "a CPU", "cores": 2}, "threads": 2}
+    pages_of = [table.page({**about, "dirty": dirty, "claims": [row()]}) for dirty in (False, True)]
+    assert ["commit abc with changes." in text for text in pages_of] == [False, True]
+
+
 def test_the_report_reads_what_the_ledger_writes(tmp_path):
     from perf_tests.report.html import claims
 

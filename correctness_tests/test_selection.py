@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from perf_tests.selection import Selection, select
+from perf_tests.selection import Selection, select, selection_of
 from rl_impls import backends
 from rl_impls.pirl.knobs import FORMS, Knobs
 
@@ -75,3 +77,16 @@ def test_every_knob_starts_naive_and_full_changes_those_that_help():
     assert FORMS["naive"] == Knobs()
     same = [name for name in vars(Knobs()) if getattr(FORMS["full"], name) == getattr(Knobs(), name)]
     assert same == ["order", "autocast"]
+
+
+@pytest.mark.parametrize(
+    ("given", "tier"),
+    [({}, "bench"), ({"gate_against": "main"}, "gate"), ({"gate_against": "main", "tier": "full"}, "full")],
+)
+def test_options_become_a_selection(monkeypatch, given, tier):
+    options = {"workload": ("pirl",), "op": ("act",), "form": ("full",), "backend": ("auto", "torch", "jax")}
+    options |= {"axis": ["batch=1,2", "io=host", "batch=8"], "tier": None, "gate_against": None} | given
+    monkeypatch.setattr(backends, "resolve", lambda name: "torch" if name == "auto" else name)
+    assert selection_of(SimpleNamespace(getoption=options.get)) == Selection(
+        ("pirl",), ("act",), ("full",), ("torch", "jax"), {"batch": ("1", "2", "8"), "io": ("host",)}, tier
+    )
