@@ -106,6 +106,8 @@ def test_the_version_follows_what_is_measured():
 
     assert version(forward) == version(untouched)
     assert len({version(changed) for changed in (forward, replace(forward, version=2), other)}) == 3
+    called = replace(forward, inputs=lambda rng, **axes: replace(forward.inputs(rng, **axes), args=(np.ones(3),)))
+    assert version(called) != version(forward)
     newer = [replace(variant, case=replace(forward, version=9)) for variant in gate[:1]]
     assert (
         asv_cases.version([*newer, *gate[1:]])

@@ -234,3 +234,15 @@ def test_a_machine_that_is_loud_after_the_planted_commit_shows_nothing(timed, tm
     )
     with pytest.raises(DemoError, match="too loud"):
         demonstrate(tmp_path, False)
+
+
+def test_of_a_session_are_also_those_in_groups_of_their_own():
+    script = "set -m; sleep 60 & echo $!; wait"
+    with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as leader:
+        inner = int(leader.stdout.readline())
+        try:
+            assert os.getpgid(inner) != leader.pid
+            assert set(asv_demo.of_session(leader.pid)) == {leader.pid, inner}
+        finally:
+            os.kill(inner, signal.SIGKILL)
+            leader.kill()

@@ -148,3 +148,13 @@ def test_a_rise_of_fresh_memory_is_named_beyond_the_margin_and_never_fails(what,
 def test_what_could_not_be_counted_is_noted():
     record = Record(screen=[[(1.0, 1.0)]] * 4, words="fresh memory was not counted: base: ended with code 1")
     assert (find(record, 0, None, Rule()).verdict, find(record, 0, None, Rule()).notes) == ("ok", [record.words])
+
+
+def test_pages_that_a_reset_takes_are_not_those_of_a_call():
+    class Filling(Touching):
+        def reset(self):
+            super().reset()
+            super().call()
+            super().reset()
+
+    assert PAGES <= memory.count(Filling())["page_faults"] <= PAGES + 2

@@ -168,3 +168,21 @@ def test_all_threads_are_moved_to_the_core_that_is_named():
     stay, moved = map(ast.literal_eval, done.stdout.splitlines())
     assert stay[0] == stay[1], done.stderr
     assert moved == [stay[0][-1:]] * 2
+
+
+@pytest.mark.parametrize(("side", "named"), [("base", False), ("head", True)])
+def test_a_case_is_prepared_from_its_seed_and_a_fault_is_built_in_on_head_alone(monkeypatch, side, named):
+    built = []
+    ready = SimpleNamespace(settle=list, first_answer=0.5)
+    monkeypatch.setenv(worker.SIDE, side)
+    monkeypatch.setattr(worker, "prepare", lambda variant, seed: built.append((variant.id, seed)) or ready)
+    monkeypatch.setattr(worker, "count", lambda prepared: {"graphs": 3})
+    monkeypatch.setitem(worker.FAULTS, "slow", built.append)
+    name, requests = next(iter(worker.variants())), worker.Requests()
+    assert requests.prepare(name, seed=4, fault="slow", counted=True) == {
+        "counters": {"graphs": 3},
+        "first_answer": 0.5,
+    }
+    assert built == [(name, 4), *([ready] if named else [])]
+    assert list(requests.prepared) == [f"{name}!slow"]
+    assert requests.prepare(name)["counters"] == {}
