@@ -162,3 +162,23 @@ def test_what_base_lists_of_the_tier_and_head_lacks_is_gone(toy, tmp_path, monke
         commit = toy.git("rev-parse", "HEAD")
         pythons = [Path("/", commit[:12], commit), Path("/head/working-tree")]
         assert [side.python for side in gate.sides] == pythons
+
+
+def test_the_files_of_the_cases_are_imported_on_head_before_anything_is_timed(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(suite, "told", lambda *of: asked.append(of))
+    made = suite_of(monkeypatch, tmp_path, *(variant(f"toy.{name}", name) for name in ("torch", "numpy", "jax")))
+    base, head = (SimpleNamespace(root=tmp_path / name) for name in ("base", "head"))
+    made.check((base, head), [], 1.0)
+    made.check((base, head), [case for case in made.cases() if case.id != "toy.jax"], 1.0)
+    assert asked == [(head, head.root, suite.IMPORTS, "rl_impls.toy._numpy", "rl_impls.toy._torch")]
+
+
+def test_a_run_takes_longer_with_each_case_and_longest_on_all_cores(monkeypatch, tmp_path):
+    made, rule = suite_of(monkeypatch, tmp_path, variant()), Rule(screen=4, confirm=16)
+    none, one, spread, both = (made.expected(*counts, rule) for counts in ((0, 0), (1, 0), (0, 1), (1, 1)))
+    start, (alone, together) = suite.START, (suite.EACH[many] for many in (False, True))
+    assert none == 16 * start
+    assert one - none == pytest.approx(4 * (start + alone) + 16 * suite.SUSPECTS * alone + suite.FORKED)
+    assert spread - one == pytest.approx((4 + 16 * suite.SUSPECTS) * (together - alone))
+    assert both - none == pytest.approx(one - none + spread - none)
