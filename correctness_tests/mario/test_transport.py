@@ -490,6 +490,8 @@ def closed(kind, state):
     if state == "dropped":
         senders.clear()
     transport.close()
+    if state == "dropped":  # nobody is there to join a thread that ends as the pipe does
+        until(lambda: "feeder" not in {thread.name for thread in threading.enumerate()}, "the end of the feeders")
     found = balanced(transport.counters())
     assert not found["waiting"].any()
     assert found["lost"].sum() == found["produced"].sum() - found["delivered"].sum() - found["dropped"].sum()
