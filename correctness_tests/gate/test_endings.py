@@ -94,7 +94,7 @@ def started(toy):
         assert eventually(lambda: list(toy.root.glob(".cache/gate/run-*/head.npz"))), processes[0].communicate(
             timeout=5
         )
-        assert toy.processes("perf_tests.gate.worker")
+        assert eventually(lambda: toy.processes("perf_tests.gate.worker")), "those of one pair may have ended"
         return processes[0]
 
     yield start

@@ -63,6 +63,8 @@ def test_two_lines_say_what_hands_over_and_what_learns(trained):
 def test_it_goes_on_with_batch_norm_and_priorities(trained, loaded):
     first, second = loaded, MarioAgent.load(trained[0])
     assert first.config.sampling == "prioritised"
+    said = re.findall(r"reward (-?\d+\.\d\d), distance (\d\.\d\d), ", trained[1])[-1]
+    assert tuple(f"{value:.2f}" for value in second.last) == said, "what episodes brought, until another one ends"
     got = [first.learn() for _ in range(3)]
     wanted = [second.learn() for _ in range(3)]
     np.testing.assert_equal(got, wanted)

@@ -210,13 +210,13 @@ def test_shards_decide_as_the_whole_does(toy, tmp_path, shards):
 @pytest.mark.slow
 def test_slow_drift_is_seen_by_the_anchor(toy, tmp_path):
     toy.at("start")
-    for step in range(1, 9):
-        toy.commit(f"drift-{step}", {"toy/sorting.py": work(slow=100 + step, kept=100)})
-    ran = toy.gate("HEAD~1", tmp_path, "--gate-anchor", "start")
+    for step in range(9):  # of 0.5 % each, which no pair takes for the 1 % that is too much
+        toy.commit(f"drift-{step}", {"toy/sorting.py": work(slow=200 + step, kept=100)})
+    ran = toy.gate("HEAD~1", tmp_path, "--gate-anchor", "drift-0")
     assert ran.code == 1, ran.text
     assert ran.findings[SLOW][0] != "slower"
     assert "### Speed of " in ran.markdown
-    assert f"against the anchor {toy.git('rev-parse', '--short=12', 'start')}: failed" in ran.markdown
+    assert f"against the anchor {toy.git('rev-parse', '--short=12', 'drift-0')}: failed" in ran.markdown
     assert ran.junit == {"test_slow"}
 
 

@@ -264,8 +264,8 @@ class MarioAgent:
         arrays |= {f"published.{name}": value for name, value in published.items()}
         arrays |= {f"game.{name}": value for name, value in packed(state["players"]).items()}
         arrays |= {f"player.{name}": np.concatenate([one[name] for one in state["players"]]) for name in PLAYER}
-        counts = {"agent.seed": self.seed, "agent.version": version, "agent.updates": state["updates"]}
-        checkpoint.save(path, self, arrays | {name: np.array(value) for name, value in counts.items()})
+        own = {"seed": self.seed, "version": version, "updates": state["updates"], "last": self.last}
+        checkpoint.save(path, self, arrays | {f"agent.{name}": np.array(value) for name, value in own.items()})
 
     @classmethod
     def load(cls, path, **changes):
@@ -293,7 +293,7 @@ class MarioAgent:
         except ValueError as error:
             raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         agent._build(*({name: train[f"{part}.{name}"] for name in weights} for part in ("online", "target")))
-        envs = config.envs
+        agent.last, envs = tuple(state["agent.last"].tolist()), config.envs
         for index, player in enumerate(players):
             share = slice(index * envs, (index + 1) * envs)
             player |= {name: state[f"player.{name}"][share] for name in PLAYER}
@@ -382,5 +382,5 @@ def outline(config, arrays):
         }
         zeros |= {f"game.{name}": like(streams, np.int64) for name in ("lengths", "sizes")}
     zeros |= {"player.states": like((*streams, STACK, side, side), np.uint8), "player.times": like(streams, np.int64)}
-    zeros |= {f"agent.{name}": np.array(0) for name in ("seed", "version", "updates")}
+    zeros |= {f"agent.{name}": np.array(0) for name in ("seed", "version", "updates")} | {"agent.last": np.zeros(2)}
     return zeros | {"train.step": np.array(0, np.int32)}
