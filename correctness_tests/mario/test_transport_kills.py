@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.mario.collectors import ENDLESS, GONE, Taken, balanced, collect, names_made, start
-from correctness_tests.mario.test_transport import held
+from correctness_tests.mario.test_transport import held, held_before
 from correctness_tests.quick import quick
 from correctness_tests.waiting import children, limit, until
 from rl_impls.mario.transport import TransportBroken, make_transport
@@ -135,7 +135,7 @@ class Killing:
 )
 def test_nothing_is_lost_unseen_where_collectors_are_killed(kind, kills):
     resource_tracker.ensure_running()
-    before, killing = held(), Killing(kind, kills)
+    before, killing = held_before(), Killing(kind, kills)
     with names_made() as made:
         killing.run(kills)
         assert killing.killed == kills
