@@ -54,8 +54,8 @@ class Charged:
     def __init__(self, clock, phase, name, what):
         self.clock, self.phase, self.name, self.what = clock, phase, name, what
 
-    def __call__(self, *args):
-        out = self.what(*args)
+    def __call__(self, *args, **options):
+        out = self.what(*args, **options)
         self.clock.spend(self.phase)
         self.clock.idle.discard(self.name)
         return out
