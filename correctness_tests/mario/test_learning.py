@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from correctness_tests.waiting import limit
 from rl_impls.mario import evaluation
 from rl_impls.mario.agent import MarioAgent
 
@@ -13,6 +14,8 @@ LEVEL = {
 }  # fmt: skip
 EXPERIENCES = 20_000
 MARGIN = 1.5  # drawn actions bring 5.6 of 10 (32 episodes); a pilot brought 8.1 after 12,000 experiences
+
+limited = limit("what it learns", 300)
 
 
 @pytest.mark.slow

@@ -8,8 +8,11 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from correctness_tests.commands import hiding, python
+from correctness_tests.mario.pipelines import make as make_pipeline
+from correctness_tests.waiting import at_most, children
 from rl_impls.backends import BackendUnavailable
 from rl_impls.mario import nes
+from rl_impls.mario.games import NES, NesPlayed
 from rl_impls.mario.nes import ACTIONS, FRAME, LEVELS, NesEnv, NesGame
 
 RUN = 3  # the action that runs to the right, into the first enemy
@@ -244,6 +247,47 @@ def test_actions_that_make_no_sense_and_a_closed_game_are_refused(make):
         game.step(0)
     with pytest.raises(ClosedEnvironmentError, match=r"^reset: "):
         game.reset()
+
+
+def test_an_action_is_kept_up_for_four_frames_or_until_the_episode_ends(make):
+    played, plain = make(3, kind=NesPlayed), make(3, wait=30)
+    np.testing.assert_array_equal(played.observe(), plain.reset())
+    ended, result, length = False, 0.0, 0
+    while not ended:
+        assert length < LONGEST
+        frame, reward, episode = played.step(RUN + 7)  # fourteen numbers and one, seven buttons: it is the same action
+        steps = []
+        while len(steps) < 4 and not ended:
+            steps.append(plain.step(RUN))
+            ended = steps[-1][2]
+        assert reward == sum(step[1] for step in steps)
+        result, length = result + reward, length + len(steps)
+        assert (episode is not None) == ended
+        np.testing.assert_array_equal(frame, plain.reset() if ended else steps[-1][0])
+    assert episode.result == result
+    assert (episode.length, episode.distance > 200) == (length, True)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("form", ["full", "naive"])
+def test_the_pipeline_that_plays_coinrun_plays_it_too(installed, form):
+    epochs = 6
+    with at_most(170, "a pipeline on the NES"):
+        loop = make_pipeline(form, game=NES, capacity=400, reuse=0.25, explore=60)
+        try:
+            loop.reset()
+            losses, _ = loop(np.arange(epochs))
+            stats, episodes = loop.stats(), list(loop.episodes)
+        finally:
+            loop.close()
+    assert np.isfinite(losses).all()
+    assert losses.shape == (epochs, 3)
+    each = 3 * 8 / 0.25
+    assert stats["delivered"] == epochs * each
+    assert stats["dropped"] == stats["lost"] == stats["replaced_collectors"] == 0
+    assert episodes, "no episode ended"
+    assert all(episode.distance > 40 for episode in episodes)
+    assert not children()
 
 
 QUIET = """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from correctness_tests.mario.collectors import Taken, balanced, put
 from correctness_tests.waiting import limit
@@ -105,6 +106,12 @@ class LocalMachine(Machine):
     kind, extra = "local_queues", PIPE
 
 
-FEW = settings(stateful_step_count=20)
+FEW, MANY = settings(stateful_step_count=20), settings(stateful_step_count=100, max_examples=200)
 TestRing, TestLocked, TestLocal = Machine.TestCase, LockedMachine.TestCase, LocalMachine.TestCase
 TestRing.settings = TestLocked.settings = TestLocal.settings = FEW
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", [Machine, LockedMachine, LocalMachine])
+def test_long_orders_of_calls_are_counted_as_short_ones_are(machine):
+    run_state_machine_as_test(machine, settings=MANY)
