@@ -152,6 +152,26 @@ def test_figures_of_others_stand_beside_ours():
         process["sides"][side.label]["peak"] = 100.0 + number
     found = [ledger.beside(Figure("f", side, "9", of), processes)["ours"] for of in ("rate", "seconds", "peak")]
     assert found == [2.5, 2.0, 101.0]  # five observations a call
+    units = [ledger.beside(Figure("f", side, "9", unit=unit), processes)["unit"] for unit in ("", "batches")]
+    assert units == [f"{side.unit}/s", "batches/s"]
+
+
+def test_batches_are_counted_as_the_source_does_with_the_experiences_beside_them():
+    (batches,) = (claim for claim in claims_of("mario") if claim.name == "mario-batches")
+    assert batches.least == 2.5
+    process = {"claims": {}, "sides": {figure.side.label: {"seconds": 0.5} for figure in batches.figures}}
+    found = [ledger.beside(figure, [process]) for figure in batches.figures]
+    assert [(one["ours"], one["unit"], one["theirs"]) for one in found] == [
+        (4.0, "batches/s", "4 batches/s"), (1024.0, "experiences/s", "1,000 exp/s"),
+        (4.0, "batches/s", "10 batches/s"), (2048.0, "experiences/s", "1,800 exp/s"),
+    ]  # fmt: skip
+    for figure in batches.figures:
+        spec = figure.side.variant.inputs(0).spec
+        each = spec["collectors"] * spec["envs"]
+        assert spec["updates"] * spec["batch"] == figure.side.items * (
+            1 if figure.unit == "experiences" else spec["batch"]
+        )
+        assert (spec["reuse"], spec["collectors"], each) == (1.0, 2, 2 if spec["batch"] == 256 else 16)
 
 
 @pytest.mark.parametrize(

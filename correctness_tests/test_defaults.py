@@ -8,10 +8,14 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from perf_tests.suite.cases import mario as mario_cases
 from perf_tests.suite.cases import pirl as pirl_cases
 from perf_tests.suite.cases import procgen as procgen_cases
 from perf_tests.suite.cases import snake as snake_cases
 from perf_tests.suite.cases import treasurehunt as hunt_cases
+from rl_impls.mario import agent as mario
+from rl_impls.mario import games as mario_games
+from rl_impls.mario import memory as mario_memory
 from rl_impls.pirl import agent as pirl
 from rl_impls.pirl import env as road
 from rl_impls.pirl import physics
@@ -84,6 +88,24 @@ TABLE = {  # the numbers in the code, and what they should be
     "snake: sizes that are timed": (constants(snake_cases), {"SIZES": (100, 256, 256, 4), "CAPACITY": 10_000}),
     "snake: a loop that is timed": (
         snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).spec, DQN | {"capacity": 10_000, "target_every": 1000},
+    ),
+    "mario: training": (
+        defaults(mario.Config),
+        {"game": "coinrun", "mode": "easy", "levels": 200, "start_level": 0, "side": 84, "collectors": 2, "envs": 8,
+         "buffer": 50_000, "batch": 256, "accumulate": 1, "updates": 8, "reuse": 4.0, "publish_every": 1,
+         "target_every": 200, "learning_rate": 2.5e-4, "gamma": 0.99, "gradient_norm": 10.0, "queue": 10_000,
+         "chunk": 1_000},
+    ),
+    "mario: exploration": (defaults(mario.Config), {"epsilon_start": 1.0, "epsilon_end": 0.1, "explore": 50_000}),
+    "mario: priorities": (defaults(mario.Config), {"alpha": 0.6, "beta": 0.4, "beta_increment": 1e-6}),
+    "mario: priorities of a memory": (
+        defaults(mario_memory.PrioritisedReplay), {"alpha": 0.6, "beta": 0.4},
+    ),
+    "mario: frame skip": (constants(mario_games), {"SKIP": 4}),
+    "mario: what is timed": (
+        mario_cases.pipeline_inputs(RNG, 2, 1, 64, 4, 1, 0).spec,
+        {"learning_rate": 1e-4, "gamma": 0.99, "gradient_norm": 10.0, "alpha": 0.6, "beta": 0.4, "reuse": 1.0,
+         "target_every": 100, "queue": 10_000, "chunk": 1_000, "levels": 200, "game": "coinrun"},
     ),
     "procgen: training by PPO": (
         defaults(procgen.Config), PPO | {"epochs": 4, "batch": 1024, "envs": 32, "unroll": 128},

@@ -37,6 +37,11 @@ def test_a_shipped_configuration_is_whole_and_right(path):
     assert config.chunk == (2_000 if path.stem == "two_cores" else 1_000)
 
 
+def test_what_is_taken_where_nothing_is_said_is_the_configuration_with_rings():
+    values = from_file(Config, FILES[0].with_stem("rings")).values
+    assert Config(**{name: value for name, value in values.items() if name != "seed"}) == Config()
+
+
 @pytest.mark.parametrize(("name", "share", "consolidated"), [("original", 5_000, None), ("optimised", 2_500, 20_000)])
 def test_queues_of_the_source_are_shared_out(name, share, consolidated):
     values = from_file(Config, FILES[0].with_stem(name)).values

@@ -126,7 +126,7 @@ def beside(figure: Figure, processes: Sequence[Process]) -> dict[str, Any]:
     side, name = figure.side, "peak" if figure.of == "peak" else "seconds"
     found = [process["sides"][side.label].get(name) for process in processes if side.label in process["sides"]]
     values = [value for value in found if value is not None]
-    unit = {"rate": f"{side.unit}/s", "seconds": "s", "peak": "bytes"}[figure.of]
+    unit = {"rate": f"{figure.unit or side.unit}/s", "seconds": "s", "peak": "bytes"}[figure.of]
     kept = {"what": figure.what, "side": side.label, "unit": unit, "theirs": figure.theirs}
     if side.missing() is not None:
         return {**kept, "ours": None, "needs": device_of(side)}

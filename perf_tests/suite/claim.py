@@ -195,12 +195,14 @@ class Figure:
         side: that gives ours.
         theirs: what was published, with its unit.
         of: ``rate``, items a second; ``seconds`` of a call; or ``peak``, the most bytes that its process ever had.
+        unit: what the side's work counts, in the plural; its own unit unless given.
     """
 
     what: str
     side: Side
     theirs: str
     of: str = "rate"
+    unit: str = ""
 
 
 @dataclass(frozen=True)

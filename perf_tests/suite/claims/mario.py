@@ -12,7 +12,7 @@ from rl_impls.mario.knobs import OF_SOURCE
 
 from ..case import Inputs
 from ..cases.mario import STACK, net, pictures, pipeline_inputs
-from ..claim import Comparison, Side, alone, between, removed, stated_in
+from ..claim import Comparison, Figure, Side, alone, between, removed, stated_in
 
 on = stated_in("mario-pipeline.md")
 BATCH, SIDE, STATES = 256, 84, 64
@@ -54,6 +54,27 @@ def epochs(rng: Any, publish: int, envs: int) -> Inputs:
     import numpy as np
 
     return Inputs(pipeline_inputs(rng, envs=envs, publish=publish, **SHORT).spec, (np.arange(EPOCHS),))
+
+
+def as_counted(form: str, batch: int) -> list[Figure]:
+    """Return the batches a second of an epoch, as the source counts them, and the experiences a second beside them.
+
+    Args:
+        form: its name; environments of a collector are one where it is naive, or eight.
+        batch: experiences of an update: the source's before it was optimised, or after.
+    """
+    updates, envs = 2, 1 if form == "naive" else 8
+    sizes = SHORT | {"batch": batch, "updates": updates, "envs": envs, "publish": 1}
+    given = functools.partial(pipeline_inputs, **sizes)
+    theirs = {256: ("4 batches/s", "1,000 exp/s"), 512: ("10 batches/s", "1,800 exp/s")}[batch]
+    return [
+        Figure(f"{form}, batches of {batch}: {what}", side, there, unit=unit)
+        for what, unit, work, there in (
+            ("batches", "batches", updates, theirs[0]),
+            ("learned from, and consumed", "experiences", updates * batch, theirs[1]),
+        )
+        for side in [Side(pipeline(form), given=given, words=f"{updates} batches of {batch}", work=work)]
+    ]
 
 
 def publishing(publish: int) -> Side:
@@ -351,7 +372,8 @@ CLAIMS = (
         promised="+150 % (4 to 10 batches/s)",
         least=2.5,
         contexts=OVERALL,
-        note=f"{WORK} The source counts batches of 256 before and of 512 after.",
+        figures=[*as_counted("naive", 256), *as_counted("full", 512)],
+        note=f"{WORK} The source counts batches of 256 before and of 512 after: beside ours, not judged.",
     ),
     on(
         "mario-epoch",
