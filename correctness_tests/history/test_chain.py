@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from perf_tests.history.chain import LEAST_SPREAD, OF_MEDIAN, series, spread_of
+from perf_tests.history.chain import LEAST_SPREAD, OF_MEDIAN, OF_NORMAL, Point, series, spread_of
 
 from .made import CASE, commit, entry, order, over, pairs, unchanged
 
@@ -101,3 +101,40 @@ def test_what_no_release_joins_is_a_series_of_its_own_and_the_last_one_counts():
 def test_anchors_in_a_circle_end():
     entries = [entry(1, 2, pairs(0.1)), entry(2, 1, pairs(0.1))]
     assert len(series(entries, order(2))) == 1
+
+
+def test_each_end_of_an_interval_adds_to_its_own_side():
+    own = Point("b", "a", 0.5, 0.2, 0.9, 7, "timed", {("b", "a"): 7})
+    link = Point("a", "root", 0.1, -0.3, 0.4, 9, "unchanged", {("a", "root"): 9})
+    found = own.after(link)
+    assert (found.commit, found.anchor, found.n, found.state) == ("b", "a", 7, "timed")
+    assert (found.log_ratio, found.low, found.high) == pytest.approx((0.6, 0.6 - 0.5, 0.6 + 0.5))
+    assert found.pairs == {("b", "a"): 7, ("a", "root"): 9}
+
+
+def test_of_what_was_measured_twice_the_last_counts():
+    fixed = {"n": 1, "log_ratios": (0.0,), "state": "timed", "low": 1.0, "high": 1.0}
+    entries = [
+        entry(1, 0, ratio=1.5, **fixed), entry(1, 0, ratio=1.1, **fixed), entry(2, 1, ratio=2.0, **fixed),
+        entry(3, 0, ratio=4.0, **fixed), entry(3, 1, ratio=3.0, **fixed),
+    ]  # fmt: skip
+    (found,) = series(entries, order(3))
+    assert [math.exp(point.log_ratio) for point in found.points] == pytest.approx([1.1, 2.2, 3.3])
+    assert [point.anchor for point in found.points] == [commit(0), commit(1), commit(1)]
+
+
+def test_a_spread_is_of_the_deviations_from_each_median():
+    alone = [entry(1, 0, [0.0, 0.1, 0.3])]
+    assert spread_of(alone) == (pytest.approx(OF_NORMAL * math.sqrt(1.5) * 0.1), 2)
+    two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # of a single pair nothing is known
+    assert spread_of(two) == (pytest.approx(OF_NORMAL * math.sqrt(2) * 0.1), 3)
+    assert pytest.approx((1.4826, 1.2533), abs=1e-4) == (OF_NORMAL, OF_MEDIAN)
+
+
+def test_each_case_has_a_series_and_a_spread_of_its_own():
+    other = "toy.other[full-numpy]"
+    entries = [entry(1, 0, [0.1, 0.3]), entry(2, 0, [0.2]), entry(1, 0, [0.5, 0.9], case=other, version=7)]
+    first, second = series(entries, order(2))
+    assert (first.case, first.version, len(first.points)) == (CASE, 1, 2)
+    assert (second.case, second.version, len(second.points)) == (other, 7, 1)
+    assert second.spread == pytest.approx(2 * first.spread)

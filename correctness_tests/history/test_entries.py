@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from perf_tests.history import entries
 from perf_tests.history.entries import Entry, append, label, read, timed
 from rlgauge.rule import GateError
 
@@ -93,3 +94,43 @@ def test_an_entry_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         entry(1, 0, [0.01]).ratio = 2.0
     assert Entry.model_validate_json(changed()) == entry(1, 0, [0.01])
+
+
+def test_what_pairs_say_is_kept_to_six_digits():
+    found = timed([0.12345678, -0.1, 0.2])
+    assert found == {
+        "state": "timed", "ratio": 1.131401, "low": 0.904837, "high": 1.221403, "n": 3,
+        "log_ratios": (0.123457, -0.1, 0.2),
+    }  # fmt: skip
+
+
+def test_a_machine_is_called_by_its_processor_its_vectors_and_all_of_its_cores(monkeypatch):
+    monkeypatch.setattr(entries.machine, "cpu_model", lambda: "A (R) CPU")
+    monkeypatch.setattr(entries.machine, "vectors", lambda: "avx9")
+    monkeypatch.setattr(entries.os, "cpu_count", lambda: 64)
+    assert label() == "a-r-cpu-avx9-64-cores"
+
+
+def test_what_cannot_be_read_is_said(tmp_path):
+    with pytest.raises(GateError, match=rf"^{tmp_path}: cannot be read: Is a directory$"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"state": "lacking"}, "lacking, and a ratio of 1.01005"),
+        ({"same_as": "0" * 40}, "timed, and the same as 0000"),
+        ({"state": "unchanged", "same_as": "0" * 40}, "unchanged, 1 pairs and 1 log-ratios"),
+        ({"anchor": "v1"}, "anchor: String should match"),
+        ({"n": -1}, "n: Input should be greater than or equal to 0"),
+        ({"low": 0.0}, "low: Input should be greater than 0"),
+        ({"high": math.inf}, "high: Input should be a finite number"),
+        ({"state": "slow"}, "state: Input should be 'timed', 'unchanged' or 'lacking'"),
+    ],
+)
+def test_an_entry_that_contradicts_itself_is_refused(file, fields, message):
+    file.parent.mkdir()
+    file.write_text(changed(**fields))
+    with pytest.raises(GateError, match=rf"^a-machine.jsonl, line 1: .*{re.escape(message)}"):
+        read(file)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 import os
 import signal
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -384,3 +387,199 @@ def test_a_record_without_pairs_is_a_failure(history, monkeypatch):
     history.found.compare(history.there, commit(2), commit(0), None, [FIRST], "1 of 1")
     assert history.found.failed == [f"{FIRST} at {commit(2)[:12]}: head: killed by SIGKILL"]
     assert read(history.found.file) == []
+
+
+@pytest.fixture
+def steered(history, monkeypatch):
+    """The same, of commits 0 to 4 whose anchors are as told; the call measures and returns what was compared."""
+    found, compared, anchors = history.found, [], {}
+    monkeypatch.setattr(measure.revisions, "resolve", lambda root, revision: commit(int(revision)))
+    monkeypatch.setattr(measure, "between", lambda root, since, last: order(4)[1 + int(since) :] if last else None)
+    monkeypatch.setattr(measure, "anchor_of", lambda root, of, named: commit(anchors.get(of, 0)))
+    monkeypatch.setattr(measure, "laid_out", lambda suite, root: nullcontext(history.there))
+    monkeypatch.setattr(found, "compare", lambda there, *rest: compared.append(rest))
+
+    def run(since, broken=None, **told):
+        anchors.update({commit(int(number[1:])): anchor for number, anchor in told.items()})
+        monkeypatch.setattr(found, "broken", lambda anchor: (broken or {}).get(anchor, {}))
+        found.measure(since)
+        return compared
+
+    return SimpleNamespace(run=run, said=history.said, found=found)
+
+
+def test_each_commit_is_compared_with_its_anchor_and_knows_the_one_before_it(steered):
+    both = [FIRST, SECOND]
+    broken = {commit(2): {commit(0): [SECOND]}}
+    assert steered.run("1", broken, c2=0, c3=2, c4=4) == [
+        (commit(2), commit(0), commit(1), both, "1 of 3"),
+        (commit(2), commit(0), None, [SECOND], "release"),
+        (commit(3), commit(2), commit(2), both, "2 of 3"),
+    ]
+    assert steered.said == ["history: 3 commits, at most 12 min each, about 36 min in all"]
+
+
+def test_of_one_commit_only_its_own_minutes_are_said(steered):
+    steered.found.minutes = 2.5
+    assert steered.run("3") == [(commit(4), commit(0), commit(3), [FIRST, SECOND], "1 of 1")]
+    assert steered.said == ["history: 1 commits, at most 2.5 min each"]
+
+
+def test_a_release_is_joined_to_the_anchor_before_it_for_those_cases_that_are_not(history, monkeypatch):
+    asked = []
+
+    def before(root, entries, case, version, anchor):
+        asked.append((len(entries), case, version, anchor))
+        return {FIRST: commit(0), SECOND: commit(1)}.get(case)
+
+    found = history.found
+    found.variants.append(SimpleNamespace(id="toy.new[full-numpy]", case=found.variants[0].case))
+    monkeypatch.setattr(measure, "anchor_before", before)
+    assert found.broken(commit(2)) == {commit(0): [FIRST], commit(1): [SECOND]}
+    assert asked[0] == (0, FIRST, 1, commit(2))
+    append(found.file, [entry(2, 0, [0.1], case=FIRST), entry(2, 0, [0.1], case=SECOND)])
+    assert found.broken(commit(2)) == {commit(1): [SECOND]}
+    append(found.file, [entry(2, 1, [0.1], case=SECOND, version=2), entry(3, 1, [0.1], case=SECOND)])
+    assert found.broken(commit(2)) == {commit(1): [SECOND]}
+
+
+def carried(history, earlier, known, **changed):
+    """Return what is carried to commit 3 from what is known, where commits 2 and 3 are alike."""
+    history.digests |= {commit(2): "same", commit(3): "same"}
+    (variant,) = history.found.variants[:1]
+    return history.found.carried(history.there, commit(3), commit(0), earlier, variant, known)
+
+
+def test_only_entries_of_the_commit_before_the_case_and_its_version_are_carried(history):
+    known = [entry(2, 0, [0.1], case=FIRST), entry(2, 1, [0.3], case=FIRST)]
+    found = carried(history, commit(2), known)
+    last = known[-1]
+    assert found == {
+        "state": "unchanged", "same_as": commit(2), "anchor": commit(1), "ratio": last.ratio, "low": last.low,
+        "high": last.high, "n": 1,
+    }  # fmt: skip
+    others = [
+        entry(2, 0, [0.1], case=SECOND),
+        entry(2, 0, [0.1], case=FIRST, version=2),
+        entry(1, 0, [0.1], case=FIRST),
+    ]
+    assert carried(history, commit(2), others) is None
+    assert carried(history, None, known) is None
+    assert carried(history, commit(1), [entry(1, 0, [0.1], case=FIRST)]) is None
+
+
+def test_what_was_carried_with_another_anchor_is_known(history):
+    history.digests |= {commit(2): "same", commit(3): "same"}
+    append(history.found.file, [entry(2, 1, [0.3], case=FIRST)])
+    for added in ("0 known, 1 unchanged, 0 to measure", "1 known, 0 unchanged, 0 to measure"):
+        history.found.compare(history.there, commit(3), commit(0), commit(2), [FIRST], "3 of 4")
+        assert history.said[-1] == f"history: 3 of 4, {commit(3)[:12]} against {commit(0)[:12]}: {added}"
+    assert [(e.commit, e.anchor) for e in read(history.found.file)] == [(commit(2), commit(1)), (commit(3), commit(1))]
+
+
+def test_an_entry_is_of_the_machine_the_day_the_case_and_the_anchor(history):
+    days = {datetime.date.today().isoformat()}
+    history.found.variants[0].case.version = 6
+    history.found.compare(history.there, commit(2), commit(1), None, [FIRST], "1 of 1")
+    days.add(datetime.date.today().isoformat())
+    (kept,) = read(history.found.file)
+    assert (kept.machine, kept.commit, kept.anchor, kept.case, kept.version) == (
+        MACHINE, commit(2), commit(1), FIRST, 6,
+    )  # fmt: skip
+    assert kept.date in days
+    assert kept.log_ratios == (pytest.approx(math.log(1.1), abs=1e-6),) * 12
+
+
+def test_a_case_that_the_anchor_lacks_has_no_ratio_and_one_that_fails_no_entry(history, monkeypatch):
+    made = iter([Record(state="new"), Record(state="error", words="head: no such net")])
+    monkeypatch.setattr(measure, "Record", lambda: next(made))
+    history.found.compare(history.there, commit(2), commit(0), None, [FIRST, SECOND], "1 of 1")
+    (kept,) = read(history.found.file)
+    assert (kept.case, kept.state, kept.anchor, kept.ratio, kept.n) == (FIRST, "lacking", commit(0), None, 0)
+    assert history.found.failed == [f"{SECOND} at {commit(2)[:12]}: head: no such net"]
+    assert history.said[-1] == f"history: {history.found.failed[0]}"
+
+
+def test_a_pair_takes_a_start_for_each_kind_of_core_and_its_cases(history):
+    history.found.pairs = 3
+    passes = {False: ["a", "b"], True: ["c"]}
+    assert list(history.found.within_minutes(passes)) == [0, 1, 2]
+    assert history.said == ["history: 3 cases, 3 pairs, about 60 s expected"]
+    history.found.minutes = 40 / 60
+    assert list(history.found.within_minutes(passes)) == [0, 1]
+    assert history.said[1].startswith("history: 3 cases, 2 pairs of 3, as more would take over 0.666667 min")
+
+
+def test_a_pair_begins_where_one_as_long_as_the_longest_would_end_in_time(history, monkeypatch):
+    now = [50.0]
+    monkeypatch.setattr(measure.time, "monotonic", lambda: now[0])
+    took = {0: 100.0, 1: 300.0, 2: 20.0, 3: 1.0}  # the fourth ends, if it is as long as the second, at 720 s
+    for pair in history.found.within_minutes({False: [FIRST], True: []}):
+        now[0] += took.pop(pair)
+    assert took == {}
+    assert history.said[-1] == "history: 4 pairs, as one more would take over 12 min"
+
+
+def test_an_anchor_before_is_of_the_same_case(tagged):
+    toy, names = tagged
+    known = [entry(1, 0, [0.1]).model_copy(update={"commit": names["comment"], "anchor": names["start"]})]
+    assert anchor_before(toy.root, known, "toy.other[full-numpy]", 1, names["slower"]) is None
+    assert anchor_before(toy.root, known, CASE, 1, names["slower"]) == names["start"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--since", "HEAD~1", "--minutes", "0"], "--minutes: got 0.0, wanted more than 0"),
+        (["--since", "HEAD~1", "--minutes", "inf"], "--minutes: got inf, wanted more than 0"),
+        (["power", "--histories", "0"], "--histories: got 0, wanted 1 or more"),
+    ],
+)
+def test_a_number_out_of_its_range_is_one_line(arguments, message, capsys):
+    assert command.main(arguments) == 2
+    assert capsys.readouterr().err == f"{message}\n"
+
+
+def test_unless_told_otherwise_what_can_run_here_is_measured_into_this_machines_file(tmp_path, monkeypatch, capsys):
+    given = []
+
+    def history(root, file, variants, *rest):
+        given.append((root, file, {v.backend for v in variants}, *rest))
+        return SimpleNamespace(measure=given.append, failed=[])
+
+    def backend(name):
+        return SimpleNamespace(missing=lambda: None if name in ("numpy", "torch") else "not here")
+
+    monkeypatch.setattr(command, "History", history)
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.setattr(command, "label", lambda: MACHINE)
+    monkeypatch.setattr(command.backends, "get", backend)
+    append(tmp_path / f"{MACHINE}.jsonl", [entry(1, 0, [0.1])])
+    assert command.main(["--since", "REV"]) == 0
+    assert given == [(command.ROOT, tmp_path / f"{MACHINE}.jsonl", {"numpy", "torch"}, None, 12, 12.0), "REV"]
+    said = f"history: 1 entries in {MACHINE}.jsonl; python -m perf_tests.history show\n"
+    assert capsys.readouterr().out == said
+
+
+def test_what_is_shown_is_a_table_of_this_machines_file_or_of_one_that_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.setattr(command, "label", lambda: MACHINE)
+    monkeypatch.setattr(command, "in_order", lambda root: order(1))
+    append(tmp_path / f"{MACHINE}.jsonl", [entry(1, 0, [0.1])])
+    named = tmp_path / "elsewhere" / f"{MACHINE}.jsonl"
+    append(named, [entry(1, 0, [0.1], case="other.op[full-numpy]")])
+    for asked, case in (((), CASE), (("--file", str(named)), "other.op[full-numpy]")):
+        assert command.main(["show", *asked]) == 0
+        assert capsys.readouterr().out.splitlines()[2].startswith(f"| `{case}` | +10.5 % ")
+
+
+def test_rates_are_of_what_is_kept_beside_the_code_a_thousand_times_twelve_commits(monkeypatch, capsys):
+    given = []
+    monkeypatch.setattr(command.power, "record", lambda *asked: pytest.fail("nothing is to be recorded"))
+    monkeypatch.setattr(command.power, "read", lambda file: file)
+    monkeypatch.setattr(command.power, "table", lambda *asked: given.append(asked) or "a table")
+    monkeypatch.setattr(command.power, "put", lambda *asked: pytest.fail("nothing is to be written"))
+    assert command.main(["power"]) == 0
+    assert given == [(command.power.RECORDED, 1000, 12, 12)]
+    assert command.main(["power", "--commits", "8", "--histories", "1", "--pairs", "1"]) == 0
+    assert given[1:] == [(command.power.RECORDED, 1, 8, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from correctness_tests.gate.toy import FIRST, SECOND, Toy
 from perf_tests.history import power
 from perf_tests.history.steps import Step
+from rlgauge.pairs import cores
 from rlgauge.rule import GateError
 
 MACHINE = {"cpu_model": "A Processor", "cores": 2, "date": "2026-11-23", "git": "0123456789ab"}
@@ -143,3 +145,132 @@ def test_pairs_of_the_same_code_are_recorded_and_added_to(tmp_path):
         assert set(kept["pairs"][-1]) == {FIRST, SECOND}
         assert all(abs(value) < 0.05 for value in kept["pairs"][-1].values())
     assert toy.leftovers() == []
+
+
+def test_a_made_history_has_pairs_of_the_pool_either_way_round_at_each_level():
+    true = np.array([0.0, 0.5, 0.5])
+    entries, order = power.history([0.1], true, 40, np.random.default_rng(0))
+    assert [e.commit for e in entries] == order == [f"{number:040x}" for number in (1, 2, 3)]
+    assert {e.anchor for e in entries} == {"0" * 40}
+    for e, level in zip(entries, true):
+        assert set(e.log_ratios) == {round(level + 0.1, 6), round(level - 0.1, 6)}
+        assert e.n == 40
+    for level in power.levels("drift", 8, np.random.default_rng(0))[0]:
+        assert level > 0  # as many commits as there are slow ones
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(0.2, "slower"), (-0.2, "faster"), (0.0, "ok"), (0.009, "ok")])
+def test_asv_alone_says_what_it_fits(size, verdict):
+    entries, order = power.history([0.0001, 0.0002], np.array([0.0] * 6 + [size] * 6), 8, np.random.default_rng(0))
+    found = power.by_asv(power.series(entries, order)[0])
+    assert found.verdict == verdict
+    assert [step.commit for step in found.steps] == ([order[6]] if verdict != "ok" else [])
+    for step in found.steps:
+        assert (step.log_ratio, step.low, step.high) == pytest.approx((size,) * 3, abs=1e-3)
+    assert (found.end.commit, found.end.log_ratio) == (order[-1], pytest.approx(size, abs=1e-3))
+
+
+def test_what_is_concluded_here_is_adjusted_for_as_many_cases_as_are_asked_for():
+    entries, order = power.history([0.01, 0.02], np.array([0.0] * 6 + [0.05] * 6), 12, np.random.default_rng(0))
+    (made,) = power.series(entries, order)
+    one, many = (power.by_us(made, cases).end.p for cases in (1, 30))
+    assert many == pytest.approx(30 * one)
+
+
+def test_rates_are_of_cases_with_enough_pairs_each_kind_read_both_ways(monkeypatch):
+    asked = []
+
+    def counted(pools, kind, histories, commits, pairs, judge):
+        ours = getattr(judge, "keywords", None)
+        asked.append((kind, sorted(pools), histories, commits, pairs, ours and ours["cases"]))
+        return power.Rate({"flat": 90, "step": 70, "drift": 60}[kind] - 10 * (ours is None), histories)
+
+    made = recorded(pairs=20, cases=("b", "a"))
+    made["pairs"] += [{"a": 0.5, "few": 0.5}] * 3
+    made["machines"] = [MACHINE, MACHINE, MACHINE | {"cores": 4}]
+    monkeypatch.setattr(power, "counted", counted)
+    text = power.table(made, 100, 12, 9)
+    both = [
+        (kind, ["a", "b"], 100, 12, 9, cases) for kind in power.KINDS for cases in (1 if kind == "flat" else 2, None)
+    ]
+    assert asked == both
+    assert [[cell.partition(" ")[0] for cell in row[2:]] for row in rows(text)] == [
+        ["10/100", "20/100"], ["70/100", "60/100"], ["60/100", "50/100"],
+    ]  # fmt: skip
+    assert [row[0] for row in rows(text)] == ["flat", "one step of 5 %", "8 times 1 %"]
+    where = "A Processor, {} cores, 2026-11-23, commit 0123456789ab"
+    assert f"drawn from 20 to 23 recorded pairs of the same code of 2 cases, on {where.format(2)} and " in text
+    assert f"{where.format(2)} and {where.format(4)}. Intervals are exact" in text
+    assert "A find is a p of at most 0.01, adjusted as the smallest of 2 cases" in text
+
+
+@pytest.fixture
+def recording(monkeypatch, tmp_path):
+    """Record pairs of two cases of which each takes a minute; the call returns what was asked, said and kept."""
+    now, asked, said, file = [0.0], [], [], tmp_path / "pairs.json"
+    made = [
+        SimpleNamespace(id=name, tier=tier, backend=backend, case=SimpleNamespace(cores=cores))
+        for name, tier, backend, cores in (
+            ("one", "gate", "numpy", "one"), ("all", "gate", "numpy", "own"), ("long", "full", "numpy", "one"),
+            ("gone", "gate", "cuda", "one"),
+        )
+    ]  # fmt: skip
+
+    class Pairs:
+        def __init__(self, sides, blocks, limit, tolerances, folder, rng):
+            asked.append((sides, blocks, folder, sorted(tolerances), rng.random()))
+
+        def measure(self, records, names, place, phase):
+            now[0] += 30.0
+            asked.append((names, place, phase))
+            for name in names:
+                if name == "all" and failing:
+                    records[name].state, records[name].words = "error", "no such net"
+                else:
+                    records[name].confirm.append([(1.0, 1.1)] * 3)
+
+    layout, failing = SimpleNamespace(folder=tmp_path, side=lambda revision, name: (name, revision)), []
+    monkeypatch.setattr(power.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(power, "variants", lambda: {one.id: one for one in made})
+    here = {name: SimpleNamespace(missing=lambda name=name: name == "cuda") for name in ("numpy", "cuda")}
+    monkeypatch.setattr(power.backends, "get", here.get)
+    monkeypatch.setattr(power, "tolerance", lambda variant: 0.0)
+    monkeypatch.setattr(power, "everything", lambda: "all")
+    monkeypatch.setattr(power, "laid_out", lambda what, root: nullcontext(layout))
+    monkeypatch.setattr(power, "Pairs", Pairs)
+    monkeypatch.setattr(power.machine, "info", lambda root: {"cpu_model": "A Processor"})
+
+    def run(minutes, fails=False):
+        asked.clear(), said.clear(), failing.clear()
+        failing.extend([True] * fails)
+        power.record(tmp_path, file, minutes, said.append)
+        return [*asked], [*said], power.read(file)
+
+    return run
+
+
+def test_pairs_of_the_gates_cases_that_can_run_here_are_recorded_until_the_time_is_over(recording):
+    asked, said, kept = recording(1.5)
+    assert said == ["power: 1 pairs, 60 s the last, about 30 s left", "power: 2 pairs, 60 s the last, about 0 s left"]
+    assert kept["pairs"] == [{"one": 0.09531, "all": 0.09531}] * 2
+    (machine,) = kept["machines"]
+    assert (machine["cpu_model"], len(machine["date"])) == ("A Processor", 10)
+    sides, _, _, names, first = asked[0]
+    assert (sides, names) == ([("base", None), ("head", None)], ["all", "one"])
+    assert asked[1:3] == asked[4:6] == [(["one"], cores(False), "confirm"), (["all"], cores(True), "confirm")]
+    assert asked[3][-1] != first  # each pair draws its own order
+    again, said, kept = recording(0.5)
+    assert (len(kept["pairs"]), len(kept["machines"])) == (3, 2)
+    assert again[0][-1] not in (first, asked[3][-1])
+
+
+def test_a_case_that_fails_while_pairs_are_recorded_is_said_and_the_others_are_kept(recording):
+    _, said, kept = recording(0.5, fails=True)
+    assert said[0] == "power: all: no such net"
+    assert kept["pairs"] == [{"one": 0.09531}]
+
+
+def test_where_pairs_cannot_be_kept_is_said(tmp_path):
+    assert power.read(tmp_path / "none.json") == {"format": 1, "machines": [], "pairs": []}
+    with pytest.raises(GateError, match=rf"^{tmp_path}: cannot be written: it is no file$"):
+        power.write(tmp_path, b"{}")

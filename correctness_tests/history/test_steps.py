@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 
 from perf_tests.history import drawn as shown
 from perf_tests.history import steps
-from perf_tests.history.chain import series
+from perf_tests.history.chain import Point, Series, series
 from perf_tests.history.steps import LEVEL, fitted, judged
 
 from .made import CASE, commit, entry, order, over, pairs, unchanged
@@ -140,3 +141,115 @@ def test_the_table_marks_the_step():
     assert commit(7)[:12] in lines[CASE]
     assert [name for name, line in lines.items() if "**" in line] == [commit(7)[:12]]
     assert "unchanged" in lines[commit(13)[:12]]
+
+
+def of_numbers(values, variances, freedom=5, shared=0.0):
+    """Return numbers to be tested: of the root, then of commits 1, 2, ... whose errors share a part."""
+    covariance = np.zeros((len(values), len(values)))
+    covariance[1:, 1:] = np.diag(variances) + shared
+    points = [Point(commit(k), commit(0), value, value, value, 1, "timed") for k, value in enumerate(values[1:], 1)]
+    return steps.Fit(points, np.array(values), covariance, freedom)
+
+
+def test_a_level_is_the_mean_weighed_by_how_exact_each_is_and_the_roots_where_it_is_in_it():
+    fit = of_numbers([0.0, 0.1, 0.2, 0.5], [0.01, 0.02, 0.04], shared=0.01)
+    assert fit.level(0, 3).tolist() == [1, 0, 0, 0]
+    weights = fit.level(1, 3)
+    assert weights.tolist() == pytest.approx([0, 0.6, 0.4, 0])
+    change, error = fit.change(weights)
+    assert change == pytest.approx(0.14)
+    assert error == pytest.approx(math.sqrt(0.36 * 0.02 + 0.16 * 0.03 + 2 * 0.24 * 0.01))
+
+
+def test_a_p_is_one_sided_of_as_many_numbers_as_errors_are_known_by():
+    fit = of_numbers([0.0, 0.1], [0.01], freedom=3)
+    assert fit.p_of(0.2, 0.1) == pytest.approx(0.0696630)
+    assert fit.p_of(-0.2, 0.1) == pytest.approx(1 - 0.0696630)
+    assert fit.p_of(0.0, 0.1) == 0.5
+    assert fit.p_of(0.2, 0.0) == 1.0
+
+
+def test_a_step_has_its_change_its_interval_and_a_p_for_all_places_on_both_sides():
+    fit = of_numbers([0.0, 0.0, 0.5, 0.7], [0.0004] * 3, freedom=9)
+    (step,) = steps.tested(fit, [2])
+    error = math.sqrt(0.0004 / 2)  # the root is exact
+    assert (step.commit, step.log_ratio) == (commit(2), pytest.approx(0.6))
+    assert (step.low, step.high) == pytest.approx((0.6 - 1.96 * error, 0.6 + 1.96 * error))
+    assert step.p == pytest.approx(2 * 3 * fit.p_of(0.6, error))
+    (faster,) = steps.tested(of_numbers([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
+    assert (faster.log_ratio, faster.p) == pytest.approx((-0.6, step.p))
+
+
+def test_the_end_is_after_the_last_step_and_its_p_is_of_a_change_beyond_one_per_cent():
+    found = Series(CASE, 1, commit(0), of_numbers([0.0, 0.1, 0.5, 0.7], [1.0] * 3).points, 1.0, 9)
+    fit = of_numbers([0.0, 0.1, 0.5, 0.7], [0.01] * 3, freedom=9)
+    made = [steps.Step(commit(k), 0.1, 0.1, 0.1, 0.0) for k in (1, 2)]
+    end, error = steps.at_the_end(found, fit, made), math.sqrt(0.01 / 2)
+    assert (end.commit, end.log_ratio) == (commit(3), pytest.approx(0.6))
+    assert (end.low, end.high) == pytest.approx((0.6 - 1.96 * error, 0.6 + 1.96 * error))
+    assert end.p == pytest.approx(fit.p_of(0.6 - math.log1p(0.01), error))
+    whole = steps.at_the_end(found, fit, [])
+    assert whole.log_ratio == pytest.approx(1.3 / 3)
+    none = steps.at_the_end(found, of_numbers([0.0], []), [])
+    assert none == steps.Step(commit(3), 0.0, 0.0, 0.0, 1.0)
+
+
+def test_steps_are_proposed_by_errors_not_by_sizes():
+    for size, penalty, starts in ((0.08, 3.0, [4]), (0.07, 3.0, []), (0.07, 1.0, [4])):  # four times size over 0.1
+        fit = of_numbers([0.0] * 4 + [size] * 4, [0.01] * 7)
+        assert steps.proposed(fit, *([penalty] if penalty != steps.PENALTY else [])) == starts
+
+
+def made_up(name, verdict, found=(), end=1.0, points=()):
+    """Return a case as it is drawn, with an interval of a hundredth to each side."""
+
+    def around(ratio):
+        return {"ratio": ratio, "low": ratio - 0.01, "high": ratio + 0.02}
+
+    return {
+        "case": name, "root": "r" * 40, "verdict": verdict, "end": {**around(end), "p": 0.5},
+        "steps": [{"commit": at * 40, "p": p, **around(ratio)} for at, ratio, p in found],
+        "points": [{"commit": at * 40, "n": n, "state": state, **around(ratio)} for at, ratio, n, state in points],
+    }  # fmt: skip
+
+
+def test_the_tables_are_of_all_cases_worst_first_and_of_the_commits_of_those_that_changed():
+    points = [("a", 1.0, 12, "timed"), ("b", 1.051, 7, "timed"), ("c", 1.051, 7, "unchanged")]
+    cases = [
+        made_up("toy.b", "ok", points=points[:1]),
+        made_up("toy.a", "ok", [("b", 1.051, 0.00123), ("c", 0.9, 0.002)], 0.999, points),
+        made_up("toy.d", "faster", end=0.9),
+        made_up("toy.c", "slower", end=1.2),
+    ]
+    assert shown.markdown(cases).splitlines() == [
+        "| case | by the end | verdict | commits | steps |",
+        "|---|---:|---|---:|---|",
+        "| `toy.c` | +20.0 % [+19.0, +22.0] | slower | 0 | - |",
+        "| `toy.d` | -10.0 % [-11.0, -8.0] | faster | 0 | - |",
+        "| `toy.a` | -0.1 % [-1.1, +1.9] | ok | 3 | `bbbbbbbbbbbb` +5.1 % [+4.1, +7.1]; "
+        "`cccccccccccc` -10.0 % [-11.0, -8.0] |",
+        "| `toy.b` | +0.0 % [-1.0, +2.0] | ok | 1 | - |",
+        *["", "`toy.c`, relative to `rrrrrrrrrrrr`:", "", "| commit | time | pairs | step |", "|---|---:|---:|---|"],
+        *["", "`toy.d`, relative to `rrrrrrrrrrrr`:", "", "| commit | time | pairs | step |", "|---|---:|---:|---|"],
+        *["", "`toy.a`, relative to `rrrrrrrrrrrr`:", "", "| commit | time | pairs | step |", "|---|---:|---:|---|"],
+        "| `aaaaaaaaaaaa` | +0.0 % [-1.0, +2.0] | 12 |  |",
+        "| `bbbbbbbbbbbb` | +5.1 % [+4.1, +7.1] | 7 | **+5.1 % [+4.1, +7.1], p = 0.0012** |",
+        "| `cccccccccccc` | +5.1 % [+4.1, +7.1] | unchanged | **-10.0 % [-11.0, -8.0], p = 0.002** |",
+    ]
+
+
+def test_what_is_drawn_of_a_case_is_of_its_points_its_steps_and_its_end():
+    points = [Point("a", "z", math.log(1.5), math.log(1.25), math.log(1.75), 3, "unchanged")]
+    step, end = (
+        steps.Step("a", *(math.log(x) for x in (1.1, 1.0, 1.2)), 0.003),
+        steps.Step("b", *(math.log(x) for x in (1.300004, 1.200006, 1.4)), 0.004),
+    )
+    found = steps.Judged(Series(CASE, 4, "root", points, 0.1, 3), [step], "faster", end)
+    assert shown.case_of(found) == {
+        "case": CASE, "workload": "toy", "version": 4, "root": "root", "verdict": "faster",
+        "points": [
+            {"commit": "a", "anchor": "z", "state": "unchanged", "n": 3, "ratio": 1.5, "low": 1.25, "high": 1.75}
+        ],
+        "steps": [{"commit": "a", "ratio": 1.1, "low": 1.0, "high": 1.2, "p": 0.003}],
+        "end": {"commit": "b", "ratio": 1.3, "low": 1.20001, "high": 1.4, "p": 0.004},
+    }  # fmt: skip
