@@ -7,6 +7,7 @@ import math
 import random
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -782,3 +783,581 @@ def test_the_memory_of_frames_as_bytes_is_a_quarter():
     pair = found[0].contexts["alone"]
     sizes = [memory("mario", side, 0)["resident"] for side in (pair.base, pair.change)]
     assert 3.9 < sizes[0] / sizes[1] < 4.1
+
+
+class Waiting:
+    """A backend whose results are waited for."""
+
+    def __init__(self):
+        self.waited = []
+
+    def wait(self, out):
+        self.waited.append(out)
+        return out
+
+    def to_host(self, out):
+        return {"copied": out}
+
+
+def made_side(monkeypatch, seconds=0.0):
+    """Return a function that is a side, its backend, and what its generator drew; a call takes so many seconds."""
+    backend, drawn, now = Waiting(), [], [0.0]
+
+    def make(rng):
+        drawn.append(rng.integers(1000))
+
+        def call():
+            now[0] += seconds
+            return np.full(2, len(backend.waited))
+
+        return call
+
+    monkeypatch.setattr(sides.backends, "get", lambda name: backend if name == "jax" else None)
+    monkeypatch.setattr(sides.time, "perf_counter", lambda: now[0])
+    return sides.ready(Side("toy.op[a]", make=make, backend="jax"), 4), backend, drawn
+
+
+def test_a_function_as_a_side_draws_from_the_seed_and_each_of_its_calls_is_waited_for(monkeypatch):
+    with made_side(monkeypatch, 0.25)[0] as here:
+        backend = here.backend
+        assert here.calls == 1
+        here.calls = 3
+        assert here.run().tolist() == [2, 2]
+        assert len(backend.waited) == 3
+        assert here.sample() == 0.75
+        assert (here.noted(), here.allocated()) == ({}, 0.0)
+    assert made_side(monkeypatch)[2] == [np.random.default_rng(4).integers(1000)]
+
+
+def test_a_function_is_settled_by_calls_of_which_the_last_is_the_answer(monkeypatch):
+    here, backend, _ = made_side(monkeypatch)
+    ((name, answer),) = here.settle()[0].items()
+    assert (name, answer.tolist()) == ("copied", [1, 1])
+    assert answer is not backend.waited[1]
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.01, 1), (0.004, 4), (0.2, 1)])
+def test_the_calls_of_a_sample_are_doubled_until_two_samples_are_long_enough(monkeypatch, seconds, calls):
+    here, backend, _ = made_side(monkeypatch, seconds)
+    assert here.measure_calls() == here.calls == calls
+    before = len(backend.waited)
+    here.sample()
+    assert len(backend.waited) == before + calls
+
+
+def test_what_a_benchmark_allocates_is_counted(monkeypatch):
+    prepared = SimpleNamespace(settle=None, measure_calls=None, sample=None, close=lambda: None)
+    monkeypatch.setattr(sides, "prepare", lambda variant, seed: prepared)
+    here = sides.ready(Side(NUMPY.format("full")), 5)
+    for counted, wanted in (({"allocated_bytes": 48, "aten_ops": 3}, 48.0), ({}, 0.0)):
+        monkeypatch.setattr(sides, "count", lambda of, counted=counted: counted if of is prepared else None)
+        assert here.allocated() == wanted
+
+
+def test_more_threads_than_there_are_cores_are_all_cores(monkeypatch):
+    import torch
+
+    given = []
+    monkeypatch.setattr(sides.os, "sched_getaffinity", lambda pid: {5, 4})
+    monkeypatch.setattr(sides.os, "sched_setaffinity", lambda pid, cores: given.append(set(cores)))
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    with sides.limited(1):
+        assert given == [{4}]
+
+
+def test_each_side_is_asked_for_all_that_any_claim_wants_of_it():
+    a, b, c = (Side(f"toy.op[{name}]", make=lambda rng: None) for name in "abc")
+    claims = [
+        claim(contexts={"1": Comparison(a, b), "2": Comparison(a, c, "resident")}, same="bits"),
+        claim(contexts={"1": Comparison(b, c, "spread")}, same="returns", evidence="snake-every-4"),
+        claim(contexts={}, figures=[Figure("f", c, "9", "peak"), Figure("f", b, "9", "rate")]),
+    ]
+    assert measure.measures_of(claims) == {
+        a.label: {"seconds", "resident", "answer"}, b.label: {"seconds", "spread", "answer"},
+        c.label: {"resident", "spread", "answer", "peak"},
+    }  # fmt: skip
+    assert measure.measures_of([claim(contexts={"1": Comparison(a, b)}, same="close")])[b.label] == {
+        "seconds",
+        "answer",
+    }
+    wanted = [({"seconds"}, True), ({"spread"}, True), ({"noted:blocked"}, True), ({"resident", "peak"}, False),
+              ({"allocated", "answer"}, False), ({"peak", "seconds"}, True)]  # fmt: skip
+    assert [measure.needs_time(asked) for asked, _ in wanted] == [needs for _, needs in wanted]
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [([0.09, 0.02], 0.02), ([0.1, 0.02], 0.1), ([0.4, 0.02], 0.4)])
+def test_a_sample_is_taken_with_the_sides_threads_and_kept_by_the_call(monkeypatch, seconds, kept):
+    log, left = [], iter(seconds)
+
+    class Here:
+        calls = 4
+
+        def sample(self):
+            log.append("sample")
+            return next(left)
+
+        def noted(self):
+            return {"taken": float(len(log))}
+
+    @contextmanager
+    def limited(threads):
+        log.append(threads)
+        yield
+        log.append("over")
+
+    monkeypatch.setattr(measure, "limited", limited)
+    taken = measure.Taken()
+    measure.visit(Here(), Side("toy.op[a]", make=lambda rng: None, threads=2), taken)
+    assert taken.seconds == [kept / 4]
+    samples = 1 + (kept == seconds[1])
+    assert log == [2, *["sample"] * samples, "over"]
+    assert taken.noted == [{"taken": 2.0 + samples}]
+
+
+def test_answers_are_kept_and_only_what_is_asked_for_is_counted(monkeypatch):
+    log, made = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
+    found = measure.together(made, {made[0].label: {"allocated"}, made[1].label: {"answer"}}, 0, random.Random(0))
+    assert [(taken.allocated, taken.answer[0].tolist(), taken.seconds) for taken in found.values()] == [
+        (40.0, [1, 1, 1], []), (0.0, [1, 1, 1], []),
+    ]  # fmt: skip
+    assert sorted(log) == ["toy.op[a] closed", "toy.op[b] closed"]
+
+
+def test_what_fails_is_told_in_its_first_line_and_nothing_else_of_it():
+    taken = measure.Taken([1.0, 3.0], memory={"resident": 5.0})
+    assert measure.told(taken) == {"seconds": 2.0, "resident": 5.0}
+    assert measure.told(replace(taken, error="no", seconds=[])) == {"error": "no"}
+    sound, failed = measure.Taken([2.0]), measure.Taken(error="E: no")
+    pair = Comparison(*(Side(f"toy.op[{name}]", make=lambda rng: None) for name in "ab"))
+    for found in ((sound, failed), (failed, sound)):
+        kept = dict(zip(("toy.op[a]", "toy.op[b]"), found))
+        assert measure.compared(claim(), pair, kept) == {"error": "E: no"}
+    both = {
+        "toy.op[a]": measure.Taken([2.0], answer=[np.ones(2)]),
+        "toy.op[b]": measure.Taken([1.0], answer=[np.zeros(2)]),
+    }
+    for same, alike in ((None, None), ("returns", None), ("bits", False), ("close", False)):
+        assert measure.compared(claim(same=same), pair, both) == {"ratio": pytest.approx(2.0), "same": alike}
+
+
+def test_an_error_of_several_lines_is_one(monkeypatch):
+    _, (side,) = scripted(monkeypatch, {"a": 0.04})
+
+    def fails(side, seed):
+        raise ValueError("first\nsecond")
+
+    monkeypatch.setattr(measure, "ready", fails)
+    found = measure.together([side], {side.label: {"seconds"}}, 0, random.Random(0))
+    assert found[side.label].error == "ValueError: first"
+
+
+def test_a_ratio_is_the_median_of_those_of_the_rounds():
+    pair = Comparison(*(Side(f"toy.op[{name}]", make=lambda rng: None) for name in "ab"))
+    base, change = measure.Taken([1.0, 8.0, 6.0]), measure.Taken([1.0, 2.0, 2.0])
+    assert measure.ratio(pair, base, change) == pytest.approx(3.0)
+    assert measure.ratio(replace(pair, measure="allocated"), measure.Taken(allocated=6.0), measure.Taken()) == 6.0
+    noted = measure.Taken(noted=[{"x": 1.0, "y": 9.0}, {"x": 5.0, "y": 9.0}, {"x": 3.0, "y": 9.0}])
+    assert measure.ratio(replace(pair, measure="noted:x"), noted, measure.Taken(noted=[{"x": 1.5}])) == 2.0
+    assert measure.spread([5.0, 1.0, 2.0, 4.0, 3.0]) == pytest.approx(2 / 3)
+
+
+def test_the_difference_of_answers_is_the_largest_of_all_their_numbers():
+    one = {"a": np.array([1, 2], np.uint8), "b": [np.array([0.0]), np.array([])]}
+    assert measure.difference(one, {"a": np.array([3, 2], np.uint8), "b": [np.array([-0.5]), np.array([])]}) == 2.0
+    assert measure.difference(one, one) == 0.0
+    pair = Comparison(Side("a"), Side("b"), "difference")
+    same = measure.Taken(answer=one)
+    assert measure.ratio(pair, same, same) == pytest.approx(1e5)
+
+
+def test_answers_of_other_lengths_are_not_alike():
+    pair = Comparison(*(Side(f"toy.op[{name}]", make=lambda rng: None) for name in "ab"))
+    for same in ("bits", "close"):
+        assert not measure.alike([np.ones(3)], [np.ones(3), np.ones(3)], claim(same=same), pair)
+        assert not measure.alike([np.ones(3), np.ones(2)], [np.ones(3), np.zeros(2)], claim(same=same), pair)
+    assert measure.apart(np.array([3.0, 4.0]), np.array([3.0, 3.0])) == pytest.approx(0.2)
+    assert measure.apart(np.array([3.0, 3.0]), np.array([3.0, 4.0])) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("low", "high", "wide"), [(9.0, 11.0, False), (8.9, 10.0, True), (10.0, 11.1, True)])
+def test_an_interval_is_wide_beyond_a_tenth_to_either_side(low, high, wide):
+    assert ledger.is_wide(10.0, low, high) is wide
+
+
+def test_a_workload_is_sure_where_no_interval_of_any_claim_is_wide():
+    narrow, wide = said(*[1.0] * 6), said(*[1.0, 2.0] * 3, context="from full")
+    both = [
+        {"claims": {"toy": {**a["claims"]["toy"], **b["claims"]["toy"]}}, "sides": {}} for a, b in zip(narrow, wide)
+    ]
+    of_both = claim(contexts={"alone": OBSERVE, "from full": OBSERVE})
+    assert ledger.all_sure([claim()], both)
+    assert not ledger.all_sure([of_both], both)
+    other = replace(claim(contexts={"from full": OBSERVE}))
+    assert not ledger.all_sure([claim(), other], both)
+    assert ledger.all_sure([claim()], [])
+
+
+def test_what_no_process_told_is_unclear_and_one_error_is_an_error():
+    found = ledger.told(claim(), "alone", [{"claims": {}, "sides": {}}], None)
+    assert found == {
+        "context": "alone", "base": OBSERVE.base.label, "change": OBSERVE.change.label, "measure": "seconds",
+        "ratio": None, "low": None, "high": None, "n": 0, "same_holds": None, "verdict": "unclear",
+    }  # fmt: skip
+    failed = {"claims": {"toy": {"alone": {"error": "E: no"}}}, "sides": {}}
+    found = ledger.told(claim(), "alone", [*said(2.0, 2.1), failed], None)
+    assert (found["verdict"], found["error"], found["ratio"]) == ("error", "E: no", None)
+    assert ledger.gains(claim(), "alone", [*said(2.0), failed, *said(3.0, name="other")]) == [2.0]
+
+
+def test_what_must_not_change_is_told_by_all_answers_or_by_the_evidence():
+    kept = {same: ledger.told(claim(same=same), "alone", said(*[2.5] * 6, same=True), known)["same_holds"]
+            for same, known in ((None, None), ("bits", False), ("close", None), ("returns", False))}  # fmt: skip
+    assert kept == {None: None, "bits": True, "close": True, "returns": False}
+
+
+def test_a_figure_needs_what_its_side_does_and_is_nothing_where_no_process_has_it(monkeypatch):
+    from rl_impls import backends
+
+    side = Side(NUMPY.format("full"))
+    kept = {"what": "f", "side": side.label, "theirs": "9"}
+    units = {"rate": f"{side.unit}/s", "seconds": "s", "peak": "bytes"}
+    for of, unit in units.items():
+        assert ledger.beside(Figure("f", side, "9", of), [{"sides": {}}]) == {**kept, "unit": unit, "ours": None}
+    monkeypatch.setattr(backends.Backend, "missing", lambda self: f"no {self.device}")
+    for device, word in (("cuda", "CUDA"), ("neuron", "Neuron"), ("cpu", "no cpu")):
+        monkeypatch.setattr(Side, "device", lambda self, device=device: device)
+        found = ledger.beside(Figure("f", side, "9"), [{"sides": {side.label: {"seconds": 1.0}}}])
+        assert (found["ours"], found["needs"]) == (None, word)
+
+
+def test_a_row_says_all_of_its_claim():
+    about = claim(same="close", note="a note", figures=[Figure("rate", OBSERVE.change, "9")])
+    found = ledger.row(about, said(2.5, same=True), None)
+    contexts, figures = found.pop("contexts"), found.pop("figures")
+    assert found == {
+        "id": "toy", "workload": "treasurehunt", "words": "words", "source": "source.md", "promised": "2 x",
+        "least": 2.0, "same": "close", "note": "a note",
+    }  # fmt: skip
+    assert [(each["context"], each["ratio"]) for each in contexts] == [("alone", 2.5)]
+    assert [each["what"] for each in figures] == ["rate"]
+
+
+@pytest.mark.usefixtures("processes")
+def test_what_is_said_in_a_process_of_its_own_is_joined_with_the_rest(monkeypatch):
+    shared, own = claim(), replace(claim(), name="own")
+    asked = []
+
+    def fresh(module, words, count, first):
+        asked.append((module, words, count, first))
+        (name,) = [word.removeprefix("--only=") for word in words if word.startswith("--only=")]
+        yield {"claims": {name: {"alone": {"ratio": 2.0}}}, "sides": {name: {"seconds": 1.0}}}
+
+    monkeypatch.setattr(command, "apart", lambda claims: [[shared], [own]])
+    monkeypatch.setattr(command, "fresh_processes", fresh)
+    options = SimpleNamespace(threads=1, fresh=False, processes=1, minutes=9)
+    *_, found = command.processes("toy", [shared, own], options)
+    assert [sorted(each["claims"]) for each in found] == [["own", "toy"]]
+    assert [sorted(each["sides"]) for each in found] == [["own", "toy"]]
+    words = ["toy", "--threads", "1"]
+    assert asked == [("perf_tests.claims", [*words, f"--only={name}"], 1, 0) for name in ("toy", "own")]
+
+
+def test_figures_depend_on_the_workloads_code_too(monkeypatch):
+    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: f"{root} {workload}")
+    one = command.code("snake")
+    assert command.code("snake") == one
+    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: "changed")
+    assert command.code("snake") != one
+
+
+def test_the_command_measures_all_workloads_with_all_cores_unless_told_otherwise(monkeypatch):
+    threads = []
+    monkeypatch.setattr(command.process, "set_up", threads.append)
+    monkeypatch.setattr(command.process, "cores", lambda: 3)
+    options = command.parse([])
+    assert {name: len(claims) for name, claims in options.claims.items()} == {
+        name: len(claims_of(name)) for name in workloads()
+    }
+    assert (options.threads, options.processes, options.minutes, options.output) == (3, 6, 9, command.RESULT)
+    assert [options.fresh, options.list, options.pages, options.one] == [False, False, False, None]
+    options = command.parse(["snake", "pirl", "--threads", "2", "--processes", "12", "--only", "snake-int8"])
+    assert {name: [each.name for each in claims] for name, claims in options.claims.items()} == {
+        "snake": ["snake-int8"]
+    }
+    assert threads == [3, 2]
+
+
+@pytest.mark.usefixtures("ready_command")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--processes", "13"], "got --processes 13, wanted 1 to 12"),
+        (["--threads", "0"], "got --threads 0, wanted 1 to "),
+        (["pirl", "--only", "snake-int8"], "unknown claim 'snake-int8'; --list names them"),
+    ],
+)
+def test_an_option_out_of_its_range_is_one_line(words, message, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.parse(words)
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("ready_command")
+def test_a_list_has_a_line_for_each_claim(monkeypatch, capsys):
+    monkeypatch.setattr(command, "processes", lambda *asked: pytest.fail("it was measured"))
+    command.main(["snake", "--list"])
+    assert capsys.readouterr().out.splitlines() == [
+        f"{each.name}: {each.words} (promised: {each.promised})" for each in claims_of("snake")
+    ]
+
+
+@pytest.fixture
+def one_claim(tmp_path, monkeypatch, ready_command):
+    """The command that measures one claim into a file, of processes that nobody starts; what it put on pages."""
+    shown = []
+
+    def measured(workload, claims, options):
+        for count in range(2):
+            contexts = {each.name: {key: {"ratio": 2.5, "same": True} for key in each.contexts} for each in claims}
+            yield [{"claims": contexts, "sides": {}}] * count
+
+    monkeypatch.setattr(command, "processes", measured)
+    monkeypatch.setattr(command, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(pages, "show", shown.append)
+    asked = ["snake", "--only", "snake-int8", "--threads", "1", "--output", str(tmp_path / "claims.json")]
+    return SimpleNamespace(run=lambda *more: command.main([*asked, *more]), shown=shown, path=tmp_path / "claims.json")
+
+
+def test_a_ledger_says_of_which_code_and_machine_it_is_and_takes_its_pages_only_where_asked(
+    one_claim, monkeypatch, capsys
+):
+    for state, dirty in (("abc+dirty", True), ("abc", False)):
+        monkeypatch.setattr("rlgauge.machine.git_state", lambda root, state=state: state)
+        one_claim.run(*([] if dirty else ["--pages"]))
+        found = pages.read(one_claim.path)
+        assert (found["commit"], found["dirty"], found["threads"]) == ("abc", dirty, 1)
+        assert found["date"].endswith("+00:00")
+        assert found["machine"]["cores"]
+        assert {each["ratio"] for each in found["claims"][0]["contexts"]} == {2.5}
+    assert one_claim.shown == [found]
+    (line,) = [line for line in capsys.readouterr().out.splitlines()[:1]]
+    assert line.startswith("snake-int8 [")
+
+
+def test_evidence_is_asked_for_each_claim_of_its_workload(one_claim, monkeypatch):
+    asked = []
+    monkeypatch.setattr(returns, "evidence", lambda about, workload: asked.append((about.name, workload)))
+    one_claim.run()
+    assert asked == [("snake-int8", "snake")]
+
+
+def test_an_interrupt_says_that_it_goes_on_and_what_cannot_be_kept_is_a_line(one_claim, monkeypatch, tmp_path):
+    def interrupted(*asked):
+        raise KeyboardInterrupt
+        yield
+
+    one_claim.path.write_text("{}")
+    with pytest.raises(SystemExit, match=r"claims\.json: wanted what perf_tests\.claims writes"):
+        one_claim.run()
+    one_claim.path.unlink()
+    monkeypatch.setattr(command, "processes", interrupted)
+    with pytest.raises(SystemExit, match=rf"^interrupted: what was measured is kept in {tmp_path}/kept, and the same"):
+        one_claim.run()
+    assert not one_claim.path.exists()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_agent_is_closed_after_its_training_whatever_happens(monkeypatch, fails):
+    log = []
+
+    class Agent(Learner):
+        def evaluate(self, episodes, seed):
+            if fails:
+                raise ValueError("no")
+            return {"return": np.array([2.0, 6.0])}
+
+    monkeypatch.setattr("rl_impls.mario.agent.MarioAgent", lambda **how: Agent(log, **how))
+    trial = returns.TRIALS["mario-batch-norm"]
+    if fails:
+        with pytest.raises(ValueError, match="no"):
+            returns.trained(trial, 1, True)
+    else:
+        assert returns.trained(trial, 1, True) == 4.0
+    assert log == [{**returns.MARIO, "norm": "batch", "seed": 1}, "closed"]
+
+
+def test_what_a_change_keeps_is_paired_by_seed_beyond_three_quarters_of_the_gain_over_random():
+    pairs_of = [{"base": 5.0 + seed, "change": 5.0 + seed + (-1) ** seed} for seed in range(6)]
+    low, high = returns.excess(pairs_of, 1.0)
+    over = np.array([(5 + k + (-1) ** k - 1) - 0.75 * (5 + k - 1) for k in range(6)])
+    room = 2.570582 * over.std(ddof=1) / math.sqrt(6)  # Student's t of five degrees of freedom
+    assert (low, high) == pytest.approx((over.mean() - room, over.mean() + room))
+    assert returns.excess([{"base": 4.0, "change": 3.0}] * 5, 0.0) == (0.0, 0.0)
+
+
+def test_evidence_is_of_the_code_and_of_the_trial_that_it_was_asked_by(monkeypatch):
+    trial = returns.TRIALS["snake-every-4"]
+    one = returns.code(trial)
+    assert returns.code(trial) == one
+    assert returns.code(replace(trial, steps=1)) != one
+    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: "changed")
+    assert returns.code(trial) != one
+    assert returns.evidence(claim(), "snake") is None
+
+
+@pytest.fixture
+def trials(tmp_path, monkeypatch):
+    """Trials whose evidence is of the code as it is: what each seed learned with the change, of bases of 4."""
+    monkeypatch.setattr(returns, "KEPT", tmp_path)
+    monkeypatch.setattr(returns.process, "set_up", lambda threads: None)
+
+    def put(name, *changes):
+        pairs_of = [{"seed": seed, "base": 4.0, "change": change} for seed, change in enumerate(changes)]
+        found = {"code": returns.code(returns.TRIALS[name]), "pairs": pairs_of}
+        (tmp_path / f"{name}.json").write_text(json.dumps(found))
+
+    return put
+
+
+def test_each_trial_is_said_in_a_line(trials, capsys, monkeypatch):
+    monkeypatch.setattr(returns, "fresh_processes", lambda *asked, **more: pytest.fail("it was trained"))
+    trials("snake-every-4", *[4.0] * 5)
+    trials("snake-every-16", *[1.0] * 5)
+    trials("snake-batch-256", 1.0, 5.0, 3.0, 4.0, 2.0, 3.0)
+    returns.main(["snake-every-4", "snake-every-16", "snake-batch-256"])
+    said_of = capsys.readouterr().out.splitlines()
+    assert said_of[:2] == [
+        "snake-every-4: what is learned stays the same: +1.00 to +1.00 foods beyond 75% of the gain, n = 5 seeds",
+        "snake-every-16: what is learned is less: -2.00 to -2.00 foods beyond 75% of the gain, n = 5 seeds",
+    ]
+    assert said_of[2].startswith("snake-batch-256: what is learned unclear: -1.")
+    assert said_of[2].endswith(" n = 6 seeds")
+
+
+def test_one_training_is_of_the_trial_the_seed_and_the_side_asked_for(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(returns.process, "set_up", lambda threads: None)
+    monkeypatch.setattr(returns, "trained", lambda *of: asked.append(of) or 3.5)
+    for more in ([], ["--changed"]):
+        returns.main(["snake-every-16", "--one", "2", *more])
+    trial = returns.TRIALS["snake-every-16"]
+    assert asked == [(trial, 2, False), (trial, 2, True)]
+    assert capsys.readouterr().out == "3.5\n3.5\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["chess"], "unknown trial 'chess'; known: snake-every-4, "),
+        (["--seeds", "4"], "got --seeds 4, wanted 5 or more"),
+    ],
+)
+def test_a_mistaken_trial_is_one_line(words, message, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        returns.main(words)
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_evidence_that_cannot_be_kept_ends_it(trials, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(returns, "KEPT", tmp_path / "file")
+    monkeypatch.setattr(returns, "fresh_processes", lambda *asked, **more: iter([1.0]))
+    with pytest.raises(SystemExit, match=r"snake-every-4\.json: cannot be written: "):
+        returns.main(["snake-every-4"])
+
+
+def test_a_figure_of_the_process_is_in_bytes(monkeypatch):
+    told = "Name:\tpython\nVmHWM:\t     900 kB\nVmRSS:\t 300 kB\n"
+    monkeypatch.setattr(Path, "read_text", lambda self: told if str(self) == "/proc/self/status" else "")
+    assert (resident.status("VmHWM"), resident.status("VmRSS")) == (900 * 1024, 300 * 1024)
+    with pytest.raises(ClaimsError, match=r"^/proc/self/status has no VmRS: memory cannot be measured here$"):
+        resident.status("VmRS")
+
+
+def test_a_call_that_raises_nothing_needs_a_page_at_least(monkeypatch):
+    told = iter([5000, 9000, 9000])
+    monkeypatch.setattr(resident, "status", lambda name: next(told))
+    monkeypatch.setattr(Path, "write_text", lambda self, text: None)
+    side = Side("toy.op[a]", make=lambda rng: lambda: None)
+    assert resident.own_memory(side, 0) == {"resident": 4096.0, "peak": 9000.0}
+
+
+def test_a_process_for_memory_is_asked_for_its_side_and_its_failure_names_it(monkeypatch):
+    asked, pair = [], claims_of("mario")[0].contexts["alone"]
+
+    def run(words, **options):
+        asked.append(words)
+        return subprocess.CompletedProcess(words, len(asked) - 1, stdout='noise\n{"resident": 8.0, "peak": 16.0}\n')
+
+    monkeypatch.setattr(resident.subprocess, "run", run)
+    assert resident.memory("mario", pair.change, 7) == {"resident": 8.0, "peak": 16.0}
+    assert asked == [[sys.executable, "-m", "perf_tests.claims.resident", "mario", pair.change.label, "7"]]
+    with pytest.raises(ClaimsError) as failed:
+        resident.memory("mario", pair.base, 7)
+    assert str(failed.value) == f"{pair.base.label}: the process whose memory is measured ended with 1"
+
+
+def test_the_memory_of_the_side_that_is_named_is_printed(monkeypatch, capsys):
+    set_up, pair = [], claims_of("mario")[0].contexts["alone"]
+    monkeypatch.setattr(resident.process, "set_up", lambda threads, memory: set_up.append((threads, memory)))
+    monkeypatch.setattr(resident, "own_memory", lambda side, seed: {"label": side.label, "seed": seed})
+    monkeypatch.setattr(sys, "argv", ["resident", "mario", pair.change.label, "7"])
+    resident.main()
+    assert json.loads(capsys.readouterr().out) == {"label": pair.change.label, "seed": 7}
+    assert set_up == [(resident.process.cores(), "default")]
+
+
+def test_a_wide_ratio_alone_has_a_mark_and_a_figure_its_unit():
+    (context,) = row()["contexts"]
+    assert table.ratio_words(context | {"wide": False}) == "1.50 (1.40-1.70), n = 6"
+    figure = {"what": "rate", "theirs": "9 GB"}
+    assert table.figure_words(figure | {"unit": "s", "ours": 0.0123}) == "rate: 12.3 ms here, 9 GB there"
+    assert table.figure_words(figure | {"unit": "moves/s", "ours": 12_345}) == "rate: 12.3k moves/s here, 9 GB there"
+
+
+def test_a_terminal_gets_a_line_for_each_comparison_and_figure():
+    failed = row("snake-gpu", "error", None)
+    failed["contexts"][0]["error"] = "E: no"
+    figure = {"what": "rate", "unit": "s", "theirs": "9 s", "ours": 2.0}
+    assert table.lines_of([row() | {"figures": [figure]}, failed]) == [
+        "snake-overall [alone]: partly, ~1.50 (1.40-1.70), n = 6; promised 2 x",
+        "snake-overall: rate: 2 s here, 9 s there",
+        "snake-gpu [alone]: error, - (E: no); promised 2 x",
+    ]
+
+
+def test_the_summary_counts_what_was_promised_most_first_and_the_rest_apart():
+    rows = [row(verdict=word) for word in ("holds", "partly", "refuted", "partly", "unclear", "needs CUDA", "error")]
+    rows += [row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear")]
+    assert table.summary(rows) == (
+        "Of 6 comparisons with a published figure 2 hold partly, 1 hold, 1 are refuted, 1 are unclear, 1 error. "
+        "1 more need hardware that is not here. 2 more are measured, of which nothing was promised."
+    )
+
+
+def test_the_front_has_what_was_promised_and_measured_and_says_where_the_rest_is():
+    rows = [row(), row("snake-gpu", "needs CUDA", None), row("snake-more") | {"least": None}]
+    text = pages.front({"claims": rows}, "a-cpu")
+    assert text.startswith(
+        f"{table.summary(rows)} [All of them, with what each says and where](results/a-cpu-claims.md)."
+    )
+    assert [name for name in ("snake-overall", "snake-gpu", "snake-more") if f"`{name}`" in text] == ["snake-overall"]
+
+
+def test_pages_are_written_together_or_not_at_all(tmp_path, monkeypatch):
+    about = {"commit": "abc", "date": "2026-11-23", "machine": {"cpu_model": "a CPU", "cores": 2}, "threads": 2}
+    found = {**about, "dirty": False, "claims": [row()]}
+    (tmp_path / "results").mkdir()
+    readme = tmp_path / "README.md"
+    monkeypatch.setattr(pages, "PAGES", tmp_path / "results")
+    monkeypatch.setattr(pages, "README", readme)
+    readme.write_text("no place")
+    with pytest.raises(ClaimsError, match=rf"^{readme}: wanted the markers"):
+        pages.show(found)
+    assert list((tmp_path / "results").iterdir()) == []
+    readme.write_text(f"before\n{pages.START}\nold\n{pages.END}\nafter\n")
+    pages.show(found)
+    assert (tmp_path / "results" / "a-cpu-2-cores-claims.md").read_text() == table.page(found)
+    assert json.loads((tmp_path / "results" / "a-cpu-2-cores-claims.json").read_text()) == found
+    front = pages.front(found, "a-cpu-2-cores")
+    assert readme.read_text() == f"before\n{pages.START}\n{front}\n{pages.END}\nafter\n"

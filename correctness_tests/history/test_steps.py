@@ -195,9 +195,9 @@ def test_the_end_is_after_the_last_step_and_its_p_is_of_a_change_beyond_one_per_
 
 
 def test_steps_are_proposed_by_errors_not_by_sizes():
-    for size, penalty, starts in ((0.08, 3.0, [4]), (0.07, 3.0, []), (0.07, 1.0, [4])):  # four times size over 0.1
+    for size, penalty, starts in ((0.08, (), [4]), (0.07, (), []), (0.07, (1.0,), [4])):  # four times size over 0.1
         fit = of_numbers([0.0] * 4 + [size] * 4, [0.01] * 7)
-        assert steps.proposed(fit, *([penalty] if penalty != steps.PENALTY else [])) == starts
+        assert steps.proposed(fit, *penalty) == starts
 
 
 def made_up(name, verdict, found=(), end=1.0, points=()):
