@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -246,3 +247,142 @@ def test_of_a_session_are_also_those_in_groups_of_their_own():
         finally:
             os.kill(inner, signal.SIGKILL)
             leader.kill()
+
+
+def test_six_commits_of_the_same_work_come_first_and_four_after_and_then_the_pages(monkeypatch, tmp_path):
+    log = []
+
+    def timed(folder, units, number):
+        log.append((units, number))
+        return NAMES[number] * 40, 1.0 + 0.02 * (number == 3)
+
+    def pages(folder, *arguments):
+        log.append((*arguments, json.loads((folder / "asv.conf.json").read_text())["regressions_thresholds"]))
+
+    monkeypatch.setattr(asv_demo, "start", lambda folder: log.append(folder))
+    monkeypatch.setattr(asv_demo, "timed", timed)
+    monkeypatch.setattr(asv_demo, "asv", pages)
+    monkeypatch.setattr(asv_demo, "pack", lambda folder: log.append(("packed", folder)))
+    monkeypatch.setattr(asv_demo, "named", lambda folder: [str(folder)])
+    for flat, units in ((False, 212), (True, 200)):
+        log.clear()
+        demo = demonstrate(tmp_path, flat)
+        html = tmp_path / "html"
+        assert log == [
+            tmp_path, *((200, k) for k in range(6)), *((units, k) for k in range(6, 10)),
+            ("publish", "--no-pull", {".*": pytest.approx(0.03)}), ("packed", html),
+        ]  # fmt: skip
+        assert demo == Demo(
+            html, pytest.approx(0.02), pytest.approx(units / 200 - 1), None if flat else "g" * 40, [str(html)]
+        )
+
+
+def test_a_demonstration_is_told_in_a_line(tmp_path):
+    names = [letter * 40 for letter in "ab"]
+    assert str(Demo(tmp_path, 0.012, 0.0345, names[0], names)) == (
+        f"spread 1.2 %, {'a' * 12} is slower by 3.5 %; ASV names {'a' * 12}, {'b' * 12}: WRONG"
+    )
+    assert str(Demo(tmp_path, 0.012, 0.0, None, [])) == "spread 1.2 %, nothing is slower; ASV names no commit: right"
+
+
+def test_times_may_differ_by_a_quarter_of_their_median():
+    assert quiet([0.9, 1.0, 1.0, 1.15]) == pytest.approx(0.25)
+    assert quiet([8.0, 10.0, 8.0, 8.0]) == 0.25
+    with pytest.raises(DemoError, match="differs by 26 % here"):
+        quiet([8.0, 10.0, 7.9, 7.9])
+
+
+def test_each_commit_holds_its_work_and_has_the_time_that_asv_has_of_it(monkeypatch, tmp_path):
+    asked, values = [], iter([[None], [2.5]])
+
+    def results(folder, machine, commit):
+        asked.append((folder, machine, commit))
+        for _ in range(2):
+            yield SimpleNamespace(get_result_value=lambda name, params: next(values) if name == asv_demo.NAME else [])
+
+    ran = []
+    monkeypatch.setattr(asv_demo, "asv", lambda folder, *arguments: ran.append(arguments))
+    monkeypatch.setattr("asv.results.iter_results_for_machine_and_hash", results)
+    asv_demo.start(tmp_path)
+    commit, seconds = asv_demo.timed(tmp_path, 7, 3)
+    assert (commit, seconds) == (asv_demo.git(tmp_path, "rev-parse", "main").decode().strip(), 2.5)
+    assert asked == [(str(tmp_path / "results"), "scratch", commit)]
+    assert asv_demo.git(tmp_path, "log", "-1", "--format=%s").decode() == "change 3\n"
+    written = asv_demo.git(tmp_path, "show", "HEAD:sorting.py").decode()
+    assert "in range(7):" in written
+    assert written.endswith("# change 3\n")
+    assert ran == [
+        ("machine", "--yes", "--machine", "scratch"),
+        ("run", "--environment", f"existing:{sys.executable}", "--machine", "scratch", "--set-commit-hash", commit,
+         "--show-stderr"),
+    ]  # fmt: skip
+    assert (tmp_path / "benchmarks" / "quiet.py").read_text() == asv_demo.BENCHMARK
+    assert (tmp_path / "benchmarks" / "__init__.py").exists()
+    values = iter([[None], []])
+    with pytest.raises(DemoError, match=r"^ASV has no time of quiet\.Sort\.time_sort at "):
+        asv_demo.timed(tmp_path, 7, 4)
+
+
+def test_what_asv_is_told_of_the_repository(tmp_path):
+    asv_demo.configure(tmp_path, {".*": 0.5})
+    found = json.loads((tmp_path / "asv.conf.json").read_text())
+    assert found == {
+        "version": 1, "project": "scratch", "repo": ".", "branches": ["main"], "benchmark_dir": "benchmarks",
+        "environment_type": "existing", "regressions_thresholds": {".*": 0.5},
+    }  # fmt: skip
+
+
+ASV = """#!/bin/sh
+echo "$HOME $ASV_PYTHONPATH $PWD $*"
+sleep 60 > /dev/null 2>&1 &
+echo $!
+[ "$3" = machine ]
+"""
+
+
+def test_asv_has_a_home_of_its_own_and_what_it_leaves_running_is_ended(monkeypatch, tmp_path):
+    (tmp_path / "python").write_text(ASV.replace("echo $!", f"echo $! >> {tmp_path}/left"))
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(asv_demo.sys, "executable", str(tmp_path / "python"))
+    asv_demo.asv(tmp_path, "machine", "--yes")
+    with pytest.raises(DemoError) as failed:
+        asv_demo.asv(tmp_path, "run", "--more")
+    folder = str(tmp_path)
+    said = f"{folder} {folder} {folder} -m asv run --more"
+    assert str(failed.value) == f"asv run ended with code 1: ['{said}']"
+    left = [int(line) for line in (tmp_path / "left").read_text().split()]
+    assert len(left) == 2
+    until(lambda: not any(map(alive, left)), "its end")
+
+
+def test_nothing_is_planted_and_it_runs_as_often_as_is_asked_for(monkeypatch, capsys, tmp_path):
+    asked = []
+
+    def demonstrate(folder, flat):
+        asked.append((folder, flat))
+        return Demo(folder, 0.01, 0.0, None, [])
+
+    monkeypatch.setattr(asv_demo, "demonstrate", demonstrate)
+    monkeypatch.setattr(asv_demo.tempfile, "tempdir", str(tmp_path))
+    assert asv_demo.main([]) == asv_demo.main(["--flat", "--runs", "2"]) == 0
+    assert [flat for _, flat in asked] == [False, True, True]
+    assert len({folder for folder, _ in asked}) == 3
+    line = "spread 1.0 %, nothing is slower; ASV names no commit: right"
+    assert capsys.readouterr().out.splitlines() == [line, "right: 1 of 1", line, line, "right: 2 of 2"]
+    with pytest.raises(SystemExit, match="2"):
+        asv_demo.main(["--runs", "0"])
+    assert "--runs: got 0, wanted 1 or more" in capsys.readouterr().err
+
+
+def test_pages_that_cannot_be_packed_are_a_line_and_the_last_commit_is_timed_unless_told_otherwise(monkeypatch):
+    asked = []
+
+    def fails(pages):
+        raise ValueError("no copy of it")
+
+    monkeypatch.setattr(asv, "commits", lambda text: asked.append(text) or [])
+    monkeypatch.setattr(asv, "asv", lambda *arguments, only="": None)
+    monkeypatch.setattr(asv, "pack", fails)
+    with pytest.raises(SystemExit, match=r"^no copy of it$"):
+        asv.main([])
+    assert asked == ["HEAD~1..HEAD"]

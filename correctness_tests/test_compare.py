@@ -122,3 +122,40 @@ def test_both_sides_draw_from_the_pairs_seed_and_a_turn_after_the_other_is_not_t
     compare.one_pair(NAIVE, FULL, blocks=3, seed=4)
     assert seeds == [(NAIVE, 4), (FULL, 4)]
     assert len(runs) == 3 * (4 + 3)  # of a block's four turns three follow the other side's
+
+
+def test_one_process_prints_its_ratio_of_as_many_blocks_as_are_asked_for(monkeypatch, capsys):
+    asked, threads = [], []
+    monkeypatch.setattr(compare.process, "set_up", threads.append)
+    monkeypatch.setattr(compare, "one_pair", lambda *of: asked.append(of) or 0.25)
+    compare.main([NAIVE, FULL, "--one", "4", "--blocks", "3", "--threads", "1"])
+    compare.main([NAIVE, FULL, "--one", "0"])
+    assert asked == [(NAIVE, FULL, 3, 4), (NAIVE, FULL, 8, 0)]
+    assert threads == [1, compare.process.cores()]
+    assert capsys.readouterr().out == "0.25\n0.25\n"
+
+
+def test_what_cannot_run_here_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(compare.process, "set_up", lambda threads: None)
+    monkeypatch.setattr(compare, "fresh_processes", lambda *asked: pytest.fail("it was timed"))
+    monkeypatch.setattr(compare.backends, "get", lambda name: Backend("not here" if name == "numpy" else None))
+    with pytest.raises(SystemExit, match="2"):
+        compare.main([NAIVE, FULL])
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {FULL}: not here")
+
+
+class Backend:
+    """A backend that may be missing."""
+
+    def __init__(self, reason):
+        self.missing = lambda: reason
+
+
+def test_seven_processes_are_started_unless_told_otherwise(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(compare.process, "set_up", lambda threads: None)
+    monkeypatch.setattr(compare, "fresh_processes", lambda *of: asked.append(of) or iter([math.log(2.0)] * of[-1]))
+    compare.main([NAIVE, FULL, "--blocks", "1"])
+    cores = compare.process.cores()
+    assert asked == [("perf_tests.compare", [NAIVE, FULL, "--blocks", "1", "--threads", str(cores)], 7)]
+    assert capsys.readouterr().out.endswith(f"n = 7 processes of 1 blocks, {cores} threads\n")

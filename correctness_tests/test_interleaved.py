@@ -60,3 +60,9 @@ def test_each_fresh_process_gives_its_last_line_until_one_fails_and_ends_this_wi
     with pytest.raises(SystemExit) as ended:
         next(found)
     assert ended.value.code == 3
+
+
+def test_processes_are_numbered_from_the_first(tmp_path, monkeypatch):
+    (tmp_path / "measured.py").write_text(ONE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert [found[1:] for found in fresh_processes("measured", [], 2, first=3)] == [["--one", "3"], ["--one", "4"]]

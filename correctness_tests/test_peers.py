@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import os
 import signal
 import sys
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from perf_tests import interleaved
 from perf_tests.peers import _common as common
+from perf_tests.peers import _turns as turns
 from perf_tests.peers import snake_plain, snake_scanned
 from perf_tests.suite.cases import variants
 
@@ -240,3 +244,212 @@ def test_a_memory_is_as_full_as_blocks_have_made_it():
     before = side.pushed
     side.block()
     assert side.pushed == before + common.STEPS
+
+
+def test_a_block_is_timed_without_its_draws_and_its_outcome_is_kept(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(turns.time, "perf_counter", lambda: now[0])
+
+    class Drawing(turns.Turns):
+        def drawn(self):
+            now[0] += 100.0
+            return self.rng.integers(1000), "more"
+
+        def play(self, number, more):
+            now[0] += 2.5
+            return number, more
+
+    side = Drawing([3, 1])
+    assert side.outcome is None
+    assert side.block() == 2.5
+    assert side.outcome == side.numbers == (np.random.default_rng([3, 1]).integers(1000), "more")
+    assert side.sizes() == []
+
+
+class Still(common.Side):
+    """A side that does nothing with its numbers."""
+
+    def play(self, *numbers):
+        return numbers
+
+
+@pytest.mark.parametrize("envs", [1, 64])
+def test_numbers_of_a_block_are_of_its_steps_and_what_is_stored_when_they_are_taken(envs, monkeypatch):
+    highs = []
+    side = Still([0, 0], envs)
+    side.pushed, side.capacity = 90, 500
+
+    class Noted:
+        def __init__(self, rng):
+            self.rng = rng
+
+        def integers(self, high, *rest, **more):
+            if "size" in more and np.ndim(high) == 2:
+                highs.extend(high[:, 0].tolist())
+            return self.rng.integers(high, *rest, **more)
+
+        def random(self, *shape):
+            return self.rng.random(*shape)
+
+    side.rng = Noted(side.rng)
+    explore, moves, draws, rows = side.drawn()
+    steps = common.STEPS // envs
+    assert (explore.shape, moves.shape, draws.shape) == ((steps, envs), (steps, envs), (steps, envs, 3))
+    assert rows.shape == (common.STEPS // 4, 32)
+    wanted = [min(500, 90 + math.ceil(4 * (k + 1) / envs) * envs) for k in range(len(rows))]
+    assert highs == wanted
+    assert 0.05 < explore.mean() < 0.15
+    assert side.due() == (common.STEPS, common.STEPS // 4)
+
+
+def test_a_side_of_snake_starts_from_its_seed_with_memory_games_and_constants():
+    from perf_tests.suite.cases.snake import CAPACITY, STORED
+
+    side = Still([0, 0], 4)
+    assert (side.envs, side.capacity, side.pushed) == (4, CAPACITY, STORED)
+    assert (side.spec["capacity"], side.spec["target_every"], side.spec["step"]) == (CAPACITY, 1000, 0)
+
+
+def outcome(**changed):
+    """Return what a block of 128 steps of one game comes to."""
+    made = {"actions": np.zeros((128, 1), int), "rewards": np.zeros((128, 1)), "ended": np.zeros((128, 1), bool),
+            "losses": np.ones(32)}  # fmt: skip
+    return tuple({name: changed.get(name, array) for name, array in made.items()}.values())
+
+
+def at(place, array, value):
+    """Return an array with another value at a place."""
+    array = array.copy()
+    array[place] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({}, None),
+        ({"actions": at(63, outcome()[0], 1)}, "actions: the first 64 differ"),
+        ({"actions": at(64, outcome()[0], 1)}, None),
+        ({"rewards": at(0, outcome()[1], 1.0)}, "rewards: the first 64 differ"),
+        ({"ended": at(0, outcome()[2], True)}, "ended: the first 64 differ"),
+        ({"losses": at(15, outcome()[3], 1.01)}, r"losses: got \["),
+        ({"losses": at(15, outcome()[3], 1.0005)}, None),
+        ({"losses": at(16, outcome()[3], 9.0)}, None),
+    ],
+)
+def test_only_the_beginning_of_the_first_block_has_to_be_alike(changed, message):
+    one, other = Still([0, 0]), Still([0, 0])
+    one.outcome, other.outcome = outcome(), outcome(**changed)
+    assert one.done() == (128, 32)
+    if message is None:
+        one.check_first(other)
+    else:
+        with pytest.raises(RuntimeError, match=f"^{message}"):
+            one.check_first(other)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sizes": [2]}, r"sizes of the net's arrays: got \[2\] and \[1\]"),
+        ({"done": (5, 1)}, r"environment steps and updates of a block: got \(5, 1\) and \(4, 1\)"),
+        ({}, None),
+    ],
+)
+def test_sides_that_do_not_do_the_same_are_named(changed, message):
+    def side(sizes=(1,), done=(4, 1), due=(4, 1)):
+        return SimpleNamespace(sizes=lambda: [*sizes], done=lambda: done, due=lambda: due)
+
+    if message is None:
+        common.check_alike(side(), side())
+        with pytest.raises(RuntimeError, match="of a block, and those wanted: got "):
+            common.check_alike(side(), side(due=(8, 2)))
+    else:
+        with pytest.raises(RuntimeError, match=f"^{message}, wanted the same"):
+            common.check_alike(side(**changed), side())
+
+
+def test_what_is_kept_of_processes_is_the_median_of_each_figure():
+    comparison = played([])
+    results = [{"ratio": math.log(k), "ours": 100.0 * k, "theirs": 7.0 * k} for k in (1, 2, 3, 4, 5, 6, 100)]
+    assert common.summary(comparison, results, 3) == {
+        "peer": "peer", "version": "1", "case": "case", "ratio": pytest.approx(4.0), "low": pytest.approx(1.0),
+        "high": pytest.approx(100.0), "n": 7, "threads": 3, "steps_per_second": {"ours": 400.0, "theirs": 28.0},
+        "left_out": "nothing",
+    }  # fmt: skip
+
+
+def test_rates_are_medians_of_turns(monkeypatch):
+    log, seconds = [], {"ours": iter([1.0, 1.0, *[0.5, 4.0] * 9]), "theirs": iter([1.0, 1.0, *[2.0] * 20])}
+    monkeypatch.setattr(Played, "block", lambda self: next(seconds[self.name]))
+    found = common.one_pair(played(log), 2, 0, 0)
+    assert found["theirs"] == common.STEPS / 2.0
+    assert found["ours"] in (common.STEPS / 0.5, common.STEPS / 4.0, common.STEPS * (2.0 + 0.25) / 2)
+
+
+def peer_main(monkeypatch, *arguments, **more):
+    """Run a script of two comparisons and a check."""
+    one = played([])
+    comparisons = {"a": one, "b": dataclasses.replace(one, peer="b's peer", least=2.0)}
+    monkeypatch.setattr(sys, "argv", ["peer", *arguments])
+    common.main("peer", "Compare.\nMore.", comparisons, **({"needed": ()} | more))
+
+
+def test_all_comparisons_are_made_unless_one_is_named_and_checks_instead_where_that_is_asked_for(monkeypatch):
+    made, checks = [], {"c": played([])}
+
+    def measured(module, name, comparison, options):
+        made.append((module, name, comparison.peer, options.pairs, options.blocks, options.threads, options.seed))
+        return {"ratio": 2.0}
+
+    monkeypatch.setattr(common, "measured", measured)
+    monkeypatch.setattr(common.process, "cores", lambda: 3)
+    peer_main(monkeypatch, checks=checks)
+    assert made == [("peer", "a", "peer", 7, 8, 1, 0), ("peer", "b", "b's peer", 7, 8, 1, 0)]
+    for arguments, more, names in (
+        (("--only", "b"), {}, ["b"]), (("--check",), {"checks": checks}, ["c"]),
+        (("--only", "c"), {"checks": checks}, ["c"]), (("--only", "a", "--check"), {"checks": checks}, ["a"]),
+    ):  # fmt: skip
+        made.clear()
+        peer_main(monkeypatch, *arguments, **more)
+        assert [name for _, name, *_ in made] == names
+    made.clear()
+    peer_main(monkeypatch, "--only", "a", threads=2)
+    peer_main(monkeypatch, "--only", "a", threads=64)
+    assert [threads for *_, threads, _ in made] == [2, 3]
+
+
+def test_every_comparison_below_its_least_ratio_is_a_line_once_all_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(common, "measured", lambda module, name, *rest: {"name": name, "ratio": 1.999})
+    with pytest.raises(SystemExit) as ended:
+        peer_main(monkeypatch, "--json", str(tmp_path / "out.json"))
+    assert str(ended.value) == "b: got 2, wanted 2.0 or more, or the peer is wrong"
+    assert [one["name"] for one in json.loads((tmp_path / "out.json").read_text())] == ["a", "b"]
+
+
+def test_one_pair_is_of_the_comparison_the_blocks_the_seed_and_the_number_asked_for(monkeypatch, capsys):
+    asked, threads = [], []
+    monkeypatch.setattr(common.process, "set_up", threads.append)
+    monkeypatch.setattr(
+        common, "one_pair", lambda comparison, *rest: asked.append((comparison.peer, *rest)) or {"x": 1}
+    )
+    peer_main(monkeypatch, "--only", "b", "--one", "4", "--blocks", "3", "--seed", "9", "--threads", "1")
+    assert asked == [("b's peer", 3, 9, 4)]
+    assert threads == [1]
+    assert json.loads(capsys.readouterr().out) == {"x": 1}
+
+
+def test_what_is_said_of_a_comparison(monkeypatch, capsys):
+    results = [{"ratio": math.log(2.0), "ours": 12_345.6, "theirs": 1_000.0}] * 6
+    monkeypatch.setattr(common, "fresh_processes", lambda *asked: iter(results))
+    peer_main(monkeypatch, "--only", "a", "--pairs", "6", "--threads", "1")
+    assert capsys.readouterr().out == (
+        "case is this many times as fast as peer 1: 2x, 95 % interval 2 to 2, n = 6 processes of 8 blocks, "
+        "1 threads (12,346 and 1,000 environment steps per second)\n"
+    )
+
+
+def test_what_is_not_installed_is_named_before_anything_is_timed(monkeypatch):
+    monkeypatch.setattr(common, "measured", lambda *asked: pytest.fail("it was timed"))
+    with pytest.raises(SystemExit, match=r"^nowhere_to_be_found is not installed \(pip install 'rlgauge\[peers\]'\)$"):
+        peer_main(monkeypatch, needed=("numpy", "json", "nowhere_to_be_found"))
