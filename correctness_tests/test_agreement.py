@@ -61,3 +61,15 @@ def test_counts_are_printed(tmp_path, capsys):
     path.write_text(json.dumps({"benchmarks": [{"extra_info": row} for row in FIRST]}))
     main([str(path), str(path)])
     assert "     2 of these in the same order\n" in capsys.readouterr().out
+
+
+def test_each_runs_undecided_pairs_are_its_own_and_all_counts_are_printed(tmp_path, capsys):
+    paths = []
+    for name, rows in (("one", [row("a", 1, 2), row("b", 3, 4)]), ("other", [row("b", 3, 4), row("a", 1, 3.5)])):
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps({"benchmarks": [{"extra_info": each} for each in rows]}))
+    main([str(path) for path in paths])
+    assert capsys.readouterr().out.splitlines() == [
+        "     1 pairs", "     0 undecided in the first", "     1 undecided in the second", "     0 decided in both",
+        "     0 of these in the same order", "     1 medians in the same order",
+    ]  # fmt: skip

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from correctness_tests.result_rows import cells, malloc, row
-from perf_tests.report.headlines import COUNT, chosen, headlines, picture
+from perf_tests.report.headlines import COLORS, COUNT, chosen, headlines, picture
 
 RESULTS = {"date": "2020-01-02", "machine": {"cpu_model": "a <CPU>", "cores": 2, "git": "abc"}}
 
@@ -81,3 +81,33 @@ def test_bars_of_the_picture_are_as_long_as_the_logarithm_of_their_gain():
     for (left, width), gain in zip(bars, (5.0, 10.0, 0.5), strict=True):
         assert width == pytest.approx(abs(unit * math.log(gain)), abs=0.2)
         assert left == pytest.approx(ticks["1x"] + min(0.0, unit * math.log(gain)), abs=0.2)
+
+
+def test_lines_of_the_picture_are_intervals_and_its_colours_are_of_libraries():
+    drawn = ET.fromstring(picture(RESULTS, TORCH))
+    space = "{http://www.w3.org/2000/svg}"
+    bars = [bar.attrib for bar in drawn.iter(f"{space}rect")][1:]
+    same, jax = COLORS
+    assert [bar["fill"] for bar in bars] == [same, jax, same, jax]
+    words = [(text.text, float(text.get("y"))) for text in drawn.iter(f"{space}text")]
+    assert [text for text, _ in words[:4]] == [
+        "How many times as fast as naive", "2020-01-02, a <CPU>, 2 cores, commit abc", "best in the same library",
+        "best in JAX",
+    ]  # fmt: skip
+    ticks = {text.text: float(text.get("x")) for text in drawn.iter(f"{space}text") if re.fullmatch(r"\d+x", text.text)}
+    assert set(ticks) == {"1x", "2x", "5x", "10x"}
+    unit = (ticks["10x"] - ticks["1x"]) / math.log(10)
+    intervals = [line for line in drawn.iter(f"{space}line") if line.get("stroke") == "#222"]
+    (one,) = chosen(TORCH)
+    for line, bar, found in zip(intervals, bars[2:], one.bests, strict=True):
+        for end, gain in (("x1", found.gain.low), ("x2", found.gain.high)):
+            assert float(line.get(end)) == pytest.approx(ticks["1x"] + unit * math.log(gain), abs=0.2)
+        assert float(line.get("y1")) == float(line.get("y2")) == float(bar["y"]) + float(bar["height"]) / 2
+
+
+def test_an_op_of_which_one_library_has_nothing_has_empty_cells():
+    rows = [op("act", "naive", "torch", 100), op("act", "full", "jax", 10, limit_share=0.25)]
+    line = headlines(RESULTS, rows, "results/x").splitlines()[4]
+    assert cells(line)[2:] == ["", "", "", "10 us: full jax", "10 (9.61-10.4)", "25 %"]
+    (one,) = chosen([*rows, op("act", "full", "torch-compile", 50, count=16)])
+    assert one.bests[0].names == ["full torch-compile"]

@@ -6,8 +6,17 @@ import math
 
 import pytest
 
-from correctness_tests.result_rows import hunt, loop, row
-from perf_tests.report.order import SCATTER, Span, leaders, per_item, ranks
+from correctness_tests.result_rows import hunt, loop, malloc, row
+from perf_tests.report.order import (
+    SCATTER,
+    Span,
+    fastest,
+    for_a_user,
+    leaders,
+    per_item,
+    ranks,
+    with_default_malloc,
+)
 from perf_tests.report.table import grouped, ranked
 
 
@@ -87,3 +96,61 @@ def test_rows_of_different_precision_are_not_ranked_with_each_other():
         "treasurehunt.act agents 5, worlds 1": ["1"],
         "treasurehunt.act agents 5, worlds 1 in bfloat16": ["1"],
     }
+
+
+def test_a_span_has_half_its_width_and_a_product_the_widest_interval():
+    one = Span(2.0, 1.0, 5.0, (1.0, 2.0))
+    assert one.half == 1.0
+    assert one * Span(10.0, 3.0, 20.0) == Span(20.0, 3.0, 100.0)
+    assert one / Span(10.0, 4.0, 20.0) == Span(0.2, 0.05, 1.25)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "undecided"),
+    [(0.9, 1.1, True), (1.0, 1.1, True), (0.9, 1.0, True), (1.01, 1.1, False), (0.8, 0.99, False)],
+)
+def test_a_ratio_is_undecided_where_its_interval_has_1_in_it(low, high, undecided):
+    assert Span(1.0, low, high).undecided is undecided
+
+
+def test_what_may_be_as_small_is_not_below():
+    assert not Span(1.0, 0.5, 1.0).below(Span(2.0, 1.0, 3.0))
+    assert Span(1.0, 0.5, 0.99).below(Span(2.0, 1.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("passes", "best"), [([5.0], 5.0), ([4.0, 1.0, None, 2.0], 1.0), ([9.0, 4.0, 1.0, *[20.0] * 5], 2.0)]
+)
+def test_the_best_passes_are_the_fastest_quarter(passes, best):
+    assert Span(1.0, 1.0, 1.0, tuple(passes)).best == pytest.approx(best)
+
+
+def test_three_common_passes_are_enough():
+    one, other = Span(1.0, 0.1, 9.0, (3.0, 3.0, 3.0)), Span(1.0, 0.1, 9.0, (1.0, 1.0, 1.0))
+    assert (one / other).middle == pytest.approx(3.0)
+    two = Span(1.0, 0.1, 9.0, (1.0, 1.0, None))
+    assert (one / two).middle == 1.0
+
+
+def test_default_malloc_counts_where_it_makes_a_difference():
+    slower, unsure = row(default_malloc=malloc(2.0, 1.5, 3.0)), row(default_malloc=malloc(2.0, 0.9, 3.0))
+    assert with_default_malloc(slower) == Span(2.0, 1.5, 3.0)
+    assert (
+        with_default_malloc(unsure)
+        is with_default_malloc(row(default_malloc=None))
+        is with_default_malloc(row())
+        is None
+    )
+    own = per_item(row(count=8, seconds=1e-5, width=0.1))
+    assert (own.middle, own.low, own.high) == pytest.approx((1.25e-6, 1.125e-6, 1.375e-6))
+    found = for_a_user(row(count=8, seconds=1e-5, width=0.1, default_malloc=malloc(2.0, 1.5, 3.0)))
+    assert (found.middle, found.low, found.high) == pytest.approx((2.5e-6, 1.6875e-6, 4.125e-6))
+    assert for_a_user(unsure) == per_item(unsure)
+    assert fastest([slower, row(seconds=1.5e-5), row(seconds=1.6e-5)])["seconds_per_call"] == 1.5e-5
+
+
+def test_stale_rows_are_last_and_have_no_rank():
+    rows = [row("a", 1e-6, stale=True), row("b", 3e-5), row("c", 1e-5)]
+    (group,) = grouped(rows).values()
+    assert [one["backend"] for one in group] == ["c", "b", "a"]
+    assert ranked(group) == ["1", "2", ""]

@@ -20,6 +20,9 @@ from perf_tests.report.table import (
     call_words,
     duration,
     factor,
+    lines,
+    notes,
+    percent,
     quantity,
     ratio_words,
     row_line,
@@ -429,3 +432,110 @@ def test_on_a_full_disk_nothing_is_written(unchanged, monkeypatch):
 )
 def test_figures_have_three_digits_and_a_unit(shown, wanted):
     assert shown == wanted
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted"),
+    [
+        (quantity(999.0), "999"), (quantity(1000.0), "1k"), (quantity(1e6), "1M"), (quantity(2.34e9), "2.34G"),
+        (duration(1.0), "1 s"), (duration(0.9994), "999 ms"), (duration(1e-3), "1 ms"), (duration(9.99e-4), "999 us"),
+        (percent(0.1), "10 %"), (percent(0.0994), "9.9 %"), (percent(0.00013), "0.013 %"), (percent(1.4), "140 %"),
+        (factor(0.1), "0.10"), (factor(0.0994), "0.099"), (factor(9.99), "9.99"), (factor(10.0), "10"),
+        (factor(1234.0), "1.23e+03"), (ratio_words(Span(2.0, 1.5, 3.0)), "2.00 (1.50-3.00)"),
+        (ratio_words(Span(0.9, 0.8, 1.0)), "0.90 (0.80-1.00): not told apart"),
+    ],
+)  # fmt: skip
+def test_figures_at_the_ends_of_their_units(shown, wanted):
+    assert shown == wanted
+
+
+def test_a_loop_tells_its_phases_longest_first_without_those_that_are_nothing():
+    one = row(phases={"a": 1.0, "b": 94.5, "c": 4.0, "d": 0.5}, latency_p50_s=1e-3, latency_p99_s=2.0)
+    assert notes(one) == "p50 1 ms, p99 2 s; b 94 %, c 4 %, a 1 %"
+    assert notes(row(policy_lag_steps=2.0)) == "policy lag 2 steps"
+    assert notes(row()) == ""
+    assert notes(row(disturbed=0.05, default_malloc=malloc(2.0))) == "disturbed 5 %; default malloc: 20 us"
+
+
+def test_a_row_of_one_sample_has_no_interval_and_one_beside_the_limit_says_so():
+    assert row_line(row(samples=1)) == "pirl.forward[full-torch-1e-05]: 10 us, 800k samples/s, 50 % of limit"
+    assert row_line(row(samples=2)).startswith("pirl.forward[full-torch-1e-05]: 10 us ± 2 %, ")
+
+
+def test_the_name_of_an_op_stands_in_its_first_row_alone():
+    rows = [row("torch", 3e-5), row("onnx", 1e-5), row("jax", 1e-6, stale=True)]
+    ((first, *others),) = lines(rows)
+    assert first[:4] == ["pirl.forward batch 8, io host, hidden 32", "1", "full", "onnx"]
+    assert [one[:4] for one in others] == [["", "2", "full", "torch"], ["", "", "full", "jax"]]
+    assert others[-1][4:] == ["stale", "", "", "", ""]
+
+
+def test_times_of_other_numbers_of_items_are_as_many_times_as_long():
+    one = row(count=8, seconds=1e-5, default_malloc=malloc(2.0), disturbed=0.2)
+    assert call_words(one, 16) == "20 us (40 us), disturbed 20 %"
+
+
+def test_all_that_pages_show_is_kept_of_a_run():
+    kept = {name: f"its {name}" for name in readme.KEPT}
+    run = {"datetime": "2020-01-02T03:04:05", "machine_info": {"rlgauge": {}}, "benchmarks": [{"extra_info": kept}]}
+    assert reduce(run)["rows"] == [kept]
+    shown_too = {"passes", "phases", "policy_lag_steps", "latency_p50_s", "latency_p99_s", "limit_share", "bound"}
+    assert shown_too < kept.keys()
+
+
+def test_what_is_given_takes_the_place_of_its_own_part_alone():
+    kept, peers, found = {"rows": [1], "default_malloc": [2]}, [3], malloc(2.0) | {"id": "x", "version": 1}
+    assert readme.with_memory([found], kept, peers) == ({"rows": [1], "default_malloc": [found]}, peers)
+    run = {"datetime": "2020-01-02T00", "machine_info": {"rlgauge": MACHINE}, "benchmarks": [{"extra_info": row()}]}
+    results_of, peers_of = readme.with_run(run, kept, peers)
+    assert (results_of["default_malloc"], results_of["rows"], peers_of) == ([2], [row()], peers)
+    assert readme.with_run(run, {}, peers)[0]["default_malloc"] == []
+
+
+def test_comparisons_are_given_one_or_several_at_once(monkeypatch):
+    monkeypatch.setattr(readme, "present_versions", lambda: {PEER["case"]: 5})
+    other = PEER | {"peer": "Another"}
+    for given, names in ((PEER, ["Some DQN"]), ([PEER, other], ["Some DQN", "Another"])):
+        results_of, peers_of = readme.with_peers(given, {"rows": []}, [])
+        assert results_of == {"rows": []}
+        assert [(one["peer"], one["case_version"]) for one in peers_of] == [(name, 5) for name in names]
+
+
+def test_only_the_first_place_between_its_markers_is_renewed():
+    text = f"{END} a {START} old {END} b {START} c {END}"
+    assert insert(text, START, END, "new") == f"{END} a {START}\nnew\n{END} b {START} c {END}"
+    for cut in (f"a {END}", f"a {START}", f"{END} {START}"):
+        with pytest.raises(ValueError, match="wanted the markers"):
+            insert(cut, START, END, "new")
+
+
+def test_the_head_says_how_many_samples_and_how_wide_and_the_memory_how_many_blocks():
+    rows = [row("torch", 1e-5, width=0.01, samples=9), row("onnx", 2e-5, width=0.03, samples=15),
+            row("jax", 3e-5, width=0.02, samples=12)]  # fmt: skip
+    for number, one in enumerate(rows):
+        one["default_malloc"] = {"id": one["id"], "version": 1, **malloc(1.5), "n": (8, 8, 6)[number]}
+    kept = results(*rows, default_malloc=[one["default_malloc"] for one in rows])
+    text = page(kept, versions=PRESENT)
+    assert (
+        "Medians of 9-15 samples; the interval of a benchmark is 2.0 % to either side (median over 3 benchmarks)"
+        in text
+    )
+    assert "3 of the benchmarks were timed both ways" in text
+    assert "(n = 6 or 8 blocks of four); where that makes more than 10 % of difference" in text
+    assert "Medians of 9 samples;" in page(results(rows[0]), versions=PRESENT)
+    assert "timed both ways" not in page(results(rows[0]), versions=PRESENT)
+
+
+def test_a_machine_is_named_by_its_processor_vectors_and_cores():
+    assert name_of({"cpu_model": "AMD EPYC (R) 7", "vectors": "avx2", "cores": 2}) == "amd-epyc-r-7-avx2-2-cores"
+    assert name_of({"cpu_model": "a CPU", "cores": 16}) == "a-cpu-16-cores"
+
+
+def test_every_workload_has_its_rows_in_a_section_of_its_own():
+    text = page(results(row(), loop("full", 1.0), row("onnx")), versions=PRESENT)
+    heads = [line for line in text.splitlines() if line.startswith("<details>")]
+    assert heads == [f"<details><summary><b>{name}, all ops</b></summary>" for name in ("pirl", "snake")]
+    pirl_part, _, snake_part = text.partition("<b>snake, all ops</b>")
+    assert "snake.collect_and_learn" in snake_part
+    assert "pirl.forward" not in snake_part
+    assert pirl_part.count("`pirl.forward batch 8, io host, hidden 32`") == 1
