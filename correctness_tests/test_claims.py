@@ -880,6 +880,7 @@ def test_each_side_is_asked_for_all_that_any_claim_wants_of_it():
         "seconds",
         "answer",
     }
+    assert measure.measures_of(claims[1:2]) == {b.label: {"spread"}, c.label: {"spread"}}
     wanted = [({"seconds"}, True), ({"spread"}, True), ({"noted:blocked"}, True), ({"resident", "peak"}, False),
               ({"allocated", "answer"}, False), ({"peak", "seconds"}, True)]  # fmt: skip
     assert [measure.needs_time(asked) for asked, _ in wanted] == [needs for _, needs in wanted]

@@ -505,6 +505,8 @@ def test_a_pair_takes_a_start_for_each_kind_of_core_and_its_cases(history):
     passes = {False: ["a", "b"], True: ["c"]}
     assert list(history.found.within_minutes(passes)) == [0, 1, 2]
     assert history.said == ["history: 3 cases, 3 pairs, about 60 s expected"]
+    assert list(history.found.within_minutes({False: ["a"], True: []})) == [0, 1, 2]
+    assert history.said.pop() == "history: 1 cases, 3 pairs, about 22 s expected"
     history.found.minutes = 40 / 60
     assert list(history.found.within_minutes(passes)) == [0, 1]
     assert history.said[1].startswith("history: 3 cases, 2 pairs of 3, as more would take over 0.666667 min")
