@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from perf_tests.report.html import claims as claims_file
-from perf_tests.report.html import gated
+from perf_tests.report.html import figures, gated, markup
 from perf_tests.report.html.__main__ import main
 from perf_tests.report.html.runs import BadInput, read
+from perf_tests.report.order import Span
 
 from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, stats, write
 
@@ -183,3 +185,53 @@ def test_of_another_suites_row_the_interval_is_above_nothing_and_the_number_of_t
 def test_a_commit_that_another_suite_measured_is_named(tmp_path, info, commit):
     run = read(write(tmp_path, "a.json", foreign_result([foreign("test_sort")]) | {"commit_info": info}))
     assert run.commit == commit
+
+
+def test_the_page_is_of_all_files_that_are_named_and_is_written_beside_its_picture(tmp_path, monkeypatch, capsys):
+    from perf_tests.report.html import __main__ as command
+
+    given = []
+    monkeypatch.setattr(command, "read", lambda path: SimpleNamespace(rows=[0] * (3 if path.name == "a" else 9)))
+    for module in (command.claims, command.gated, command.over_commits):
+        monkeypatch.setattr(module, "read", lambda path, module=module: (module.__name__.rpartition(".")[2], path.name))
+    monkeypatch.setattr(command, "page", lambda runs, *rest: given.append((len(runs), *rest)) or "é" * 600_000)
+    monkeypatch.setattr(command, "picture", lambda html: html[:1].encode() + b" png")
+    page, png = tmp_path / "page.html", tmp_path / "page.png"
+    main(["a", "b", "--output", str(page)])
+    assert not png.exists()
+    more = [word for name in ("claims", "gate", "history") for word in (f"--{name}", f"its-{name}")]
+    main(["a", "--output", str(page), "--png", str(png), *more])
+    assert given == [
+        (2, None, None, None),
+        (1, ("claims", "its-claims"), ("gated", "its-gate"), ("over_commits", "its-history")),
+    ]
+    assert page.read_bytes() == "é".encode() * 600_000
+    assert png.read_bytes() == "é png".encode()
+    assert capsys.readouterr().out == f"{page}: 3 benchmarks, 1.2 MB\n" * 2
+
+
+def test_words_of_rows_and_values_of_plots():
+    rows = [
+        {"op": "act", "form": "full", "backend": "torch", "precision": "float32", "low": 1e-3, "high": 2e-3,
+         "seconds_per_call": 1.5e-3, "disturbed": 0.0},
+        {"op": "act", "form": "full", "backend": "jax", "precision": "bfloat16", "low": math.nan, "high": math.nan,
+         "seconds_per_call": 2.0, "disturbed": 0.25},
+        {"op": "learn", "form": "bfloat16", "backend": "jax", "precision": "bfloat16"},
+    ]  # fmt: skip
+    assert [figures.label(row) for row in rows] == ["full torch", "full jax (bfloat16)", "bfloat16 jax"]
+    assert [figures.time_words(row) for row in rows[:2]] == [["1.5 ms", "1 ms to 2 ms"], ["2 s", "one sample"]]
+    assert [figures.disturbed_words(row) for row in rows[:2]] == ["", "disturbed 25 %"]
+    assert {key: len(found) for key, found in figures.by(rows, "op", "backend").items()} == {
+        ("act", "torch"): 1, ("act", "jax"): 1, ("learn", "jax"): 1,
+    }  # fmt: skip
+    values = {"a": (1.23456789, math.nan), "b": [math.inf, 3, "x", None, True]}
+    assert figures.plain(values) == {"a": [1.23457, None], "b": [None, 3, "x", None, True]}
+    assert figures.span_words(Span(2.0, math.nan, math.nan)) == "2 (one sample)"
+    assert figures.span_words(Span(2.0, 1.5, 3.0)) == "2.00 (1.50-3.00)"
+
+
+def test_cells_of_a_table_and_its_heads_are_escaped():
+    assert markup.table(["a<b"], [["x&y"], ["z"]]) == (
+        '<div class="wide" tabindex="0"><table><thead><tr><th scope="col">a&lt;b</th></tr></thead>'
+        "<tbody><tr><td>x&amp;y</td></tr><tr><td>z</td></tr></tbody></table></div>"
+    )
