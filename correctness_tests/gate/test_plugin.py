@@ -8,23 +8,27 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from contextlib import contextmanager
+from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from perf_tests.gate.selfcheck import planted
-from rlgauge import layout, plugin, revisions, sources
+from rlgauge import layout, plugin, report, revisions, sources
 from rlgauge import run as gate_run
 from rlgauge.__main__ import main
 from rlgauge.artifact import Artifact
 from rlgauge.config import Config
+from rlgauge.files import Unwritable
 from rlgauge.rule import GateError, Record, Rule, is_canary
 from rlgauge.source import Case
 
 from .sources import Given, suite_of
 from .test_outcome import GOOD
 from .test_rule import SLOW, timed
+from .test_words import decided
 from .toy import ROOT, Gated, Ran, environment
 
 HERE = ROOT / "perf_tests"  # in which the gate collects nothing
@@ -53,7 +57,7 @@ def ended(monkeypatch, capfd):
 def judged(ended, monkeypatch, tmp_path):
     """Run it on records, those of an anchor too, after something was done meanwhile. -> how it ends, what it wrote"""
 
-    def run(records, *options, meanwhile=lambda: None, lacking=None, anchor=None):
+    def run(records, *options, meanwhile=lambda: None, lacking=None, anchor=None, json=True):
         records = GOOD | records
         against = {"b" * 40: records} | ({} if anchor is None else {"c" * 40: GOOD | anchor})
         cases = {name: record for name, record in records.items() if not is_canary(name)}
@@ -86,7 +90,8 @@ def judged(ended, monkeypatch, tmp_path):
             "--gate-limit=7",
             "--gate-shard=2/3",
             *([] if anchor is None else ["--gate-anchor=v1"]),
-            *("--gate-json", tmp_path / "gate.json", "--gate-markdown", tmp_path / "gate.md"),
+            *(["--gate-json", tmp_path / "gate.json"] if json else []),
+            *("--gate-markdown", tmp_path / "gate.md"),
             *("--junitxml", tmp_path / "junit.xml"),
             *options,
         )
@@ -140,6 +145,7 @@ def test_what_is_allowed_and_strict_counts_against_the_anchor_too(judged, capfd,
     ran = judged({}, *options, anchor={"case": older})
     assert ran.code == code, ran.text
     assert ran.junit.keys() == {"case"}
+    assert (ran.artifact["base"], ran.artifact["anchor"]["base"]) == ("b" * 40, "c" * 40)
     assert [bool(failures) for _, *failures in ran.junit.values()] == [code == 1]
     artifact = str(ran.folder / "gate.json")
     assert (main(["replay", artifact]), capfd.readouterr().out) == (code, ran.markdown)
@@ -175,6 +181,9 @@ def test_the_tests_of_a_void_run_say_so(judged):
         (["--gate-markdown={file}/a.md"], "--gate-markdown {file}/a.md: cannot be written: File exists"),
         (["--junitxml={file}/b/a.xml"], "--junitxml {file}/b/a.xml: cannot be written: Not a directory"),
         (["--gate-rule=pairs=3"], "rule, pairs: "),
+        (["--gate-rule=pairs"], "--gate-rule: got 'pairs', wanted name=value[,name=value]"),
+        (["--gate-shard=3/2"], "--gate-shard: got '3/2', wanted as in 2/4, the second of four parts"),
+        (["--gate-anchor= "], "--gate-anchor: got ' ', wanted a revision"),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_timed(judged, tmp_path, options, message):
@@ -279,3 +288,373 @@ def test_a_source_is_found_in_the_repository_whatever_the_command_can_import(mon
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     settings = Config(source="source_of_cases:source")
     assert sources.source_of(settings, tmp_path, "a run") == ("a run", "found")
+
+
+def test_a_rule_is_parsed():
+    assert plugin.rule_of("screen=4,level=0.01") == {"screen": "4", "level": "0.01"}
+    assert plugin.rule_of("a=b=c") == {"a": "b=c"}
+
+
+@pytest.mark.parametrize("text", ["", "screen", "=4", "screen=", "screen=4,", "screen=4,,level=1", "screen,level=1"])
+def test_what_is_no_rule_is_refused(text):
+    with pytest.raises(ArgumentTypeError) as error:
+        plugin.rule_of(text)
+    assert str(error.value) == f"got {text!r}, wanted name=value[,name=value]"
+
+
+def test_a_shard_is_parsed():
+    assert [plugin.shard_of(text) for text in ("1/1", "2/4", "4/4", "10/12")] == [(1, 1), (2, 4), (4, 4), (10, 12)]
+
+
+@pytest.mark.parametrize("text", ["", "2", "2/", "/4", "0/4", "5/4", "-1/4", "2/-4", "2/4/6", "a/4", "1.0/2", "2-4"])
+def test_what_is_no_shard_is_refused(text):
+    with pytest.raises(ArgumentTypeError) as error:
+        plugin.shard_of(text)
+    assert str(error.value) == f"got {text!r}, wanted as in 2/4, the second of four parts"
+
+
+def parsed(*arguments):
+    """Return what the options of the gate are after a command line."""
+    parser = ArgumentParser()
+    group = SimpleNamespace(addoption=parser.add_argument)
+    plugin.pytest_addoption(SimpleNamespace(getgroup=lambda name: group))
+    return vars(parser.parse_args(arguments))
+
+
+NOTHING_GIVEN = {
+    **dict.fromkeys(("gate_against", "gate_anchor", "gate_build", "gate_shard", "gate_json", "gate_markdown")),
+    **{"gate_benchmarks": [], "gate_allow": [], "gate_strict": False, "gate_rule": None},
+    **{"gate_limit": 300.0, "gate_seed": 0},
+}
+
+
+def test_options_that_are_not_given_have_their_defaults():
+    assert parsed() == NOTHING_GIVEN
+
+
+def test_options_are_taken_as_they_are_given_and_some_of_them_more_than_once():
+    given = {
+        **{"gate_against": "main", "gate_anchor": "v1", "gate_build": "make fast", "gate_shard": "2/4"},
+        **{"gate_json": Path("a.json"), "gate_markdown": Path("a.md"), "gate_rule": "screen=3"},
+        **{"gate_limit": 7.5, "gate_seed": 3},
+    }
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    more = ["--gate-benchmarks=a", "--gate-benchmarks=b", "--gate-allow=c=d", "--gate-allow=e=f", "--gate-strict"]
+    several = {"gate_benchmarks": ["a", "b"], "gate_allow": ["c=d", "e=f"], "gate_strict": True}
+    assert parsed(*options, *more) == given | several
+    assert parsed() == NOTHING_GIVEN
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--gate-anchor=v1", "--gate-benchmarks=perf_tests", "--gate-build=make"),
+        *("--gate-shard=1/2", "--gate-allow=a=b", "--gate-strict"),
+    ],
+)
+def test_an_option_that_says_nothing_without_a_revision_is_refused(ended, option):
+    ran = ended(None, option)
+    assert ran.code == 2
+    assert ran.only_says(f"{option.partition('=')[0]}: it needs --gate-against"), ran.text
+
+
+def test_on_another_system_than_linux_it_says_so(monkeypatch):
+    monkeypatch.setattr(plugin, "sys", SimpleNamespace(platform="darwin"))
+    with pytest.raises(pytest.exit.Exception, match=r"^--gate-against: it runs on Linux, this is darwin$") as error:
+        plugin.pytest_configure(SimpleNamespace(getoption={"gate_against": "main"}.get))
+    assert error.value.returncode == 2
+    plugin.pytest_configure(SimpleNamespace(getoption={"gate_against": None}.get))
+
+
+@pytest.mark.parametrize(("revision", "changed"), [(None, False), ("main", True), ("", True)])
+def test_only_in_a_run_of_the_gate_nothing_is_skipped_timed_out_or_ended_by_a_failure(revision, changed):
+    before = {"benchmark_only": True, "benchmark_skip": True, "timeout": 9, "maxfail": 1, "verbose": 2}
+    wanted = {"benchmark_only": False, "benchmark_skip": False, "timeout": 0, "maxfail": 0, "verbose": 2}
+    for names in (before.keys(), {"maxfail", "verbose"}):  # without pytest-benchmark and pytest-timeout too
+        option = SimpleNamespace(**{name: before[name] for name in names})
+        plugin.pytest_cmdline_main(SimpleNamespace(getoption={"gate_against": revision}.get, option=option))
+        assert vars(option) == {name: (wanted if changed else before)[name] for name in names}
+
+
+def run_of(*gates, collects=False, unable=None, outcome=None, artifact=None):
+    """Return a run with these gates, that is done where there is an outcome."""
+    source = SimpleNamespace(collects=collects, unable=lambda: unable or {})
+    run = plugin.Run(source, ExitStack(), Rule(), None, Path("kept.json"), gates=list(gates))
+    run.done = outcome and (artifact, outcome)
+    return run
+
+
+def config_of(run, **options):
+    """Return what of pytest's configuration the gate asks for, with this run."""
+    return SimpleNamespace(
+        stash={plugin.RUN: run} if run else {},
+        getoption=lambda name, default=None: options.get(name, default),
+        option=SimpleNamespace(collectonly=options.get("collectonly", False)),
+    )
+
+
+def test_files_are_named_by_options_in_which_variables_and_the_home_folder_are_put(monkeypatch):
+    monkeypatch.setenv("PLACE", "/there")
+    monkeypatch.setenv("HOME", "/home/me")
+    options = {"gate_json": Path("other.json"), "gate_markdown": Path("~/a.md"), "xmlpath": "$PLACE/b.xml"}
+    json = {"--gate-json": Path("kept.json")}
+    others = {"--gate-markdown": Path("/home/me/a.md"), "--junitxml": Path("/there/b.xml")}
+    assert plugin.outputs_of(config_of(run_of(), **options)) == json | others
+    assert plugin.outputs_of(config_of(run_of())) == json
+
+
+def test_without_an_option_all_that_was_measured_is_kept_where_the_source_says(judged, tmp_path):
+    ran = judged({}, json=False)
+    assert ran.code == 0, ran.text
+    kept = tmp_path / "cache" / "gate.json"
+    assert Artifact.model_validate_json(kept.read_text()).base == "b" * 40
+    assert f"passed: 1 ok, 1.5 min; all that was measured: {kept}\n" in ran.text
+
+
+def test_a_case_that_cannot_run_here_may_be_allowed_too(judged):
+    ran = judged({}, "--gate-allow=ali*=why", lacking={"alien": "it is not from here"})
+    assert ran.code == 0, ran.text
+
+
+def test_each_case_of_both_comparisons_and_each_that_cannot_run_has_one_test():
+    base, anchor = (SimpleNamespace(records=dict.fromkeys(names)) for names in ("ab", "bc"))
+    assert plugin.names_of(run_of(base, anchor, unable={"d": "why", "a": "why"})) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("collects", "path", "ignored"),
+    [(False, "a/test_b.py", True), (False, "a", None), (False, "a.txt", None), (True, "a/test_b.py", None)],
+)
+def test_no_file_is_collected_where_the_cases_are_no_tests(collects, path, ignored):
+    assert plugin.pytest_ignore_collect(Path(path), config_of(run_of(collects=collects))) is ignored
+    assert plugin.pytest_ignore_collect(Path(path), config_of(None)) is None
+
+
+@pytest.fixture
+def collected(monkeypatch):
+    """Have three tests collected, one of which another plugin deselects. -> the tests of the run, what was done"""
+
+    def run(run, names=("a case",), failed=0, collect=None):
+        done, items = [], ["one", "two", "deselected"]
+        monkeypatch.setattr(plugin, "open_gates", lambda config: done.append("opened"))
+        monkeypatch.setattr(plugin, "names_of", lambda run: names)
+        monkeypatch.setattr(plugin, "conclude", lambda config, run: done.append("concluded") or "conclusion")
+        monkeypatch.setattr(plugin, "verdicts", lambda session, run: ["a verdict"])
+        if run:
+            run.source.collected = collect or (lambda items: done.append(tuple(items)))
+        session = SimpleNamespace(testsfailed=failed)
+        hook = plugin.pytest_collection_modifyitems(session, config_of(run), items)
+        next(hook)
+        before = list(items)
+        items[:] = [item for item in items if item != "deselected"]
+        with pytest.raises(StopIteration):
+            next(hook)
+        return before, items, done
+
+    return run
+
+
+def test_verdicts_take_the_place_of_what_is_collected_and_of_tests_once_they_are_selected(collected):
+    every, left = ["one", "two", "deselected"], ["one", "two"]
+    assert collected(None) == (every, left, [])
+    assert collected(run_of()) == (["a verdict"], ["a verdict"], [])
+    tests = run_of(collects=True)
+    assert collected(tests) == (every, ["a verdict"], [("one", "two"), "opened"])
+    assert tests.done is None
+    assert collected(run_of(collects=True), failed=1) == (every, left, [])
+
+
+def test_a_shard_without_a_case_is_concluded_without_a_test(collected):
+    run = run_of(collects=True)
+    assert collected(run, names=())[2] == [("one", "two"), "opened", "concluded"]
+    assert run.done == "conclusion"
+
+
+def test_tests_that_cannot_be_compared_end_the_run_with_a_line_and_code_2(collected):
+    with pytest.raises(pytest.exit.Exception, match=r"^no benchmark was collected$") as error:
+        collected(run_of(collects=True), collect=lambda items: refuse(GateError("no benchmark was collected")))
+    assert error.value.returncode == 2
+
+
+def ask(name, outcome=None, **known):
+    """Run the test of a case. -> its properties, and what it raises"""
+    config, properties = config_of(run_of(outcome=outcome, **known)), []
+    item = SimpleNamespace(name=name, config=config, session=None, user_properties=properties)
+    try:
+        plugin.Verdict.runtest(item)
+    except (plugin.NotPassed, pytest.skip.Exception) as error:
+        return properties, (type(error), str(error))
+    return properties, None
+
+
+def test_the_test_of_a_case_has_its_verdict_as_properties_and_fails_with_its_line():
+    slow = {"slow": SLOWER, "known": SLOWER, "apart": Record(state="skipped", words="base: not here")}
+    older = decided({"lost": Record(state="gone"), "case": SLOWER})[0]
+    _, outcome = decided(slow, allowed=[("known", "a new net")], anchor=older)
+    found = outcome.findings["slow"]
+    numbers = {"ratio": found.ratio, "low": found.low, "high": found.high, "pairs": 16, "p": found.p}
+    told = [("verdict", "slower"), *numbers.items()]
+    assert ask("slow", outcome) == (told, (plugin.NotPassed, report.failure("slow", outcome)))
+    assert ask("known", outcome) == ([*told, ("allowed", "a new net")], None)
+    assert ask("apart", outcome)[1] == (pytest.skip.Exception, "base: not here")
+    properties, failed = ask("case", outcome)  # it is in both: its properties are those of the comparison with base
+    assert properties[0] == ("verdict", "ok")
+    assert failed[1].startswith("against the anchor: case: slower, ")
+    assert ask("lost", outcome) == ([("verdict", "gone")], (plugin.NotPassed, "against the anchor: lost: gone"))
+    assert ask("alien", unable={"alien": "not from here"}) == ([], (pytest.skip.Exception, "not from here"))
+
+
+def test_a_failure_is_a_line_and_a_mistake_of_the_gate_a_traceback(request):
+    item = plugin.Verdict.from_parent(request.session, name="a case", nodeid="a case")
+    assert item.reportinfo() == (request.session.path, None, "a case")
+    with pytest.raises(plugin.NotPassed) as failed:
+        raise plugin.NotPassed("slower, +7.0 %")
+    assert item.repr_failure(failed) == "slower, +7.0 %"
+    with pytest.raises(ZeroDivisionError) as mistaken:
+        refuse(ZeroDivisionError("a mistake"))
+    assert "ZeroDivisionError: a mistake" in str(item.repr_failure(mistaken))
+    assert "refuse(" in str(item.repr_failure(mistaken))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Ask twice for a conclusion that is given or an error. -> what is answered, the session, how often it was made"""
+
+    def run(conclusion):
+        made, session, run, answers = [], SimpleNamespace(config="config", shouldstop=False), run_of(), []
+
+        def conclude(config, run):
+            made.append(config)
+            return refuse(conclusion) if isinstance(conclusion, Exception) else conclusion
+
+        monkeypatch.setattr(plugin, "conclude", conclude)
+        for _ in range(2):
+            try:
+                answers.append(plugin.measured(session, run))
+            except Exception as error:
+                answers.append((type(error), str(error)))
+        assert made == ["config"]
+        return answers, session.shouldstop
+
+    return run
+
+
+def test_all_is_measured_once(asked):
+    assert asked(("artifact", "outcome")) == (["outcome"] * 2, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "first", "words"),
+    [
+        (GateError("no worker"), plugin.NotPassed, "no worker"),
+        (Unwritable("no room"), plugin.NotPassed, "no room"),
+        (FULL, plugin.NotPassed, str(FULL)),
+        (ZeroDivisionError("a mistake"), ZeroDivisionError, "a mistake"),
+    ],
+)
+def test_what_ended_measuring_is_said_of_every_case_and_nothing_is_measured_again(asked, error, first, words):
+    assert asked(error) == ([(first, words), (plugin.NotPassed, words)], words)
+
+
+def test_an_error_without_words_is_called_by_its_name(asked):
+    assert asked(ValueError()) == ([(ValueError, ""), (plugin.NotPassed, "ValueError")], "ValueError")
+
+
+def test_lines_are_printed_by_the_reporter_while_nothing_is_captured():
+    lines, plugins = [], {}
+    config = SimpleNamespace(pluginmanager=SimpleNamespace(getplugin=plugins.get))
+    assert plugin.logger(config) is print
+
+    @contextmanager
+    def disabled():
+        lines.append("shown")
+        yield
+        lines.append("captured")
+
+    plugins["terminalreporter"] = SimpleNamespace(
+        ensure_newline=lambda: lines.append("a new line"), write_line=lines.append
+    )
+    plugin.logger(config)("first")
+    plugins["capturemanager"] = SimpleNamespace(global_and_fixture_disabled=disabled)
+    plugin.logger(config)("second")
+    assert lines == ["a new line", "first", "shown", "a new line", "second", "captured"]
+
+
+def test_each_comparison_is_announced_with_the_cases_of_each_state():
+    def gate(base, *states):
+        records = {str(number): Record(state=state) for number, state in enumerate(states)}
+        return SimpleNamespace(head="a head", base=base * 40, records=records)
+
+    run = run_of(gate("b", "timed", "gone", "timed"), gate("c", "unchanged", "timed"))
+    assert plugin.pytest_report_collectionfinish(config_of(run)) == [
+        "gate: a head (the working tree) against bbbbbbbbbbbb: 2 timed, 1 gone",
+        "gate: a head (the working tree) against cccccccccccc: 1 unchanged, 1 timed",
+    ]
+    assert plugin.pytest_report_collectionfinish(config_of(None)) == []
+
+
+def finished(run, status, listed=False):
+    """End a session of this status. -> the status it has then"""
+    session = SimpleNamespace(config=config_of(run, collectonly=listed), exitstatus=status)
+    hook = plugin.pytest_sessionfinish(session)
+    next(hook)
+    with pytest.raises(StopIteration) as end:
+        hook.send("what others return")
+    assert end.value.value == "what others return"
+    return session.exitstatus
+
+
+@pytest.mark.parametrize(
+    ("concluded", "status", "code"),
+    [(0, 0, 0), (1, 1, 1), (2, 1, 2), (0, 1, 0), (1, 0, 1), (0, 5, 0), (0, 2, 2), (0, 3, 2), (1, 4, 2)],
+)
+def test_a_run_ends_with_the_code_of_the_gate_unless_it_did_not_come_to_its_end(concluded, status, code):
+    assert finished(run_of(outcome=SimpleNamespace(code=concluded)), status) == code
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 5])
+def test_a_run_that_concludes_nothing_is_void_but_where_cases_are_only_listed(status):
+    assert finished(run_of(), status) == 2
+    assert finished(run_of(), status, listed=True) == status
+    assert finished(None, status) == status
+
+
+def summary(run):
+    """Return what is printed at the end of a run, and which lines of it are red."""
+    lines, red = [], []
+
+    def write_line(line, **how):
+        lines.append(line)
+        red.extend([line] if how.get("red") else [])
+
+    reporter = SimpleNamespace(section=lambda title: lines.append(f"== {title}"), write_line=write_line)
+    plugin.pytest_terminal_summary(reporter, config_of(run))
+    return lines, red
+
+
+def test_the_end_tells_of_each_comparison_what_is_not_ok_and_the_outcome():
+    older = decided({"dead": Record(state="error", words="Killed")}, told=["toy: older"])[0]
+    older.seconds = 30.0
+    artifact, outcome = decided({"slow": SLOWER}, told=["toy: base"], anchor=older)
+    lines, red = summary(run_of(outcome=outcome, artifact=artifact))
+    kept = "all that was measured: kept.json"
+    assert lines == [
+        "== gate",
+        "toy: base",
+        *report.summary(outcome),
+        f"failed: 1 slower, 1 ok, 1.5 min; {kept}",
+        "== gate, against the anchor",
+        "toy: older",
+        *report.summary(outcome.anchor),
+        "dead: Killed",
+        f"void: nothing of it can be believed: 1 error, 1 ok, 0.5 min; {kept}",
+    ]
+    assert red == ["dead: Killed"]
+
+
+def test_without_an_anchor_or_a_conclusion_no_more_is_told():
+    artifact, outcome = decided({})
+    lines, red = summary(run_of(outcome=outcome, artifact=artifact))
+    assert [line for line in lines if line.startswith("== ")] == ["== gate"]
+    assert red == []
+    assert summary(run_of()) == summary(None) == ([], [])
