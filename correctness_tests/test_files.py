@@ -6,12 +6,14 @@ import errno
 import os
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rl_impls.common.files import write_whole
-from rlgauge.files import Unwritable, check_folder, remove_halves, reserved
+from rlgauge import files
+from rlgauge.files import Unwritable, check_folder, naming, remove_halves, reserved, whole, write_all
 
 
 def fails(*args, **how):
@@ -124,6 +126,87 @@ def test_libraries_that_a_compiler_was_killed_over_are_removed_and_no_others(tmp
     assert sorted(path.name for path in tmp_path.rglob("*.so")) == ["real.so", "whole.so"]
     assert len(list(tmp_path.rglob("*.cpp"))) == len(parts)
     assert remove_halves(tmp_path) == ""
+
+
+@pytest.mark.parametrize(("since", "left"), [(59.0, True), (60.0, True), (61.0, False)])
+def test_a_library_is_removed_a_minute_after_it_was_last_written_wherever_it_is(tmp_path, monkeypatch, since, left):
+    library = tmp_path / "ab" / "cd" / "half.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\x7fELF\x02")
+    os.utime(library, (1000, 1000))
+    monkeypatch.setattr(files, "time", SimpleNamespace(time=lambda: 1000 + since))
+    told = remove_halves(tmp_path)
+    assert (library.exists(), told) == (left, "" if left else f"{tmp_path}: 1 half-written libraries removed")
+    assert remove_halves(tmp_path / "none") == ""
+
+
+def test_a_library_is_whole_with_the_last_byte_of_its_table_if_it_is_of_64_bits_and_has_one(tmp_path):
+    def library(count=2, size=64, start=100, kind=b"\x7fELF\x02"):
+        return kind + bytes(40 - len(kind)) + struct.pack("=Q", start) + bytes(10) + struct.pack("=HH", size, count)
+
+    def is_whole(content, length):
+        (tmp_path / "a.so").write_bytes(content.ljust(length, b"\0"))
+        return whole(tmp_path / "a.so")
+
+    end = 100 + 2 * 64
+    assert [is_whole(library(), length) for length in (end - 1, end, end + 1)] == [False, True, True]
+    assert not is_whole(library(start=0, count=0), 200)
+    assert not is_whole(library(kind=b"\x7fELF\x01"), end)
+    assert not is_whole(library(kind=b"\x7fELG\x02"), end)
+
+
+def test_what_the_system_refuses_names_the_path_and_the_option_that_gave_it(tmp_path):
+    for option, words in (("--json", f"--json {tmp_path}"), ("", f"{tmp_path}")):
+        with pytest.raises(Unwritable) as error, naming(tmp_path, option):
+            fails()
+        assert str(error.value) == f"{words}: cannot be written: No space left on device"
+    with pytest.raises(Unwritable, match=r": cannot be written: it is no file$"), naming(tmp_path):
+        raise OSError("it is no file")
+    with pytest.raises(ZeroDivisionError), naming(tmp_path):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("name", ["posix_fallocate", "fsync"])
+def test_a_file_that_cannot_be_written_is_named_with_its_option(kept, monkeypatch, name):
+    def fill_and_write():
+        with reserved(kept, 100, "--json") as write:
+            write(b"new")
+
+    monkeypatch.setattr(os, name, fails)
+    with pytest.raises(Unwritable, match=rf"^--json {kept}: cannot be written: No space left on device$"):
+        fill_and_write()
+
+
+def test_several_files_are_written_whole_or_none_of_them(kept, tmp_path_factory, monkeypatch):
+    there = tmp_path_factory.mktemp("there")
+    room = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda handle, start, count: room.append((start, count)))
+    write_all({there / "a": b"of a", there / "new" / "b": b"b"})
+    assert ((there / "a").read_bytes(), (there / "new" / "b").read_bytes()) == (b"of a", b"b")
+    assert room == [(0, 4), (0, 1)]
+    with pytest.raises(Unwritable, match=rf"^{kept}/c: cannot be written: "):
+        write_all({there / "a": b"later", kept / "c": b"c"})
+    assert sorted(path.name for path in there.iterdir()) == ["a", "new"]
+    assert (there / "a").read_bytes() == b"of a"
+
+
+def test_a_reserved_file_is_closed_whether_it_was_written_or_not(kept):
+    def handles():
+        return len(os.listdir("/proc/self/fd"))
+
+    before = handles()
+    for content in (b"new", None):
+        with reserved(kept, 100) as write:
+            assert handles() == before + 1
+            if content:
+                write(content)
+        assert handles() == before
+
+
+def test_folders_are_made_above_one_that_is_to_be_written(tmp_path):
+    check_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    assert os.listdir(tmp_path / "a" / "b") == []
 
 
 @pytest.mark.parametrize("call", ["fsync", "chmod", "replace"])

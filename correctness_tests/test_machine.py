@@ -7,6 +7,8 @@ import pytest
 from perf_tests.report.page import name_of
 from rlgauge import machine
 
+from .repositories.made import Repository
+
 LINES = "processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu {}\n\nmodel name\t: other\nflags\t\t: amx_bf16\n"
 
 
@@ -45,3 +47,48 @@ def test_it_is_called_by_both_where_both_are_known():
     assert machine.called({"cpu_model": "AMD EPYC", "vectors": "avx2"}) == "AMD EPYC (avx2)"
     assert machine.called({"cpu_model": "AMD EPYC", "vectors": ""}) == "AMD EPYC"
     assert machine.called({"cpu_model": "AMD EPYC"}) == "AMD EPYC"
+
+
+@pytest.mark.parametrize(
+    ("flags", "vectors"),
+    [
+        ("avx512_bf16 amx_bf16 avx512f", "amx_bf16"),
+        ("asimd sve", "sve"),
+        ("sve avx2", "avx2"),
+        ("avx512_bf16x avx2_more", ""),
+    ],
+)
+def test_of_several_vector_instructions_the_fastest_is_named(cpu, flags, vectors):
+    cpu.write_text(LINES.format(flags))
+    assert machine.vectors() == vectors
+
+
+def test_what_is_described_is_of_the_first_core_and_nothing_where_no_line_says_it(cpu):
+    cpu.write_text("a name\t: first\nb name : some: words\na name : second\n")
+    assert [machine.described(*names) for names in (("a name",), ("b name",), ("a",), ())] == [
+        "first", "some: words", "", "",
+    ]  # fmt: skip
+    assert machine.described("b name", "a name") == "first"
+
+
+def test_a_processor_without_a_name_is_called_as_python_does(cpu, monkeypatch):
+    cpu.write_text("model name\t:\n")
+    monkeypatch.setattr(machine.platform, "processor", lambda: "a processor")
+    monkeypatch.setattr(machine.platform, "machine", lambda: "a machine")
+    assert machine.cpu_model() == "a processor"
+    monkeypatch.setattr(machine.platform, "processor", lambda: "")
+    assert machine.cpu_model() == "a machine"
+
+
+def test_the_state_of_a_repository_is_its_commit_and_whether_it_was_changed(tmp_path, monkeypatch):
+    toy = Repository(tmp_path / "toy", {"a.py": "a = 1\n"})
+    commit = toy.git("rev-parse", "HEAD")[:12]
+    toy.git("tag", "--annotate", "--message=a release", "v1")
+    assert machine.git_state(toy.root) == commit
+    toy.write({"new.py": "b = 1\n"})
+    assert machine.git_state(toy.root) == commit
+    toy.write({"a.py": "a = 2\n"})
+    assert machine.git_state(toy.root) == f"{commit}+dirty"
+    assert machine.git_state(tmp_path) == "no git"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.git_state(toy.root) == "no git"

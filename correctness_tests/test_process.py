@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from perf_tests.suite import process
+from rlgauge import process as plain
 from rlgauge.process import THREAD_VARIABLES
 
 from .commands import python
@@ -62,3 +65,85 @@ def test_the_number_of_threads_is_that_which_is_asked_for_whatever_the_user_has_
 def test_threads_are_those_there_are(threads):
     with pytest.raises(ValueError, match=f"^threads: got {threads}, wanted 1 to {process.cores()}"):
         process.set_up(threads)
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """Set up a process that has four cores and has imported these. -> its variables, its cores, what malloc is told"""
+
+    def run(*how, imported=(), library="glibc"):
+        variables, kept, placed = {"OMP_NUM_THREADS": "9"}, [], []
+        calls = SimpleNamespace(mallopt=lambda *option: kept.append(option)) if library == "glibc" else object()
+        with monkeypatch.context() as patched:
+            patched.setattr(plain.os, "environ", variables)
+            patched.setattr(plain.os, "sched_getaffinity", lambda which: {7, 2, 5, 3})
+            patched.setattr(plain.os, "sched_setaffinity", lambda which, cores: placed.append((which, list(cores))))
+            patched.setattr(plain.ctypes, "CDLL", lambda name: calls)
+            patched.setattr(plain, "sys", SimpleNamespace(modules=dict.fromkeys(imported)))
+            plain.set_up(*how)
+        return variables, placed, kept
+
+    return run
+
+
+THREE_KEPT = [(-4, 0), (-8, 1), (-1, 2**31 - 1)]
+TUNED = "glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_threshold=2147483647"
+
+
+def test_a_process_has_its_threads_and_cores_and_keeps_memory_unless_it_is_told_otherwise(prepared):
+    names = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"
+    threads = dict.fromkeys(names, "2")
+    assert prepared(2) == (threads | {"GLIBC_TUNABLES": TUNED}, [(0, [2, 3])], THREE_KEPT)
+    assert prepared(2, "kept") == prepared(2)
+    assert prepared(2, "default") == (threads, [(0, [2, 3])], [])
+    assert prepared(2, library="another")[::2] == (threads, [])
+
+
+@pytest.mark.parametrize(
+    ("threads", "turn", "cores"),
+    [(1, 0, [2]), (1, 3, [7]), (1, 4, [2]), (2, 1, [5, 7]), (2, 2, [2, 3]), (3, 1, [7, 2, 3]), (4, 1, [2, 3, 5, 7])],
+)
+def test_processes_side_by_side_have_cores_of_their_own_as_long_as_there_are_some(prepared, threads, turn, cores):
+    assert prepared(threads, "default", turn)[1] == [(0, cores)]
+
+
+@pytest.mark.parametrize(
+    ("threads", "imported", "named"),
+    [
+        (1, ["jax", "torch"], "torch and jax"),
+        (4, ["jax"], "jax"),
+        (3, ["numpy"], "numpy"),
+        (3, ["numpy", "torch"], "torch and numpy"),
+        (4, ["numpy"], None),
+        (1, ["scipy"], None),
+    ],
+)
+def test_what_was_imported_before_and_has_its_threads_already_is_refused(prepared, threads, imported, named):
+    if named is None:
+        prepared(threads, imported=imported)
+    else:
+        with pytest.raises(RuntimeError, match=f"^{named} imported before the number of threads was set$"):
+            prepared(threads, imported=imported)
+
+
+def test_threads_and_memory_that_are_none_of_those_there_are_are_refused(prepared):
+    assert len(prepared(4)[1][0][1]) == 4
+    for threads in (0, 5):
+        with pytest.raises(
+            ValueError, match=f"^threads: got {threads}, wanted 1 to 4, the cores this process may use$"
+        ):
+            prepared(threads)
+    with pytest.raises(ValueError, match=r"^memory: got 'lost', wanted kept or default$"):
+        prepared(1, "lost")
+
+
+def test_a_process_counts_the_cores_that_it_may_use(monkeypatch):
+    monkeypatch.setattr(plain.os, "sched_getaffinity", lambda which: {7, 2, 5} if which == 0 else set())
+    assert plain.cores() == 3
+
+
+def test_how_idle_threads_wait_is_said_with_the_variable_or_as_the_default(monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    assert plain.waiting_policy() == "passive"
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert plain.waiting_policy() == "the library's default (OMP_WAIT_POLICY is not set)"

@@ -7,11 +7,12 @@ import pty
 import select
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from rlgauge import progress
-from rlgauge.progress import Progress, left, tracked
+from rlgauge.progress import Progress, about, left, tracked
 
 from .commands import environment, python
 
@@ -88,6 +89,82 @@ def test_nothing_to_do_is_refused():
 )
 def test_time_left_in_words(seconds, words):
     assert left(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "about 0 s"), (1.6, "about 2 s"), (89.9, "about 90 s"), (90, "about 2 min"), (3600, "about 60 min")],
+)
+def test_a_time_in_words(seconds, words):
+    assert about(seconds) == words
+
+
+class Bar:
+    """Takes note of what is asked of a bar."""
+
+    def __init__(self):
+        self.asked = []
+        self.console = SimpleNamespace(print=lambda line, **how: self.asked.append(("print", line, how)))
+
+    def add_task(self, what, total):
+        self.asked.append(("task", what, total))
+        return "the task"
+
+    def start(self):
+        self.asked.append("start")
+
+    def stop(self):
+        self.asked.append("stop")
+
+    def update(self, task, **how):
+        self.asked.append((task, how))
+
+
+@pytest.fixture
+def bar(monkeypatch):
+    """A terminal, with a bar that takes note of what is asked of it."""
+    made = Bar()
+    monkeypatch.setattr(progress, "bar", lambda: made)
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True, raising=False)
+    return made
+
+
+def test_a_bar_is_drawn_at_each_step_and_stopped_also_where_something_fails(bar):
+    def failing():
+        with Progress(3, "rows") as shown:
+            shown.step("[a line]")
+            shown.skip(1)
+            shown.step()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    plainly = {"markup": False, "highlight": False, "soft_wrap": True}
+    assert bar.asked == [
+        ("task", "rows", 3),
+        "start",
+        ("print", "[a line]", plainly),
+        ("the task", {"completed": 1, "total": 3, "refresh": True}),
+        ("the task", {"completed": 2, "total": 2, "refresh": True}),
+        "stop",
+    ]
+
+
+def test_lines_that_go_elsewhere_are_plain_on_a_terminal_too(bar):
+    said = []
+    with Progress(2, "rows", said.append) as shown:
+        shown.say("before")
+        shown.step("first")
+    assert said == ["before", "[1/2, about 0 s left] first"]
+    assert bar.asked == []
+
+
+def test_what_is_tracked_is_counted_of_its_total_when_it_is_there(clock):
+    said = []
+    things = tracked("abc", 9, "letters", said.append)
+    for letter in things:
+        clock[0] += 10 if letter == "a" else 0
+    assert said == ["[2/9, about 35 s left] letters"]
 
 
 SHOWN = """
