@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import subprocess
 import sys
 from contextlib import ExitStack, suppress
 from importlib import metadata
@@ -186,3 +188,104 @@ def test_an_environment_that_is_used_again_is_kept_as_one_used_last(side, tmp_pa
         assert python_for("head", head).parents[1] == made
     environments.remove_old(cache, "env-*", environments.KEPT)
     assert {path for path in cache.glob("env-*") if path.is_dir()} == {made, cache / "env-newer"}
+
+
+def test_an_environment_is_an_empty_one_in_which_pip_installs_the_lock_file_alone():
+    empty, install = environments.commands(Path("/cache/env-0"), LOCK)
+    assert empty == [sys.executable, "-m", "venv", "/cache/env-0"]
+    assert install[:4] == ["/cache/env-0/bin/python", "-m", "pip", "install"]
+    assert install[-3:] == ["--no-deps", "-r", LOCK]
+
+
+def test_lines_of_a_lock_file_are_those_that_name_a_package():
+    text = "# all\n\na==1 # why\n  b==2 \\\n    --hash=sha256:00\n--index-url x\n./c.whl\nd @ file:///d#sha256=0\n"
+    assert list(environments.lines(text)) == ["a==1", "b==2", "./c.whl", "d @ file:///d#sha256=0"]
+
+
+def test_sides_of_one_lock_file_share_an_environment_that_is_named_after_it(side, shell, python_for, tmp_path, capsys):
+    asked = shell(MADE)
+    first, second = (python_for(name, side(name, "library==3\n")) for name in ("base", "head"))
+    digest = hashlib.sha256(b"library==3\n").hexdigest()[:16]
+    assert first == second == tmp_path / "cache" / f"env-{digest}" / "bin" / "python"
+    assert len(asked) == 1
+    wants = "lock file wants library==3 (here it is 2.13.0+cpu)"
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"gate: base's {wants}: making its environment, {first.parents[1]}"
+    assert told[-1] == f"gate: head's {wants}: it runs in {first.parents[1]}"
+
+
+def test_an_environment_is_made_by_one_gate_alone_and_used_by_several(side, tmp_path, monkeypatch):
+    cache, seen = tmp_path / "cache", []
+
+    def free(how):
+        """Tell whether another gate could lock the environment so."""
+        (lock,) = cache.glob("env-*.lock")
+        with lock.open() as file:
+            try:
+                fcntl.flock(file, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    def make(environment, folder, lock, name):
+        seen.append((free(fcntl.LOCK_SH), name, folder.name, lock))
+        environment.mkdir()
+
+    monkeypatch.setattr(environments, "make", make)
+    with environments.environments(cache, LOCK) as python_for:
+        python_for("base", side("a side", "library==3\n"))
+        assert (free(fcntl.LOCK_SH), free(fcntl.LOCK_EX)) == (True, False)
+    assert free(fcntl.LOCK_EX)
+    assert seen == [(False, "base", "a side", LOCK)]
+
+
+def test_what_was_left_half_made_is_made_anew(side, shell, tmp_path):
+    asked, head = shell(MADE), side("head", "library==3\n")
+    for number in (1, 2):
+        with environments.environments(tmp_path / "cache", LOCK) as python_for:
+            made = python_for("head", head).parents[1]
+        assert len(asked) == number
+        assert not (made / "half").exists()
+        (made / ".ready").unlink()
+        (made / "half").touch()
+
+
+class Steps:
+    """Takes note of what progress is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def step(self):
+        self.told.append("step")
+
+    def say(self, line):
+        self.told.append(line)
+
+
+def test_a_command_is_run_in_its_folder_and_its_steps_are_what_pip_collects(tmp_path):
+    steps, lines = Steps(), ("Collecting a", "  Processing ./b.whl", "Using cached c", "Downloading d", "Installing e")
+    printed = "".join(f"echo '{line}'; " for line in lines)
+    environments.follow(["sh", "-c", f"{printed} pwd > where"], tmp_path, steps)
+    assert steps.told == ["step", "step", "all are there, installing them"]
+    assert (tmp_path / "where").read_text() == f"{tmp_path}\n"
+
+
+def test_a_command_that_fails_has_its_code_and_its_errors(tmp_path):
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        environments.follow(["sh", "-c", "echo ERROR: a; echo b; exit 4"], tmp_path, Steps())
+    assert (error.value.returncode, error.value.output) == (4, "ERROR: a")
+
+
+@pytest.mark.parametrize(
+    ("kept", "left"), [(0, []), (1, ["env-c"]), (2, ["env-b", "env-c"]), (9, ["env-a", "env-b", "env-c"])]
+)
+def test_as_many_environments_as_are_asked_for_stay_and_nothing_else_is_touched(tmp_path, kept, left):
+    for name, at in (("b", 2), ("c", 3), ("a", 1)):
+        used(tmp_path, name, at)
+    (tmp_path / "build-d").mkdir()
+    (tmp_path / "env-file").touch()
+    environments.remove_old(tmp_path, "env-*", kept)
+    assert sorted(path.name for path in tmp_path.glob("env-*") if path.is_dir()) == left
+    assert (tmp_path / "build-d").is_dir()
+    assert (tmp_path / "env-file").is_file()

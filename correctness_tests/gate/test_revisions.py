@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import pytest
 
+from correctness_tests.repositories.made import Repository
 from perf_tests.gate.source import digest, everything
 from rlgauge import revisions
 from rlgauge.rule import GateError, Record, Rule
@@ -223,3 +224,125 @@ def test_a_workspace_is_gone_after_it_and_so_are_those_of_the_dead(tmp_path):
         (folder / "file").touch()
         raise KeyboardInterrupt
     assert sorted(tmp_path.iterdir()) == sorted([alive, tmp_path / "env-0", tmp_path / "turn.lock"])
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A repository of a few files, a link and a program among them; nothing of it is changed."""
+    toy = Repository(tmp_path_factory.mktemp("small") / "toy", {"a/one.py": "1\n", "b/two.py": "2\n", "c.txt": "3\n"})
+    (toy.root / "a/link").symlink_to("../c.txt")
+    (toy.root / "a/run").write_text("#!/bin/sh\n")
+    (toy.root / "a/run").chmod(0o755)
+    toy.commit("all", {".gitignore": "*.tmp\nmade_*.py\n"})
+    toy.write({"a/new é.py": "4\n", "a/x.tmp": "5\n", "b/made_three.py": "6\n", "b/deep/made_four.py": "7\n"})
+    toy.write({"b/made_five.txt": "8\n"})
+    return toy
+
+
+def under(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+
+
+def test_git_is_asked_of_the_folder_that_is_named_also_where_a_hook_calls(small, monkeypatch, tmp_path):
+    commit = small.git("rev-parse", "HEAD")
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_PREFIX", "a/")
+    monkeypatch.chdir(tmp_path)
+    assert revisions.git(small.root, "rev-parse", "HEAD") == f"{commit}\n".encode()
+    assert b"b/two.py" in revisions.git(small.root, "ls-files")
+    with pytest.raises(subprocess.CalledProcessError):
+        revisions.git(small.root, "rev-parse", "--verify", "--quiet", "nothing")
+
+
+def test_a_root_above_the_repository_is_refused(small, tmp_path):
+    root, folder = small.root, small.root / "a"
+    for fine in ((root, root), (folder, folder), (root, folder), (folder, root), (tmp_path, root), (root, tmp_path)):
+        revisions.check_root(*fine)
+    for above in (root.parent, root.parent.parent):
+        with pytest.raises(GateError) as error:
+            revisions.check_root(above, folder)
+        assert str(error.value) == (
+            f"rootdir: got {above}, above the repository {root}: write --gate-json=FILE, with =, not a space"
+        )
+
+
+def test_parts_of_a_commit_are_written_or_all_of_it(small, tmp_path):
+    commit = small.git("rev-parse", "all")
+    revisions.export(small.root, commit, tmp_path / "all")
+    assert under(tmp_path / "all") == [".gitignore", "a/link", "a/one.py", "a/run", "b/two.py", "c.txt"]
+    assert os.readlink(tmp_path / "all/a/link") == "../c.txt"
+    assert os.access(tmp_path / "all/a/run", os.X_OK)
+    assert not os.access(tmp_path / "all/a/one.py", os.X_OK)
+    revisions.export(small.root, commit, tmp_path / "parts", ["b", "c.txt"])
+    assert under(tmp_path / "parts") == ["b/two.py", "c.txt"]
+
+
+def test_what_cannot_be_written_of_a_commit_is_one_line(small, tmp_path, monkeypatch):
+    commit = small.git("rev-parse", "all")
+    with pytest.raises(GateError) as error:
+        revisions.export(small.root, commit, tmp_path, ["b", "nowhere"])
+    first, _, words = str(error.value).partition(" cannot be written: ")
+    assert (first, words.count("\n")) == (commit[:12], 0)
+    assert "nowhere" in words
+    monkeypatch.setattr(revisions, "git", lambda *of: b"no archive")
+    with pytest.raises(GateError, match=rf"^{commit[:12]} cannot be written: .+$"):
+        revisions.export(small.root, commit, tmp_path)
+
+
+def test_a_snapshot_has_links_as_links_and_what_is_new_but_not_what_is_ignored(small, tmp_path):
+    revisions.snapshot(small.root, tmp_path / "all")
+    of_a = ["a/link", "a/new é.py", "a/one.py", "a/run"]
+    assert under(tmp_path / "all") == [".gitignore", *of_a, "b/made_five.txt", "b/two.py", "c.txt"]
+    assert os.readlink(tmp_path / "all/a/link") == "../c.txt"
+    assert os.access(tmp_path / "all/a/run", os.X_OK)
+    revisions.snapshot(small.root, tmp_path / "parts", ["a", "c.txt"])
+    assert under(tmp_path / "parts") == [*of_a, "c.txt"]
+    revisions.snapshot(small.root, tmp_path / "none", ["nowhere"])
+    assert under(tmp_path / "none") == []
+    assert (tmp_path / "none").is_dir()
+
+
+def test_what_git_ignores_is_found_by_its_name_in_the_folders_that_are_named(small):
+    made = ["b/deep/made_four.py", "b/made_three.py"]
+    assert sorted(revisions.ignored(small.root, ["a", "b"], "*.py")) == made
+    assert revisions.ignored(small.root, ["a", "b"], "*.tmp") == ["a/x.tmp"]
+    assert revisions.ignored(small.root, ["b/deep"], "*.py") == made[:1]
+    assert revisions.ignored(small.root, ["a"], "*.py") == revisions.ignored(small.root, [], "*.py") == []
+
+
+def test_a_hash_of_files_is_of_their_names_and_what_they_hold_wherever_and_in_whatever_order_they_are(tmp_path):
+    def hashed(name, files, **more):
+        folder = tmp_path / name
+        for path, text in {**files, **more}.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        return revisions.digest(folder, [folder, *(folder / path for path in (*more, *files)), folder / "absent"])
+
+    files = {"a.py": "1\n", "b/c.py": "2\n"}
+    wanted = hashlib.sha256(b"a.py 2\n1\nb/c.py 2\n2\n").hexdigest()
+    assert hashed("one", files) == hashed("other", dict(reversed(files.items()))) == wanted
+    others = [
+        hashed("content", files | {"a.py": "3\n"}),
+        hashed("renamed", {"a.py": "1\n", "b/d.py": "2\n"}),
+        hashed("moved", {"a.py": "1\n", "c.py": "2\n"}),
+        hashed("exchanged", {"a.py": "2\n", "b/c.py": "1\n"}),
+        hashed("more", files, **{"d.py": ""}),
+        hashed("joined", {"a.py": "1\nb/c.py 2\n2\n"}),
+    ]
+    assert len({wanted, *others}) == 1 + len(others)
+
+
+def test_the_process_at_its_turn_is_told_by_its_number_alone(tmp_path):
+    (tmp_path / "turn.lock").write_text("123456789012345")
+    for _ in range(2):
+        with revisions.turn(tmp_path):
+            assert (tmp_path / "turn.lock").read_text() == str(os.getpid())
+
+
+def test_a_workspace_is_in_the_cache_and_names_its_process(tmp_path):
+    cache = tmp_path / "new" / "cache"
+    with revisions.workspace(cache) as folder:
+        assert folder.parent == cache
+        assert folder.name.startswith(f"run-{os.getpid()}-")
+    assert not folder.exists()
