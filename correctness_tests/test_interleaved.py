@@ -9,7 +9,7 @@ import pytest
 
 from perf_tests.interleaved import fresh_processes, in_words
 from rlgauge.interleaved import block
-from rlgauge.statistics import log_ratio
+from rlgauge.statistics import log_ratio, log_ratios
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -28,6 +28,8 @@ def test_a_block_is_four_turns_that_cancel_a_drift(first):
 
 def test_the_ratio_of_blocks_is_the_median_of_second_over_first():
     assert log_ratio([(1.0, 2.0), (1.0, 3.0), (1.0, 50.0)]) == pytest.approx(math.log(3))
+    assert log_ratio([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(0.0)
+    assert log_ratios([(2.0, 1.0), (1.0, 3.0)]) == pytest.approx([-math.log(2), math.log(3)])
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ def test_the_error_of_a_median_is_that_of_a_normal_distribution():
     rng = random.Random(0)
     values = [rng.gauss(5.0, 2.0) for _ in range(10_000)]
     assert error_of_median(values) == pytest.approx(1.2533 * 2.0 / 100, rel=0.05)
-    assert error_of_median([3.0]) == 0.0
+    assert error_of_median([3.0]) == error_of_median([]) == 0.0
+    assert error_of_median([1.0, 3.0]) == pytest.approx(1.2533 * 1.4826 * 1.0 / 2**0.5, rel=1e-12)
+    assert error_of_median([0.0, 10.0, 1.0, 2.0, 90.0]) == pytest.approx(1.2533 * 1.4826 * 2.0 / 5**0.5, rel=1e-12)
 
 
 def test_the_gate_passes_turns_on_the_core_of_the_workers_and_then_leaves_it(monkeypatch):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from rlgauge import canary
@@ -319,6 +321,36 @@ def test_the_cores_of_a_canary_share_its_work(monkeypatch, cores):
         for side in ("base", "head")
         for name in (SAME, SLOWED, SAME_ON_ALL, SLOWED_ON_ALL)
     }
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_canary_offers_what_the_gate_uses_of_a_case(monkeypatch, cores):
+    monkeypatch.setattr(canary, "cores", lambda: cores)
+    clock = iter([10.0, 10.25])
+    monkeypatch.setattr(canary, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    made, runs = canary.Canary(3), []
+    run = made.run
+    monkeypatch.setattr(made, "run", lambda: runs.append(run()))
+    assert made.sample() == 0.25
+    assert len(runs) == 1
+    assert (made.calls, made.measure_calls(), made.reset()) == (1, 1, None)
+    assert (made.call() == np.sort(made.numbers)).all()
+    assert not (made.numbers == np.sort(made.numbers)).all()
+    assert made.numbers.shape == (20_000,)
+    assert (made.numbers == canary.Canary(1).numbers).all()  # the same on both sides
+    made.close()
+    if made.threads:
+        assert made.threads._max_workers == cores
+        with pytest.raises(RuntimeError, match="shutdown"):
+            made.threads.submit(int)
+
+
+@pytest.mark.parametrize(("side", "units"), [("base", 40), ("head", 42)])
+def test_the_slowed_canary_does_five_per_cent_more_on_head_alone(monkeypatch, side, units):
+    monkeypatch.setattr(canary, "cores", lambda: 1)
+    monkeypatch.setenv(canary.SIDE, side)
+    assert [len(make().work) for make in canary.CANARIES.values()] == [40, units, 40, units]
+    assert list(canary.CANARIES) == [SAME, SLOWED, SAME_ON_ALL, SLOWED_ON_ALL]
 
 
 @pytest.mark.slow

@@ -9,10 +9,10 @@ import pytest
 from rlgauge import report
 from rlgauge.artifact import Artifact
 from rlgauge.bisect import Step
-from rlgauge.rule import Record, Rule
+from rlgauge.rule import SAME, SLOWED, Finding, Record, Rule
 
 from .test_outcome import GOOD
-from .test_rule import EVEN, SLOW, timed
+from .test_rule import EVEN, FAST, SLOW, timed
 from .toy import rows
 
 
@@ -89,3 +89,127 @@ def test_a_strict_run_says_what_fails(strict, failing):
     assert [name for name in outcome.findings if report.failure(name, outcome)] == failing
     again = Artifact.model_validate_json(artifact.model_dump_json())
     assert again.decide() == outcome
+
+
+HALF = {"ratio": 1.05, "low": 0.995, "high": 1.1, "pairs": 16}
+
+
+def test_a_change_is_the_ratio_less_one_in_per_cent_and_nothing_where_there_is_none():
+    assert report.change(Finding(verdict="ok", **HALF)) == "+5.0 % [-0.5, +10.0]"
+    assert report.change(Finding(verdict="ok", **HALF | {"pairs": 5})) == "+5.0 % (extremes -0.5, +10.0)"
+    assert report.change(Finding(verdict="gone")) == ""
+    for name in ("ratio", "low", "high"):
+        assert report.change(Finding(verdict="ok", **HALF | {name: None})) == ""
+
+
+def test_a_line_has_the_verdict_the_change_the_pairs_p_the_notes_and_the_reason_in_this_order():
+    found = Finding(verdict="slower", **HALF, p=0.00123, notes=["answer changed", "graphs 1 -> 2"])
+    told = "a: slower, +5.0 % [-0.5, +10.0], n = 16 pairs, p = 0.0012, answer changed, graphs 1 -> 2"
+    assert report.line("a", found) == told
+    assert report.line("a", found, "a new net") == f"{told}, allowed: a new net"
+    assert report.line("a", Finding(verdict="gone")) == "a: gone"
+    assert report.line("a", Finding(verdict="ok", **HALF, p=0.0)) == "a: ok, +5.0 % [-0.5, +10.0], n = 16 pairs, p = 0"
+    assert [report.significance(Finding(verdict="ok", p=p)) for p in (None, 1.0, 0.0456)] == ["", "1", "0.046"]
+
+
+def test_cases_come_worst_first_those_of_one_verdict_by_their_names_and_canaries_not_at_all():
+    verdicts = "skipped", "ok", "faster", "error", "unchanged", "gone", "new", "inconclusive", "slower"
+    findings = {SAME: Finding(verdict="ok"), f"{SLOWED}@2": Finding(verdict="error")}
+    findings |= {f"{name} {verdict}": Finding(verdict=verdict) for name in "ba" for verdict in verdicts}
+    order = "error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped"
+    assert list(report.cases(findings)) == [f"{name} {verdict}" for verdict in order for name in "ab"]
+    assert report.counted(findings) == ", ".join(f"2 {verdict}" for verdict in order)
+    findings["c"] = Finding(verdict="ok", notes=["answer changed"])
+    assert report.counted(findings).endswith(", 3 ok, 2 unchanged, 2 skipped; 1 answer changed")
+
+
+def test_canaries_are_told_in_their_order_and_nothing_where_there_are_none():
+    found = Finding(verdict="ok", **HALF)
+    findings = {SLOWED: found, "case": found, SAME: Finding(verdict="inconclusive")}
+    assert report.canaries(findings) == f"{report.line(SLOWED, found)}; {SAME}: inconclusive"
+    assert report.canaries({"case": found}) == ""
+
+
+def test_a_failure_names_the_comparison_that_it_is_of():
+    older = decided({"case": timed(SLOW[:4], SLOW), "lost": Record(state="gone")})[0]
+    outcome = decided({"both": timed(SLOW[:4], SLOW), "lost": Record(state="gone")}, anchor=older)[1]
+    assert (
+        report.failure("case", outcome) == f"against the anchor: {report.line('case', outcome.anchor.findings['case'])}"
+    )
+    assert report.failure("both", outcome) == report.line("both", outcome.findings["both"])
+    assert report.failure("lost", outcome) == "lost: gone; against the anchor: lost: gone"
+    assert report.failure("nowhere", outcome) == ""
+    void = decided({"dead": Record(state="error", words="Killed"), "more": Record(state="error", words="Left")})[1]
+    assert report.failure("case", void) == f"{report.line('case', void.findings['case'])}; void: dead: Killed"
+
+
+def test_the_summary_is_worst_first_with_canaries_last():
+    records = {
+        "b": Record(state="gone"),
+        "a": Record(state="gone"),
+        "c": timed(FAST[:4], FAST),
+        "d": Record(state="new"),
+    }
+    told = report.summary(decided(records | {"e": timed(SLOW[:4], SLOW)}, allowed=[("b", "why")])[1])
+    assert [line.partition(",")[0] for line in told] == [
+        "e: slower", "a: gone", "b: gone", "c: faster", "d: new", "canary[same]: ok",
+    ]  # fmt: skip
+    assert told[2] == "b: gone, allowed: why"
+    assert report.summary(decided({SAME: Record(state="gone")})[1])[0].startswith(
+        "canary[same]: gone; canary[slowed]: "
+    )
+
+
+TABLE = [
+    "",
+    "| case | verdict | time [95 % interval] (extremes of fewer than 6 pairs) | pairs | p | notes |",
+    "|---|---|---|---|---|---|",
+]
+
+
+def test_the_table_of_a_run_is_this():
+    records = {
+        "slow": timed(SLOW[:4], SLOW, answer_changed=True),
+        "lost": Record(state="gone"),
+        "kept": Record(state="new"),
+    }
+    artifact, outcome = decided(records, allowed=[("lost", "a | b")], told=["toy: base a, head b", "more"])
+    assert report.markdown(artifact, outcome).splitlines() == [
+        "### Speed of a head against bbbbbbbbbbbb: failed",
+        "",
+        "1 slower, 1 gone, 1 new, 1 ok; 1 answer changed; 1.5 min on abacus.",
+        "toy: base a, head b",
+        "more",
+        *TABLE,
+        "| `slow` | slower | +7.0 % [+6.5, +7.5] | 16 | 1.5e-05 | answer changed |",
+        "| `lost` | gone |  |  |  | allowed: a \\| b |",
+        "| `case` | ok | +0.0 % (extremes +0.0, +0.0) | 4 |  |  |",
+        "",
+        report.canaries(outcome.findings),
+    ]
+    assert report.markdown(artifact, outcome).endswith("\n")
+
+
+def test_a_run_that_timed_nothing_has_no_table_and_a_void_one_says_why():
+    machine = {"cpu_model": "abacus"}
+    about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 6.0, "machine": machine, "rule": Rule()}
+    calm = Artifact(**about, records={"kept": Record(state="unchanged"), "more": Record(state="new")})
+    assert report.markdown(calm, calm.decide()) == (
+        "### Speed of a head against bbbbbbbbbbbb: passed\n\n1 new, 1 unchanged; 0.1 min on abacus.\n"
+    )
+    void = Artifact(**about, records={name: Record(state="error", words="Killed") for name in "ab"})
+    wanted = ["a: Killed", "b: Killed", f"{SAME} was not measured", f"{SLOWED} was not measured"]
+    text = report.markdown(void, void.decide())
+    assert text.startswith("### Speed of a head against bbbbbbbbbbbb: void: nothing of it can be believed\n")
+    assert [line for line in text.splitlines() if line.startswith("**")] == [f"**{words}**" for words in wanted]
+
+
+def test_the_comparison_with_the_anchor_comes_second():
+    older = decided({"case": timed(SLOW[:4], SLOW)})[0].model_copy(update={"base": "c" * 40})
+    artifact, outcome = decided({"fast": timed(FAST[:4], FAST)}, anchor=older)
+    alone = artifact.model_copy(update={"anchor": None})
+    first = report.markdown(alone, alone.decide())
+    text = report.markdown(artifact, outcome)
+    assert text.startswith(f"{first}\n### Speed of a head against the anchor cccccccccccc: failed\n")
+    assert rows(text.removeprefix(first)).keys() == {"case"}
+    assert first.splitlines()[0] == "### Speed of a head against bbbbbbbbbbbb: passed"

@@ -9,9 +9,10 @@ import pytest
 
 from rlgauge import __main__ as command
 from rlgauge import bisect
-from rlgauge.rule import Rule
+from rlgauge.artifact import Artifact
+from rlgauge.rule import SLOWED, GateError, Record, Rule
 
-from .test_merge import CASES, shards
+from .test_merge import CANARIES, CASES, artifact, shards
 
 
 def test_the_gate_is_a_run_of_pytest_with_all_that_follows(monkeypatch):
@@ -78,3 +79,95 @@ def test_what_is_merged_is_written_and_decides_the_same_again(tmp_path, capsys):
     assert written[1].read_text() == told
     assert command.main(["replay", str(written[0])]) == 0
     assert capsys.readouterr().out == told
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Write artifacts of these records. -> their files"""
+
+    def run(records, count=2):
+        for name, part in shards(records, count).items():
+            (tmp_path / name).write_text(part.model_dump_json())
+        return [str(tmp_path / name) for name in shards(records, count)]
+
+    return run
+
+
+def test_a_merge_ends_with_the_code_of_the_whole_and_writes_only_what_is_asked_for(kept, tmp_path, capsys):
+    files = kept(CASES | {"b": CANARIES[SLOWED]})
+    assert command.main(["merge", *files]) == 1
+    told = capsys.readouterr().out
+    assert "| `b` | slower |" in told
+    assert {path.name for path in tmp_path.iterdir()} == {"1.json", "2.json"}
+    assert command.main(["merge", *files, "--markdown", str(tmp_path / "all.md")]) == 1
+    assert (tmp_path / "all.md").read_text() == told == capsys.readouterr().out
+    assert command.main(["merge", *files, "--json", str(tmp_path / "all.json")]) == 1
+    assert Artifact.model_validate_json((tmp_path / "all.json").read_text()).decide().failed == ["b"]
+
+
+@pytest.mark.parametrize("option", ["--json", "--markdown"])
+def test_a_merge_that_cannot_be_written_is_a_line_that_names_the_option(kept, tmp_path, capsys, option):
+    assert command.main(["merge", *kept(CASES), option, str(tmp_path)]) == 2
+    out, errors = capsys.readouterr()
+    assert (out, errors) == ("", f"{option} {tmp_path}: cannot be written: it is no file\n")
+
+
+def test_artifacts_that_do_not_fit_together_are_named_by_their_files(kept, capsys):
+    first, _ = kept(CASES)
+    assert command.main(["merge", first]) == 2
+    assert capsys.readouterr().err == "shard 2 of 2: got 0 artifacts of it, wanted one\n"
+    assert command.main(["merge", first, f"{first}.none"]) == 2
+    assert capsys.readouterr().err == f"{first}.none: it cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize(("options", "code", "verdict"), [([], 0, "ok"), (["--rule=tolerated=0.001"], 1, "slower")])
+def test_a_replay_decides_by_the_run_s_own_rule_with_the_numbers_that_are_given(
+    tmp_path, capsys, options, code, verdict
+):
+    found = [[(1.0, 1.009 + 0.0001 * k)] for k in range(7)]
+    records = CANARIES | {"a": Record(screen=found[:2], confirm=found)}
+    (tmp_path / "gate.json").write_text(artifact(records).model_dump_json())
+    assert command.main(["replay", str(tmp_path / "gate.json"), *options]) == code
+    assert f"| `a` | {verdict} |" in capsys.readouterr().out  # seven pairs confirm by its own rule alone
+
+
+def test_what_a_search_cannot_do_is_a_line(source, monkeypatch, capsys):
+    def refuse(*how, **named):
+        raise GateError("a is not slower")
+
+    monkeypatch.setattr(bisect, "bisect", refuse)
+    assert command.main(["bisect", "a", "good", "bad"]) == 2
+    assert capsys.readouterr() == ("", "a is not slower\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["gate"], "the following arguments are required: revision"),
+        (["bisect", "a", "good"], "the following arguments are required: bad"),
+        (["merge"], "the following arguments are required: FILE"),
+        (["replay", "a.json", "--rule", "confirm"], "--rule: got 'confirm', wanted name=value[,name=value]"),
+        (["bisect", "a", "b", "c", "--limit", "long"], "--limit: invalid float value: 'long'"),
+        (["power", "--minutes", "long"], "--minutes: invalid float value: 'long'"),
+        (["replay", "a.json", "--limit", "7"], "unrecognized arguments: --limit 7"),
+        (["merge", "a.json", "--rule", "confirm=3"], "unrecognized arguments: --rule confirm=3"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_ends_with_code_2_and_says_why(capsys, arguments, words):
+    with pytest.raises(SystemExit) as end:
+        command.main(arguments)
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_arguments_are_those_of_the_process_unless_they_are_given(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(command.sys, "argv", ["rlgauge", "replay", str(tmp_path / "none.json")])
+    assert command.main() == 2
+    assert capsys.readouterr().err == f"{tmp_path / 'none.json'}: it cannot be read: No such file or directory\n"
+
+
+def test_on_another_system_than_linux_no_command_is_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(command.sys, "platform", "darwin")
+    assert command.main(["replay", str(tmp_path / "none.json")]) == 2
+    assert capsys.readouterr().err == "rlgauge: it runs on Linux, this is darwin\n"
