@@ -191,16 +191,16 @@ def test_several_files_are_written_whole_or_none_of_them(kept, tmp_path_factory,
 
 
 def test_a_reserved_file_is_closed_whether_it_was_written_or_not(kept):
-    def handles():
-        return len(os.listdir("/proc/self/fd"))
+    def opened():
+        links = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+        return [link for link in links if link.startswith(str(kept.parent))]
 
-    before = handles()
     for content in (b"new", None):
         with reserved(kept, 100) as write:
-            assert handles() == before + 1
+            assert len(opened()) == 1
             if content:
                 write(content)
-        assert handles() == before
+        assert opened() == []
 
 
 def test_folders_are_made_above_one_that_is_to_be_written(tmp_path):

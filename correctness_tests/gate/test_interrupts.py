@@ -8,11 +8,12 @@ import os
 import select
 import signal
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from rlgauge import answers
+from rlgauge import answers, workers
 from rlgauge.command import ended
 from rlgauge.interrupts import SIGNALS, by_sigterm, heard, held
 
@@ -69,6 +70,8 @@ def test_an_error_is_not_hidden_by_an_interrupt(interrupt):
     with pytest.raises(ZeroDivisionError), held():
         interrupt()
         raise ZeroDivisionError
+    with held(), heard():  # which that interrupt does not reach any more
+        pass
 
 
 def test_handlers_are_as_before_and_nothing_is_left_of_an_interrupt(interrupt):
@@ -97,6 +100,42 @@ def test_a_command_that_is_told_to_end_does_so_with_code_130_and_hears_signals_a
     with pytest.raises(ZeroDivisionError), by_sigterm():
         raise ZeroDivisionError
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_sigterm_is_heard_at_once_for_as_long_as_it_is_asked_for():
+    done = []
+
+    def handle(number, frame):
+        done.append("as before")
+
+    before = signal.signal(signal.SIGTERM, handle)  # of pytest, which hears it so itself
+    try:
+        with pytest.raises(KeyboardInterrupt), by_sigterm():
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("not heard")
+        with by_sigterm():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert done == ["as before"]
+
+
+def test_an_interrupt_is_heard_while_a_worker_is_waited_for(monkeypatch, interrupt):
+    done, worker = [], object.__new__(workers.Worker)
+    worker.buffer, worker.limit = b"", 60.0
+    worker.process = SimpleNamespace(stdout=SimpleNamespace(fileno=lambda: -1))
+
+    def select(*how):
+        interrupt()
+        done.append("not heard")
+        return [True], [], []
+
+    monkeypatch.setattr(workers, "select", SimpleNamespace(select=select))
+    monkeypatch.setattr(workers, "os", SimpleNamespace(read=lambda *how: b'{"a": 1}\n'))
+    with pytest.raises(KeyboardInterrupt), held():
+        worker.reply()
+    assert done == []
 
 
 def test_an_interrupt_between_a_file_and_its_reader_waits_for_both(tmp_path, monkeypatch, interrupt):

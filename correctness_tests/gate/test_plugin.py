@@ -290,6 +290,58 @@ def test_a_source_is_found_in_the_repository_whatever_the_command_can_import(mon
     assert sources.source_of(settings, tmp_path, "a run") == ("a run", "found")
 
 
+def test_a_megabyte_is_taken_for_each_file_before_anything_is_timed(judged, tmp_path):
+    room = []
+    ran = judged({}, meanwhile=lambda: room.extend(path.stat().st_size for path in tmp_path.glob(".*")))
+    assert ran.code == 0, ran.text
+    assert room == [1 << 20] * 3
+
+
+@pytest.mark.parametrize("error", [GateError("why"), Unwritable("why"), OSError("why"), ZeroDivisionError("why")])
+def test_only_what_the_gate_says_or_the_system_refuses_ends_the_run_in_a_line(error):
+    known = not isinstance(error, ZeroDivisionError)
+    raised = pytest.exit.Exception if known else ZeroDivisionError
+    with pytest.raises(raised, match=r"^why$") as caught, plugin.in_one_line():
+        raise error
+    assert not known or caught.value.returncode == 2
+    with pytest.raises(ZeroDivisionError), plugin.naming_option("--an-option"):
+        raise ZeroDivisionError
+    with pytest.raises(GateError, match=r"^--an-option: why$"), plugin.naming_option("--an-option"):
+        raise ArgumentTypeError("why")
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_conclusion_is_of_both_comparisons_by_what_is_allowed_and_is_written(monkeypatch, strict):
+    class Measuring:
+        def __init__(self, artifact):
+            self.artifact = artifact
+
+        def run(self):
+            self.log(f"measuring {self.artifact.base[0]}")
+            return self.artifact
+
+    base, anchor = decided({"changed": timed([0.0] * 4, answer_changed=True)})[0], decided({"slow": SLOWER})[0]
+    anchor.base = "c" * 40
+    run, said, written = run_of(Measuring(base), Measuring(anchor)), [], {}
+    run.allowed = [("slow", "why")]
+    run.write = {
+        name: lambda data, name=name: written.update({name: data}) for name in ("--gate-json", "--gate-markdown")
+    }
+    monkeypatch.setattr(plugin, "logger", lambda config: said.append)
+    artifact, outcome = plugin.conclude(config_of(run, gate_strict=strict), run)
+    assert said == ["measuring b", "measuring c"]
+    assert (artifact, artifact.anchor) == (base, anchor)
+    assert (artifact.allowed, anchor.allowed, artifact.strict, anchor.strict) == ([("slow", "why")],) * 2 + (
+        strict,
+    ) * 2
+    assert (outcome.failed, outcome.anchor.failed) == (["changed"] if strict else [], [])
+    assert Artifact.model_validate_json(written["--gate-json"]) == artifact
+    assert written["--gate-markdown"].decode() == report.markdown(artifact, outcome)
+    run.gates, run.write = run.gates[:1], {"--gate-json": lambda data: written.update(alone=data)}
+    assert plugin.conclude(config_of(run, gate_strict=strict), run)[0].anchor is None
+    assert list(written) == ["--gate-json", "--gate-markdown", "alone"]
+
+
 def test_a_rule_is_parsed():
     assert plugin.rule_of("screen=4,level=0.01") == {"screen": "4", "level": "0.01"}
     assert plugin.rule_of("a=b=c") == {"a": "b=c"}

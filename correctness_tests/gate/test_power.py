@@ -81,6 +81,19 @@ def test_a_find_is_adjusted_for_the_other_suspects():
     assert judged([SLOW] * 10, RULE, suspects=3) == [(True, False)]
 
 
+def test_an_adjusted_p_may_be_as_large_as_the_level():
+    exactly = Rule(screen=2, confirm=8, level=2**-8)
+    assert judged([SLOW] * 10, exactly) == [(True, True)]
+    assert judged([SLOW] * 10, exactly, suspects=2) == [(True, False)]
+    assert judged([SLOW] * 10, Rule(screen=2, confirm=8, level=2**-7), suspects=2) == [(True, True)]
+
+
+def test_a_screen_that_is_left_over_is_a_verdict_and_a_pair_that_is_left_over_is_none():
+    assert judged([SAME] * 10, RULE) == [(False, False)] * 5
+    assert judged([SAME] * 11, RULE) == [(False, False)] * 5
+    assert judged([*[SLOW] * 10, SAME], RULE) == [(True, True)]
+
+
 def test_a_screen_and_what_comes_up_to_the_first_look_are_quick():
     hidden, found = Said(SAME, SLOW), Said(SLOW, SAME)
     assert list(verdicts([hidden] * 10, RULE)) == [(False, False)] * 5

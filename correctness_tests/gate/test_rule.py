@@ -106,6 +106,14 @@ def test_the_smallest_p_is_one_of_all_signs(count):
     assert signed_rank(values, RULE.tolerated) == pytest.approx(2**-count, rel=1e-12)
 
 
+def test_each_row_has_a_p_of_its_own_and_one_of_nothing_but_the_tolerated_has_1():
+    slow, mixed = [0.02, 0.03, 0.04], [0.04, 0.03, -0.5]
+    found = signed_ranks([slow, [TOLERATED] * 3, mixed, [-value for value in slow]], RULE.tolerated)
+    assert found == pytest.approx([1 / 8, 1, 5 / 8, 1])
+    assert signed_ranks([slow, mixed], 0.0) == pytest.approx([1 / 8, 5 / 8])
+    assert signed_rank(slow, 0.025) == pytest.approx(2 / 8)  # the smallest of them is less than tolerated
+
+
 @pytest.mark.parametrize(
     ("raw", "wanted"),
     [([], []), ([0.3], [0.3]), ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]), ([0.6, 0.5], [1, 1]),

@@ -105,7 +105,14 @@ def test_a_worker_gets_another_hash_seed_each_time_and_nothing_of_this_run(root,
 
 
 @pytest.mark.parametrize(
-    ("errors", "words"), [(b"first\nlast", "; last"), (b"first\n last \n\n", "; last"), (b"", ""), (b"\n", "")]
+    ("errors", "words"),
+    [
+        (b"first\nlast", "; last"),
+        (b"first\n last \n\n", "; last"),
+        (b"", ""),
+        (b"\n", ""),
+        (b"a\n\xff b\n", "; \ufffd b"),
+    ],
 )
 def test_last_words_are_the_last_line_that_is_not_empty_whole_or_not(errors, words):
     assert Worker.last_words(SimpleNamespace(errors=io.BytesIO(errors))) == words
