@@ -78,6 +78,13 @@ def test_a_thing_is_told_when_it_is_there_and_after_a_line_it_is_quiet_again(clo
     assert said == ["[2/4, about 6 s left] a line", "[4/4] rows"]
 
 
+def test_one_thing_is_something_to_do(clock):
+    said = []
+    with Progress(1, "rows", said.append) as shown:
+        shown.step("all")
+    assert said == ["[1/1] all"]
+
+
 def test_nothing_to_do_is_refused():
     with pytest.raises(ValueError, match=r"^total: got 0 rows, wanted 1 or more"):
         Progress(0, "rows")

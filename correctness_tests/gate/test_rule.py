@@ -112,6 +112,7 @@ def test_each_row_has_a_p_of_its_own_and_one_of_nothing_but_the_tolerated_has_1(
     assert found == pytest.approx([1 / 8, 1, 5 / 8, 1])
     assert signed_ranks([slow, mixed], 0.0) == pytest.approx([1 / 8, 5 / 8])
     assert signed_rank(slow, 0.025) == pytest.approx(2 / 8)  # the smallest of them is less than tolerated
+    assert [signed_rank([value], 0.5) for value in (0.40, 0.41)] == [1, 0.5]  # a slowdown by half is 0.405
 
 
 @pytest.mark.parametrize(
