@@ -273,8 +273,8 @@ def test_a_command_is_run_in_its_folder_and_its_steps_are_what_pip_collects(tmp_
 
 def test_a_command_that_fails_has_its_code_and_its_errors(tmp_path):
     with pytest.raises(subprocess.CalledProcessError) as error:
-        environments.follow(["sh", "-c", "echo ERROR: a; echo b; exit 4"], tmp_path, Steps())
-    assert (error.value.returncode, error.value.output) == (4, "ERROR: a")
+        environments.follow(["sh", "-c", "echo ERROR: a; echo b; echo pip: ERROR: c; exit 4"], tmp_path, Steps())
+    assert (error.value.returncode, error.value.output) == (4, "ERROR: a; pip: ERROR: c")
 
 
 @pytest.mark.parametrize(
