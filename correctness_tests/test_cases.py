@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import re
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perf_tests import selection
 from perf_tests.__main__ import main
 from perf_tests.suite import cases
-from perf_tests.suite.case import Case, Inputs
+from perf_tests.suite.case import Case, Inputs, Variant
 from perf_tests.suite.cases import ids_file, ids_text, load, variants
 from rl_impls import backends
 
@@ -229,3 +231,110 @@ def test_a_workload_without_knobs_is_told_which_file_is_missing(monkeypatch, tmp
     monkeypatch.setattr(backends, "__file__", str(tmp_path / "backends.py"))
     with pytest.raises(ValueError, match=r"^case toy.double: rl_impls/toy/knobs.py is missing$"):
         selection.check_names([CASE])
+
+
+def test_a_case_is_of_both_forms_on_one_core_against_numpy_unless_it_says_otherwise():
+    plain = Case("toy", "double", lambda rng: Inputs({}), ("numpy",), "numbers", lambda: 1)
+    assert (plain.forms, plain.io, plain.cores, plain.reference) == (("naive", "full"), "device", "one", "numpy")
+    assert (plain.tolerance, plain.most_calls, plain.repeatable, plain.version) == (1e-5, None, True, 1)
+    assert (plain.flops(batch=3), plain.bytes(batch=3), plain.name) == (0.0, 0.0, "toy.double")
+    assert [(one.id, one.tier, one.io) for one in plain.variants()] == [
+        ("toy.double[naive-numpy]", "full", "device"),
+        ("toy.double[full-numpy]", "full", "device"),
+    ]
+
+
+@pytest.mark.parametrize(("most", "answered"), [(None, 2), (1, 1), (2, 2), (9, 2)])
+def test_answers_are_those_after_two_calls_where_a_case_allows_two(most, answered):
+    assert replace(CASE, most_calls=most).answered_calls == answered
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (dict(backends=()), "backends: got (), wanted one or more names, as a tuple"),
+        (dict(backends=("numpy", 1)), "backends: got ('numpy', 1), wanted one or more names, as a tuple"),
+        (dict(forms="full"), "forms: got 'full', wanted one or more names, as a tuple"),
+        (dict(axes={"batch": (1,), "io": ("host", "disk")}), "io: got ('host', 'disk'), wanted some of "),
+        (dict(axes={"batch": (1,), "width": ()}), "axes: got {'batch': (1,), 'width': ()}, wanted "),
+        (dict(tolerance=-1e-5), "tolerance: got -1e-05, wanted more than 0"),
+        (dict(repeatable=False), "repeatable: got False, wanted True, or False without a reference"),
+        (dict(repeatable=None, reference=None), "repeatable: got None, wanted True, or False without a reference"),
+    ],
+)
+def test_each_part_of_a_field_is_looked_at(changed, said):
+    with pytest.raises(ValueError, match=f"^toy.double: {re.escape(said)}"):
+        replace(CASE, **changed)
+
+
+def test_the_least_that_a_field_may_hold_is_no_mistake():
+    found = replace(CASE, most_calls=1, version=1, repeatable=False, reference=None, cores="own", tolerance=1e-9)
+    assert not found.repeatable
+    assert replace(CASE, axes={}, io="own").io == "own"
+
+
+def test_a_pattern_that_excludes_may_match_what_another_excludes_too():
+    replace(CASE, exclude=[*CASE.exclude, dict(form="naive", backend="jax")]).check()
+    with pytest.raises(ValueError, match=r"^toy.double: exclude .*: matches nothing$"):
+        replace(CASE, exclude=[*CASE.exclude, dict(batch=())]).check()
+
+
+def test_what_is_excluded_is_not_gated_and_what_is_gated_is_not_of_the_bench():
+    both = replace(CASE, exclude=[dict(backend="jax")], gate=[dict(backend=("jax", "torch"))], bench=[{}])
+    tiers = {backend: both.tier({"form": "full", "backend": backend}) for backend in both.backends}
+    assert tiers == {"numpy": "bench", "torch": "gate", "jax": None}
+
+
+def test_combinations_go_by_form_then_backend_then_axes():
+    found = list(replace(CASE, backends=("torch", "numpy")).combinations())
+    assert len(found) == 2 * 2 * 2 * 2
+    assert found[:3] == [
+        {"form": "naive", "backend": "torch", "batch": 1, "io": "host"},
+        {"form": "naive", "backend": "torch", "batch": 1, "io": "device"},
+        {"form": "naive", "backend": "torch", "batch": 32, "io": "host"},
+    ]
+    assert found[4]["backend"] == "numpy"
+    assert found[8]["form"] == "full"
+
+
+def test_arguments_go_where_the_axis_says_or_else_the_case():
+    (one,) = (variant for variant in CASE.variants() if variant.parameters == "full-torch-batch1-iohost")
+    assert (CASE.io, one.io) == ("device", "host")
+    assert replace(one, case=replace(CASE, axes={}, io="own"), axes={}).io == "own"
+
+
+def test_inputs_are_drawn_from_the_seed_the_op_and_the_axes_but_for_where_they_go():
+    given = []
+
+    def inputs(rng, **axes):
+        given.append(axes)
+        return Inputs({}, (float(rng.random()),))
+
+    def drawn(seed, op="double", **axes):
+        case = replace(CASE, op=op, inputs=inputs)
+        return replace(next(case.variants()), case=case, axes=axes).inputs(seed).args[0]
+
+    first = drawn(3, batch=32, io="host", width=2)
+    stream = zlib.crc32(b"toy.double:batch=32,width=2")
+    assert first == np.random.default_rng([3, stream]).random()
+    assert given == [{"batch": 32, "io": "host", "width": 2}]
+    assert first == drawn(3, width=2, io="device", batch=32)
+    others = drawn(4, batch=32, width=2), drawn(3, batch=32, width=3), drawn(3, "halve", batch=32, width=2)
+    assert len({first, *others}) == 4
+
+
+def test_a_form_has_its_knobs_but_for_those_that_are_axes():
+    knobs = variants()["pirl.pde_loss[full-torch-order1]"], variants()["pirl.pde_loss[full-torch-order2]"]
+    first, second = (variant.knobs() for variant in knobs)
+    full = backends.forms("pirl")["full"]
+    assert (first, second) == (replace(full, order=1), replace(full, order=2))
+    with pytest.raises(ValueError, match=r"^unknown form 'fast'; known: naive"):
+        replace(knobs[0], form="fast").knobs()
+
+
+@pytest.mark.parametrize(
+    ("form", "precision"), [("naive", "float32"), ("full", "float32"), ("bfloat16", "bfloat16"), ("int8", "int8")]
+)
+def test_the_precision_of_a_form_is_that_of_its_products(form, precision):
+    case = next(case for case in load() if case.name == "snake.act")
+    assert Variant(case, form, "torch", {"envs": 1}, "full").precision == precision

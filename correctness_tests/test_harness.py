@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import itertools
+import sys
+import tracemalloc
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -346,3 +351,353 @@ def test_ten_shapes_of_one_function_stay_compiled():
         for call, x in zip(compiled, inputs):
             call(x)
         assert graphs_compiled() - before == len(inputs)
+
+
+def test_an_op_that_is_a_plain_function_has_nothing_beside_it():
+    plain = prepared_module.extras(lambda: None)
+    assert (plain.reset(), plain.close(), plain.stats(), plain.phases()) == (None, None, {}, {})
+    assert (plain.held(1, 2), plain.params()) == ((1, 2), {})
+
+
+class Noted:
+    """An op that notes what it is asked, and has all that an op may have."""
+
+    def __init__(self):
+        self.log, self.params = [], {"w": 1}
+
+    def __call__(self, *args):
+        self.log.append("call")
+        return np.array(0.0)
+
+    def reset(self):
+        self.log.append("reset")
+
+    def close(self):
+        self.log.append("close")
+
+    def stats(self):
+        return {"lag": 1.0}
+
+    def phases(self):
+        return {"learn": 2.0}
+
+    def held(self, *args):
+        return (*args, "held")
+
+
+def test_what_an_op_has_is_asked_of_it_when_it_is_wanted():
+    op = Noted()
+    prepared = planted(op, args=("given",))
+    assert prepared.args == ("given", "held")
+    assert (prepared.stats(), prepared.phases()) == ({"lag": 1.0}, {"learn": 2.0})
+    op.params = {"w": 2}  # other weights, as a training makes them
+    assert prepared.extras.params() == {"w": 2}
+    prepared.calls = 3
+    prepared.run()
+    prepared.reset()
+    assert op.log == ["call"] * 3 + ["reset"]
+
+
+def test_what_is_prepared_is_closed_after_it_and_an_error_goes_on():
+    op = Noted()
+    with planted(op) as prepared:
+        assert op.log == []
+        prepared.run()
+    assert op.log == ["call", "close"]
+    with pytest.raises(ZeroDivisionError), planted(op):
+        1 / 0  # noqa: B018
+    assert op.log == ["call", "close", "close"]
+
+
+def test_a_sample_makes_its_calls_from_a_reset_and_returns_the_last_output():
+    op = Noted()
+    prepared, numbers = planted(op), itertools.count()
+    prepared.calls = 2
+    prepared.sample()
+    assert op.log == ["reset", "call", "call"]
+    counting = planted(lambda: np.array(next(numbers)))
+    counting.calls = 5
+    assert counting.run() == 4
+
+
+def test_the_seconds_of_a_sample_are_those_of_all_its_calls_and_not_of_its_reset(monkeypatch):
+    now = [0.0]
+
+    class Slow(Noted):
+        def __call__(self, *args):
+            now[0] += 0.5
+
+        def reset(self):
+            now[0] += 100.0
+
+    monkeypatch.setattr(prepared_module.time, "perf_counter", lambda: now[0])
+    prepared = planted(Slow())
+    prepared.calls = 4
+    assert prepared.sample() == 2.0
+
+
+def test_a_sample_of_just_ten_milliseconds_is_long_enough(monkeypatch):
+    assert counted_clock(monkeypatch, 0.0078125).measure_calls() == 2
+    monkeypatch.setattr(prepared_module, "LEAST", 0.015625)
+    assert counted_clock(monkeypatch, 0.0078125).measure_calls() == 2
+    assert prepared_module.LEAST == 0.015625
+
+
+def test_a_call_gets_and_returns_arrays_where_the_case_says():
+    import torch
+
+    got = []
+
+    def op(x):
+        got.append(x)
+        return x + 1
+
+    host, device = np.zeros(2), torch.zeros(2)
+    for io, given, taken, returned in (
+        ("host", host, torch.Tensor, np.ndarray),
+        ("device", device, torch.Tensor, torch.Tensor),
+        ("own", host, np.ndarray, np.ndarray),
+    ):
+        out = planted(op, "torch", (given,), io=io).run()
+        assert (type(got[-1]), type(out)) == (taken, returned)
+        assert out.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("io", "kind"), [("host", "ndarray"), ("device", "Tensor"), ("own", "ndarray")])
+def test_what_is_prepared_is_called_with_its_inputs_and_built_with_those_on_the_device(monkeypatch, io, kind):
+    variant, built = variants()["pirl.forward[full-torch-batch32-iohost-hidden32]"], []
+    variant = replace(variant, axes={**variant.axes, "io": io})
+    monkeypatch.setattr(backends.Backend, "build", lambda self, *of: built.append(of) or (lambda *args: np.array(0.0)))
+    prepared = prepare(variant, 3)
+    inputs = variant.inputs(3)
+    ((workload, op, spec, example, knobs, target),) = built
+    assert (workload, op, knobs, spec.keys()) == ("pirl", "forward", variant.knobs(), inputs.spec.keys())
+    assert (prepared.target, prepared.variant, prepared.backend.name) == (target, variant, "torch")
+    assert [type(x).__name__ for x in example] == ["Tensor"]
+    assert [type(x).__name__ for x in prepared.args] == [kind]
+    for arrays in (example, prepared.args):
+        assert np.array_equal(np.asarray(arrays[0]), inputs.args[0])
+    assert not np.array_equal(prepare(variant, 4).args[0], inputs.args[0])
+
+
+def test_a_backend_that_cannot_run_here_is_not_prepared(monkeypatch):
+    monkeypatch.setattr(backends.Backend, "missing", lambda self: "it is elsewhere")
+    with pytest.raises(backends.BackendUnavailable, match=r"^torch: it is elsewhere \("):
+        prepare(variants()["pirl.act[full-torch]"], 0)
+
+
+@pytest.mark.parametrize(
+    ("identity", "served", "parsed"),
+    [
+        ("pirl.act[full-onnx]", None, 1),
+        ("pirl.act[full-torch]", None, 0),
+        ("pirl.act[full-torch]", "onnx", 1),
+        ("pirl.act[full-torch]", "eager", 0),
+    ],
+)
+def test_operators_are_parsed_once_where_something_is_exported(monkeypatch, identity, served, parsed):
+    asked, variant = [], variants()[identity]
+    inputs = variant.inputs(0)
+    monkeypatch.setattr(prepared_module, "parse_once", lambda: asked.append(1))
+    monkeypatch.setattr(type(variant), "inputs", lambda self, seed: inputs)
+    monkeypatch.setattr(backends.Backend, "build", lambda self, *of: lambda *args: None)
+    prepare(replace(variant, axes=variant.axes if served is None else {"serve": served}), 0)
+    assert len(asked) == parsed
+
+
+def test_graphs_are_counted_from_before_building(monkeypatch):
+    made = iter([5, 9])
+    monkeypatch.setattr(prepared_module, "graphs_compiled", lambda: next(made))
+    monkeypatch.setattr(backends.Backend, "build", lambda self, *of: next(made) and (lambda *args: None))
+    assert prepare(variants()["pirl.act[full-numpy]"], 0).graphs_before == 5
+
+
+def test_without_torchs_compiler_no_graphs_were_made(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
+    assert graphs_compiled() == 0
+    counters = SimpleNamespace(counters={"stats": {"unique_graphs": 7, "calls_captured": 9}})
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", counters)
+    assert graphs_compiled() == 7
+
+
+def test_an_answer_is_a_copy_of_the_output_and_of_the_weights_after_two_calls():
+    class Reusing:
+        def __init__(self):
+            self.out, self.params = np.zeros(2), {"w": np.zeros(1)}
+
+        def __call__(self):
+            self.out += 1
+            self.params["w"] += 10
+            return self.out
+
+    op = Reusing()
+    prepared = planted(op)
+    prepared.calls = 7
+    out, params = prepared.answer()
+    op()
+    assert (out.tolist(), params["w"].tolist(), prepared.calls) == ([2.0, 2.0], [20.0], 7)
+
+
+def test_an_answer_begins_with_a_reset_and_its_calls_are_put_back_after_an_error():
+    op = Noted()
+    prepared = planted(op)
+    prepared.answer()
+    assert op.log == ["reset", "call", "call"]
+    failing = planted(lambda: 1 / 0)
+    failing.calls = 7
+    with pytest.raises(ZeroDivisionError):
+        failing.answer()
+    assert failing.calls == 7
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "drifts"),
+    [
+        ([1.0, np.nan], [1.0, np.nan], False),
+        ([1.0, np.nan], [np.nan, 1.0], True),
+        ([1.0], [1.0 + 5e-6], False),
+        ([1.0], [1.0 + 5e-5], True),
+        ([0.0], [5e-8], False),
+        ([0.0], [5e-7], True),
+        ([1.0], [[1.0]], True),
+        ([1.0, 1.0], [1.0], True),
+    ],
+)
+def test_samples_drift_where_they_differ_by_more_than_rounding_or_in_shape(first, second, drifts):
+    outputs = iter([first, first, second, second])
+    prepared = planted(lambda: np.array(next(outputs)))
+    if drifts:
+        with pytest.raises(DriftError):
+            prepared.settle()
+    else:
+        np.testing.assert_array_equal(prepared.settle()[0], first)
+
+
+def test_of_what_cannot_be_repeated_the_shapes_alone_are_compared():
+    numbers = itertools.count()
+    racing = {"repeatable": False, "reference": None}
+    found, _ = planted(lambda: np.full((2, 3), next(numbers)), **racing).settle()
+    assert (found.tolist(), found.dtype) == ([2, 3], np.int64)
+    with pytest.raises(DriftError):
+        planted(lambda: np.zeros(next(numbers)), **racing).settle()
+
+
+def test_settling_ends_with_a_reset():
+    op = Noted()
+    planted(op).settle()
+    assert op.log == ["reset", "call", "call"] * 2 + ["reset"]
+
+
+def test_a_device_that_was_late_once_is_waited_for_from_then_on(monkeypatch):
+    prepared, late = planted(Noted()), iter(())
+    monkeypatch.setattr(prepared_module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(type(prepared.backend), "pending", lambda self: next(late, False))
+    prepared.settle()
+    assert prepared.late is False
+    prepared = planted(Noted())
+    late = iter([True, False])
+    prepared.settle()
+    assert prepared.late is True
+    late = iter([True, True])
+    prepared.reset()
+    assert next(late, None) is None
+
+
+def test_leaves_are_those_of_all_parts_by_name():
+    tree = [{"b": 1.0, "a": (2, [np.ones(1)])}, 3]
+    assert prepared_module.flat(tree) == [2, np.ones(1), 1.0, 3]
+    assert [leaf.tolist() for leaf in prepared_module.leaves(tree)] == [2, [1.0], 1.0, 3]
+    assert prepared_module.flat(5) == [5]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ModuleNotFoundError("x", name="rl_impls.toy.moved"), "no rl_impls.toy.moved"),
+        (ModuleNotFoundError("x", name="torch"), None),
+        (ModuleNotFoundError("x"), None),
+        (ImportError("x", name="rl_impls.toy"), None),
+        (ValueError("unknown form 'fast'; known: naive"), "unknown form 'fast'; known: naive"),
+        (ValueError("an unknown form"), None),
+        (KeyError("unknown form"), None),
+        (backends.OpUnavailable("pirl has no op 'fly' on numpy"), "pirl has no op 'fly' on numpy"),
+        (backends.BackendUnavailable("onnx", "it is not here", "install it"), None),
+    ],
+)
+def test_what_a_revision_lacks_is_told_from_a_failure(error, reason):
+    assert prepared_module.unsupported_reason(error) == reason
+
+
+def test_a_variant_is_kept_settled_for_its_id_and_seed_and_never_one_with_threads(monkeypatch):
+    made, name = [], "pirl.act[full-numpy]"
+
+    def ready(variant, seed):
+        log = []
+        made.append((variant.id, seed, log))
+        return SimpleNamespace(settle=lambda: log.append("settle"), measure_calls=lambda: log.append("calls"))
+
+    monkeypatch.setattr(prepared_module, "prepare", ready)
+    monkeypatch.setattr(prepared_module, "prepared", functools.cache(prepared_module.prepared.__wrapped__))
+    first, again, other = (prepared_module.prepared(name, seed) for seed in (8, 8, 9))
+    assert first is again is not other
+    assert made == [(name, seed, ["settle", "calls"]) for seed in (8, 9)]
+    owning = next(variant.id for variant in variants().values() if variant.case.cores == "own")
+    with pytest.raises(ValueError, match=r": owns threads or processes"):
+        prepared_module.prepared(owning, 0)
+    assert len(made) == 2
+
+
+def test_counting_ends_with_a_reset_and_tracing_ends_even_where_the_op_fails():
+    op = Noted()
+    count(planted(op))
+    assert op.log == ["call", "reset"]
+    with pytest.raises(ZeroDivisionError):
+        count(planted(lambda: 1 / 0))
+    assert not tracemalloc.is_tracing()
+
+
+def test_a_count_of_nothing_stands_beside_one_of_something():
+    import torch
+
+    assert count(planted(lambda x: x.view(8, 2), "torch", (torch.ones(16),))) == {"aten_ops": 1, "allocated_bytes": 0}
+    assert count(planted(lambda: None, "torch")) == {}
+
+
+@pytest.mark.parametrize("backend", ["torch-trace", "neuron", "onnx", "jax"])
+def test_of_what_hides_its_operations_nothing_is_counted(backend):
+    def op():
+        return np.zeros(9)
+
+    assert count(planted(op, backend)) == {}
+
+
+def test_each_output_of_an_operation_is_counted_and_what_an_argument_holds_is_not():
+    import torch
+
+    def op(x):
+        torch.sort(x, dim=0)  # values and places, 64 and 128 bytes
+        torch.cat([x, x])  # 128 bytes
+        return x
+
+    assert count(planted(op, "torch", (torch.ones(16),))) == {"aten_ops": 2, "allocated_bytes": 64 + 128 + 128}
+
+
+def test_what_one_more_call_compiles_is_counted_and_donated_arrays_are_none_the_less():
+    import jax
+    import jax.numpy as jnp
+
+    doubled = planted(None, "jax")
+    example = (jnp.ones(8),)
+    donated = doubled.target.lower(lambda a: 2 * a, example, donate_argnums=0)
+    doubled.op = lambda: donated(jnp.ones(8))
+    donated(*example)
+    counts = count(doubled)
+    assert (counts["graphs"], counts["hlo_flops"]) == (1, 8)
+    assert counts["hlo_bytes"] > 0
+    sizes = itertools.count(21)
+
+    def op():
+        return jax.jit(lambda a: a)(np.ones(next(sizes)))
+
+    doubled.op = op
+    assert count(doubled)["graphs"] == 2
