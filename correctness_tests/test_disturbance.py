@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,3 +103,41 @@ def test_without_these_files_nothing_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(disturbance, "TASKS", str(tmp_path / "task"))
     assert disturbance.machine() == (0.0, 0.0)
     assert disturbance.Threads().waited() == 0.0
+
+
+def test_a_reading_has_what_the_kernel_says_of_this_process_and_of_the_machine(monkeypatch):
+    used = SimpleNamespace(ru_utime=1.5, ru_stime=0.25, ru_nivcsw=7, ru_nvcsw=900)
+    asked = []
+    monkeypatch.setattr(disturbance.resource, "getrusage", lambda who: asked.append(who) or used)
+    monkeypatch.setattr(disturbance, "machine", lambda: (3.0, 40.0))
+    monkeypatch.setattr(disturbance, "THREADS", SimpleNamespace(waited=lambda: 0.5))
+    assert disturbance.read() == disturbance.Reading(cpu=1.75, waited=0.5, switches=7, stolen=3.0, busy=40.0)
+    assert asked == [disturbance.resource.RUSAGE_SELF]
+
+
+def test_the_pace_is_the_seconds_from_before_the_additions_to_after_them(monkeypatch):
+    times = iter([5.0, 5.25])
+    monkeypatch.setattr(disturbance.time, "perf_counter", lambda: next(times))
+    assert disturbance.pace() == 0.25
+
+
+def test_a_thread_that_ends_while_it_is_read_has_all_opened_anew_and_three_times_are_enough(monkeypatch):
+    opened = []
+
+    def gone(file, size, offset):
+        raise ProcessLookupError
+
+    def opens(self, count):
+        opened.append(count)
+        self.files, self.count = [0], count
+
+    monkeypatch.setattr(disturbance.os, "pread", gone)
+    monkeypatch.setattr(disturbance.Threads, "open", opens)
+    assert disturbance.Threads().waited() == 0.0
+    assert len(opened) == 3
+
+
+def test_a_file_of_a_machine_that_says_too_little_says_nothing(monkeypatch, tmp_path):
+    (tmp_path / "stat").write_text("cpu  100 20 3\n")
+    monkeypatch.setattr(disturbance, "STAT", str(tmp_path / "stat"))
+    assert disturbance.machine() == (0.0, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,8 @@ from perf_tests.rows import row
 from perf_tests.suite import limits
 from perf_tests.suite.cases import variants
 from perf_tests.timed import Timed
+
+from .commands import ROOT
 
 LIMITS = {"threads": 1.0, "float32_flops": 1e9, "bfloat16_flops": 2e9, "copy_bytes": 1e8}
 
@@ -184,3 +187,45 @@ def test_a_row_that_computes_more_than_the_machine_can_is_complained_of():
         "impossible: 120 % of the limit: its cost is too high, or the peak was measured too low "
         "(FLOP/s with 1 threads: float32 1e+09, bfloat16 2e+09)"
     )
+
+
+def test_limits_are_asked_for_at_the_root_and_a_process_that_fails_is_an_error(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(
+        limits.subprocess,
+        "run",
+        lambda command, **how: asked.update(how, program=command[0]) or SimpleNamespace(stdout="{}"),
+    )
+    monkeypatch.setenv("SOME", "thing")
+    assert limits.here(2) == {}
+    assert (asked["cwd"], asked["check"], asked["program"]) == (ROOT, True, sys.executable)
+    assert asked["env"]["SOME"] == "thing"
+
+
+def test_without_other_libraries_numpy_alone_is_measured(monkeypatch):
+    monkeypatch.setattr(limits, "find_spec", lambda name: None)
+    assert [figure for figure, *_ in limits.products(8)] == ["float32_flops"]
+    monkeypatch.setattr(limits, "PIECE", 64)
+    assert [figure for figure, *_ in limits.copies()] == ["copy_bytes"]
+
+
+def test_a_limit_is_the_best_over_all_sizes_of_matrices(monkeypatch):
+    few_calls(monkeypatch, itertools.cycle([1.0, 1.0, 1.0, 1.0, 1.0]))
+    assert limits.measure(1)["float32_flops"] == 2e3
+    for sizes in ((10, 100), (100, 10)):
+        monkeypatch.setattr(limits, "SIZES", sizes)
+        assert limits.measure(1)["float32_flops"] == 2e6
+
+
+def test_what_a_call_moves_is_held_against_copies_whatever_its_precision():
+    assert limits.share(4e8, 1e8, "int8", 2.0, LIMITS) == (0.5, "bytes")
+    assert limits.share(4e8, 0.0, "int8", 2.0, LIMITS) == (None, None)
+
+
+def test_a_row_that_just_reaches_the_limit_is_not_complained_of():
+    rows = [{"id": "just", "limit_share": 1.0, "bound": "flops"}, {"id": "over", "limit_share": 1.01, "bound": "flops"}]
+    (line,) = limits.complaints(rows, {**LIMITS, "threads": 2.0})
+    assert line.startswith("over: 101 % of the limit: ")
+    assert "with 2 threads: float32 1e+09, bfloat16 2e+09)" in line
+    assert limits.share_words(1.0, "bytes") == "100 %"
+    assert limits.share_words(0.1, "flops") == "10 %"

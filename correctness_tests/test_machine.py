@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perf_tests.report.page import name_of
+from perf_tests.suite import machine as suite_machine
 from rlgauge import machine
 
 from .repositories.made import Repository
@@ -92,3 +93,39 @@ def test_the_state_of_a_repository_is_its_commit_and_whether_it_was_changed(tmp_
     assert machine.git_state(tmp_path) == "no git"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert machine.git_state(toy.root) == "no git"
+
+
+def test_versions_are_of_what_figures_depend_on_and_what_is_missing_is_said(monkeypatch):
+    def version(name):
+        if name == "jax":
+            raise suite_machine.metadata.PackageNotFoundError(name)
+        return f"{name} 1"
+
+    monkeypatch.setattr(suite_machine.metadata, "version", version)
+    found = suite_machine.versions()
+    assert found == {name: f"{name} 1" for name in suite_machine.PACKAGES} | {"jax": "not installed"}
+    assert {"numpy", "torch", "jax", "jaxlib", "optax", "onnxruntime"} <= found.keys()
+
+
+def test_linear_algebra_has_a_name_and_a_version(monkeypatch):
+    shown = {"Build Dependencies": {"blas": {"name": "some-blas", "version": "1.2"}, "lapack": {"name": "other"}}}
+    monkeypatch.setattr("numpy.show_config", lambda mode: shown)
+    assert suite_machine.blas() == "some-blas 1.2"
+
+
+def test_the_head_of_a_result_says_each_by_its_name(monkeypatch, tmp_path):
+    names = ["cpu_model", "vectors", "cores", "waiting_policy", "blas", "versions"]
+    for name in names:
+        monkeypatch.setattr(suite_machine, name, lambda name=name: f"the {name}")
+    monkeypatch.setattr(suite_machine.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(suite_machine, "git_state", lambda root: f"git of {root.name}")
+    assert suite_machine.info(tmp_path) == {
+        "cpu_model": "the cpu_model",
+        "vectors": "the vectors",
+        "cores": 64,
+        "threads": "the cores",
+        "omp_wait_policy": "the waiting_policy",
+        "blas": "the blas",
+        "versions": "the versions",
+        "git": f"git of {tmp_path.name}",
+    }

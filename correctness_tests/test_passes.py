@@ -454,3 +454,204 @@ def test_a_row_names_its_threads_and_version_and_only_a_cpu_is_held_against_this
     assert (found["threads"], found["version"], found["bound"]) == (3, 7, "flops")
     elsewhere = replace(one, variant=replace(ONE, backend="neuron"))
     assert row(elsewhere, LIMITS, 3)["limit_share"] is None
+
+
+def answers(monkeypatch, reply):
+    """Return a bench of workers that answer so; and the requests that they get."""
+    asked = []
+
+    class Answering:
+        def __init__(self, *_):
+            self.ended = False
+
+        def ask(self, do, **arguments):
+            asked.append((do, arguments))
+            self.reply = lambda: reply(do, arguments)
+
+        def __exit__(self, *_):
+            self.ended = True
+
+    monkeypatch.setattr(passes, "Worker", Answering)
+    return Bench(1, 5, 0.25), asked
+
+
+def test_what_is_prepared_is_not_prepared_again_and_what_failed_is_let_alone(monkeypatch):
+    said = {"prepare": {"counters": {"graphs": 1}, "first_answer": 0.5}, "calls": {"calls": 7}}
+    bench, asked = answers(monkeypatch, lambda do, arguments: said[do])
+    one, broken = Timed(ONE), Timed(ONE, failure={"failed": "no"})
+    bench.prepare(broken)
+    assert asked == []
+    bench.prepare(one, beside=True)
+    bench.prepare(one)
+    assert asked == [
+        ("prepare", {"identity": ONE.id, "seed": 5, "counted": True, "beside": True}),
+        ("calls", {"identity": ONE.id, "beside": True}),
+    ]
+    assert (one.counters, one.first_answer, one.calls, one.failure) == ({"graphs": 1}, 0.5, 7, {})
+
+
+def test_of_what_cannot_be_prepared_no_calls_are_measured(monkeypatch):
+    bench, asked = answers(monkeypatch, lambda do, arguments: {"failed": "no", "trace": "lines"})
+    one = Timed(ONE)
+    bench.prepare(one)
+    assert [do for do, _ in asked] == ["prepare"]
+    assert (one.failure, one.counters, one.calls) == ({"failed": "no", "trace": "lines"}, {}, 0)
+    bench.visit(one, 0)
+    assert len(asked) == 1
+    assert one.samples == {}
+
+
+def test_the_process_of_a_request_that_is_not_answered_is_replaced(monkeypatch):
+    def reply(do, arguments):
+        raise WorkerError("head: no answer in 300 s")
+
+    bench, _ = answers(monkeypatch, reply)
+    first, one = bench.worker, Timed(ONE)
+    bench.prepared.add("another")
+    assert bench.ask(one, "visit", calls=1) == {"failed": "head: no answer in 300 s"} == one.failure
+    assert first.ended
+    assert bench.worker is not first
+    assert bench.prepared == set()
+
+
+def test_what_else_a_visit_says_is_that_of_the_last(monkeypatch):
+    visits = iter([sample(0.001), sample(0.004)])
+
+    def reply(do, arguments):
+        number = {"prepare": {"counters": {}}, "calls": {"calls": 2}}.get(do)
+        return number or {"sample": next(visits), "stats": {"calls": arguments["calls"]}, "phases": {}}
+
+    bench, asked = answers(monkeypatch, reply)
+    one = Timed(ONE)
+    bench.visit(one, 3)
+    assert [arguments for do, arguments in asked if do == "visit"] == [
+        {"identity": ONE.id, "calls": calls, "dose": 0.25} for calls in (2, 4)
+    ]
+    assert (one.samples, one.said) == ({3: sample(0.004)}, {"stats": {"calls": 4}, "phases": {}})
+
+
+@pytest.mark.parametrize(("seconds", "visits"), [(0.008, 1), (0.0079, 2)])
+def test_a_sample_is_too_short_below_eight_milliseconds(monkeypatch, seconds, visits):
+    said = {"prepare": {"counters": {}}, "calls": {"calls": 1}}
+    bench, asked = answers(monkeypatch, lambda do, _: said.get(do) or {"sample": sample(seconds), "stats": {}})
+    bench.visit(Timed(ONE), 0)
+    assert [do for do, _ in asked].count("visit") == visits
+
+
+def test_what_others_took_is_that_of_all_calls_of_a_sample_and_no_less_than_the_clock_tells():
+    one, noted = timed(sample(0.25, busy=2.0, calls=4)), passes.Others()
+    one.samples[0] = {**one.samples[0], "cpu": 1.5}
+    noted.note(one, 0)
+    assert one.samples[0]["others"] == 0.5
+    short = timed(sample(0.03, busy=0.06))
+    passes.Others().note(short, 0)
+    assert short.samples[0]["others"] == 0.1
+
+
+def run_of(*timed_ones, rounds=ROUNDS):
+    run = Run([], threads=1, seed=0, rounds=rounds, log=print)
+    run.timed = {str(number): one for number, one in enumerate(timed_ones)}
+    return run
+
+
+@pytest.mark.parametrize(("rounds", "long", "clean", "wanting"), [
+    (10, False, 6, False), (10, False, 5, True), (10, True, 3, False), (10, True, 2, True), (5, True, 2, False),
+    (5, True, 1, True),
+])  # fmt: skip
+def test_long_ones_want_half_as_many_undisturbed_samples(rounds, long, clean, wanting):
+    one = timed(*[sample(0.2 if long else 0.01)] * clean, *[sample(0.2, others=1.0)] * 9)
+    assert run_of(rounds=rounds).wanting([one]) is wanting
+    assert run_of(rounds=rounds).wanting([Timed(ONE), one]) is wanting
+    one.failure = {"failed": "no"}
+    assert not run_of(rounds=rounds).wanting([one])
+
+
+def test_how_loud_a_run_was_counts_samples_and_benchmarks():
+    loud = [sample(0.01, others=1.0) | {"pace": pace} for pace in (4e-4, 1e-4)]
+    run = run_of(timed(*QUIET), timed(*loud), Timed(ONE))
+    run.first, run.disturbed, run.again = 40, 10, 3
+    assert run.loudness() == {
+        "share": 0.25, "retaken": 3, "left": 1, "pace": 1.0,
+        "text": "25.0 % of 40 samples disturbed by others, 3 more taken, 1 of 2 benchmarks stayed disturbed; "
+        "the median sample found a core at 100 % of its best pace",
+    }  # fmt: skip
+    assert (run_of().loudness()["pace"], run_of().loudness()["share"]) == (1.0, 0.0)
+
+
+def test_forms_and_backends_of_an_op_with_the_same_axes_are_compared():
+    names = [NAMES[0], NAMES[1], NAMES[0].replace("full-numpy", "naive-torch"), "pirl.act[full-numpy]"]
+    ones = [Timed(variants()[name]) for name in names]
+    assert passes.groups(ones) == [[ones[0], ones[2]], [ones[1]], [ones[3]]]
+
+
+def test_each_backend_has_a_place_and_what_starts_threads_another():
+    own = replace(ONE, case=replace(ONE.case, cores="own"))
+    assert passes.place(Timed(ONE)) == "numpy"
+    assert passes.place(Timed(replace(ONE, case=replace(ONE.case, cores="all")))) == "numpy"
+    assert passes.place(Timed(own)) == "numpy with threads"
+
+
+def test_free_memory_is_a_part_of_all_there_is(monkeypatch):
+    text = "MemTotal:       8000 kB\nMemFree:         100 kB\nMemAvailable:   2000 kB\nHugePages_Total:       0\n"
+    monkeypatch.setattr(passes.Path, "read_text", lambda self: text)
+    assert passes.free_memory() == 0.25
+
+    def missing(self):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(passes.Path, "read_text", missing)
+    assert passes.free_memory() == 1.0
+
+
+@pytest.mark.parametrize(("free", "at_once"), [(0.2, 3), (0.19, 1)])
+def test_a_fifth_of_the_memory_is_left_free(monkeypatch, free, at_once):
+    monkeypatch.setattr(passes, "free_memory", lambda: free)
+    _, workers, _ = scripted_run(monkeypatch, lambda *_: USUAL, NAMES, rounds=1)
+    assert len({name for _, name in workers[0].asked}) == at_once
+
+
+def test_what_was_disturbed_is_taken_again_three_times_at_most_and_not_what_failed(monkeypatch):
+    def script(name, visit):
+        return STOLEN if name == NAMES[0] else WorkerError("head: gone") if visit == 2 else USUAL
+
+    run, _, _ = scripted_run(monkeypatch, script, NAMES[:2])
+    assert sorted(run.timed[NAMES[0]].samples) == list(range(ROUNDS + 3))
+    assert (run.again, run.first, run.disturbed) == (3, ROUNDS + 1, ROUNDS)
+    assert sorted(run.timed[NAMES[1]].samples) == [0]
+
+
+def test_a_long_one_that_was_disturbed_is_taken_again_in_every_other_pass(monkeypatch):
+    run, _, _ = scripted_run(monkeypatch, lambda *_: sample(0.2, stolen=0.1), NAMES[:1])
+    assert list(run.timed[NAMES[0]].samples) == [0, 2, 4, 6, ROUNDS]
+
+
+def test_a_run_is_drawn_from_its_seed():
+    orders = [
+        [
+            one.variant.id
+            for one in Run(map(variants().get, NAMES), 1, seed, 1, print).shuffled(
+                map(Timed, map(variants().get, NAMES))
+            )
+        ]
+        for seed in (0, 0, 1, 2, 3)
+    ]
+    assert orders[0] == orders[1]
+    assert len(set(map(tuple, orders))) > 1
+
+
+def test_a_row_says_each_figure_by_its_name():
+    variant = variants()[NAMES[1]]
+    taken = [sample(0.001, calls=4), sample(0.002, calls=4)]
+    said = {"stats": {"lag": 3.0}, "phases": {"learn": 2.0}}
+    one = Timed(variant, 4, dict(enumerate(taken)), said, {"graphs": 2}, first_answer=9.0)
+    found = row(one, LIMITS, 3)
+    figures = one.figures()
+    share = variant.case.flops(**variant.axes) / figures["seconds_per_call"] / 1e11
+    assert found == {
+        "id": NAMES[1], "workload": "pirl", "op": "forward", "form": "full", "backend": "numpy",
+        "axes": {"batch": 32, "io": "host", "hidden": 32}, "version": variant.case.version, "device": "cpu",
+        "threads": 3, "precision": "float32", **figures, "items": 32,
+        "items_per_second": pytest.approx(32 / 0.0015), "unit": "samples", "limit_share": pytest.approx(share),
+        "bound": "flops", "phases": {"learn": 0.5}, "first_answer_seconds": 9.0, "counters": {"graphs": 2},
+        "taken": taken, "lag": 3.0,
+    }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from perf_tests.suite import process
 from rlgauge import process as plain
 from rlgauge.process import THREAD_VARIABLES
 
-from .commands import python
+from .commands import ROOT, python
 
 FAULTS = """
 import resource, subprocess, sys, threading
@@ -147,3 +148,27 @@ def test_how_idle_threads_wait_is_said_with_the_variable_or_as_the_default(monke
     assert plain.waiting_policy() == "passive"
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert plain.waiting_policy() == "the library's default (OMP_WAIT_POLICY is not set)"
+
+
+COMPILED = {
+    "TORCHINDUCTOR_CACHE_DIR": str(process.CACHE / "inductor"),
+    "JAX_COMPILATION_CACHE_DIR": str(process.CACHE / "jax"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+
+
+def test_compilers_keep_what_they_make_in_the_cache_unless_the_user_has_said_where(monkeypatch):
+    asked = []
+    monkeypatch.setattr(process.process, "set_up", lambda *of: asked.append(of))
+    for name in COMPILED:
+        monkeypatch.setenv(name, "of the user")
+    process.set_up(2, "default", 3)
+    assert {name: os.environ[name] for name in COMPILED} == dict.fromkeys(COMPILED, "of the user")
+    for name in COMPILED:
+        monkeypatch.delenv(name)
+    process.set_up(1)
+    assert {name: os.environ[name] for name in COMPILED} == COMPILED
+    assert asked == [(2, "default", 3), (1, "kept", 0)]
+    assert process.CACHE == ROOT / ".cache"

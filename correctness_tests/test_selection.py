@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.selection import Selection, select, selection_of
+from perf_tests.selection import Selection, axis, known_axes, select, selection_of
 from rl_impls import backends
 from rl_impls.pirl.knobs import FORMS, Knobs
 
@@ -90,3 +91,77 @@ def test_options_become_a_selection(monkeypatch, given, tier):
     assert selection_of(SimpleNamespace(getoption=options.get)) == Selection(
         ("pirl",), ("act",), ("full",), ("torch", "jax"), {"batch": ("1", "2", "8"), "io": ("host",)}, tier
     )
+
+
+@pytest.mark.parametrize(("tier", "included"), [("gate", [True, False, False]), ("bench", [True, True, False]),
+                                                ("full", [True, True, True])])  # fmt: skip
+def test_a_tier_includes_those_before_it(tier, included):
+    assert [Selection(tier=tier).has(name) for name in ("gate", "bench", "full")] == included
+
+
+def test_what_is_asked_for_is_said_in_words():
+    assert str(Selection()) == str(Selection(tier="full", axes={})) == "everything"
+    asked = Selection(("a", "b"), ("act",), ("full",), ("jax",), {"batch": ("1", "32"), "io": ("host",)})
+    assert str(asked) == ("workload a or b, op act, form full, backend jax, axis batch 1 or 32, axis io host")
+
+
+@pytest.mark.parametrize("part", ["workloads", "ops", "forms", "backends"])
+def test_each_part_of_a_selection_keeps_what_it_names(part):
+    place = ["workloads", "ops", "forms", "backends"].index(part)
+    one = Selection(**{part: ("a", "b")})
+    for value, kept in (("a", True), ("b", True), ("c", False), ("ab", False)):
+        parts = ["x"] * 4
+        parts[place] = value
+        assert one.keeps(*parts, {}) is kept
+
+
+def test_axes_keep_values_as_text_and_nothing_of_what_lacks_the_axis():
+    one = Selection(axes={"batch": ("1", "32"), "io": ("host",)})
+    kept = [
+        one.keeps("w", "o", "f", "b", axes)
+        for axes in (
+            {"batch": 32, "io": "host", "more": 1}, {"batch": 3, "io": "host"}, {"batch": 1, "io": "own"},
+            {"batch": 1}, {},
+        )
+    ]  # fmt: skip
+    assert kept == [True, False, False, False, False]
+    assert Selection(axes={"batch": ()}).keeps("w", "o", "f", "b", {})
+
+
+def test_benchmarks_are_chosen_by_tier_and_parts_in_their_order():
+    among = [
+        SimpleNamespace(tier=tier, case=SimpleNamespace(workload="w", op=op), form="full", backend="numpy", axes={})
+        for tier, op in (("full", "act"), ("bench", "act"), ("gate", "step"), ("gate", "act"))
+    ]
+    assert Selection(ops=("act",)).chosen(among) == [among[1], among[3]]
+    assert Selection(ops=("act",), tier="full").chosen(iter(among)) == [among[0], among[1], among[3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("batch=1", ("batch", ("1",))),
+        ("batch= 1, 2 ,", ("batch", ("1", "2"))),
+        ("name=a=b", ("name", ("a=b",))),
+        ("batch", None),
+        ("batch=", None),
+        ("batch= , ", None),
+    ],
+)
+def test_an_axis_is_a_name_and_values(text, found):
+    if found:
+        assert axis(text) == found
+    else:
+        with pytest.raises(ValueError, match=re.escape(f"--axis: got {text!r}, wanted name=value[,value]")):
+            axis(text)
+
+
+def test_known_values_of_axes_are_sorted_with_numbers_first():
+    among = [SimpleNamespace(axes=axes) for axes in ({"b": 10}, {"b": 9, "a": "y"}, {"b": "all", "a": "x"}, {"b": 10})]
+    assert list(known_axes(among).items()) == [("a", ["x", "y"]), ("b", ["9", "10", "all"])]
+
+
+def test_a_backend_that_is_asked_for_twice_is_one(monkeypatch):
+    options = {name: () for name in ("workload", "op", "form")} | {"backend": ("torch", "auto"), "axis": []}
+    monkeypatch.setattr(backends, "resolve", lambda name: "torch")
+    assert selection_of(SimpleNamespace(getoption=options.get)) == Selection(backends=("torch",), axes={})
