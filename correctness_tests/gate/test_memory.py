@@ -15,6 +15,8 @@ import pytest
 
 from perf_tests.gate import memory
 from perf_tests.gate.starts import COMPILERS, WORKER
+from perf_tests.suite.cases import variants
+from rl_impls import backends
 from rlgauge.pairs import cores
 from rlgauge.rule import MARGIN, SHARE, Record, Rule, beyond, find
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError
@@ -158,3 +160,104 @@ def test_pages_that_a_reset_takes_are_not_those_of_a_call():
             super().reset()
 
     assert PAGES <= memory.count(Filling())["page_faults"] <= PAGES + 2
+
+
+def scripted_count(monkeypatch, faults, sizes, most_calls=None):
+    """Count a case whose readings of page faults and of the size of the process are these; return its log, too."""
+    log, faults, sizes = [], iter(faults), iter(sizes)
+    monkeypatch.setattr(memory, "page_faults", lambda: next(faults))
+    monkeypatch.setattr(memory, "size", lambda: next(sizes))
+    prepared = SimpleNamespace(
+        variant=SimpleNamespace(case=SimpleNamespace(most_calls=most_calls)),
+        reset=lambda: log.append("reset"),
+        call=lambda: log.append("call"),
+    )
+    return memory.count(prepared), log
+
+
+def readings(*taken):
+    """Return the readings before and after of samples with so many page faults."""
+    return [reading for faults in taken for reading in (100, 100 + faults)]
+
+
+def test_counts_are_of_a_call_and_the_least_of_all_samples(monkeypatch):
+    faults = readings(*[9] * 7, 5, *[9] * 7)
+    found, log = scripted_count(monkeypatch, faults, [1000, 1500, 1640, 9000])
+    assert found == {"page_faults": 2, "grown_bytes": 14}
+    assert log == ["reset", "call", "call"] * 15
+
+
+@pytest.mark.parametrize(("most", "calls", "found"), [(1, 1, (5, 28)), (2, 2, (2, 14)), (9, 2, (2, 14))])
+def test_a_case_is_called_no_more_often_than_it_allows(monkeypatch, most, calls, found):
+    counts, log = scripted_count(monkeypatch, readings(*[5] * 15), [1000, 1140, 1280, 1420], most)
+    assert log.count("call") == 15 * calls
+    assert tuple(counts.values()) == found
+
+
+def test_a_process_that_becomes_smaller_has_not_grown(monkeypatch):
+    assert scripted_count(monkeypatch, readings(*[0] * 15), [9000, 9100, 8000, 9000])[0] == {
+        "page_faults": 0, "grown_bytes": 0,
+    }  # fmt: skip
+
+
+def test_readings_are_those_of_this_process(monkeypatch):
+    asked, used = [], SimpleNamespace(ru_minflt=7, ru_majflt=900)
+    monkeypatch.setattr(memory.resource, "getrusage", lambda who: asked.append(who) or used)
+    assert (memory.page_faults(), asked) == (7, [memory.resource.RUSAGE_SELF])
+    monkeypatch.setattr(memory.Path, "read_text", lambda self: "30 20 10 0 0 5 0\n" if "statm" in str(self) else "")
+    assert memory.size() == 30 * mmap.PAGESIZE
+
+
+def brought(monkeypatch, identity):
+    """Return the modules that are imported for a benchmark."""
+    imported = []
+    monkeypatch.setattr(memory.importlib, "import_module", imported.append)
+    memory.bring(variants()[identity])
+    return imported
+
+
+def test_what_a_case_needs_is_imported_and_torchs_compiler_with_torch(monkeypatch):
+    assert brought(monkeypatch, "pirl.act[full-numpy]") == ["rl_impls.pirl._numpy"]
+    assert brought(monkeypatch, "pirl.act[full-torch]") == ["torch", "rl_impls.pirl._torch", "torch._dynamo"]
+    onnx = [*backends.get("onnx").modules, "rl_impls.pirl._torch", "torch._dynamo"]
+    assert brought(monkeypatch, "pirl.act[full-onnx]") == onnx
+    assert brought(monkeypatch, "snake.env_step[vectorised-numpy-envs1024]") == ["rl_impls.snake._numpy"]
+
+
+def test_cases_of_the_same_modules_are_counted_together():
+    given = [case("a"), case("b", "torch"), case("c", "torch-compile"), case("d"), case("e", "jax")]
+    assert memory.by_modules(given) == [["a", "d"], ["b", "c"], ["e"]]
+    assert memory.by_modules([]) == []
+
+
+def test_counts_are_kept_by_side_and_the_side_that_failed_is_named():
+    record = Record()
+    memory.note(record, {"base": {"page_faults": 1}, "head": {"page_faults": 2}})
+    assert (record.memory, record.words) == (({"page_faults": 1}, {"page_faults": 2}), "")
+    for failed, words in (({"base"}, "base: no"), ({"head"}, "head: no"), ({"base", "head"}, "base: no")):
+        record = Record()
+        sides = {side: {"failed": "no"} if side in failed else {"page_faults": 1} for side in ("base", "head")}
+        memory.note(record, sides)
+        assert (record.words, record.memory) == (f"fresh memory was not counted: {words}", Record().memory)
+
+
+def test_workers_that_count_memory_have_one_core_and_the_limit_of_the_run(monkeypatch, tmp_path):
+    made, places = [], []
+
+    class Faked:
+        def __init__(self, *of):
+            made.append(of)
+
+        @contextmanager
+        def workers(self, place):
+            places.append(place)
+            yield "workers"
+
+    monkeypatch.setattr(memory, "Pairs", Faked)
+    monkeypatch.setattr(memory, "both", lambda workers, do, identity: [{"of": (workers, do, identity)}] * 2)
+    sides, records = [Side(name, tmp_path, PYTHON, WORKER) for name in ("base", "head")], {"a": Record(state="timed")}
+    memory.measure(sides, 7.0, tmp_path, records, [case("a", cores="all")])
+    ((given, blocks, limit, tolerances, folder, _),) = made
+    assert [(side.name, side.memory) for side in given] == [("base", "default"), ("head", "default")]
+    assert (blocks, limit, tolerances, folder, places) == (1, 7.0, {}, tmp_path, [cores(False)])
+    assert records["a"].memory == ({"of": ("workers", "memory", "a")},) * 2

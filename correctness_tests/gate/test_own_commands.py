@@ -6,6 +6,9 @@ import pytest
 
 from perf_tests.gate import __main__ as command
 from perf_tests.suite.cases import variants
+from rlgauge.rule import Rule
+
+from .toy import ROOT
 
 
 def test_each_try_plants_in_the_next_case_and_draws_from_its_own_number(monkeypatch, capsys):
@@ -52,3 +55,68 @@ def test_a_mistake_is_one_line(capsys, arguments, message):
     assert command.main(arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_pages_get_what_was_measured_between_their_markers(monkeypatch, tmp_path):
+    pages = [tmp_path / name for name in ("gate.md", "README.md", "others.md")]
+    for page in pages:
+        page.write_text("before\n{}\nold\n{}\nafter\n".format(*command.MARKERS))
+    for name, page in zip(("DOCUMENT", "README", "OTHERS"), pages):
+        monkeypatch.setattr(command, name, page)
+    monkeypatch.setattr(command, "read", lambda file: f"pairs of {file.name}")
+    monkeypatch.setattr(command, "table", lambda measured, rule: f"table of {measured}, {rule.confirm}")
+    monkeypatch.setattr(command, "example", lambda measured, rule: f"example of {measured}, {rule.confirm}")
+    monkeypatch.setattr(command.small, "read", lambda file: f"rounds of {file.name}")
+    monkeypatch.setattr(command.small, "table", lambda found: f"table of {found}")
+    assert command.main(["docs", "--file", "some/file", "--rule", "confirm=9"]) == 0
+    texts = [
+        "table of pairs of file, 9",
+        "example of pairs of file, 9",
+        f"table of rounds of {command.small.FILE.name}",
+    ]
+    wrap = "before\n{}\n{{}}\n{}\nafter\n".format(*command.MARKERS)
+    assert [page.read_text() for page in pages] == [wrap.format(text) for text in texts]
+    command.main(["docs"])
+    assert pages[0].read_text() == wrap.format(f"table of pairs of {command.POWER.name}, {Rule().confirm}")
+
+
+def test_commands_have_their_defaults(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(command, "found", lambda root, variant, slowdown, rule, number, log: asked.append(
+        (variant.id, slowdown, rule, number)) or True)  # fmt: skip
+    monkeypatch.setattr(command.noise, "counted", lambda root, pairs: asked.append((root, pairs)))
+    monkeypatch.setattr(command.noise, "show", lambda counts, log: None)
+    monkeypatch.setattr(command.small, "measure", lambda *of: asked.append(of))
+    monkeypatch.setattr(command.small, "read", lambda file: file)
+    monkeypatch.setattr(command.small, "table", lambda found: f"of {found}")
+    assert [command.main([name]) for name in ("planted", "noise", "small")] == [0, 0, 0]
+    assert asked == [
+        *((command.CASES[number % len(command.CASES)], 0.1, Rule(), number) for number in range(5)),
+        (command.ROOT, 40),
+        (command.small.FILE, 7),
+    ]
+    said = capsys.readouterr()
+    assert said.out.startswith("bisect names the commit: 5/5 ")
+    assert said.out.endswith(f"of {command.small.FILE}\n")
+    assert [line.partition("] ")[2] for line in said.err.splitlines()] == [f"right so far: {n}" for n in range(1, 6)]
+    assert command.ROOT == ROOT
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "ends"),
+    [("--slowdown", "10", 0), ("--slowdown", "10.1", 2), ("--slowdown", "0", 2), ("--tries", "1", 0)],
+)
+def test_the_ends_of_what_may_be_asked_for_belong_to_it(monkeypatch, capsys, option, value, ends):
+    monkeypatch.setattr(command, "found", lambda *of: True)
+    assert command.main(["planted", f"{option}={value}"]) == ends
+    monkeypatch.setattr(command.noise, "counted", lambda root, pairs: pairs)
+    monkeypatch.setattr(command.noise, "show", lambda counts, log: log(f"counts of {counts}"))
+    capsys.readouterr()
+    assert command.main(["noise", "--pairs", "1"]) == 0
+    assert capsys.readouterr().out == "counts of 1\n"
+
+
+def test_without_a_command_there_is_nothing_to_do(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main([])
+    assert "the following arguments are required" in capsys.readouterr().err
