@@ -156,3 +156,85 @@ def test_the_cases_need_no_more_of_a_commit_than_its_workloads(tmp_path):
     done = python("-c", OLDER, tmp_path / "installed", ROOT / "perf_tests", ROOT, cwd=tmp_path, PYTHONPATH="")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[1] == str(tmp_path / "installed/rl_impls/__init__.py")
+
+
+def test_asv_calls_each_sample_once_after_a_reset(monkeypatch):
+    log = []
+    ready = SimpleNamespace(reset=lambda: log.append("reset"), run=lambda: log.append("run"), calls=3)
+    monkeypatch.setattr(asv_cases, "ready", lambda identity: log.append(identity) or ready)
+    made = CLASSES[0]
+    values = next(iter(made.ids))
+    benchmark = made()
+    benchmark.setup(*values)
+    assert benchmark.time_sample(*values) is None
+    assert log == [made.ids[values], "reset", "run"]
+    assert (made.number, made.rounds, made.repeat, made.warmup_time, made.timeout) == (1, 1, 15, 0, 300)
+
+
+def test_a_combination_has_a_dash_for_an_axis_of_another_case():
+    def variant(form, backend, **axes):
+        return SimpleNamespace(form=form, backend=backend, axes=axes, id=f"{form}-{backend}-{axes}")
+
+    found = asv_cases.parameters([variant("full", "torch", batch=1), variant("naive", "numpy", io="host")])
+    assert found.names == ["form", "backend", "batch", "io"]
+    assert found.ids == {
+        ("full", "torch", 1, "-"): "full-torch-{'batch': 1}",
+        ("naive", "numpy", "-", "host"): "naive-numpy-{'io': 'host'}",
+    }
+    assert found.values == [["full", "naive"], ["torch", "numpy"], [1, "-"], ["-", "host"]]
+    assert len(found.skipped) == 14
+    assert not found.ids.keys() & set(found.skipped)
+
+
+@pytest.mark.parametrize(("imported", "threads"), [((), [3]), (("torch",), []), (("jax",), []), (("torch", "jax"), [])])
+def test_a_process_is_set_up_before_torch_and_jax_are_there(monkeypatch, imported, threads):
+    given = []
+    for name in ("torch", "jax"):
+        monkeypatch.delitem(asv_cases.sys.modules, name, raising=False)
+    for name in imported:
+        monkeypatch.setitem(asv_cases.sys.modules, name, SimpleNamespace())
+    monkeypatch.setattr(asv_cases.process, "cores", lambda: 3)
+    monkeypatch.setattr(asv_cases.process, "set_up", given.append)
+    monkeypatch.setattr(asv_cases, "prepared", lambda *of: of)
+    assert asv_cases.ready("a[b]") == ("a[b]", asv_cases.SEED)
+    assert given == threads
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (ModuleNotFoundError("x", name="rl_impls.toy"), NotImplementedError, "this commit: no rl_impls.toy"),
+        (ModuleNotFoundError("No module named 'x'", name="x"), ModuleNotFoundError, "No module named 'x'"),
+        (ValueError("unknown form 'x'"), NotImplementedError, "this commit: unknown form 'x'"),
+        (ValueError("rate: got 0"), ValueError, "rate: got 0"),
+        (KeyError("w"), KeyError, "'w'"),
+    ],
+)
+def test_what_a_commit_lacks_is_not_available_and_other_errors_are_errors(monkeypatch, error, raised, words):
+    def fails(*of):
+        raise error
+
+    monkeypatch.setattr(asv_cases, "prepared", fails)
+    monkeypatch.setattr(asv_cases.process, "set_up", lambda threads: None)
+    with pytest.raises(raised, match=f"^{words}$"):
+        asv_cases.ready("a[b]")
+
+
+def test_the_version_follows_each_of_what_an_op_is_built_from_and_called():
+    forward = case("pirl.sync_target")
+    (one, *_) = forward.variants()
+
+    def version(spec, args=(), **changed):
+        made = replace(forward, inputs=lambda rng, **axes: Inputs(spec, args), **changed)
+        return asv_cases.version([replace(one, case=made)])
+
+    base = version({"a": 1, "b": np.zeros(2)})
+    assert base == version({"b": np.zeros(2), "a": 1})
+    assert base.startswith(f"{forward.version}-")
+    assert len(base.partition("-")[2]) == 12
+    others = [
+        version({"a": 2, "b": np.zeros(2)}), version({"a": 1, "b": np.ones(2)}), version({"a": 1, "c": np.zeros(2)}),
+        version({"a": 1, "b": np.zeros(2)}, (np.zeros(2),)), version({"a": 1, "b": np.zeros(2)}, version=9),
+        version({"a": 1, "b": np.zeros(2)}, op="other"),
+    ]  # fmt: skip
+    assert len({base, *others}) == 7
