@@ -339,3 +339,16 @@ def test_pairs_blocks_and_room_are_as_many_as_are_asked_for(monkeypatch, tmp_pat
     with pytest.raises(SystemExit, match="2"):
         main([ALONE, "--pairs", "0"])
     assert "got --pairs 0 --blocks 6, wanted 1 or more of each" in capsys.readouterr().err
+
+
+def test_a_tier_is_passed_on_and_an_unknown_one_refused(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(default_malloc, "chosen", lambda *of: asked.append(of) or [])
+    for arguments in ([], ["--tier", "bench"], [ALONE]):
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+    assert asked == [([], None), ([], "bench"), ([ALONE], None)]
+    assert "none of the 0 benchmarks can run here" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["--tier", "huge"])
+    assert len(asked) == 3

@@ -480,7 +480,8 @@ def test_what_is_prepared_is_called_with_its_inputs_and_built_with_those_on_the_
     assert not np.array_equal(prepare(variant, 4).args[0], inputs.args[0])
 
 
-def test_a_backend_that_cannot_run_here_is_not_prepared(monkeypatch):
+def test_a_backend_that_cannot_run_here_is_not_prepared_and_nothing_is_imported_for_it(monkeypatch):
+    monkeypatch.setattr(prepared_module.importlib, "import_module", lambda name: pytest.fail(f"{name} is imported"))
     monkeypatch.setattr(backends.Backend, "missing", lambda self: "it is elsewhere")
     with pytest.raises(backends.BackendUnavailable, match=r"^torch: it is elsewhere \("):
         prepare(variants()["pirl.act[full-torch]"], 0)

@@ -437,8 +437,9 @@ def test_a_process_has_as_many_cores_as_threads_and_works_with_the_runs_seed_and
     monkeypatch.setattr(passes.os, "sched_getaffinity", lambda pid: {3, 1, 2})
     monkeypatch.setattr(passes, "Worker", lambda *of: given.append(of) or Noted(lambda *_: USUAL))
     Run([ONE], threads=2, seed=5, rounds=1, log=lambda line: None, dose=0.1).measure(lambda one: "")
-    ((_, cores, threads, _),) = given
-    assert (cores, threads) == ([1, 2], 2)
+    ((side, cores, threads, limit),) = given
+    assert (cores, threads, limit) == ([1, 2], 2, 300.0)
+    assert (side.name, side.root, side.memory, side.worker) == ("head", passes.ROOT, "kept", passes.WORKER)
     assert (asked["prepare"]["seed"], asked["prepare"]["counted"], asked["visit"]["dose"]) == (5, True, 0.1)
 
 
@@ -655,3 +656,44 @@ def test_a_row_says_each_figure_by_its_name():
         "bound": "flops", "phases": {"learn": 0.5}, "first_answer_seconds": 9.0, "counters": {"graphs": 2},
         "taken": taken, "lag": 3.0,
     }  # fmt: skip
+
+
+def test_where_preparing_is_interrupted_no_more_is_prepared_and_all_processes_end(monkeypatch):
+    prepared, benches = [], {name: Scripted(None) for name in ("numpy", "torch")}
+
+    def interrupted(timed, beside):
+        prepared.append(timed)
+        raise KeyboardInterrupt
+
+    for bench in benches.values():
+        bench.prepare = interrupted
+    run = run_of()
+    with pytest.raises(KeyboardInterrupt):
+        run.prepare(benches, [Timed(variants()[name]) for name in NAMES])
+    assert len(prepared) == 1
+    assert all(bench.ended for bench in benches.values())
+
+
+def test_samples_to_come_are_fewer_where_long_ones_are_left_out(monkeypatch):
+    slow = NAMES[1]
+    script = lambda name, visit: sample(0.2) if name == slow else USUAL  # noqa: E731
+    totals, skip = [], passes.Progress.skip
+
+    def skipping(self, count):
+        skip(self, count)
+        totals.append((count, self.total))
+
+    monkeypatch.setattr(passes.Progress, "skip", skipping)
+    scripted_run(monkeypatch, script, NAMES[:2], rounds=4)
+    assert totals == [(0, 8), (1, 7), (0, 7), (1, 6)]
+
+
+@pytest.mark.parametrize(("count", "first"), [(7, "numpy with threads"), (9, "numpy")])
+def test_what_starts_processes_counts_for_eight_that_do_not(monkeypatch, count, first):
+    own = Timed(replace(ONE, case=replace(ONE.case, cores="own")))
+    run, benches = run_of(own, *(Timed(ONE) for _ in range(count))), []
+    monkeypatch.setattr(run, "prepare", lambda given, left: benches.extend(given) or list(left))
+    monkeypatch.setattr(run, "take", lambda *of: None)
+    monkeypatch.setattr(passes, "Worker", lambda *of: Scripted(None))
+    run.measure(str)
+    assert benches[0] == first

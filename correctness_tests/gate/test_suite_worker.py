@@ -58,8 +58,8 @@ def torch(monkeypatch):
 def requests(monkeypatch, torch):
     """Requests to a worker that prepares what is set."""
     made = worker.Requests()
-    made.ready = Ready(torch)
-    monkeypatch.setattr(worker, "prepare", lambda variant, seed: made.ready)
+    made.ready, made.asked = Ready(torch), []
+    monkeypatch.setattr(worker, "prepare", lambda variant, seed: made.asked.append((variant.id, seed)) or made.ready)
     monkeypatch.setattr(worker, "count", lambda prepared: prepared.note("count") or {"graphs": 3})
     return made
 
@@ -180,3 +180,13 @@ def test_a_case_whose_modules_are_missing_is_not_forked(requests, monkeypatch):
     monkeypatch.setattr(worker.memory, "bring", bring)
     monkeypatch.setattr(worker.memory, "forked", lambda job: pytest.fail("forked"))
     assert requests.memory(NAME)["absent"] == "no rl_impls.toy"
+
+
+def test_inputs_are_those_of_seed_0_unless_another_is_asked_for(requests, monkeypatch):
+    monkeypatch.setattr(worker.memory, "bring", lambda variant: None)
+    monkeypatch.setattr(worker.memory, "forked", lambda job: job())
+    monkeypatch.setattr(worker.memory, "count", lambda prepared: {})
+    for ask in (requests.prepare, requests.memory):
+        ask(NAME)
+        ask(NAME, seed=4)
+    assert requests.asked == [(NAME, 0), (NAME, 4)] * 2
