@@ -557,7 +557,7 @@ def run_of(*timed_ones, rounds=ROUNDS):
 
 @pytest.mark.parametrize(("rounds", "long", "clean", "wanting"), [
     (10, False, 6, False), (10, False, 5, True), (10, True, 3, False), (10, True, 2, True), (5, True, 2, False),
-    (5, True, 1, True),
+    (5, True, 1, True), (7, True, 3, False), (7, True, 2, True),
 ])  # fmt: skip
 def test_long_ones_want_half_as_many_undisturbed_samples(rounds, long, clean, wanting):
     one = timed(*[sample(0.2 if long else 0.01)] * clean, *[sample(0.2, others=1.0)] * 9)
