@@ -1,0 +1,246 @@
+"""A run of the gate, step by step: which cases it has, in what order it measures, and what it keeps."""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rlgauge import machine
+from rlgauge import run as module
+from rlgauge.pairs import Cores, PairError
+from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, Rule
+from rlgauge.run import Gate, compared, of_shard, opened
+from rlgauge.source import TOLERANCE, Case
+from rlgauge.workers import PYTHON
+
+from .sources import Given
+
+CASES = [Case("a", tolerance=0.5), Case("b", True, 0.25), Case("c")]
+RULE = Rule(screen=1, confirm=7, blocks=3)
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Run a gate on these cases, of which a pair takes two seconds. -> the run, and all that was done in its order"""
+    done, source = [], Given(CASES, tmp_path)
+    ticks = iter(range(0, 1000, 2))
+
+    class Measuring:
+        def __init__(self, sides, blocks, limit, tolerances, folder, rng, known, together, lenient):
+            done.append((sides, blocks, limit, tolerances, folder, rng.random(), known, together, lenient))
+
+        def measure(self, records, names, place, phase, thorough):
+            done.append((phase, place.one is None, tuple(names), thorough))
+            if "dies" in names:
+                raise PairError("base: ended with code 1")
+            for name in names:
+                slow = name in ("a", SLOWED, SLOWED_ON_ALL)
+                getattr(records[name], phase).append([(1.0, 1.06 if slow else 1.0)])
+
+    def finish(gate, timed):
+        done.append(("finish", [case.id for case in timed]))
+        gate.records["a"].words = "counted"
+
+    def run(records=None, **changed):
+        gate = Gate(
+            source, "base", "head", ("b", "h"), CASES, records or {case.id: Record(all_cores=case.all_cores) for case in
+            CASES}, tmp_path, RULE, 4, 7.0, {"known"}, shard=(1, 2), log=lambda line: done.append(line),
+        )  # fmt: skip
+        return gate.run(), done
+
+    source.together, source.lenient = "as it says", "as lenient"
+    source.finish, source.machine = finish, lambda root: {"of": root}
+    source.expected = lambda *how: done.append(("expected", *how)) or 240.0
+    source.notes = lambda records: (f"{len(records)} records",)
+    monkeypatch.setattr(module, "Pairs", Measuring)
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(ticks)))
+    run.source = source
+    return run
+
+
+def test_pairs_are_measured_as_the_run_was_asked_and_in_both_passes_before_suspects_are_confirmed(measured, tmp_path):
+    _, done = measured()
+    tolerances = {"a": 0.5, "b": 0.25, "c": TOLERANCE, **dict.fromkeys((SAME, SLOWED, SAME_ON_ALL, SLOWED_ON_ALL), 0.0)}
+    how = tmp_path, random.Random(4).random(), {"known"}, "as it says", "as lenient"
+    assert done[0] == (("b", "h"), 3, 7.0, tolerances, *how)
+    assert done[1] == ("expected", 2, 1, RULE)
+    steps = [step for step in done[2:] if isinstance(step, tuple)]
+    assert steps[:2] == [
+        ("screen", False, ("a", "c", SAME, SLOWED), False),
+        ("screen", True, ("b", SAME_ON_ALL, SLOWED_ON_ALL), False),
+    ]
+    assert steps[2:] == [
+        *[("confirm", False, ("a", SLOWED), True)] * 7,
+        *[("confirm", True, (SLOWED_ON_ALL,), True)] * 7,
+        ("finish", ["a", "b", "c"]),
+    ]
+
+
+def test_what_is_to_come_is_said_before_each_pair(measured):
+    _, done = measured()
+    said = [line for line in done if isinstance(line, str)]
+    threads = len(module.cores(True).all)
+    assert said[0].startswith("gate: 3 cases, about 4 min expected")
+    assert said[1:4] == [
+        "gate: screen 1 of 1, 4 cases on 1 threads",
+        f"gate: screen 1 of 1, 3 cases on {threads} threads",
+        "gate: confirm 1 of 7, 2 cases on 1 threads",
+    ]
+    assert said[4] == "gate: confirm 2 of 7, 2 cases on 1 threads, about 0.2 min left"  # six of two seconds
+    assert said[9] == "gate: confirm 7 of 7, 2 cases on 1 threads, about 0.0 min left"
+
+
+def test_how_long_it_takes_is_said_where_somebody_knows(measured):
+    measured.source.expected = lambda *how: None
+    assert next(line for line in measured()[1] if isinstance(line, str)) == "gate: 3 cases"
+
+
+def test_all_that_was_measured_is_kept(measured, tmp_path):
+    found, _ = measured()
+    assert (found.base, found.head, found.seed, found.rule, found.shard) == ("base", "head", 4, RULE, (1, 2))
+    assert (found.machine, found.told) == ({"of": tmp_path}, ["7 records"])
+    assert found.seconds == 2 * (1 + 2 * (1 + 1 + 7 + 7))  # readings of the clock: two of each pair
+    assert list(found.records) == ["a", "b", "c", SAME, SLOWED, SAME_ON_ALL, SLOWED_ON_ALL]
+    assert [record.all_cores for record in found.records.values()] == [False, True, False, False, False, True, True]
+    assert [len(record.confirm) for record in found.records.values()] == [7, 0, 0, 0, 7, 0, 7]
+    assert found.records["a"].words == "counted"
+
+
+def test_only_what_is_to_be_timed_is(measured):
+    records = {"a": Record(state="unchanged"), "b": Record(all_cores=True, state="new"), "c": Record()}
+    _, done = measured(records)
+    assert ("expected", 1, 0, RULE) in done
+    assert ("screen", False, ("c", SAME, SLOWED), False) in done
+    assert ("finish", ["c"]) in done
+    assert not any(step[:2] == ("screen", True) for step in done)
+
+
+def test_where_nothing_is_to_be_timed_nothing_is_finished(measured):
+    found, done = measured({name: Record(state="unchanged") for name in "abc"})
+    assert len(done) == 1
+    assert list(found.records) == ["a", "b", "c"]
+
+
+def test_workers_that_do_not_start_end_the_run_with_a_line(measured):
+    measured.source.given = [Case("dies")]
+    gate = Gate(measured.source, "b", "h", (), [Case("dies")], {"dies": Record()}, Path(), RULE, 0, 1.0, log=str)
+    with pytest.raises(GateError, match=r"^base: ended with code 1$"):
+        gate.run()
+
+
+@pytest.fixture
+def layout(tmp_path):
+    """Base and head of cases of which one is the same on both. -> the layout, and what its source was asked"""
+    asked = []
+    source = Given([*CASES, Case("d")], tmp_path, {"unable": "it is not here"})
+    source.listed = lambda code, side: asked.append(("listed", code, side)) or ["c", "gone", "a", "lost", "unable"]
+    source.check = lambda sides, cases, limit: asked.append(("check", sides, [case.id for case in cases], limit))
+    return SimpleNamespace(
+        source=source,
+        root="the root",
+        folder=tmp_path,
+        side=lambda commit, name: (commit, name),
+        code=lambda commit: f"code of {commit}",
+        fingerprint=lambda commit, case: "same" if case.id == "c" else f"{case.id} of {commit}",
+        asked=asked,
+    )
+
+
+@pytest.fixture
+def gate(layout, monkeypatch):
+    monkeypatch.setattr(module, "git_state", lambda root: f"state of {root}")
+    return lambda shard=None: compared(layout, "commit", RULE, 4, 7.0, shard)
+
+
+def test_what_base_lists_and_head_has_not_is_gone_and_what_is_the_same_is_unchanged(gate, layout):
+    found = gate()
+    base, head = ("commit", "base"), (None, "head")
+    assert {name: record.state for name, record in found.records.items()} == {
+        "a": "timed", "b": "timed", "c": "unchanged", "d": "timed", "gone": "gone", "lost": "gone",
+    }  # fmt: skip
+    assert [name for name, record in found.records.items() if record.all_cores] == ["b"]
+    assert layout.asked == [("listed", "code of commit", base), ("check", (base, head), ["a", "b", "d"], 7.0)]
+    assert (found.base, found.head, found.sides) == ("commit", "state of the root", (base, head))
+    assert (found.rule, found.seed, found.limit, found.shard, found.folder) == (RULE, 4, 7.0, None, layout.folder)
+    assert found.known == {"a", "c", "gone", "lost", "unable"}
+    assert list(found.names) == ["a", "b", "c", "d", "gone", "lost"]
+    assert [case.id for case in found.cases] == ["a", "b", "c", "d"]
+
+
+def test_a_shard_has_its_part_of_the_cases_and_of_those_that_are_gone(gate, layout):
+    found = gate((2, 2))
+    assert [case.id for case in found.cases] == ["b", "d"]
+    assert found.records.keys() == {"b", "d", "lost"}
+    assert (found.shard, list(found.names)) == ((2, 2), ["a", "b", "c", "d", "gone", "lost"])
+    assert layout.asked[1][2] == ["b", "d"]
+    assert gate((1, 2)).records.keys() == {"a", "c", "gone"}
+
+
+def test_a_part_of_names_is_every_so_many_of_them_in_their_order():
+    assert of_shard(["d", "a", "c", "e", "b"], (1, 2)) == {"a", "c", "e"}
+    assert of_shard(["d", "a", "c", "e", "b"], (2, 2)) == {"b", "d"}
+    assert of_shard(["d", "a"], (3, 3)) == set()
+    assert of_shard(["b", "a"], None) == {"a", "b"}
+
+
+def test_a_gate_is_opened_between_the_commit_of_a_name_and_the_working_tree(monkeypatch, tmp_path):
+    open_now = []
+
+    @contextmanager
+    def laid_out(source, root):
+        open_now.append((source, root))
+        yield "layout"
+        open_now.clear()
+
+    monkeypatch.setattr(module, "laid_out", laid_out)
+    monkeypatch.setattr(module.revisions, "resolve", lambda root, name: f"commit of {name} in {root}")
+    monkeypatch.setattr(module, "compared", lambda *how: how)
+    with opened("source", tmp_path, "main", RULE) as found:
+        assert found == ("layout", f"commit of main in {tmp_path}", RULE, 0, 300.0, None)
+        assert open_now == [("source", tmp_path)]
+    assert open_now == []
+    with opened("source", tmp_path, "main", RULE, 5, 6.0, (1, 2)) as found:
+        assert found[3:] == (5, 6.0, (1, 2))
+
+
+def test_a_source_says_nothing_that_it_does_not_know(tmp_path):
+    source = Given(CASES, tmp_path)
+    with source.environments() as python_for, source.ready():
+        assert python_for("base", tmp_path) == PYTHON
+    assert (source.together, source.lenient, source.collects) == (True, False, False)
+    assert source.expected(1, 2, RULE) is None
+    assert source.power(tmp_path, None, 0, RULE, 1.0) is None
+    assert (list(source.notes({})), dict(source.unable())) == ([], {})
+    assert [source.collected([]), source.check((), [], 1.0), source.finish(None, []), source.everything(tmp_path)] == [
+        None
+    ] * 4
+    assert Case("a") == Case("a", False, 3e-5)
+
+
+def test_a_case_is_found_by_its_name(tmp_path):
+    source = Given(CASES, tmp_path)
+    assert source.case("b") == CASES[1]
+    with pytest.raises(GateError, match=r"^unknown case 'z'$"):
+        source.case("z")
+
+
+def test_the_machine_is_its_processor_with_its_vectors_and_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "cpu_model", lambda: "abacus")
+    monkeypatch.setattr(machine, "vectors", lambda: "beads")
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    assert Given([], tmp_path).machine(tmp_path) == {"cpu_model": "abacus", "vectors": "beads", "cores": 7}
+
+
+def test_a_phase_ends_as_soon_as_no_case_of_the_pass_is_waited_for():
+    asked = []
+    pairs = SimpleNamespace(measure=lambda records, names, *how: asked.append(names))
+    records = {"a": Record(), "b": Record(state="unchanged"), "c": Record()}
+    gate = Gate(None, "", "", (), (), records, Path(), Rule(screen=3), 0, 1.0, log=str)
+    gate.phase(pairs, "screen", 2, ["b"], Cores((0,), 0))
+    assert asked == []
+    gate.phase(pairs, "screen", 2, ["c", "b"], Cores((0,), 0))
+    assert asked == [["c"], ["c"]]
