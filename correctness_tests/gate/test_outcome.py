@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
 from perf_tests.suite.cases import variants
 from rlgauge import rule
-from rlgauge.allowed import allowances, check_allowed, matches, reasons
-from rlgauge.artifact import Artifact
-from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
+from rlgauge.allowed import allowances, check_allowed, excusable, matches, reasons
+from rlgauge.artifact import Artifact, read
+from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, Finding, GateError, Record, decide
 
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
 WRONG = {
@@ -134,3 +137,81 @@ def test_a_pattern_that_names_no_case_is_refused():
     check_allowed([("a.*", "why"), ("a.b[full]", "why")], names)
     with pytest.raises(GateError, match=r"--gate-allow: 'a.b\[f\]' matches none of the 2 cases"):
         check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
+
+
+def test_what_is_wrong_is_told_of_cases_first_and_then_of_each_pass():
+    records = {
+        "gone": Record(state="gone"),
+        "dead": Record(state="error", words="Killed"),
+        "spread": timed([0.0] * 4, all_cores=True),
+        "calm": timed([0.0] * 4),
+        SLOWED: timed([0.0] * 4),
+        SAME_ON_ALL: timed(SLOW[:4], SLOW, all_cores=True),
+    }
+    assert rule.void_reasons(records, decide(records, RULE)) == [
+        "dead: Killed",
+        f"{SAME} was not measured",
+        f"{SLOWED} came out as ok, wanted slower",
+        f"{SAME_ON_ALL} came out as slower, wanted ok or inconclusive",
+        f"{SLOWED_ON_ALL} was not measured",
+    ]
+
+
+def test_an_error_that_is_excused_asks_for_no_canary():
+    records = {"dead": Record(state="error", words="base: its test fails")}
+    findings = decide(records, RULE)
+    assert rule.void_reasons(records, findings, {"dead": "why"}) == []
+    assert rule.void_reasons(records, findings)[0] == "dead: base: its test fails"
+
+
+def test_cases_fail_in_their_order_and_in_a_strict_run_more_of_them():
+    records = {"z": timed(SLOW[:4], SLOW), "c": timed([0.0] * 4, answer_changed=True), "b": timed(SLOW[:4]),
+               "a": Record(state="gone"), "n": Record(state="new"), SLOWED: timed(SLOW[:4], SLOW)}  # fmt: skip
+    findings = decide(records, RULE)
+    assert rule.failures(findings, {}, False) == ["z", "a"]
+    assert rule.failures(findings, {"a": "why", "c": "why"}, True) == ["z", "c", "b"]
+
+
+def test_a_run_decides_by_what_it_was_allowed_and_as_strictly_as_it_was_told():
+    undecided, slow = {"other": timed(SLOW[:4], SLOW[:9])}, {"other": timed(SLOW[:4], SLOW)}
+    for told, records, code, failed in (
+        ({}, undecided, 0, []),
+        ({"strict": True}, undecided, 1, ["other"]),
+        ({}, slow, 1, ["other"]),
+        ({"allowed": [("oth*", "why")]}, slow, 0, []),
+    ):
+        found = Artifact(**ABOUT, **told, records=GOOD | records).decide()
+        assert (found.code, found.failed, found.anchor, found.wrong) == (code, failed, None, [])
+    assert found.excused == {"other": "why"}
+    assert found.findings["other"].verdict == "slower"
+
+
+def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
+    file = tmp_path / "gate.json"
+    whole = Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], strict=True, shard=(1, 2), told=["more"])
+    whole.anchor = Artifact(**ABOUT | {"base": "older"}, records=GOOD)
+    file.write_text(whole.model_dump_json())
+    assert read(file) == whole
+    for change, message in (
+        ({"version": 0}, "of version 0 of the gate's format, wanted 1"),
+        ({"version": 2}, "of version 2 of the gate's format, wanted 1"),
+        ({"more": 1}, "not what a run of the gate wrote: Extra inputs are not permitted"),
+    ):
+        file.write_text(json.dumps(json.loads(whole.model_dump_json()) | change))
+        with pytest.raises(GateError, match=f"^{re.escape(f'{file}: {message}')}$"):
+            read(file)
+    file.write_bytes(b"\xff{")
+    with pytest.raises(GateError, match=r"gate\.json: not what a run of the gate wrote: .+$"):
+        read(file)
+    with pytest.raises(GateError, match=r"gate\.json/no: it cannot be read: Not a directory$"):
+        read(file / "no")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "notes", "excused"),
+    [("slower", [], True), ("gone", [], True), ("error", ["base: why"], True), ("error", ["head: base: why"], False),
+     ("error", ["its samples drift", "base: why"], True), ("new", ["base: why"], False), ("ok", [], False),
+     ("inconclusive", [], False)],
+)  # fmt: skip
+def test_a_reason_may_be_given_for_what_is_slower_or_gone_or_fails_on_base(verdict, notes, excused):
+    assert excusable(Finding(verdict=verdict, notes=notes)) is excused

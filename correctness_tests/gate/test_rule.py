@@ -387,3 +387,93 @@ def test_pairs_that_spread_by_1_6_percent_give_few_false_alarms_and_find_5_perce
     draws = np.random.default_rng(0).normal(shift, 0.016, (300, RULE.screen + RULE.confirm)).tolist()
     verdicts = [verdict_on(timed(values[: RULE.screen], values[RULE.screen :])).verdict for values in draws]
     assert least <= verdicts.count("slower") / len(verdicts) <= most
+
+
+def test_the_numbers_of_the_rule():
+    wanted = {"screen": 4, "confirm": 16, "blocks": 8, "tolerated": 0.01, "promised": 0.05, "level": 0.01}
+    assert RULE.model_dump() == wanted
+    assert Rule(confirm=7, level=2**-7).confirm == 7
+    for changed in ({"promised": 0.01}, {"confirm": 7, "level": 0.99 * 2**-7}):
+        with pytest.raises(ValidationError):
+            Rule(**changed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pairs": 3}, "rule, pairs: unknown number; known: screen, confirm, blocks, tolerated, promised, level"),
+        ({"screen": "few"}, "rule, screen: Input should be a valid integer, unable to parse string as an integer, "),
+        ({"level": "2"}, "rule, level: Input should be less than 1, got '2'"),
+        ({"promised": 0.005}, "rule, promised 0.005 is not above tolerated 0.01"),
+        ({"confirm": 6}, "rule, 6 pairs to confirm cannot reach the level 0.01"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_told_in_a_line(changes, message):
+    with pytest.raises(rule.GateError) as caught:
+        rule.rule_with(changes)
+    assert str(caught.value).startswith(message)
+
+
+def test_numbers_are_changed_of_the_rule_that_is_given():
+    assert rule.rule_with({}) == RULE
+    assert rule.rule_with({"screen": "3", "level": "0.5"}) == Rule(screen=3, level=0.5)
+    assert rule.rule_with({"screen": 5}, Rule(screen=3, blocks=2)) == Rule(screen=5, blocks=2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "factor"),
+    [([1, 3, 9, 9, 9, 9, 3], 3), ([1, 2, 3], 3), ([2, 4, 5, 5, 5, 1, 2], 0.5), ([1, 3, 5, 0, 9, 9, 7, 6, 8], 7 / 3)],
+)
+def test_a_trend_is_of_the_last_third_over_the_first(seconds, factor):
+    assert rule.trend(seconds) == pytest.approx(math.log(factor))
+
+
+def test_a_drift_is_beyond_ten_per_cent_on_both_sides_and_its_median_is_told():
+    def pairs(*factors, head=None):
+        return [[(1.0, 1.0), (2.0, 2.0), (factor, head or factor)] for factor in factors]
+
+    assert rule.drifting(Record(screen=pairs(1.2, 1.3), confirm=pairs(1.5))) == pytest.approx(1.3)
+    assert rule.drifting(Record(screen=pairs(0.6, 0.8, 0.5))) == pytest.approx(0.6)
+    assert rule.drifting(Record(screen=pairs(1.2, 1.3, 1.099))) is None
+    assert rule.drifting(Record(screen=pairs(1.2, 1.3, 1.101))) == pytest.approx(1.2)
+    assert rule.drifting(Record(screen=pairs(0.6, 0.8, 0.91))) is None  # by less than a tenth, seen from its end
+    assert rule.drifting(Record(screen=pairs(0.6, 0.8, 0.909))) == pytest.approx(0.8)
+    assert rule.drifting(Record(screen=pairs(1.2, 1.3, 1.4, head=1.05))) is None
+    assert rule.drifting(Record(screen=pairs(1.2, 1.3))) is None
+    assert rule.drifting(Record()) is None
+
+
+def test_a_suspect_that_was_not_confirmed_yet_is_told_by_its_screen():
+    found = verdict_on(timed([0.03, 0.02, 0.05, 0.04]))
+    assert (found.verdict, found.pairs, found.p, found.stopped_for_futility) == ("inconclusive", 4, None, False)
+    assert (found.low, found.ratio, found.high) == pytest.approx(tuple(math.exp(x) for x in (0.02, 0.035, 0.05)))
+    assert verdict_on(Record()) == Finding(verdict="error", notes=["no pair was measured"])
+
+
+def test_what_drifts_is_told_without_a_time():
+    found = verdict_on(Record(screen=drifts(1.05)))
+    assert (found.pairs, found.ratio, found.p) == (3, None, None)
+
+
+def test_notes_come_in_one_order():
+    record = Record(
+        screen=drifts(1 / 1.05),
+        answer_changed=True,
+        counters=({"flops": 1, "ops": 5}, {"flops": 2, "ops": 5}),
+        memory=({"page_faults": 1, "grown_bytes": 0}, {"page_faults": 20, "grown_bytes": 1}),
+        words="not all was counted",
+    )
+    shrinks = "its samples shrink, in each pair by -18 %"
+    wanted = ["answer changed", "flops 1 -> 2", "page_faults 1 -> 20", "not all was counted", shrinks]
+    assert verdict_on(record).notes == wanted
+
+
+def test_fresh_memory_may_rise_by_a_little_or_by_a_twentieth():
+    for name, base, head in (("page_faults", 0, 8), ("page_faults", 1000, 1050), ("grown_bytes", 0, 1 << 19)):
+        assert not rule.beyond(name, base, head)
+        assert rule.beyond(name, base, head + 1)
+
+
+def test_a_screen_goes_on_for_what_is_timed_alone():
+    records = {"more": timed([0.0]), "whole": timed([0.5] * 4), "kept": Record(state="unchanged"), "none": Record()}
+    assert rule.unscreened(records, RULE) == ["more", "none"]
