@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import hashlib
+import pathlib
+import uuid
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from rlgauge import answers
 from rlgauge.answers import close, same, save
 
 TOLERANCE = 1e-3
@@ -147,3 +159,159 @@ def test_answers_without_arrays_are_the_same(folder):
     assert kept_same(folder, {}, {})
     assert not kept_same(folder, {}, [])
     assert not kept_same(folder, [], [np.zeros(0)])
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclasses.dataclass
+class Found:
+    name: str
+    seconds: float = dataclasses.field(default=0.0, compare=False)
+
+
+class Equal:
+    """Equal to another by what it holds."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __eq__(self, other):
+        return vars(self) == vars(other)
+
+    __hash__ = None
+
+
+class Unlike:
+    """Equal to nothing but itself."""
+
+    def __init__(self, held):
+        self.held = held
+
+
+class Slotted(Equal):
+    """As another, but of another class."""
+
+
+class Broken(Sequence):
+    """A sequence that cannot be read."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, place):
+        raise OSError("gone")
+
+
+ITSELF = []
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(True, False), (True, 1), (1, 1.0), (1, 2), ("a", "b"), ("1", 1), (b"a", "a"), (None, 0), (None, "None"),
+     (Color.RED, Color.BLUE), (Color.RED, "Color.RED!"), (2**70, 2**70 + 1), (-(2**63), 2**63), (1j, 2j),
+     ({1, 2}, {1, 3}), ({1}, frozenset({1})), ([1, 2], (1, 2)), ([1, 2], [1, 2, 2]), ([1, 2], [1.0, 2.0]),
+     ([1, 2], [2, 1]), ([1, "a"], ["a", 1]), ({"a": 1}, {"b": 1}), ({"a": 1}, {"a": 2}), ({1: 0}, {"1": 0}),
+     ({"a": 1}, {"a": 1, "b": 2}), (Found("a"), Found("b")), (Equal(1), Equal(2)), (Equal(1), Slotted(1)),
+     (range(3), range(4)), (slice(1), slice(2)), (decimal.Decimal(1), decimal.Decimal(2)), (int, float),
+     (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)), (pathlib.Path("a"), pathlib.Path("b")),
+     ([2**63, 1], [2**63, 2]), (np.array(["a"]), np.array(["b"])), (np.float32(1), np.float64(1)),
+     (np.array([1], "datetime64[D]"), np.array([2], "datetime64[D]")), (np.bool_(True), np.bool_(False)),
+     ("x" * 2000, "x" * 1999 + "y"), ([1, Unlike(1), 2], [1, Unlike(1), 3]), ([Unlike(1)], [Unlike(1)] * 2),
+     (uuid.UUID(int=1), uuid.UUID(int=2)), (fractions.Fraction(1, 2), fractions.Fraction(1, 3))],
+)  # fmt: skip
+def test_what_differs_is_another_answer(folder, one, other):
+    assert kept_same(folder, one, copy.deepcopy(one), 1e-9)
+    assert not kept_same(folder, one, other, 1e-9)
+    assert not kept_same(folder, other, one, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(Unlike(1), Unlike(2)), (Unlike(1), 3), ([1.5, Unlike(1)], [1.5, [1.5, 2.5]]), (Found("a", 1.0), Found("a", 2.0)),
+     (True, np.bool_(True)), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"b", "a", "c"}, {"c", "b", "a"}),
+     (Broken(), Broken()), (Broken(), [1, 2]), (ITSELF, [["more"]]), ({"a": len}, {"a": print}), ([], []),
+     (object(), object()), (np.array([None]), np.array([1, None]))],
+)  # fmt: skip
+def test_what_cannot_be_told_apart_is_no_other_answer(folder, one, other):
+    assert kept_same(folder, one, other)
+    assert kept_same(folder, other, one)
+
+
+def test_what_is_hidden_is_the_same_in_texts_keys_and_sets(folder):
+    def saved(name, answer, *hidden):
+        save(folder / f"{name}.npz", answer, hidden)
+
+    def answer(place):
+        return [f"{place}/a", {f"{place}/b": 1}, {f"{place}/c"}, pathlib.Path(place, "d")]
+
+    saved("base", answer("/sides/base"), "/sides/base")
+    saved("head", answer("/sides/head"), "/none", "/sides/head")
+    assert same(folder / "base.npz", folder / "head.npz", 0.0)
+    saved("head", answer("/sides/head"), "/none")
+    assert not same(folder / "base.npz", folder / "head.npz", 0.0)
+
+
+def nested(depth, end):
+    return [nested(depth - 1, end), "x"] if depth else end
+
+
+def test_of_what_is_too_deep_or_too_much_nothing_is_said(folder, monkeypatch):
+    assert (answers.DEEPEST, answers.MOST, answers.LONGEST) == (50, 20_000, 1000)
+    assert not kept_same(folder, nested(50, "a"), nested(50, "b"))
+    assert kept_same(folder, nested(51, "a"), nested(51, "b"))
+    monkeypatch.setattr(answers, "MOST", 20)
+    many = ["x"] * 18
+    assert not kept_same(folder, [*many, "a"], [*many, "b"])
+    assert kept_same(folder, [*many, "x", "a"], [*many, "x", "b"])
+
+
+def test_a_part_that_is_there_twice_is_said_twice(folder):
+    shared = ["a", 1.0]
+    assert kept_same(folder, [shared, shared], [["a", 1.0], ["a", 1.0]])
+    assert not kept_same(folder, [shared, shared], [["a", 1.0], ["b", 1.0]])
+
+
+def test_texts_are_kept_whole_up_to_a_thousand_characters():
+    made = answers.Description()
+    assert made.written("x" * 1000) == "x" * 1000
+    assert made.written("x" * 1001) == hashlib.sha256(b"x" * 1001).hexdigest()
+    assert made.written("\udcff" * 1001) != made.written("\udcff" * 1002)
+
+
+def test_numbers_of_a_list_are_one_array_where_they_are_of_one_kind():
+    assert answers.row([1, 2]).dtype == np.int64
+    assert answers.row((1.0, 2.0)).dtype == np.float64
+    assert answers.row([-(2**63) + 1, 2**63 - 1]).tolist() == [-(2**63) + 1, 2**63 - 1]
+    for mixed in ([1, 2.0], [True, False], [2**63], [-(2**63)], [], ["a"]):
+        assert answers.row(mixed) is None
+
+
+def test_arrays_of_other_libraries_are_taken_as_numbers(folder):
+    torch = pytest.importorskip("torch")
+    for made in (torch.ones(3, requires_grad=True), torch.ones(3, dtype=torch.bfloat16)):
+        assert answers.as_array(made).tolist() == [1.0] * 3
+        assert kept_same(folder, made, made.detach().clone())
+        assert not kept_same(folder, made, made + 1)
+        assert not kept_same(folder, made, made[:2])
+    assert answers.as_array([1, 2]) is None
+    assert answers.as_array(np.array([None])) is None
+
+
+def test_complex_numbers_may_differ_by_the_tolerance_too():
+    one = np.array([1 + 1j, 2j], np.complex64)
+    assert close(one, one + 0.5e-3j, TOLERANCE)
+    assert not close(one, one + 3e-3j, TOLERANCE)
+    assert close(np.array([1.0]), np.array([10.0]), 0.9)  # of the larger
+    assert close(np.array([10.0]), np.array([1.0]), 0.9)
+    assert not close(np.array([1.0]), np.array([10.1]), 0.9)
+
+
+def test_structures_are_alike_but_for_what_is_not_said():
+    assert answers.alike(["a", ["?", "b"]], ["a", [["x"], "b"]])
+    assert not answers.alike(["a", ["?", "b"]], ["a", [["x"], "c"]])
+    assert not answers.alike(["a"], ["a", "?"])
+    assert not answers.alike(["a"], "a")
