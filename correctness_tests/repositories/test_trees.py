@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rlgauge.benchmarks import trees
 from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, overlaid, packages
 
 
@@ -84,3 +85,99 @@ def test_a_side_has_one_revision_s_code_and_the_other_s_benchmarks(tmp_path):
     }
     assert files == {"pkg/a.py", "bench/test_new.py", "bench/data/new", "more/test_c.py"}
     assert (code / "bench/test_old.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("test", True), ("tests", True), ("testing", True), ("bench", True), ("benchs", True), ("benchmark", True),
+     ("benchmarks", True), ("Benchmarks", True), ("perf", True), ("performance", True), ("perf_tests", True),
+     ("perf-test", True), ("performance_tests", True), ("perftests", True), ("mytests", False), ("tests2", False),
+     ("testings", False), ("perfs", False), ("test_a", False), ("tester", False), ("", False)],
+)  # fmt: skip
+def test_folders_of_tests_are_called_so(name, named):
+    assert bool(trees.NAMED.fullmatch(name)) is named
+
+
+def test_each_folder_of_benchmarks_is_named_once_in_order():
+    files = ["tests/b/test_a.py", "z.py", "tests/test_b.py", "a/tests/x/tests/test_c.py", "z.py"]
+    assert benchmark_paths(files) == ["a/tests", "tests", "z.py"]
+    assert benchmark_paths([]) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "paths", "found"),
+    [("a/b.py", ["a"], True), ("a/b.py", ["a/"], True), ("a", ["a"], True), ("ab/c.py", ["a"], False),
+     ("a", ["a/b"], False), ("a/b.py", ["x", "a/b.py"], True), ("a/b.py", ["."], True), ("a", [], False),
+     ("x/a/b.py", ["a"], False)],
+)  # fmt: skip
+def test_a_path_is_in_a_folder_or_is_it(path, paths, found):
+    assert trees.inside(path, paths) is found
+
+
+def test_files_above_are_those_that_are_files(tmp_path):
+    made(tmp_path, "a/conftest.py/no", "a/b/conftest.py", "conftest.py")
+    assert conftests(["a/b/tests", "a/b/other", "."], tmp_path) == ["a/b/conftest.py", "conftest.py"]
+
+
+def test_packages_come_from_folders_on_the_path_then_src_then_the_top(tmp_path):
+    made(tmp_path, "lib/a.py", "src/b.py", "kept/__init__.py", "kept/c.py", "file")
+    on_path = ["lib", "kept", "nowhere", ".", "file", "src", "lib"]
+    assert trees.roots(tmp_path, on_path) == [tmp_path / "lib", tmp_path / "src", tmp_path]
+    assert trees.roots(tmp_path) == [tmp_path / "src", tmp_path]
+    made(tmp_path, "src/__init__.py")
+    assert trees.roots(tmp_path) == [tmp_path]
+
+
+def test_tools_of_a_root_and_what_cannot_be_imported_are_no_code(tmp_path):
+    tools = "setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer"
+    made(tmp_path, *(f"{name}.py" for name in tools), "my-script.py", "data.txt", "code.pyi", "code.py", "lone/x.py")
+    made(tmp_path, "src/deep/x/y.py", "src/none/x.txt", "src/setup.py", "pkg/__init__.py", "speed.py")
+    assert trees.places(tmp_path, ["speed.py"]) == ["code.py", "pkg", "src/deep"]
+    assert trees.places(tmp_path, ["src"], ["lone"]) == ["code.py", "lone/x.py", "pkg", "speed.py"]
+
+
+def test_folders_that_are_never_packages_without_a_file_of_their_own(tmp_path):
+    never = "src", "build", "dist", "docs", "doc", "examples", "scripts", "tools", "node_modules", "tests", "a-b"
+    made(tmp_path, *(f"{name}/a.py" for name in never), "known/a.py", "lib/sub/a.py", "space/a.py", "own/__init__.py")
+    found = [
+        folder.name for folder in sorted(tmp_path.iterdir()) if trees.is_namespace(folder, tmp_path, ["known", "lib"])
+    ]
+    assert found == ["space"]
+    made(tmp_path, "file")
+    assert not trees.is_namespace(tmp_path / "file", tmp_path, [])
+    assert packages(tmp_path, ["known"], ["lib", "."]) == ["a", "own", "space", "sub"]
+
+
+def test_patterns_are_of_whole_paths_and_folders_are_no_files(tmp_path):
+    made(tmp_path, "a.md", "pkg/b.md", "pkg/LICENSE", "LICENSE.txt", "Docs/x.py", "docs/x.py")
+    found = {path.relative_to(tmp_path).as_posix() for path in code_files(tmp_path, [], ["*.md", "LICENSE*", "docs/*"])}
+    assert found == {"pkg/LICENSE", "Docs/x.py"}
+    assert set(code_files(tmp_path, ["."], [])) == set()
+
+
+def test_files_are_copied_with_their_folders(tmp_path):
+    source = made(tmp_path / "source", "pkg/deep/a.py", "b.py", "c.py")
+    target = made(tmp_path / "target", "b.py")
+    (source / "b.py").write_text("new")
+    (source / "b.py").chmod(0o755)
+    trees.copied(["pkg/deep/a.py", "b.py"], source, target)
+    assert (target / "pkg/deep/a.py").read_text() == "pkg/deep/a.py"
+    assert (target / "b.py").read_text() == "new"
+    assert (target / "b.py").stat().st_mode & 0o111
+    assert not (target / "c.py").exists()
+
+
+def test_links_stay_links_and_what_they_point_to_is_not_removed(tmp_path):
+    code = made(tmp_path / "code", "real/test_old.py", "pkg/a.py")
+    (code / "bench").symlink_to("real")
+    (code / "link.py").symlink_to("pkg/a.py")
+    head = made(tmp_path / "head", "bench/test_new.py", "one.py", "deep/two.py")
+    (head / "bench/link.py").symlink_to("test_new.py")
+    overlaid(tmp_path / "side", code, head, ["bench", "one.py", "deep/two.py"])
+    side = tmp_path / "side"
+    assert [path.name for path in sorted((side / "bench").iterdir())] == ["link.py", "test_new.py"]
+    assert (side / "bench/link.py").is_symlink()
+    assert (side / "link.py").is_symlink()
+    assert (side / "real/test_old.py").exists()
+    assert not (side / "bench").is_symlink()
+    assert ((side / "one.py").read_text(), (side / "deep/two.py").read_text()) == ("one.py", "deep/two.py")
