@@ -236,3 +236,64 @@ def test_of_a_merged_branch_only_the_merge_is_searched(toy):
 def test_bisect_refuses_an_unknown_case(capsys):
     assert command.main(["bisect", "toy.zeroth[full-numpy]", "start", "slower"]) == 2
     assert capsys.readouterr().err.startswith("unknown case 'toy.zeroth[full-numpy]'")
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Search commits of which each pair of them says what is given. -> what is named, compared, said and asked"""
+
+    def run(steps, confirm=8, level=0.01, **named):
+        compared, said, asked = [], [], []
+        commits = ["good's", *(f"c{number}" for number in range(1, 5))]
+
+        @contextmanager
+        def comparison(*how):
+            asked.append(how)
+
+            def compare(base, head, times):
+                compared.append((base, head, times))
+                slowdown, p = steps[base, head]
+                return Step(head, slowdown, slowdown, slowdown, times, p)
+
+            yield compare
+
+        rule = Rule(confirm=confirm, level=level, screen=1)
+        monkeypatch.setattr(search, "comparison", comparison)
+        monkeypatch.setattr(search.revisions, "resolve", lambda root, name: f"{name}'s")
+        monkeypatch.setattr(search, "between", lambda root, good, bad: commits[1:])
+        found = search.bisect("source", "root", "good", "bad", Case(FIRST), rule, log=said.append, **named)
+        return found.commit, compared, said, (asked, rule)
+
+    return run
+
+
+def test_a_search_halves_with_half_of_the_pairs_rounded_up_and_says_each_step(scripted):
+    steps = {("good's", "c4"): (0.1, 0.01), ("good's", "c2"): (0.05, 1.0), ("good's", "c3"): (0.0501, 1.0)}
+    found, compared, said, (asked, rule) = scripted(steps | {("c2", "c3"): (0.04, 0.01)}, confirm=9, seed=3, limit=7.0)
+    assert found == "c3"
+    assert compared == [("good's", "c4", 9), ("good's", "c2", 5), ("good's", "c3", 5), ("c2", "c3", 9)]
+    assert [line.rpartition(": ")[2] for line in said] == ["the whole slowdown, 4 commits", "before it", "after it"]
+    assert [line.split(" ")[0] for line in said] == ["c4", "c2", "c3"]
+    assert asked == [("source", "root", Case(FIRST), rule, 3, 7.0)]
+
+
+def test_a_search_starts_from_chance_0_with_the_usual_limit(scripted):
+    steps = {("good's", name): (0.1, 0.01) for name in ("c4", "c2", "c1")}
+    found, _, _, (asked, _) = scripted(steps)
+    assert (found, asked[0][4:]) == ("c1", (0, 300.0))
+
+
+def test_a_search_is_decided_by_the_level_at_its_beginning_and_its_end(scripted):
+    steps = {("good's", name): (0.1, 0.01) for name in ("c4", "c2", "c1")}
+    with pytest.raises(GateError, match=r"is not slower at bad: c4 \+10.5 % .*, p = 0.011$"):
+        scripted(steps | {("good's", "c4"): (0.1, 0.0111)})
+    with pytest.raises(GateError, match=r"^uncertain: it looks like c1 \+10.5 % .*, p = 0.011$"):
+        scripted(steps | {("good's", "c1"): (0.1, 0.0111)})
+
+
+def test_a_slowdown_of_a_step_is_told_of_twelve_characters_of_its_commit():
+    few = Step("0123456789abcdef", math.log(1.1), math.log(0.9), math.log(1.2), 3, 0.5)
+    assert str(few).startswith("0123456789ab +10.0 % ")
+    assert str(few).endswith(", n = 3 pairs")
+    assert "-10.0" in str(few)
+    assert "+20.0" in str(few)

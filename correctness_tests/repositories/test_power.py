@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
 import random
@@ -11,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from rlgauge import power
-from rlgauge.pairs import CaseError, Cores
+from rlgauge.pairs import CaseError, Cores, SamplePlan
 from rlgauge.power import DOSES
+from rlgauge.rates import Said
 from rlgauge.rule import GateError, Rule
 from rlgauge.source import Case
 
@@ -159,3 +161,90 @@ def test_a_case_that_cannot_be_prepared_on_a_side_is_named(monkeypatch, side, re
     monkeypatch.setattr(power, "both", lambda *how, **what: [reply, {}] if side == 0 else [{}, reply])
     with pytest.raises(GateError, match=r"^a case: why$"):
         power.prepared([], "a case", Cores((0, 1), 1))
+
+
+def test_doses_are_of_the_same_code_and_of_two_five_and_ten_per_cent():
+    assert DOSES == (0.0, 0.02, 0.05, 0.10)
+    head, _, *found = power.table([line(a=0.0, b=0.0)] * 10, RULE).splitlines()
+    assert head == "| slowed by | called slower [95 % interval] |"
+    said = [row.strip("| ").split(" | ")[0] for row in found]
+    assert said[:4] == ["0 %, the same code", "2 %", "5 %", "10 %"]
+
+
+def test_a_case_that_only_some_pairs_have_is_not_counted():
+    lines = [line(a=0.0, old=0.2), *[line(a=0.0, new=0.2)] * 9]
+    assert power.table(lines, RULE).endswith("\n10 pairs of 1 cases.")
+    assert rows(lines) == ["0/5"] * 4
+
+
+def test_what_a_pair_says_is_of_all_blocks_and_of_those_of_a_quick_pair():
+    quick = SimpleNamespace(quick=lambda values, plan: values[: plan.samples])
+    plans = SamplePlan(1, 1, True), SamplePlan(1, 2, True)
+    values = [(1.0, 2.0), (1.0, 3.0), (1.0, 4.0)]
+    blocks = {("a", "0", plans[0]): values, ("a", "0.05", plans[1]): values, ("b", "0", plans[0]): values[1:]}
+    assert power.said(quick, blocks) == {
+        "log_ratios": {"a": {"0": 1.098612, "0.05": 1.098612}, "b": {"0": 1.242453}},
+        "quick": {"a": {"0": 0.693147, "0.05": 0.89588}, "b": {"0": 1.098612}},
+    }
+
+
+def test_parts_are_joined_case_by_case():
+    parts = [{"log_ratios": {name: {"0": 1.0}}, "quick": {name: {"0": 2.0}}} for name in "ab"]
+    joined = power.joined(parts)
+    assert joined == {"log_ratios": {name: {"0": 1.0} for name in "ab"}, "quick": {name: {"0": 2.0} for name in "ab"}}
+    assert power.joined([]) == {"log_ratios": {}, "quick": {}}
+
+
+def test_of_lines_of_old_quick_pairs_are_like_thorough_ones():
+    new = {"log_ratios": {"a": {"0.05": 1.0, "0": 3.0}}, "quick": {"a": {"0.05": 2.0, "0": 4.0}}}
+    old = {"log_ratios": {"a": {"0.05": 5.0}}}
+    assert power.column([new, old], "a", "0.05") == [Said(2.0, 1.0), Said(5.0, 5.0)]
+    assert power.column([new], "a", "0") == [Said(4.0, 3.0)]
+
+
+def test_head_is_slowed_by_the_time_of_its_dose_and_not_at_all_without():
+    asked = []
+    pairs = SimpleNamespace(block=lambda *how: asked.append(how) or (1.0, 2.0))
+    plans = {"a": "how a is timed", "b": "how b is"}
+    for dose in (0.0, 0.05):
+        assert power.slowed(pairs, "both", plans, ("a", dose, 0.25)) == (1.0, 2.0)
+    assert asked == [("both", "a", "how a is timed", {}), ("both", "a", "how a is timed", {"spin": 0.25})]
+
+
+class Answering:
+    """A worker that is asked for what a call takes."""
+
+    side = SimpleNamespace(name="base")
+
+    def __init__(self, reply):
+        self.answer, self.asked = reply, []
+
+    def ask(self, do, **what):
+        self.asked.append((do, what))
+
+    def reply(self):
+        return self.answer
+
+
+def test_a_case_is_prepared_and_placed_on_both_sides_and_measured_on_base(monkeypatch):
+    both, base, head = [], Answering({"call": 0.5, "calls": 3, "wall": 2.0}), Answering({})
+    monkeypatch.setattr(power, "both", lambda workers, do, **what: both.append((workers, do, what)) or [{}, {}])
+    assert power.prepared([base, head], "a", Cores((0, 1), 1)) == (0.5, 3, 2.0)
+    assert both == [([base, head], "prepare", {"identity": "a"}), ([base, head], "place", {"core": 1})]
+    assert (base.asked, head.asked) == ([("measure", {"identity": "a"})], [])
+    base.answer = {"failed": "killed"}
+    with pytest.raises(CaseError, match=r"^base: killed$"):
+        power.prepared([base, head], "a", Cores((0, 1), None))
+    assert both[-1][2] == {"core": None}
+
+
+def test_a_pair_of_old_counts_for_the_number_of_the_next(measured, monkeypatch, tmp_path):
+    today = datetime.date(2026, 1, 2)
+    monkeypatch.setattr(power, "datetime", SimpleNamespace(date=SimpleNamespace(today=lambda: today)))
+    power.measurements.keep(tmp_path / "power.jsonl", {"what": "machine"})
+    power.measurements.keep(tmp_path / "power.jsonl", line(a=0.0))
+    lines, seen, said = measured(4)
+    assert seen[0][0] == random.Random(1).random()
+    assert said[0].startswith("power: 2 pairs, ")
+    assert lines[-1]["seconds"] == 1.0
+    assert lines[2]["date"] == "2026-01-02"
