@@ -422,3 +422,8 @@ def test_blocks_are_sure_up_to_an_error_of_a_hundredth():
     assert pairs.sure(apart(0.999 * edge))
     assert not pairs.sure(apart(1.001 * edge))
     assert pairs.sure(apart(0.0))
+
+
+@pytest.mark.parametrize(("wall", "samples"), [(0.05, 2), (0.06, 2), (0.0601, 1), (0.09, 1)])
+def test_a_turn_on_all_cores_is_shorter_from_half_of_a_call_on(wall, samples):
+    assert ALL.plan(0.03, 1, wall).samples == samples
