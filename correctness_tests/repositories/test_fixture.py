@@ -270,3 +270,9 @@ def test_what_could_not_be_timed_cannot_be_tried_again():
     assert (one.used, one.stats) == (True, None)
     with pytest.raises(Misused, match=r"^it calls benchmark twice: each test may do so once$"):
         one.pedantic(len, ["abc"])
+
+
+def test_calls_are_counted_anew_whatever_they_were(clock):
+    made = Benchmarked(lambda: clock(1 / 1024))
+    made.calls = 50
+    assert made.measure_calls() == 5

@@ -350,3 +350,8 @@ def started(monkeypatch, capsys):
 )
 def test_a_worker_that_collects_nothing_ends_with_code_1(started, collects, code, end, text):
     assert started(collects, code) == ([end], text)
+
+
+def test_of_two_skips_the_first_is_told(side):
+    side.reports = [ended_report("call", "skipped", "first"), ended_report("teardown", "skipped", "second")]
+    assert side.ended("a") == {"skipped": "first"}
