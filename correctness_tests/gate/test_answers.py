@@ -232,7 +232,7 @@ def test_what_differs_is_another_answer(folder, one, other):
 @pytest.mark.parametrize(
     ("one", "other"),
     [(Unlike(1), Unlike(2)), (Unlike(1), 3), ([1.5, Unlike(1)], [1.5, [1.5, 2.5]]), (Found("a", 1.0), Found("a", 2.0)),
-     (True, np.bool_(True)), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"b", "a", "c"}, {"c", "b", "a"}),
+     (True, np.bool_(True)), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({0, 8}, {8, 0}),
      (Broken(), Broken()), (Broken(), [1, 2]), (ITSELF, [["more"]]), ({"a": len}, {"a": print}), ([], []),
      (object(), object()), (np.array([None]), np.array([1, None]))],
 )  # fmt: skip
