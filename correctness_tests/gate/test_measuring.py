@@ -244,3 +244,11 @@ def test_a_phase_ends_as_soon_as_no_case_of_the_pass_is_waited_for():
     assert asked == []
     gate.phase(pairs, "screen", 2, ["c", "b"], Cores((0,), 0))
     assert asked == [["c"], ["c"]]
+
+
+def test_the_time_that_is_left_is_that_of_the_last_pair_for_each_to_come(monkeypatch):
+    said, clock = [], iter([0.0, 60.0, 60.0, 180.0, 180.0, 200.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    gate = Gate(None, "", "", (), (), {"a": Record()}, Path(), Rule(screen=3), 0, 1.0, log=said.append)
+    gate.phase(SimpleNamespace(measure=lambda *how: None), "screen", 3, ["a"], Cores((0,), 0))
+    assert [line.partition(" threads")[2] for line in said] == ["", ", about 2.0 min left", ", about 2.0 min left"]
