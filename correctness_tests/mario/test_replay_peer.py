@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from perf_tests.peers import _common as common
 from perf_tests.peers import mario_replay as peer
@@ -118,6 +117,7 @@ class Buffer:
         self.pos = (self.pos + 1) % self.size
 
     def _get_samples(self, rows):
+        torch = import_module("torch")
         states, after, actions, rewards, ends = (np.stack(part) for part in zip(*(self.rows[row] for row in rows)))
         columns = states[:, 0], actions, after[:, 0], ends.astype(np.float32), rewards
         return tuple(map(torch.from_numpy, columns))
@@ -291,6 +291,7 @@ def test_priorities_are_of_errors_and_a_draw_has_weights():
     assert (calls, len(weights), len(batch.states)) == (16, 16, 16)
     draws = peer.OurSamples([0, 0])
     tensors, calls = draws.play()
+    torch = import_module("torch")
     assert calls == 16
     assert all(isinstance(tensor, torch.Tensor) and len(tensor) == 16 for tensor in tensors)
 

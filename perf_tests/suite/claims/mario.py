@@ -64,7 +64,7 @@ def as_counted(form: str, batch: int) -> list[Figure]:
         batch: experiences of an update: the source's before it was optimised, or after.
     """
     updates, envs = 2, 1 if form == "naive" else 8
-    sizes = SHORT | {"batch": batch, "updates": updates, "envs": envs, "publish": 1}
+    sizes: dict[str, Any] = SHORT | {"batch": batch, "updates": updates, "envs": envs, "publish": 1}
     given = functools.partial(pipeline_inputs, **sizes)
     theirs = {256: ("4 batches/s", "1,000 exp/s"), 512: ("10 batches/s", "1,800 exp/s")}[batch]
     return [
