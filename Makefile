@@ -104,7 +104,7 @@ browser:
 	  || echo 'no browser, and none could be installed; the tests of the ASV pages need one: apt-get install chromium'
 
 TRAINED := train train-parallel train-impala train-impala-parallel train-a2c train-a3c
-train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c, each with -timed for 30 minutes
+train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c, each with -timed for as long as published (DURATION=)
 train: CONFIG = ppo
 train-parallel: CONFIG = ppo_parallel
 train-impala: CONFIG = impala
@@ -116,8 +116,9 @@ RUNS ?= runs
 $(TRAINED): setup
 	$(BIN)/python -m rl_impls.procgen train --config rl_impls/procgen/configs/$(CONFIG).yaml --output-dir $(RUNS)/$(CONFIG) $(ARGS)
 
+DURATION ?= $(if $(filter train-timed train-parallel-timed,$@),1h,30m)
 $(TRAINED:=-timed):
-	$(MAKE) $(@:-timed=) ARGS='--duration 30m'
+	$(MAKE) $(@:-timed=) ARGS='--duration $(DURATION) $(ARGS)'
 
 train-pipeline: setup  ## train double Q-learning by collectors, rings and replay
 	$(BIN)/python -m rl_impls.mario train --config rl_impls/mario/configs/rings.yaml --output-dir $(RUNS)/rings $(ARGS)

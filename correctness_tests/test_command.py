@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import re
 import signal
 import sys
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from correctness_tests.quick import quick
 from correctness_tests.waiting import limit, started
@@ -25,7 +29,7 @@ from correctness_tests.workload_agents import (
     option,
 )
 from rl_impls import backends, params
-from rl_impls.common import command, runs, training
+from rl_impls.common import command, procgen_env, runs, training
 from rl_impls.common.config_fields import single_fields
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.transport import TransportBroken
@@ -101,8 +105,10 @@ def mistakes_in_a_configuration(workload):
     for kind, wrong, wanted in ((int, str(2**31), "an integer"), (float, "nan", "a")):
         for name in fields_of(workload, kind)[:1]:
             yield ("train", "agent", option(name), wrong), f"{name}: got {wrong}, wanted {wanted} "
-            changed = "train", "agent", "--resume", option(name), "3"
-            yield changed, f"{name}: got a change, wanted what the checkpoint says: backend and form alone"
+            changed, free = ("train", "agent", "--resume", option(name), "3"), "backend and form"
+            if workload == "procgen":
+                free = "backend, form, actors, lag and cluster"
+            yield changed, f"{name}: got a change, wanted what the checkpoint says: {free} alone may be changed"
 
 
 @pytest.mark.parametrize(
@@ -350,6 +356,8 @@ def test_a_file_says_what_an_agent_is_made_of_and_the_command_line_counts_more(t
         ("form: full\nwidth: 10\n", (), "{file}, line 2: width: got 10, wanted at most 9"),
         ("width: 5\n", ("--width", 10), "width: got 10, wanted at most 9"),
         ("\nsteps: 0\n", (), "{file}, line 2: steps: got 0, wanted an integer from 1 to 2147483647"),
+        ("form: full\nduration: 0.0\n", (), "{file}, line 2: duration: got '0.0', wanted more than 0 hours"),
+        ("duration: true\n", (), "{file}, line 1: duration: got True, wanted hours, or as 30m or 90s"),
         ("duration: 0m\n", (), "{file}, line 1: duration: got '0m', wanted more than 0 hours, or as 30m or 90s"),
         ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration: got it with steps, wanted one of them"),
         ("width: 5\n", ("--resume",), "config: got a file with --resume, wanted none: the checkpoint says what"),
@@ -374,6 +382,13 @@ def test_a_training_of_some_time_ends_with_the_chunk_in_which_it_is_over(tmp_pat
     assert "1 moves a second" in out
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("0.5", 1800), ("1", 3600), ("2m", 120), ("'.5'", 1800)])
+def test_a_file_says_a_duration_as_the_command_line_does(tmp_path, text, seconds):
+    (tmp_path / "it.yaml").write_text(f"duration: {text}\n")
+    chosen = training.from_file(Config, tmp_path / "it.yaml")
+    assert training.length(SimpleNamespace(steps=None, duration=None), chosen) == (None, seconds)
+
+
 def test_a_training_is_saved_now_and_then_so_that_little_is_lost_if_it_fails(tmp_path, play, monkeypatch):
     seconds, saves = iter(range(0, 10_000, 200)), []
     monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
@@ -393,6 +408,71 @@ def test_a_folder_keeps_the_checkpoint_the_curve_and_what_came_of_it(tmp_path, p
     assert out.startswith("training from step 30 to 40\n")
     assert [point["step"] for point in runs.points(tmp_path / "run")] == [10, 20, 30, 40]
     assert "picture: " in play("compare", tmp_path / "run", "--output", tmp_path / "it.html")
+
+
+def test_a_folder_that_holds_a_run_takes_no_other_one(tmp_path, play):
+    folder, words = tmp_path / "run", ("train", "--output-dir", tmp_path / "run", "--steps", 30)
+    play(*words)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(
+        SystemExit, match=r"^train: output-dir: got .*/run, which holds a run, wanted another folder, or"
+    ):
+        play(*words)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_run_can_be_seen_while_it_goes_on(tmp_path, play, monkeypatch):
+    seen, learn = [], Player.learn
+
+    def looked(self):
+        figures = learn(self)
+        if self.step == 20:
+            seen.append(runs.summary(tmp_path / "run"))
+            runs.compare([tmp_path / "run"], tmp_path / "it.html")
+        return figures
+
+    monkeypatch.setattr(Player, "learn", looked)
+    out = play("train", "--output-dir", tmp_path / "run", "--steps", 30)
+    assert seen == [{"config": {"board": {"width": 3, "share": 0.5}, "layers": [4, 5], "form": "full"}}]
+    assert re.search(r"steps +│ 10 ", out)
+    assert re.search(r"steps a second +│ - ", out)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_done_time_left_rate_and_every_figure_are_seen_in_a_terminal(width):
+    figures = "return 5.1, length 300, episodes 12, loss 0.1234, policy_lag 0.5, most_policy_lag 1, replaced_actors 0"
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+    with training.progress_bar(console=console, auto_refresh=False, get_time=iter(range(99)).__next__) as bar:
+        task = bar.add_task("training", total=1_000_000, completed=0, rate="")
+        for done in (100_000, 200_000):
+            bar.update(task, completed=done, rate="1,234 environment frames/s", description=figures)
+        bar.refresh()
+    shown = re.sub(r"\x1b\[[?\d]*\w", "\n", console.file.getvalue())
+    (line,) = {line for line in shown.splitlines() if "frames/s" in line}
+    assert re.search(r"200000/1\S+ 0:00:\d\d 1,234 environment frames/s$", line.rstrip())
+    assert figures in " ".join(shown.split())
+
+
+def test_threads_are_those_of_the_games_too(tmp_path, play, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(procgen_env, "CHOSEN", [])
+    before = torch.get_num_threads()
+    assert procgen_env.default_threads() == len(os.sched_getaffinity(0))
+    try:
+        play("train", tmp_path / "it", "--steps", 1, "--threads", 3)
+        assert (torch.get_num_threads(), procgen_env.default_threads()) == (3, 3)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_agent_that_can_is_evaluated_without_what_it_trains_by(tmp_path, play, monkeypatch):
+    (tmp_path / "it").write_text("0")
+    monkeypatch.setattr(
+        Player, "load_to_evaluate", classmethod(lambda cls, path, **changes: cls(seed=7)), raising=False
+    )
+    play("evaluate", tmp_path / "it", "--episodes", 1)
+    assert Player.made == [(7, Config()), "closed"]
 
 
 def test_a_checkpoint_needs_a_place(tmp_path, play):

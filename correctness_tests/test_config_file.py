@@ -41,6 +41,7 @@ def test_a_number_may_be_written_as_python_writes_it(tmp_path, text):
         ("layers: [4, x]\n", "line 1: layers: got [4, 'x'], wanted a list of integers"),
         ("game: a\nenvs: 1\ngame: b\n", "line 3: got game again, it stands on line 1 already"),
         ("game: a\nbatsch: 7\n", "line 2: got the unknown name 'batsch'; known: game, envs, rate, layers"),
+        ("game: a\n? [1, 2]\n: 3\n", "line 2: got the unknown name ["),
         ("- game\n", "line 1: got no names with values, wanted lines like 'game: coinrun'"),
         ("", "line 1: got no names with values"),
         ("game: a\nenvs: [1\n", "line 3: got no YAML"),

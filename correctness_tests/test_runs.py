@@ -44,6 +44,15 @@ def test_a_curve_goes_on_where_the_training_was_saved(tmp_path):
     assert [point["step"] for point in curve(tmp_path, 1)] == [2]  # from the start: another run
 
 
+@pytest.mark.parametrize("left", ["4,1.0", "4,1.000,1.0,n", "4,1.000,1.0,nan", ""])
+def test_a_last_point_that_was_not_written_whole_is_left_out(tmp_path, left):
+    whole = curve(tmp_path, 1)
+    with (tmp_path / runs.CURVE).open("a", newline="") as file:
+        file.write(left)
+    np.testing.assert_equal(runs.points(tmp_path), whole)
+    assert [point["step"] for point in curve(tmp_path, 1, first=2)] == [2, 4]
+
+
 def test_nothing_is_kept_where_no_folder_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     recorder = runs.Recorder(None, 0)

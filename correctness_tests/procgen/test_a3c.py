@@ -43,7 +43,7 @@ def shared_of(actors=2):
 
 @pytest.mark.parametrize("form", quick(["full"], ["full", "naive"]))
 def test_one_worker_is_a2c(form):
-    from rl_impls.procgen.a3c import AHEAD
+    from rl_impls.procgen.a3c import AHEAD, PHASES
 
     spec, start = spec_of("a2c", actors=1), played()[1]
     with made("a2c", spec, form=form) as loop:
@@ -55,7 +55,9 @@ def test_one_worker_is_a2c(form):
         assert_same(found[:2], wanted[:2])
         np.testing.assert_allclose(found[2], wanted[2], rtol=1e-3, atol=1e-4)
         assert loop.stats() == {"policy_lag": 0, "most_policy_lag": 0, "replaced_actors": 0}
-        assert set(loop.phases()) == {"waiting"}
+        spent = loop.phases()
+        assert tuple(spent) == ("waiting", *PHASES)
+        assert all(seconds > 0 for seconds in spent.values())
 
         assert loop.state()["train.step"] == 3 + AHEAD  # what is played ahead is learned from too
         loop.load_state(state)
@@ -66,6 +68,7 @@ def test_one_worker_is_a2c(form):
         np.testing.assert_allclose(last[2], following[2], rtol=1e-3, atol=1e-4)
         assert loop.state()["train.step"] == 4
         loop.reset()
+        assert loop.phases() == dict.fromkeys(spent, 0.0)
         again = loop(numbers(0, 1, 2))
         assert_same(again[:2], wanted[:2])
         assert apart(loop.params, weights, start) < 5e-3

@@ -57,6 +57,7 @@ def make():
         ({"form": "fast"}, "form: got 'fast', wanted one of naive, full, bfloat16"),
         ({"backend": "fortran"}, "unknown backend 'fortran'; known: "),
         ({"envs": 0}, "envs: got 0, wanted an integer from 1 to"),
+        ({"envs": 2**16 + 1}, "envs: got 65537, wanted an integer from 1 to 65536"),
         ({"unroll": 0}, "unroll: got 0, wanted an integer from 1 to"),
         ({"epochs": 0}, "epochs: got 0, wanted an integer from 1 to"),
         ({"batch": 0}, "batch: got 0, wanted an integer from 1 to"),
@@ -318,7 +319,56 @@ def test_a_checkpoint_whose_games_are_no_games_of_it_is_refused_by_its_name(chan
         ProcgenAgent.load(path)
 
 
-def test_a_checkpoint_is_changed_in_its_backend_and_form_alone(make, tmp_path):
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
+def test_training_goes_on_with_other_actors_as_with_those_before(before, after, make, tmp_path):
+    agent, path = make(envs=4, actors=before), tmp_path / "agent"
+    agent.learn()
+    agent.save(path)
+    other = ProcgenAgent.load(path, actors=after)
+    try:
+        assert other.config == replace(agent.config, actors=after)
+        for _ in range(2):
+            found, wanted = other.learn(), agent.learn()
+            np.testing.assert_equal(
+                *([figures[name] for name in ("return", "length", "episodes")] for figures in (found, wanted))
+            )
+            assert found["loss"] == pytest.approx(
+                wanted["loss"], rel=1e-3
+            )  # sums of other batches are rounded otherwise
+            np.testing.assert_array_equal(other.playing, agent.playing)
+        first = make(envs=4).params
+        for name, value in agent.params.items():
+            moved = np.linalg.norm(value - first[name])
+            assert np.linalg.norm(other.params[name] - value) <= 0.01 * moved
+            assert moved > 0
+    finally:
+        other.close()
+
+
+def test_where_the_cluster_of_a_checkpoint_is_gone_it_is_evaluated_and_goes_on_elsewhere(make, tmp_path, monkeypatch):
+    agent, path = make(), tmp_path / "agent"
+    agent.learn()
+    sequential, agent.config = agent.config, replace(agent.config, actors=2, lag=1, cluster="127.0.0.1:1")
+    agent.save(path)
+    build = ProcgenAgent._build
+    monkeypatch.setattr(ProcgenAgent, "_build", lambda *args: pytest.fail("nothing is built to evaluate"))
+    other = ProcgenAgent.load_to_evaluate(path, form="full")
+    assert (other.config, other.step, other.seed) == (agent.config, agent.step, agent.seed)
+    np.testing.assert_equal(other.evaluate(2, seed=5), agent.evaluate(2, seed=5))
+    other.close()
+    with pytest.raises(ValueError, match=r"^actors: got a change, wanted what the checkpoint says: backend and form a"):
+        ProcgenAgent.load_to_evaluate(path, actors=0)
+
+    monkeypatch.setattr(ProcgenAgent, "_build", build)
+    other = ProcgenAgent.load(path, actors=0, lag=0, cluster="")
+    try:
+        assert other.config == sequential
+        np.testing.assert_equal(other.learn(), agent.learn())
+    finally:
+        other.close()
+
+
+def test_a_checkpoint_is_changed_in_its_backend_form_and_actors_alone(make, tmp_path):
     agent, path = make(algorithm="a2c"), tmp_path / "agent"
     agent.save(path)
     with pytest.raises(ValueError, match=r"^game: got a change, wanted what the checkpoint says"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, get_type_hints
@@ -111,19 +111,20 @@ def check_fields(config: Any, **limits: tuple[Any, ...]) -> None:
         object.__setattr__(config, name, checked)
 
 
-def check_changes(changes: Iterable[str]) -> None:
-    """Check what is to be another when an agent is loaded: its backend and its form alone.
+def check_changes(changes: Iterable[str], free: Sequence[str] = CHANGES) -> None:
+    """Check what is to be another when an agent is loaded: that by which nothing that it has learned is changed.
 
     Args:
         changes: the names of what is to be another.
+        free: the names that may be among them.
 
     Raises:
         ValueError: another name is among them.
     """
-    unknown = set(changes) - set(CHANGES)
+    unknown = set(changes) - set(free)
     if unknown:
-        names, free = ", ".join(sorted(unknown)), " and ".join(CHANGES)
-        raise ValueError(f"{names}: got a change, wanted what the checkpoint says: {free} alone may be changed")
+        names, may = ", ".join(sorted(unknown)), f"{', '.join(free[:-1])} and {free[-1]}"
+        raise ValueError(f"{names}: got a change, wanted what the checkpoint says: {may} alone may be changed")
 
 
 def check_choices(knobs: Any, choices: Mapping[str, Iterable[Any]]) -> None:

@@ -21,7 +21,8 @@ class Agent(Protocol):
     """What trains, plays, is saved and goes on: ``Agent(seed=0, **config)``, with the fields of its configuration.
 
     One whose training is worth a look while it goes on has ``lines(figures, seconds)``: the lines that are shown every
-    ten seconds, from what :meth:`learn` returned last and the seconds since the last time.
+    ten seconds, from what :meth:`learn` returned last and the seconds since the last time. One that can do without
+    what it trains by has ``load_to_evaluate(path, **changes)``, which is :meth:`load` of an agent that only evaluates.
 
     Attributes:
         UNIT: what its training is counted in, as in ``environment steps``.
@@ -67,11 +68,11 @@ class Agent(Protocol):
 
     @classmethod
     def load(cls, path: Path, **changes: Any) -> Self:
-        """Return the agent of a checkpoint, which goes on bit for bit; changes are to its backend and form alone.
+        """Return the agent of a checkpoint, which goes on bit for bit; what it learned is not changed.
 
         Args:
             path: of the file.
-            changes: to its backend and form.
+            changes: to its backend, its form and where it plays.
 
         Raises:
             ValueError: the file is no checkpoint of this agent, or another field is to be changed.
@@ -145,9 +146,9 @@ def parser(
     until.add_argument("--steps", type=int, metavar="N", help=unit)
     until.add_argument("--duration", metavar="HOURS", help="or for so long: 0.5, 30m, 90s")
     trains.add_argument("--seed", type=int, metavar="N", help="of everything that is random (default: 0)")
-    trains.add_argument("--threads", type=int, metavar="N", help="of one torch operation")
+    trains.add_argument("--threads", type=int, metavar="N", help="of one torch operation, and of the games")
     trains.add_argument("--inter-op-threads", type=int, metavar="N", help="of torch operations side by side")
-    evaluates = commands.add_parser("evaluate", help="play greedily and print how well")
+    evaluates = commands.add_parser("evaluate", help="play without learning, and print how well")
     evaluates.set_defaults(run=evaluate)
     evaluates.add_argument("checkpoint", type=Path, help="file to read, or the --output-dir of the training")
     names, most = ("--episodes", "--num-episodes"), f"default: {EPISODES}"
@@ -212,7 +213,7 @@ def compare(agent_class: type[Agent], config: type, options: argparse.Namespace)
 
 
 def set_threads(options: argparse.Namespace) -> None:
-    """Give torch its threads; torch takes the inter-op number once, before its first parallel work.
+    """Give torch its threads, and the games; torch takes the inter-op number once, before its first parallel work.
 
     Args:
         options: the parsed command line.
@@ -224,6 +225,10 @@ def set_threads(options: argparse.Namespace) -> None:
             import torch
 
             getattr(torch, function)(count)
+    if options.threads is not None:
+        from .procgen_env import set_threads as of_games
+
+        of_games(options.threads)
 
 
 def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
@@ -237,7 +242,8 @@ def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace
     check_integer("episodes", options.episodes, 1)
     check_integer("seed", options.seed, 0)
     path = options.checkpoint / runs.CHECKPOINT if options.checkpoint.is_dir() else options.checkpoint
-    agent = agent_class.load(path, **given(config, options))
+    load = getattr(agent_class, "load_to_evaluate", agent_class.load)
+    agent = load(path, **given(config, options))
     how = {"deterministic": True} if getattr(options, "deterministic", False) else {}
     try:
         figures = agent.evaluate(options.episodes, options.seed, **how)

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-KINDS = {int: "an integer", float: "a number", str: "a word", tuple[int, ...]: "a list of integers"}
+KINDS = {
+    int: "an integer",
+    float: "a number",
+    str: "a word",
+    float | str: "hours, or as 30m or 90s",
+    tuple[int, ...]: "a list of integers",
+}
 
 
 class Chosen(NamedTuple):
@@ -41,7 +47,7 @@ def read(path: Path, types: Mapping[str, Any]) -> Chosen:
 
     Args:
         path: of the file, a mapping of names to values.
-        types: int, float, str or a tuple of integers, of every name that may stand there.
+        types: int, float, str, either of the last two or a tuple of integers, of every name that may stand there.
 
     Raises:
         ValueError: it is no YAML, no mapping, or has an unknown name, a name twice, or a value of another type.
@@ -60,7 +66,7 @@ def read(path: Path, types: Mapping[str, Any]) -> Chosen:
     lines: dict[str, int] = {}
     for key, node in root.value:
         name, line = key.value, key.start_mark.line + 1
-        if name not in types:
+        if not isinstance(name, str) or name not in types:
             raise ValueError(f"{path}, line {line}: got the unknown name {name!r}; known: {', '.join(types)}")
         if name in lines:
             raise ValueError(f"{path}, line {line}: got {name} again, it stands on line {lines[name]} already")
@@ -79,7 +85,7 @@ def typed(name: str, value: Any, kind: Any) -> Any:
     Args:
         name: of the value.
         value: as YAML has it.
-        kind: int, float, str or a tuple of integers.
+        kind: as in the ``types`` of :func:`read`.
 
     Raises:
         ValueError: it is of another type.
@@ -90,6 +96,8 @@ def typed(name: str, value: Any, kind: Any) -> Any:
         return float(value)
     if kind == tuple[int, ...] and isinstance(value, list) and all(type(number) is int for number in value):
         return tuple(value)
+    if kind == float | str and type(value) in (int, float, str):
+        return value
     if type(value) is not kind:
         raise ValueError(f"{name}: got {value!r}, wanted {KINDS[kind]}")
     return value

@@ -29,6 +29,21 @@ GAMES = (
 ACTIONS, FRAME = 15, (64, 64, 3)
 MOST = 2**16  # environments, or threads
 NEW_EPISODE = -1  # the action by which Procgen ends an episode
+CHOSEN: list[int] = []  # threads that :func:`set_threads` said last
+
+
+def set_threads(count: int) -> None:
+    """Have games that are started from now on, here, be computed by so many threads where nothing else is said.
+
+    Args:
+        count: of them, of all actors together.
+    """
+    CHOSEN[:] = [check_integer("threads", count, 1, MOST)]
+
+
+def default_threads():
+    """Return how many threads compute games where nothing else is said."""
+    return CHOSEN[0] if CHOSEN else len(os.sched_getaffinity(0))
 
 
 class Episodes(NamedTuple):
@@ -98,7 +113,7 @@ class ProcgenVectorEnv(VectorEnv):
         mode: ``easy`` or ``hard``.
         start_level: the first of the levels that are played.
         num_levels: how many there are; 0 for all that Procgen has, from 0 to 2**31 - 2.
-        threads: that compute; by default as many as cores that this process may use.
+        threads: that compute; by default what :func:`set_threads` said, or as many as cores that this process may use.
 
     Attributes:
         returns: of the episodes that are going on, the rewards until now, f64[N].
@@ -123,7 +138,7 @@ class ProcgenVectorEnv(VectorEnv):
         last = LARGEST - self.num_levels if self.num_levels else 0
         why = ", as levels go to 2**31 - 1" if self.num_levels else ", as num_levels is 0, which is all levels"
         self.start_level = check_integer("start_level", start_level, 0, last, why)
-        self.threads = check_integer("threads", len(os.sched_getaffinity(0)) if threads is None else threads, 1, MOST)
+        self.threads = check_integer("threads", default_threads() if threads is None else threads, 1, MOST)
         check_installed()
         self.single_observation_space = gymnasium.spaces.Box(0, 255, FRAME, np.uint8)
         self.single_action_space = gymnasium.spaces.Discrete(ACTIONS)

@@ -87,7 +87,7 @@ def keep_summary(folder: Path, config: Mapping[str, Any], figures: Mapping[str, 
     Args:
         folder: of the run.
         config: everything that its agent was made of.
-        figures: of the run, by name.
+        figures: of the run, by name; none while it goes on.
     """
     write_whole(folder / SUMMARY, json.dumps({"config": config, **figures}, indent=2).encode() + b"\n")
 
@@ -95,14 +95,16 @@ def keep_summary(folder: Path, config: Mapping[str, Any], figures: Mapping[str, 
 def points(folder: Path) -> list[dict[str, float]]:
     """Return the curve of a run, a dict of figures by name for each point; no points where there is no curve.
 
+    A last line that was not written whole, as the training was killed, is left out.
+
     Args:
         folder: of the run.
     """
     path = folder / CURVE
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    whole = path.read_bytes().rpartition(b"\n")[0].decode().splitlines()
+    return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(whole)]
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def summary(folder: Path) -> dict[str, Any]:
         folder: of the run.
 
     Raises:
-        ValueError: it is no folder of a run that has ended.
+        ValueError: it is no folder of a run.
     """
     try:
         found: dict[str, Any] = json.loads((folder / SUMMARY).read_text())
@@ -158,10 +160,10 @@ def compare(folders: Sequence[Path], output: Path) -> None:
     for name in differing:
         table.add_row(name, *(str(run["config"].get(name, "-")) for run, _ in runs.values()))
     shown: dict[str, Callable[[Any, Any], str]] = {
-        "steps": lambda run, curve: f"{run['step']:,}",
+        "steps": lambda run, curve: f"{curve[-1]['step']:,.0f}",
         "seconds": lambda run, curve: f"{curve[-1]['seconds']:,.0f}",
-        "steps a second": lambda run, curve: f"{run['rate']:,.0f}",
-        "peak memory, MB": lambda run, curve: f"{run['peak_memory'] / 1e6:,.0f}",
+        "steps a second": lambda run, curve: f"{run['rate']:,.0f}" if "rate" in run else "-",
+        "peak memory, MB": lambda run, curve: f"{run['peak_memory'] / 1e6:,.0f}" if "rate" in run else "-",
         f"return, last {SMOOTHED} points": lambda run, curve: f"{smoothed(column(curve, 'return'))[-1]:.2f}",
     }
     for name, value in shown.items():

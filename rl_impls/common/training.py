@@ -17,9 +17,12 @@ from .checks import check_integer
 from .config_fields import given, single_fields
 from .config_file import NOTHING, Chosen, read
 from .ranks import launched
-from .runs import CHECKPOINT, Recorder, keep_summary, peak_memory
+from .runs import CHECKPOINT, CURVE, Recorder, keep_summary, peak_memory
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress
+
     from .command import Agent
 
 INTERRUPTED = 130
@@ -53,7 +56,10 @@ def from_file(config: type, path: Path | None) -> Chosen:
     if path is None:
         return NOTHING
     types = {field.name: kind for field, kind, _ in single_fields(config)}
-    return read(path, types | {"seed": int, "steps": int, "duration": str})
+    chosen = read(path, types | {"seed": int, "steps": int, "duration": float | str})
+    if "duration" in chosen.values:
+        chosen.values["duration"] = str(chosen.values["duration"])
+    return chosen
 
 
 def length(options: argparse.Namespace, chosen: Chosen) -> tuple[int | None, float | None]:
@@ -83,7 +89,7 @@ def place(options: argparse.Namespace) -> Path:
         options: the parsed command line.
 
     Raises:
-        ValueError: none was named, or a folder that does not exist.
+        ValueError: none was named, or a folder that does not exist, or that holds another run.
     """
     path: Path | None = options.checkpoint
     folder: Path | None = options.output_dir
@@ -92,6 +98,8 @@ def place(options: argparse.Namespace) -> Path:
             raise ValueError("checkpoint: got none, wanted a file, or --output-dir")
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"output-dir: got {folder}, wanted a folder")
+        if (folder / CURVE).exists() and not options.resume and launched()[0] == 0:  # which alone writes there
+            raise ValueError(f"output-dir: got {folder}, which holds a run, wanted another folder, or --resume")
         return folder / CHECKPOINT
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"checkpoint: got {path}, wanted a file in a folder that exists")
@@ -117,6 +125,8 @@ def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -
     first, recorder = launched()[0] == 0, None
     try:
         recorder = Recorder(options.output_dir if first else None, agent.step)
+        if first and options.output_dir is not None:
+            keep_summary(options.output_dir, asdict(agent.config), {})
         interrupted, figures = run(agent, path, steps, duration, recorder)
         agent.save(path)
         if first and options.output_dir is not None:
@@ -167,25 +177,23 @@ def run(
         duration: the same in seconds, or None.
         recorder: that keeps the curve.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     first = agent.step
     total = first + steps if steps else round(duration or 0)
     shows, agree = launched()[0] == 0, getattr(agent, "agree", bool)
-    with interruption() as interrupted, Progress(*columns, disable=not shows) as progress:
+    with interruption() as interrupted, progress_bar(disable=not shows) as progress:
         if shows:
             print(f"training from step {first} {f'to {total}' if steps else f'for {total} s'}", flush=True)
-        task = progress.add_task("training", total=total, completed=first if steps else 0)
+        task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
         start, now, saved, said, over = perf_counter(), 0.0, 0.0, 0.0, False
         while not agree(bool(interrupted) or over):
             figures = agent.learn()
             now = perf_counter() - start
             recorder.add(agent.step, now, figures)
-            shown = {f"{agent.UNIT}/s": (agent.step - first) / now, **figures}
-            text = ", ".join(f"{name} {value:.4g}" for name, value in shown.items())
+            text = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+            rate = f"{(agent.step - first) / now:,.0f} {agent.UNIT}/s"
             over = agent.step >= total if steps else now >= (duration or 0)
-            progress.update(task, completed=min(agent.step if steps else int(now), total), description=text)
+            done = min(agent.step if steps else int(now), total)
+            progress.update(task, completed=done, description=text, rate=rate)
             if hasattr(agent, "lines") and (now - said >= SAID_EVERY or over):
                 for line in agent.lines(figures, now - said):
                     progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -194,6 +202,24 @@ def run(
                 agent.save(path)
                 saved = now
     return interrupted, {"rate": (agent.step - first) / max(now, 1e-9), "peak_memory": peak_memory()}
+
+
+def progress_bar(**how: Any) -> Progress:
+    """Return a bar with what is done, the time that is left and the rate; below it, in full, what else is to be seen.
+
+    Args:
+        how: as rich's ``Progress`` takes it.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Bar(Progress):
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield self.make_tasks_table(self.tasks)
+            yield from (Text(task.description) for task in self.tasks)
+
+    done = BarColumn(bar_width=16), MofNCompleteColumn()
+    return Bar(*done, TimeRemainingColumn(), TextColumn("{task.fields[rate]}"), **how)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..common.phases import Phases, untimed
+from ..common.phases import Phases
 from ..common.torch_pictures import OIHW
 from ._torch import A2C_EPS, rmsprop
 from .crew import Crew, rollout_of
@@ -21,20 +21,22 @@ from .parallel import CrewLoop
 from .players import Player
 
 AHEAD = 3  # rollouts that a worker may be ahead of the slowest one
+PHASES = ("publishing", "environment", "inference", "gathering", "advantages", "learning")  # of a worker
 
 
 def layout(spec):
     """Return shapes and dtypes of what workers share beside weights and rollouts.
 
     ``square.*`` f32, the mean squares of gradients; ``applied`` i64[A], how many gradients each worker has applied;
-    ``losses`` f32[D, A], of each rollout.
+    ``losses`` f32[D, A], of each rollout; ``seconds`` f64[A, phases], of all that each worker has played.
 
     Args:
         spec: of all workers, see :class:`.spec.Spec`.
     """
     squares = {f"square.{name}": (np.shape(value), np.float32) for name, value in spec["params"].items()}
     workers = spec["actors"]
-    return squares | {"applied": ((workers,), np.int64), "losses": ((1 + AHEAD, workers), np.float32)}
+    counted = {"applied": ((workers,), np.int64), "seconds": ((workers, len(PHASES)), np.float64)}
+    return squares | counted | {"losses": ((1 + AHEAD, workers), np.float32)}
 
 
 class SharedWeights:
@@ -123,7 +125,7 @@ class Worker(Player):
     """
 
     def __init__(self, shared, *args):
-        self.shared = shared
+        self.shared, self.clock = shared, Phases(*PHASES)
         super().__init__(*args)
         own = [self.train.net.weights[name] for name in self.spec["params"]]
         tensors = [[as_parameter(shared[name][0]) for name in self.spec["params"]]]
@@ -138,7 +140,7 @@ class Worker(Player):
             knobs: of the update.
             backend: that computes.
         """
-        self.knobs, self.learner = knobs, A2c(self.spec, knobs, backend, untimed)
+        self.knobs, self.learner = knobs, A2c(self.spec, knobs, backend, self.clock)
         return self.learner.train
 
     def count(self):
@@ -153,13 +155,16 @@ class Worker(Player):
         Args:
             number: of it.
         """
+        self.clock.reset()
         shared, slot = self.shared, number % len(self.shared["behind"])
         self.copied = int(shared["applied"].sum())
         self.train.load({name: shared[name][0] for name in self.spec["params"]})
+        self.clock("publishing")
         rollout = rollout_of(shared, slot, self.share)
         self.play_into(number, rollout)
         [shared["losses"][slot, self.index]] = self.learner.learn(rollout, number)
         shared["behind"][slot, self.index] = self.staleness
+        shared["seconds"][self.index] += list(self.clock.seconds.values())
 
 
 def as_parameter(array):
@@ -189,6 +194,16 @@ class A3c(CrewLoop):
 
         super().__init__(spec, AHEAD, make_crew, Phases("waiting"))
 
+    def reset(self):
+        """Put the environments and the weights back to the start."""
+        super().reset()
+        self.crew.shared["seconds"][...] = 0
+
+    def phases(self):
+        """Return the seconds of each phase since the last reset: the mean of the workers', and the rest, waiting."""
+        spent = dict(zip(PHASES, self.crew.shared["seconds"].mean(0).tolist()))
+        return {"waiting": max(0.0, self.clock.seconds["waiting"] - sum(spent.values())), **spent}
+
     def learn(self, rollout, number):
         """Note how stale the gradients were; return the losses of all workers, a list.
 
@@ -196,5 +211,5 @@ class A3c(CrewLoop):
             rollout: a :class:`.rollouts.Rollout`.
             number: of it, from 0.
         """
-        self.lags.extend(self.crew.behind(number).tolist())
+        self.lags.update(self.crew.behind(number).tolist())
         return self.crew.shared["losses"][number % self.crew.depth].copy()

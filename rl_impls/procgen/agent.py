@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import backends
 from ..common import checkpoint
-from ..common.checks import check_changes, check_choice, check_fields, check_integer
-from ..common.procgen_env import GAMES, MODES, check_installed, check_seed
+from ..common.checks import CHANGES, check_changes, check_choice, check_fields, check_integer
+from ..common.procgen_env import GAMES, MODES, MOST, check_installed, check_seed
 from ..common.procgen_state import check_state, level_range, unpack
 from ..common.ranks import launched
 from ..params import CheckpointError
@@ -34,6 +34,7 @@ OPS = MappingProxyType(  # by algorithm, and whether processes play
         ("impala", False): "impala", ("impala", True): "parallel_impala",
     }
 )  # fmt: skip
+PLACES = (*CHANGES, "actors", "lag", "cluster")  # where is played and computed: no part of what was learned
 CHOICES = MappingProxyType({"form": FORMS, "algorithm": ALGORITHMS, "net": SHAPES, "game": GAMES, "mode": MODES})
 FROM_CONFIG = (
     "learning_rate", "gamma", "lam", "clip", "rho_bar", "c_bar", "value_weight", "entropy_weight", "gradient_norm",
@@ -103,7 +104,7 @@ class Config:
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        check_fields(self, **dict.fromkeys(("envs", "unroll", "epochs", "batch"), (1,)))
+        check_fields(self, **dict.fromkeys(("unroll", "epochs", "batch"), (1,)), envs=(1, MOST))
         check_fields(self, **dict.fromkeys(("gamma", "lam", "clip"), (0, 1)), levels=(0, HELD_OUT))
         check_fields(self, actors=(0,), lag=(0,), start_level=(0, HELD_OUT - self.levels if self.levels else 0))
         check_fields(self, **dict.fromkeys(("learning_rate", "rho_bar", "c_bar"), (0,)))
@@ -212,7 +213,7 @@ class ProcgenAgent:
     @property
     def params(self):
         """The weights as NumPy, by name, see :data:`.spec.SHAPES`."""
-        return self.loop.params
+        return self.weights if self.loop is None else self.loop.params
 
     def learn(self):
         """Play a rollout and learn from it.
@@ -250,7 +251,8 @@ class ProcgenAgent:
 
     def close(self):
         """End the processes and threads of the loop."""
-        self.loop.close()
+        if self.loop is not None:
+            self.loop.close()
 
     def save(self, path):
         """Write a checkpoint, whole or not at all: weights, moments, games, random state and configuration.
@@ -268,17 +270,14 @@ class ProcgenAgent:
 
         Args:
             path: of the file.
-            changes: to its backend and form.
+            changes: to its backend and form, and to who plays: actors, lag and cluster.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
             ValueError: a change to something else, or to a backend or form that is not known.
         """
-        check_changes(changes)
-        config, state, rng, step = checkpoint.read(path, Config, outline)
-        agent = cls.__new__(cls)
-        agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
-        agent.seed = int(state["agent.seed"])
+        agent, state = cls._read(path, PLACES, changes)
+        config = agent.config
         try:
             games = unpack(part_of(state, "env"))
             levels = level_range(config.start_level, config.levels)
@@ -286,9 +285,42 @@ class ProcgenAgent:
         except ValueError as error:
             raise CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         agent.playing = np.stack([games["returns"], games["lengths"]])
-        agent._build({name: state[f"train.online.{name}"] for name in SHAPES[config.net]}, games)
+        agent._build(agent.weights, games)
         agent.loop.load_state(state)
         return agent
+
+    @classmethod
+    def load_to_evaluate(cls, path, **changes):
+        """Return the agent of a checkpoint that only evaluates: no games, actors or cluster of a training are there.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
+
+        Raises:
+            CheckpointError, ValueError: as :meth:`load`.
+            BackendUnavailable: the backend cannot run on this machine, or Procgen is not installed.
+        """
+        agent, _ = cls._read(path, CHANGES, changes)
+        check_installed(agent.config.backend)
+        return agent
+
+    @classmethod
+    def _read(cls, path, free, changes):
+        """Return the agent of a checkpoint, without a loop, and the state that its loop is to have.
+
+        Args:
+            path: of the file.
+            free: names of what may be changed.
+            changes: by name.
+        """
+        check_changes(changes, free)
+        config, state, rng, step = checkpoint.read(path, Config, outline)
+        agent = cls.__new__(cls)
+        agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
+        agent.seed, agent.loop = int(state["agent.seed"]), None
+        agent.weights = {name: state[f"train.online.{name}"] for name in SHAPES[config.net]}
+        return agent, state
 
 
 def outline(config, arrays):

@@ -8,12 +8,12 @@ Axes: T steps, N environments, A actors, D rollouts that are played or wait to b
 
 from __future__ import annotations
 
-import os
 from types import MappingProxyType
 
 import numpy as np
 
 from .. import backends
+from ..common.procgen_env import default_threads
 from ..common.shared_arrays import SharedArrays
 from ..common.workers import Workers
 from .players import Player, joined_states, share_of, share_of_state
@@ -138,7 +138,7 @@ class Crew(Workers):
     def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting, more=MappingProxyType({})):
         self.spec, self.depth, self.anew = spec, depth, set()
         self.shared = shared = memory(spec, depth, versions, dict(more))
-        threads = max(1, len(os.sched_getaffinity(0)) // spec["actors"])
+        threads = max(1, default_threads() // spec["actors"])
         niceness = 5 if depth > 1 and make is Acting else 0  # what is played ahead gives way to learning
 
         def args_of(index, life):

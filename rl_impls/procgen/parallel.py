@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
+from collections import Counter
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class CrewLoop(Op):
         self.train.reset()
         self.go_on_from(self.start)
         self.clock.reset()
-        self.lags = []
+        self.lags = Counter()
 
     def go_on_from(self, state):
         """Forget what was played ahead, and play on from a state.
@@ -120,9 +121,11 @@ class CrewLoop(Op):
 
     def stats(self):
         """Return the lag of the policy in updates, mean and most since the last reset, and how many actors died."""
-        lags = self.lags or [0]
-        mean, most = float(np.mean(lags)), float(np.max(lags))
-        return {"policy_lag": mean, "most_policy_lag": most, "replaced_actors": float(self.crew.replaced)}
+        lags = self.lags or {0: 1}
+        mean = sum(lag * times for lag, times in lags.items()) / sum(lags.values())
+        return {
+            "policy_lag": mean, "most_policy_lag": float(max(lags)), "replaced_actors": float(self.crew.replaced)
+        }  # fmt: skip
 
     def state(self):
         """Return all that the next rollout depends on, as NumPy; what was played ahead is forgotten.
@@ -234,7 +237,7 @@ class ParallelLoop(CrewLoop):
             rollout: a :class:`.rollouts.Rollout`.
             number: of it, from 0.
         """
-        self.lags.append(int((self.version - self.crew.behind(number)).max()))
+        self.lags[int((self.version - self.crew.behind(number)).max())] += 1
         losses = self.learner.learn(rollout, number)
         self.version += 1
         self.crew.publish(self.version, self.train.params)

@@ -57,7 +57,7 @@ def joined_states(states):
 
 
 class Player:
-    """Plays rollouts of some of the environments, by the weights of an update of its own.
+    """Plays rollouts of some of the environments, by the weights of an update of its own; a subclass may time phases.
 
     Args:
         spec: of all actors, see :class:`.spec.Spec`.
@@ -67,6 +67,8 @@ class Player:
         knobs: those of acting are read.
         backend: that computes.
     """
+
+    clock = staticmethod(untimed)
 
     def __init__(self, spec, index, life, threads, knobs, backend):
         self.index, self.share, self.spec = index, share_of(spec, index), part_of_spec(spec, life)
@@ -109,4 +111,4 @@ class Player:
         """
         steps = len(rollout.actions)
         uniforms = uniforms_of(self.spec["seed"], number, steps, self.everyone)[:, self.share]
-        play(self.envs, self.actor, InPlace(steps, self.envs.num_envs, rollout), uniforms, untimed)
+        play(self.envs, self.actor, InPlace(steps, self.envs.num_envs, rollout), uniforms, self.clock)
