@@ -389,6 +389,15 @@ def test_a_file_says_a_duration_as_the_command_line_does(tmp_path, text, seconds
     assert training.length(SimpleNamespace(steps=None, duration=None), chosen) == (None, seconds)
 
 
+def test_the_rate_of_a_training_that_goes_on_counts_what_it_made_itself(tmp_path, play, monkeypatch):
+    play("train", "--output-dir", tmp_path / "run", "--steps", 50)
+    seconds = iter(range(0, 1000, 10))
+    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+    out = play("train", "--output-dir", tmp_path / "run", "--steps", 20, "--resume")
+    assert "\n1 moves a second" in out  # 20 moves in 20 seconds, and 70 in all
+    assert runs.summary(tmp_path / "run")["rate"] == 1
+
+
 def test_a_training_is_saved_now_and_then_so_that_little_is_lost_if_it_fails(tmp_path, play, monkeypatch):
     seconds, saves = iter(range(0, 10_000, 200)), []
     monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))

@@ -176,6 +176,15 @@ def test_environments_are_removed_but_for_the_two_used_last_and_those_in_use(sid
     assert {path.name for path in cache.glob("env-*") if path.is_dir()} == {"env-old", "env-new"}
 
 
+def test_those_that_are_older_than_one_in_use_are_removed(tmp_path):
+    for at, name in enumerate(("oldest", "older", "used", "new")):
+        used(tmp_path, name, at)
+    with (tmp_path / "env-used.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        environments.remove_old(tmp_path, "env-*", 1)
+    assert {path.name for path in tmp_path.glob("env-*") if path.is_dir()} == {"env-used", "env-new"}
+
+
 def test_an_environment_that_is_used_again_is_kept_as_one_used_last(side, tmp_path, monkeypatch):
     cache, head = tmp_path / "cache", side("head", "library==3\n")
     monkeypatch.setattr(environments, "make", lambda where, *_: used(cache, where.name.removeprefix("env-"), 0))

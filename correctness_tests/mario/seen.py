@@ -77,7 +77,7 @@ class Still:
         return self.observe(), 0.0, None
 
 
-def collector(monkeypatch, **knobs):
+def collector(monkeypatch, index=0, **knobs):
     """A collector of two environments, in this process, that is naive but for these knobs."""
     from rl_impls.mario import collectors
     from rl_impls.mario.evaluation import Kept
@@ -85,7 +85,7 @@ def collector(monkeypatch, **knobs):
     monkeypatch.setattr(collectors, "make_game", lambda spec, seed: Still())
     spec = {"envs": ENVS, "side": SIDE, "seed": 0}
     return collectors.Collector(
-        spec, 0, 0, [Kept()] * ENVS, None, (0, arguments()["publish"][0]["params"]), Knobs(**knobs)
+        spec, index, 0, [Kept()] * ENVS, None, (0, arguments()["publish"][0]["params"]), Knobs(**knobs)
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from correctness_tests.mario.collectors import Playing, names_made
 from correctness_tests.mario.pipelines import SMALL, make, spec_of
+from correctness_tests.mario.seen import collector
 from correctness_tests.phase_clock import Clock
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
 from perf_tests.suite.cases import load
@@ -65,6 +66,21 @@ class Stored:
     def put(self, frame, action, reward, end, time):
         self.items.append((frame.copy(), action, reward, end, time))
         self.produced += 1
+
+
+def test_each_collector_draws_by_numbers_of_its_own_in_each_chunk(monkeypatch):
+    def drawn(index, number):
+        player, found = collector(monkeypatch, index), []
+        player.senders = [Stored() for _ in player.senders]
+        monkeypatch.setattr(player, "actions", lambda rows, epsilon: found.append(rows) or np.zeros(len(rows)))
+        player.play(number, 30, 0.5)
+        return np.stack(found)
+
+    found = {where: drawn(*where) for where in ((0, 1), (1, 1), (0, 2), (1, 2))}
+    np.testing.assert_array_equal(drawn(1, 2), found[1, 2])
+    every = np.concatenate([rows.ravel() for rows in found.values()])
+    assert len(every) == 4 * 30 * 2 * 2 == len(np.unique(every))
+    assert 0 <= every.min() < 0.1 < 0.9 < every.max() < 1
 
 
 def in_one_process(spec, knobs, epochs):

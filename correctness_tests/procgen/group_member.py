@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from correctness_tests.procgen.group_problem import LOOP, PPO_BATCH, halves, loop_of, update_of
+from correctness_tests.procgen.group_problem import LOOP, PPO_BATCH, PPO_LOOP, halves, loop_of, update_of
 from rl_impls.common.ranks import launched
 from rl_impls.procgen import group
 
@@ -19,11 +19,15 @@ if __name__ == "__main__":
     loop = loop_of(LOOP | {"rank": rank, "processes": processes})
     results = loop(np.arange(3))
     state = loop.state()
+    ppo = loop_of(PPO_LOOP | {"rank": rank, "processes": processes}, "ppo")
+    played = dict(zip(("ppo.rewards", "ppo.ended", "ppo.losses"), ppo(np.arange(3))))
+    of_ppo = {f"ppo.{name}": value for name, value in ppo.state().items()}
     agreed = group.agree(rank == 1), group.agree(False)
     if rank == 0:
         arrays = {f"train.{name}": value for name, value in train.params.items()} | {
             f"loop.{k}": v for k, v in state.items()
         }
-        played = dict(zip(("rewards", "ended", "losses"), results))
-        np.savez(sys.argv[1], agreed=agreed, losses_of_half=losses, **arrays, **played)
+        played |= dict(zip(("rewards", "ended", "losses"), results))
+        np.savez(sys.argv[1], agreed=agreed, losses_of_half=losses, **arrays, **played, **of_ppo)
+    ppo.envs.close()
     loop.close()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.group_problem import LOOP, PPO_BATCH, loop_of, update_of
+from correctness_tests.procgen.group_problem import LOOP, PPO_BATCH, PPO_LOOP, SHARE, loop_of, update_of
 
 SECONDS = 120
 
@@ -59,6 +61,28 @@ def test_a_loop_in_two_processes_plays_and_learns_as_in_one(pair, one_thread):
 
 
 @pytest.mark.slow
+def test_ppo_in_two_processes_learns_as_one_whose_minibatches_are_drawn_from_the_shares(pair, one_thread, monkeypatch):
+    from rl_impls.procgen import learners, rollouts
+
+    def of_both(seed, number, frames, batch, epochs):
+        rows = rollouts.minibatches(seed, number, frames // 2, batch // 2, epochs)
+        steps, envs = np.divmod(rows, SHARE)
+        return np.concatenate([steps * 2 * SHARE + rank * SHARE + envs for rank in range(2)], axis=1)
+
+    monkeypatch.setattr(learners, "minibatches", of_both)
+    loop = loop_of(PPO_LOOP, "ppo")
+    rewards, ended, losses = loop(np.arange(3))
+    state = loop.state()
+    loop.close()
+    np.testing.assert_array_equal(pair["ppo.rewards"], rewards)
+    np.testing.assert_array_equal(pair["ppo.ended"], ended)
+    np.testing.assert_allclose(pair["ppo.losses"], losses, rtol=1e-4)
+    moved = {name: np.abs(state[f"train.online.{name}"] - value).max() for name, value in PPO_LOOP["params"].items()}
+    for name, most in moved.items():
+        np.testing.assert_allclose(pair[f"ppo.train.online.{name}"], state[f"train.online.{name}"], atol=0.02 * most)
+
+
+@pytest.mark.slow
 def test_one_that_wants_to_stop_stops_all(pair):
     assert pair["agreed"].tolist() == [True, False]
 
@@ -83,6 +107,31 @@ def test_what_processes_cannot_share_is_said_by_each(tmp_path):
     assert done.returncode
     assert "train: envs: got 3, wanted a multiple of 2 processes" in done.stderr
     assert not (tmp_path / "it").exists()
+
+
+def test_moments_are_those_of_the_batches_of_all(monkeypatch):
+    import torch
+
+    from rl_impls.procgen import group
+
+    batch = torch.from_numpy(np.random.default_rng(0).normal(3, 2, 64).astype(np.float32))
+    shares = torch.cat([batch[:32] + 5, batch[32:]]).split(32)  # of means far apart
+    meeting, given = threading.Barrier(2, timeout=SECONDS), {}
+
+    def mean_of_all(tensor):
+        given[threading.get_ident()] = tensor
+        meeting.wait()
+        mean = sum(given.values()) / 2
+        meeting.wait()
+        return mean
+
+    monkeypatch.setattr(group, "mean_of_all", mean_of_all)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(group.moments_of_all, shares))
+    whole = torch.cat(shares)
+    for mean, deviation in found:
+        assert mean.item() == pytest.approx(whole.mean().item(), rel=1e-5)
+        assert deviation.item() == pytest.approx(whole.std(correction=0).item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", ["impala", "a3c"])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import weakref
 from multiprocessing.connection import wait
+from multiprocessing.reduction import DupFd, ForkingPickler
 
 SECONDS = 120  # to wait for a worker
 THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
@@ -37,6 +39,42 @@ def threads_of_started(threads):
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+class Handed:
+    """What a process is started with, in memory of both, in a context that lasts until it is started.
+
+    :mod:`multiprocessing` would send it by a pipe, and wait for ever for a process that dies before it has read it all.
+
+    Args:
+        value: anything that a process can be started with.
+    """
+
+    def __init__(self, value):
+        self.value = value
+
+    def __enter__(self):
+        self.file = os.fdopen(os.memfd_create("rl_impls.handed", os.MFD_CLOEXEC), "wb")
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def __reduce__(self):
+        ForkingPickler(self.file, pickle.HIGHEST_PROTOCOL).dump(self.value)
+        self.file.flush()
+        return received, (DupFd(self.file.fileno()),)
+
+
+def received(handle):
+    """Return the value of a :class:`Handed`, in the process that was started.
+
+    Args:
+        handle: of the memory's descriptor.
+    """
+    with os.fdopen(handle.detach(), "rb") as file:
+        file.seek(0)
+        return pickle.load(file)
 
 
 def serve(pipe, make, args, niceness):
@@ -117,8 +155,8 @@ class Workers:
         """
         make, args_of, threads, niceness = self.made
         ours, theirs = self.context.Pipe()
-        process = self.context.Process(target=serve, args=(theirs, make, args_of(index, life), niceness), daemon=True)
-        with threads_of_started(threads):
+        with Handed(args_of(index, life)) as args, threads_of_started(threads):
+            process = self.context.Process(target=serve, args=(theirs, make, args, niceness), daemon=True)
             process.start()
         theirs.close()
         return ours, process

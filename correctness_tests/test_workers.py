@@ -1,0 +1,78 @@
+"""Workers in processes: what they are started with, and what comes of one that dies before it has read it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from correctness_tests.waiting import limit
+from rl_impls.common.shared_arrays import SharedArrays
+from rl_impls.common.workers import LIVES, Workers
+
+limited = limit("workers")
+
+LARGE = 1_000_000  # bytes, more than a pipe takes at once
+UNGUARDED = f"""
+import numpy as np
+from rl_impls.common.workers import Workers
+
+workers = Workers(1, dict, lambda index, life: ({{"large": np.zeros({LARGE}, np.uint8)}},), 1)
+workers.tell([("copy",)])
+workers.answers()
+"""
+
+
+class Holder:
+    """Says what it was started with."""
+
+    def __init__(self, index, array, shared, lock):
+        self.index, self.array, self.shared, self.lock = index, array, shared, lock
+
+    def said(self):
+        with self.lock:
+            self.shared["sums"][self.index] = self.array.sum()
+        return self.index, len(self.array), handed()
+
+
+def handed():
+    """What this process has open of what workers were started with."""
+    found = []
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that by which the folder was read
+            found.append(os.readlink(path))
+    return [name for name in found if "memfd:rl_impls.handed" in name]
+
+
+def test_large_arrays_shared_memory_and_locks_reach_each_worker():
+    arrays = [np.full(LARGE, index, np.uint8) for index in range(2)]
+    shared, lock = SharedArrays({"sums": ((2,), np.int64)}), get_context("spawn").Lock()
+    workers = Workers(2, Holder, lambda index, life: (index, arrays[index], shared, lock), 1)
+    try:
+        workers.tell([("said",)] * 2)
+        (first, second) = workers.answers()
+        assert (first, second) == ((0, LARGE, []), (1, LARGE, []))
+        assert shared["sums"].tolist() == [0, LARGE]
+        assert handed() == []  # it is given back
+    finally:
+        workers.close()
+
+
+def test_workers_of_a_script_that_starts_itself_again_are_an_error_and_no_endless_wait(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    done = subprocess.run(
+        [sys.executable, script],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert re.search(rf"WorkersEnded: actor 0 failed: its process died {LIVES + 1} times before it had answered$", last)
+    assert "freeze_support" in done.stderr  # Python says what is wrong with the script
