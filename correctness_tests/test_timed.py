@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from perf_tests import test_perf as entry
 from perf_tests.report.order import SCATTER
 from perf_tests.timed import Timed, part
 
@@ -91,3 +92,15 @@ def test_one_sample_is_its_own_interval_and_has_no_spread():
     found = timed(sample(0.5)).figures()
     assert (found["seconds_per_call"], found["spread"], found["samples"]) == (0.5, 0.0, 1)
     assert (found["low"], found["high"]) == (0.5 * (1 - SCATTER), 0.5 * (1 + SCATTER))
+
+
+def test_a_saved_run_has_the_samples_that_count_and_no_disturbed_one(monkeypatch):
+    shown = []
+    monkeypatch.setattr(entry, "report", lambda benchmark, seconds, calls: shown.append((seconds, calls)))
+    monkeypatch.setattr(entry, "row", lambda timed, limits, threads: {"threads": threads})
+    variant = SimpleNamespace(id="it", case=SimpleNamespace(name="pirl.forward"))
+    one = timed(sample(0.5), sample(9.0, others=2.0), sample(0.25), calls=4)
+    benchmark = SimpleNamespace(extra_info={}, group=None)
+    entry.test_perf(benchmark, variant, SimpleNamespace(timed={"it": one}, threads=2), {}, pytest.fail)
+    assert shown == [([2.0, 1.0], 4)]
+    assert (benchmark.group, benchmark.extra_info) == ("pirl.forward", {"threads": 2})

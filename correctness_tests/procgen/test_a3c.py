@@ -75,6 +75,18 @@ def test_one_worker_is_a2c(form):
         assert apart(loop.params, start, weights) > 0.1
 
 
+def test_workers_are_as_many_rollouts_ahead_as_the_spec_says(monkeypatch):
+    from rl_impls.procgen import a3c
+
+    made = []
+    monkeypatch.setattr(a3c.CrewLoop, "__init__", lambda self, spec, ahead, *_: made.append(ahead))
+    for changed, ahead in (({}, 3), ({"ahead": 5}, 5), ({"ahead": 0}, 0)):
+        spec = spec_of("a2c", actors=2) | changed
+        a3c.A3c(spec, None, None)
+        assert made.pop() == ahead
+        assert a3c.layout(spec)["losses"][0] == (1 + ahead, 2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["load_state", "reset"])
 def test_nothing_that_was_played_ahead_is_learned_from_after_a_state_or_the_start_is_taken(how):

@@ -69,6 +69,9 @@ def make():
         ({"clip": 2}, "clip: got 2, wanted a number from 0 to 1"),
         ({"learning_rate": -1}, "learning_rate: got -1, wanted a number of 0 or more"),
         ({"rho_bar": -1}, "rho_bar: got -1, wanted a number of 0 or more"),
+        ({"epsilon": -1}, "epsilon: got -1, wanted a number of 0 or more"),
+        ({"decay": 1.5}, "decay: got 1.5, wanted a number from 0 to 1"),
+        ({"ahead": -1}, "ahead: got -1, wanted an integer from 0 to"),
         ({"c_bar": float("nan")}, "c_bar: got nan, wanted a number of 0 or more"),
         ({"value_weight": -1}, "value_weight: got -1, wanted a number of 0 or more"),
         ({"entropy_weight": -1}, "entropy_weight: got -1, wanted a number of 0 or more"),
@@ -122,17 +125,17 @@ def loops(monkeypatch):
 
 
 DEFAULTS = {
-    "ppo": (128, 5e-4, 0.95, 0, 0.5),
-    "a2c": (5, 7e-4, 1.0, 0, 0.5),
-    "a3c": (20, 1e-4, 1.0, 2, 0.5),
-    "impala": (20, 3e-4, 0.95, 0, 40.0),
+    "ppo": (128, 5e-4, 1e-5, 0.95, 0, 0.5),
+    "a2c": (5, 7e-4, 1e-5, 1.0, 0, 0.5),
+    "a3c": (20, 1e-4, 1e-5, 1.0, 2, 0.5),
+    "impala": (20, 3e-4, 0.01, 0.95, 0, 40.0),
 }
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_each_algorithm_has_defaults_of_its_own_and_what_is_given_wins(algorithm, monkeypatch):
     loops(monkeypatch)
-    names = "unroll", "learning_rate", "lam", "actors", "gradient_norm"
+    names = "unroll", "learning_rate", "epsilon", "lam", "actors", "gradient_norm"
     config = ProcgenAgent(seed=0, algorithm=algorithm, envs=8).config
     assert tuple(getattr(config, name) for name in names) == DEFAULTS[algorithm]
     others = asdict(Config(envs=8))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -25,9 +27,9 @@ def adam(step, gradient, first, second, eps):
     return first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + eps)
 
 
-def rmsprop(step, gradient, first, second, eps):
+def rmsprop(step, gradient, first, second, eps, decay=0.99):
     """The step of RMSProp, eps outside of the root, without the learning rate."""
-    second[:] = 0.99 * second + 0.01 * gradient**2
+    second[:] = decay * second + (1 - decay) * gradient**2
     return gradient / (np.sqrt(second) + eps)
 
 
@@ -73,6 +75,27 @@ def test_the_optimiser_keeps_to_its_rule_and_the_gradient_to_its_norm(op, norm):
         assert apart(op, step.params, by_hand(op, inside, norm)) > 0.1
     if norm < 1:
         assert apart(op, step.params, by_hand(op, RULES[op], 10 * norm)) > 1e-2
+
+
+@pytest.mark.parametrize(("backend", "form"), FORMS)
+@pytest.mark.parametrize("op", UPDATES)
+def test_constants_of_an_optimiser_may_stand_in_the_spec(op, backend, form, monkeypatch):
+    _, batches = problem(op)
+    usual, given = {"epsilon": EPS[op], "decay": 0.99}, {"epsilon": 0.125, "decay": 0.5}
+
+    def learned(constants):
+        step, update = learner(op, backend, form, **constants)
+        for batch in batches[:2]:
+            update(batch)
+        return step.params
+
+    before = learned({})
+    assert apart(op, learned(usual), before) == 0
+    found = learned(given)
+    assert apart(op, before, found) > 0.1
+    monkeypatch.setitem(EPS, op, 0.125)
+    rule = adam if op == "ppo_update" else functools.partial(rmsprop, decay=0.5)
+    assert apart(op, found, by_hand(op, rule, problem(op)[0]["gradient_norm"], updates=2)) < 5e-3
 
 
 @pytest.mark.parametrize("op", UPDATES)

@@ -256,10 +256,10 @@ def rmsprop(spec, eps):
     """Return the optimiser of A2C and IMPALA, as :func:`._torch.rmsprop`; it counts its steps, as Adam does.
 
     Args:
-        spec: ``learning_rate`` is taken.
-        eps: added to the root.
+        spec: ``learning_rate``, ``decay`` and ``epsilon`` are taken.
+        eps: epsilon, where the spec has none.
     """
-    scale = optax.scale_by_rms(RMS_DECAY, eps, eps_in_sqrt=False)
+    scale = optax.scale_by_rms(spec.get("decay", RMS_DECAY), spec.get("epsilon", eps), eps_in_sqrt=False)
     return optax.chain(scale, optax.scale_by_schedule(lambda step: -spec["learning_rate"]))
 
 
@@ -365,7 +365,8 @@ def ppo_update(spec, example, *, knobs, target):
     obs u8[B, 64, 64, 3], actions i32[B], log_probs f32[B], advantages f32[B], returns f32[B] -> f32[], the loss before
     the update
     """
-    return Update(spec, example, ppo_loss, optax.adam(spec["learning_rate"], eps=ADAM_EPS), ADAM, knobs, target)
+    adam = optax.adam(spec["learning_rate"], eps=spec.get("epsilon", ADAM_EPS))
+    return Update(spec, example, ppo_loss, adam, ADAM, knobs, target)
 
 
 def a2c_update(spec, example, *, knobs, target):

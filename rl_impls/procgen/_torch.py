@@ -204,24 +204,25 @@ def adam(spec, knobs):
     """Return ``optimizer(tensors)`` of PPO, and what it keeps of each tensor (Kingma and Ba 2015).
 
     Args:
-        spec: ``learning_rate`` is taken.
+        spec: ``learning_rate`` and ``epsilon`` are taken.
         knobs: ``optimizer`` is read.
     """
-    make = functools.partial(torch.optim.Adam, lr=spec["learning_rate"], eps=ADAM_EPS, **AT_ONCE[knobs.optimizer])
-    return make, {"first": "exp_avg", "second": "exp_avg_sq"}
+    options = {"lr": spec["learning_rate"], "eps": spec.get("epsilon", ADAM_EPS), **AT_ONCE[knobs.optimizer]}
+    return functools.partial(torch.optim.Adam, **options), {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
 def rmsprop(spec, knobs, eps):
     """Return ``optimizer(tensors)`` of A2C and IMPALA, and what it keeps of each tensor.
 
-    ``v <- 0.99 v + 0.01 g^2``, ``w <- w - learning_rate g / (sqrt(v) + eps)``
+    ``v <- decay v + (1 - decay) g^2``, ``w <- w - learning_rate g / (sqrt(v) + epsilon)``
 
     Args:
-        spec: ``learning_rate`` is taken.
+        spec: ``learning_rate``, ``decay`` and ``epsilon`` are taken.
         knobs: ``optimizer`` is read.
-        eps: added to the root.
+        eps: epsilon, where the spec has none.
     """
-    options = {"lr": spec["learning_rate"], "alpha": RMS_DECAY, "eps": eps, **RMSPROP[knobs.optimizer]}
+    options = {"lr": spec["learning_rate"], **RMSPROP[knobs.optimizer]}
+    options |= {"alpha": spec.get("decay", RMS_DECAY), "eps": spec.get("epsilon", eps)}
     return functools.partial(torch.optim.RMSprop, **options), {"second": "square_avg"}
 
 

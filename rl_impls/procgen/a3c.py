@@ -20,7 +20,7 @@ from .learners import A2c
 from .parallel import CrewLoop
 from .players import Player
 
-AHEAD = 3  # rollouts that a worker may be ahead of the slowest one
+AHEAD = 3  # rollouts that a worker may be ahead of the slowest one, where the spec does not say it
 PHASES = ("publishing", "environment", "inference", "gathering", "advantages", "learning")  # of a worker
 
 
@@ -36,7 +36,7 @@ def layout(spec):
     squares = {f"square.{name}": (np.shape(value), np.float32) for name, value in spec["params"].items()}
     workers = spec["actors"]
     counted = {"applied": ((workers,), np.int64), "seconds": ((workers, len(PHASES)), np.float64)}
-    return squares | counted | {"losses": ((1 + AHEAD, workers), np.float32)}
+    return squares | counted | {"losses": ((1 + spec.get("ahead", AHEAD), workers), np.float32)}
 
 
 class SharedWeights:
@@ -192,7 +192,7 @@ class A3c(CrewLoop):
             self.train = SharedWeights(spec["params"], crew.shared)
             return crew
 
-        super().__init__(spec, AHEAD, make_crew, Phases("waiting"))
+        super().__init__(spec, spec.get("ahead", AHEAD), make_crew, Phases("waiting"))
 
     def reset(self):
         """Put the environments and the weights back to the start."""

@@ -25,7 +25,7 @@ ALGORITHMS = MappingProxyType(  # what differs from the defaults of :class:`Conf
         "ppo": {},
         "a2c": {"unroll": 5, "learning_rate": 7e-4, "lam": 1.0},
         "a3c": {"unroll": 20, "learning_rate": 1e-4, "lam": 1.0, "actors": 2},
-        "impala": {"unroll": 20, "learning_rate": 3e-4, "gradient_norm": 40.0},
+        "impala": {"unroll": 20, "learning_rate": 3e-4, "gradient_norm": 40.0, "epsilon": 0.01},
     }
 )
 OPS = MappingProxyType(  # by algorithm, and whether processes play
@@ -37,8 +37,8 @@ OPS = MappingProxyType(  # by algorithm, and whether processes play
 PLACES = (*CHANGES, "actors", "lag", "cluster")  # where is played and computed: no part of what was learned
 CHOICES = MappingProxyType({"form": FORMS, "algorithm": ALGORITHMS, "net": SHAPES, "game": GAMES, "mode": MODES})
 FROM_CONFIG = (
-    "learning_rate", "gamma", "lam", "clip", "rho_bar", "c_bar", "value_weight", "entropy_weight", "gradient_norm",
-    "unroll", "epochs", "batch", "actors", "lag", "cluster",
+    "learning_rate", "epsilon", "decay", "gamma", "lam", "clip", "rho_bar", "c_bar", "value_weight", "entropy_weight",
+    "gradient_norm", "unroll", "epochs", "batch", "actors", "lag", "ahead", "cluster",
 )  # fmt: skip
 
 
@@ -59,11 +59,14 @@ class Config:
         unroll: steps of each environment, from one learning to the next.
         actors: processes that play; 0: they are played where is learned.
         lag: updates of the weights, at the most, that actors of PPO and IMPALA play without.
+        ahead: rollouts that a worker of A3C may be ahead of the slowest one.
         cluster: address of a Ray cluster whose actors play, as host:6379, or local to start one here; empty:
             processes of this machine.
         epochs: passes of PPO over what was played.
         batch: pictures in an update of PPO.
-        learning_rate: of Adam, or of RMSProp.
+        learning_rate: of Adam in PPO, or of RMSProp.
+        epsilon: added to the root of the mean square of gradients.
+        decay: of that mean in RMSProp.
         gamma: discount.
         lam: lambda of the advantages of PPO, A2C and A3C.
         clip: how far from 1 PPO rewards a ratio of probabilities to go.
@@ -86,10 +89,13 @@ class Config:
     unroll: int = 128
     actors: int = 0
     lag: int = 0
+    ahead: int = 3
     cluster: str = ""
     epochs: int = 4
     batch: int = 1024
     learning_rate: float = 5e-4
+    epsilon: float = 1e-5
+    decay: float = 0.99
     gamma: float = 0.999
     lam: float = 0.95
     clip: float = 0.2
@@ -105,9 +111,13 @@ class Config:
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         check_fields(self, **dict.fromkeys(("unroll", "epochs", "batch"), (1,)), envs=(1, MOST))
-        check_fields(self, **dict.fromkeys(("gamma", "lam", "clip"), (0, 1)), levels=(0, HELD_OUT))
-        check_fields(self, actors=(0,), lag=(0,), start_level=(0, HELD_OUT - self.levels if self.levels else 0))
-        check_fields(self, **dict.fromkeys(("learning_rate", "rho_bar", "c_bar"), (0,)))
+        check_fields(self, **dict.fromkeys(("gamma", "lam", "clip", "decay"), (0, 1)), levels=(0, HELD_OUT))
+        check_fields(
+            self,
+            **dict.fromkeys(("actors", "lag", "ahead"), (0,)),
+            start_level=(0, HELD_OUT - self.levels if self.levels else 0),
+        )
+        check_fields(self, **dict.fromkeys(("learning_rate", "epsilon", "rho_bar", "c_bar"), (0,)))
         check_fields(self, **dict.fromkeys(("value_weight", "entropy_weight", "gradient_norm"), (0,)))
         self.check_together()
 

@@ -16,9 +16,9 @@ from ..common.shapes import parse, sizes
 ACTIONS = 15
 PICTURE = (64, 64, 3)
 STRIDES = (4, 2, 1)  # of the convolutions
-ADAM_EPS = 1e-5  # of PPO's optimiser, added to the root
-RMS_DECAY = 0.99  # of the mean square of gradients, in A2C and IMPALA
-A2C_EPS, IMPALA_EPS = 1e-5, 0.01  # added to the root of that mean
+ADAM_EPS = 1e-5  # of PPO's optimiser, added to the root, where the spec has no epsilon
+RMS_DECAY = 0.99  # of the mean square of gradients, in A2C and IMPALA, where it has no decay
+A2C_EPS, IMPALA_EPS = 1e-5, 0.01  # added to the root of that mean, where it has no epsilon
 
 
 class Spec(TypedDict, total=False):
@@ -27,6 +27,8 @@ class Spec(TypedDict, total=False):
     Attributes:
         params: weights of the net, see ``NETS``, or of the larger one, see ``RESIDUAL``.
         learning_rate: of Adam or RMSProp.
+        epsilon: added to the root of the mean square of gradients; by default the algorithm's own.
+        decay: of that mean in RMSProp; 0.99 by default.
         gamma: discount of one step.
         lam: discount of one step, beside gamma, of later TD errors in an advantage.
         rho_bar: largest importance weight of a TD error.
@@ -43,6 +45,7 @@ class Spec(TypedDict, total=False):
         batch: pictures in an update of PPO, a divisor of T N.
         actors: processes that play, a divisor of N.
         lag: updates of the weights, at the most, that actors play without.
+        ahead: rollouts that a worker of A3C may be ahead of the slowest one; 3 by default.
         processes: that torchrun started and that learn as one; one by default.
         rank: of this one among them.
         cluster: address of a Ray cluster whose actors play, see :mod:`.cluster`; by default, and where it is empty,
@@ -51,6 +54,8 @@ class Spec(TypedDict, total=False):
 
     params: Mapping[str, Any]
     learning_rate: float
+    epsilon: float
+    decay: float
     gamma: float
     lam: float
     rho_bar: float
@@ -67,6 +72,7 @@ class Spec(TypedDict, total=False):
     batch: int
     actors: int
     lag: int
+    ahead: int
     processes: int
     rank: int
     cluster: str
