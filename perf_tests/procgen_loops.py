@@ -3,7 +3,8 @@
 Each loop beside the bound of its parts, ``1 / (epochs / f_train + 1 / f_act + 1 / f_env)``: the same updates, with
 gathering, clipping and the optimiser, the same acting and the same steps of the games, each by itself; loops whose
 actors are processes beside the loop of one process; and bfloat16 beside float32. Coinrun, 32 environments x 128 steps,
-the net of three convolutions. Both sides have turns, A B B A, in fresh processes.
+the net of three convolutions; ``residual`` is PPO on the net, the game and the sizes of CleanRL's ``ppo_procgen``. Both
+sides have turns, A B B A, in fresh processes.
 """
 
 from __future__ import annotations
@@ -26,22 +27,36 @@ from .suite import process
 
 ENVS, UNROLL = 32, 128
 TOGETHER = 4  # rollouts of a turn where actors play ahead
+CLEANRL: dict[str, Any] = {
+    "net": "residual",
+    "game": "starpilot",
+    "envs": 64,
+    "unroll": 256,
+    "epochs": 3,
+    "batch": 2048,
+}
 
 
-def build(op: str, form: str, **sizes: int) -> Any:
+def build(op: str, form: str, net: str = "nature", game: str = "coinrun", **sizes: int) -> Any:
     """Return a loop.
 
     Args:
         op: its name.
         form: named setting of the knobs.
-        sizes: epochs, actors, lag.
+        net: its name.
+        game: of Procgen.
+        sizes: epochs, actors, lag; batch, envs and unroll where they are others than usual.
     """
     import numpy as np
 
     from .suite.cases.procgen import LOOPS, PARALLEL
 
-    inputs = (LOOPS | PARALLEL)[op][0](np.random.default_rng(0), envs=ENVS, unroll=UNROLL, **sizes)
-    return backends.get("torch").build("procgen", op, inputs.spec, inputs.args, backends.forms("procgen")[form])
+    rng, batch = np.random.default_rng(0), sizes.pop("batch", None)
+    inputs = (LOOPS | PARALLEL)[op][0](rng, **{"envs": ENVS, "unroll": UNROLL, **sizes})
+    spec = {**inputs.spec, "env": {**inputs.spec["env"], "game": game}}
+    spec |= {} if net == "nature" else {"params": import_module("rl_impls.procgen.spec").init_net(rng, net)}
+    spec |= {} if batch is None else {"batch": batch}
+    return backends.get("torch").build("procgen", op, spec, inputs.args, backends.forms("procgen")[form])
 
 
 class Whole:
@@ -51,11 +66,12 @@ class Whole:
         op: its name.
         form: named setting of the knobs.
         rollouts: of a turn; actors play ahead of each but the last.
-        sizes: epochs, actors, lag.
+        sizes: those of :func:`build`.
     """
 
-    def __init__(self, op: str, form: str = "full", rollouts: int = 1, **sizes: int) -> None:
+    def __init__(self, op: str, form: str = "full", rollouts: int = 1, **sizes: Any) -> None:
         self.loop, self.number, self.rollouts = build(op, form, **sizes), 0, rollouts
+        self.frames = rollouts * sizes.get("envs", ENVS) * sizes.get("unroll", UNROLL)
 
     def turn(self) -> float:
         """Play and learn from the next rollout; return the seconds."""
@@ -78,10 +94,10 @@ class Parts(Whole):
     Args:
         op: its name.
         form: named setting of the knobs.
-        sizes: epochs.
+        sizes: those of :func:`build`.
     """
 
-    def __init__(self, op: str, form: str = "full", **sizes: int) -> None:
+    def __init__(self, op: str, form: str = "full", **sizes: Any) -> None:
         super().__init__(op, form, **sizes)
         super().turn()
         loop = self.loop
@@ -150,11 +166,13 @@ def pairs() -> dict[str, Pair]:
     found = {}
     for op in ("ppo", "a2c", "impala"):
         for form in ("full", "bfloat16"):
-            sizes: dict[str, int] = EPOCHS.get(op, {})
+            sizes: dict[str, Any] = EPOCHS.get(op, {})
             whole, parts = partial(Whole, op, form, **sizes), partial(Parts, op, form, **sizes)
             found[f"bound-{op}-{form}"] = Pair(whole, parts, f"of its bound: {op} {form}")
         fast, slow = partial(Whole, op, "bfloat16", **sizes), partial(Whole, op, "full", **sizes)
         found[f"bfloat16-{op}"] = Pair(fast, slow, f"bfloat16 over float32: {op}")
+    fast, slow = partial(Whole, "ppo", "bfloat16", **CLEANRL), partial(Whole, "ppo", "full", **CLEANRL)
+    found["residual"] = Pair(fast, slow, "bfloat16 over float32: PPO as CleanRL's ppo_procgen")
     for name, (op, crew) in CREWS.items():
         sizes = EPOCHS.get(op, {})
         other = partial(Whole, name.partition("-")[0], "full", TOGETHER, **sizes, **crew)
@@ -186,8 +204,7 @@ def one(pair: Pair, blocks: int, seed: int) -> dict[str, Any]:
     for side in sides:
         side.loop.close()
     runs = import_module("rl_impls.common.runs")
-    frames = ENVS * UNROLL * sides[0].rollouts
-    rates = [frames / float(np.median(each)) for each in seconds]
+    rates = [side.frames / float(np.median(each)) for side, each in zip(sides, seconds)]
     return {"ratio": ratio, "rates": rates, "said": said, "peak_memory": runs.peak_memory()}
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,6 +133,24 @@ def test_moments_are_those_of_the_batches_of_all(monkeypatch):
     for mean, deviation in found:
         assert mean.item() == pytest.approx(whole.mean().item(), rel=1e-5)
         assert deviation.item() == pytest.approx(whole.std(correction=0).item(), rel=1e-5)
+
+
+def test_gradients_are_the_means_over_all_before_they_are_clipped(monkeypatch):
+    import torch
+
+    from rl_impls.procgen import group
+
+    parameters, clipped = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((2, 3), (4,))], []
+    for k, parameter in enumerate(parameters):
+        parameter.grad = torch.full_like(parameter, k + 1.0)
+    train = SimpleNamespace(parameters=parameters)
+    train.clip = lambda: clipped.append([parameter.grad.clone() for parameter in parameters])
+    monkeypatch.setattr(group, "mean_of_all", lambda flat: (flat + torch.arange(10.0)) / 2)  # with those of another
+    group.average_gradients(train)
+    train.clip()
+    ((first, second),) = clipped
+    torch.testing.assert_close(first, (1 + torch.arange(6.0).view(2, 3)) / 2)
+    torch.testing.assert_close(second, (2 + torch.arange(6.0, 10.0)) / 2)
 
 
 @pytest.mark.parametrize("algorithm", ["impala", "a3c"])
