@@ -27,7 +27,7 @@ AS_WRITTEN = (
     str, bytes, complex, range, slice, type(None), type(Ellipsis), decimal.Decimal, fractions.Fraction, datetime.date,
     datetime.time, datetime.timedelta, pathlib.PurePath, uuid.UUID, type,
 )  # fmt: skip
-DEEPEST, MOST, LONGEST = 50, 20_000, 1000  # containers in each other, parts in all, and characters of a part
+DEEPEST, MOST, LONGEST = 50, 200_000, 1000  # containers in each other, parts in all, and characters of a part
 
 
 class Description:
@@ -85,6 +85,14 @@ class Description:
             return [named(answer), array.dtype.kind, len(answer)]
         if isinstance(answer, Sequence):
             return [named(answer), *map(self.of, answer)]
+        if isinstance(answer, np.ma.MaskedArray):  # what is masked may be anything
+            mask, data = np.ma.getmaskarray(answer), np.array(answer.data)
+            data[mask] = np.zeros((), data.dtype)
+            return [named(answer), self.of(data), self.of(mask)]
+        if isinstance(answer, np.ndarray) and answer.dtype.names:
+            return [named(answer), *([name, self.of(answer[name])] for name in answer.dtype.names)]
+        if isinstance(answer, np.ndarray) and answer.dtype.kind == "O":
+            return [named(answer), list(answer.shape), *map(self.of, answer.ravel().tolist())]
         if (array := as_array(answer)) is not None:
             self.arrays.append(array)
             return ["array", str(array.dtype), list(array.shape)]
@@ -166,7 +174,19 @@ def state(thing: Any) -> Any:
         return None
     if dataclasses.is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.compare}
-    return dict(vars(thing)) if hasattr(thing, "__dict__") else None
+    slots = [name for kind in type(thing).__mro__ for name in names_of(kind)]
+    held = {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
+    return {**getattr(thing, "__dict__", {}), **held} if slots or hasattr(thing, "__dict__") else None
+
+
+def names_of(kind: type) -> list[str]:
+    """Return the attributes that a class has slots for.
+
+    Args:
+        kind: the class.
+    """
+    slots = vars(kind).get("__slots__", ())
+    return [name for name in ([slots] if isinstance(slots, str) else slots) if name not in ("__dict__", "__weakref__")]
 
 
 def save(path: Path, answer: Any, hidden: Sequence[str] = ()) -> None:

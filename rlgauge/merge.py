@@ -8,6 +8,7 @@ from .artifact import Artifact
 from .rule import AT, WANTED, GateError, is_canary
 
 SAME = ("base", "head", "rule", "strict", "allowed")  # what the shards of one comparison share
+INSTALLED = ("python", "versions")  # what their machines have alike, where it is known
 
 
 def merged(parts: Mapping[str, Artifact]) -> Artifact:
@@ -60,6 +61,10 @@ def check(names: list[str], artifacts: list[Artifact]) -> None:
             mine, first = getattr(part, what), getattr(artifacts[0], what)
             if mine != first:
                 raise GateError(f"{name}: of another {what} than {names[0]}: {mine} and {first}")
+        for what in INSTALLED:
+            mine, first = part.machine.get(what), artifacts[0].machine.get(what)
+            if mine != first:
+                raise GateError(f"{name}: measured with other {what} than {names[0]}: {mine} and {first}")
 
 
 def together(names: list[str], artifacts: list[Artifact]) -> Artifact:

@@ -197,7 +197,9 @@ def pytest_configure(config: pytest.Config) -> None:
         for option, name in (("--gate-against", revision), ("--gate-anchor", config.getoption("gate_anchor"))):
             if name is not None and not name.strip():
                 raise GateError(f"{option}: got {name!r}, wanted a revision")
-        if config.getoption("numprocesses", None):
+        if config.getoption("numprocesses", None) or (
+            config.getoption("tx", None) and config.getoption("dist", "no") != "no"
+        ):
             raise GateError("--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0")
         check_root(config.rootpath, config.invocation_params.dir)
         settings = read(config.rootpath)

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from .rule import GateError
 
 
-def git(root: Path, *arguments: str) -> bytes:
+def git(root: Path, *arguments: str, given: bytes | None = None, index: Path | None = None) -> bytes:
     """Return what a git command prints, of the repository it is run in.
 
     Args:
         root: of the repository.
         arguments: of git.
+        given: what it reads.
+        index: file of an index in the place of the repository's own.
 
     Raises:
         subprocess.CalledProcessError: git refuses.
     """
     elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # set where a hook calls
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
-    return subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True).stdout
+    environment |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
+    done = subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True, **how)
+    return bytes(done.stdout)
 
 
 def check_root(root: Path, here: Path) -> None:
@@ -75,7 +79,7 @@ def resolve(root: Path, revision: str) -> str:
 
 
 def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = ()) -> None:
-    """Write the files of a commit.
+    """Write the files of a commit as a checkout has them, also those that an archive would leave out.
 
     Args:
         root: of the repository.
@@ -86,13 +90,20 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = ()) -> 
     Raises:
         GateError: it cannot be.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    index = folder.absolute().with_name(f"{folder.name}.index")
     try:
-        archive = git(root, "archive", "--format=tar", commit, "--", *parts)
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            tar.extractall(folder, filter="data")
-    except (subprocess.CalledProcessError, tarfile.TarError) as error:
-        said = error.stderr.decode(errors="replace").strip() if hasattr(error, "stderr") else str(error)
-        raise GateError(f"{commit[:12]} cannot be written: {said.splitlines()[-1] if said else error}") from error
+        within = os.fsdecode(git(root, "rev-parse", "--show-prefix")).strip()
+        top = root / os.fsdecode(git(root, "rev-parse", "--show-cdup")).strip()
+        git(top, "read-tree", f"{commit}:{within}", index=index)
+        names = git(top, "ls-files", "-z", "--error-unmatch", "--", *parts, index=index) if parts else None
+        told = ["--all"] if names is None else ["-z", "--stdin"]
+        git(top, "checkout-index", *told, f"--prefix={folder.absolute()}{os.sep}", given=names, index=index)
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip()
+        raise GateError(f"{commit[:12]} cannot be written: {said.splitlines()[0] if said else error}") from error
+    finally:
+        index.unlink(missing_ok=True)
 
 
 def snapshot(root: Path, folder: Path, parts: Sequence[str] = ()) -> None:

@@ -184,6 +184,31 @@ class Equal:
     __hash__ = None
 
 
+class Point:
+    """The same with slots."""
+
+    __slots__ = ("x", "y")
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __eq__(self, other):
+        return (self.x, self.y) == (other.x, other.y)
+
+    __hash__ = None
+
+
+class Named(Point):
+    """With slots that it inherits, and with a dict."""
+
+    def __init__(self, name, *place):
+        super().__init__(*place)
+        self.name = name
+
+
+PAIRS = [("count", np.int32), ("share", np.float64)]
+
+
 class Unlike:
     """Equal to nothing but itself."""
 
@@ -221,7 +246,12 @@ ITSELF.append(ITSELF)
      ([2**63, 1], [2**63, 2]), (np.array(["a"]), np.array(["b"])), (np.float32(1), np.float64(1)),
      (np.array([1], "datetime64[D]"), np.array([2], "datetime64[D]")), (np.bool_(True), np.bool_(False)),
      ("x" * 2000, "x" * 1999 + "y"), ([1, Unlike(1), 2], [1, Unlike(1), 3]), ([Unlike(1)], [Unlike(1)] * 2),
-     (uuid.UUID(int=1), uuid.UUID(int=2)), (fractions.Fraction(1, 2), fractions.Fraction(1, 3))],
+     (uuid.UUID(int=1), uuid.UUID(int=2)), (fractions.Fraction(1, 2), fractions.Fraction(1, 3)),
+     (np.array([None]), np.array([1, None])), (np.array([1, "a"], object), np.array([1, "b"], object)),
+     (np.array([(1, 2.5)], PAIRS), np.array([(1, 2.6)], PAIRS)), (np.array([(1, 2.5)], PAIRS), np.array([1])),
+     (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 2.5], mask=[1, 0])),
+     (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.6, 2.5], mask=[0, 1])),
+     (Point(1, 2), Point(1, 3)), (Named("a", 1, 2), Named("b", 1, 2)), (Named("a", 1, 2), Named("a", 2, 2))],
 )  # fmt: skip
 def test_what_differs_is_another_answer(folder, one, other):
     assert kept_same(folder, one, copy.deepcopy(one), 1e-9)
@@ -234,7 +264,7 @@ def test_what_differs_is_another_answer(folder, one, other):
     [(Unlike(1), Unlike(2)), (Unlike(1), 3), ([1.5, Unlike(1)], [1.5, [1.5, 2.5]]), (Found("a", 1.0), Found("a", 2.0)),
      (True, np.bool_(True)), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({0, 8}, {8, 0}),
      (Broken(), Broken()), (Broken(), [1, 2]), (ITSELF, [["more"]]), ({"a": len}, {"a": print}), ([], []),
-     (object(), object()), (np.array([None]), np.array([1, None]))],
+     (object(), object()), (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 9.0], mask=[0, 1]))],
 )  # fmt: skip
 def test_what_cannot_be_told_apart_is_no_other_answer(folder, one, other):
     assert kept_same(folder, one, other)
@@ -260,7 +290,7 @@ def nested(depth, end):
 
 
 def test_of_what_is_too_deep_or_too_much_nothing_is_said(folder, monkeypatch):
-    assert (answers.DEEPEST, answers.MOST, answers.LONGEST) == (50, 20_000, 1000)
+    assert (answers.DEEPEST, answers.MOST, answers.LONGEST) == (50, 200_000, 1000)
     assert not kept_same(folder, nested(50, "a"), nested(50, "b"))
     assert kept_same(folder, nested(51, "a"), nested(51, "b"))
     monkeypatch.setattr(answers, "MOST", 20)

@@ -285,9 +285,36 @@ def test_what_cannot_be_written_of_a_commit_is_one_line(small, tmp_path, monkeyp
     first, _, words = str(error.value).partition(" cannot be written: ")
     assert (first, words.count("\n")) == (commit[:12], 0)
     assert "nowhere" in words
-    monkeypatch.setattr(revisions, "git", lambda *of: b"no archive")
+    assert not list(tmp_path.glob("*.index"))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").touch()  # where a folder is to be
     with pytest.raises(GateError, match=rf"^{commit[:12]} cannot be written: .+$"):
-        revisions.export(small.root, commit, tmp_path)
+        revisions.export(small.root, commit, tmp_path / "full")
+
+
+def test_what_an_archive_would_leave_out_is_written_too(small, tmp_path):
+    clone, who = tmp_path / "clone", ("-c", "user.name=a", "-c", "user.email=a@b")
+    revisions.git(tmp_path, "clone", "--quiet", str(small.root), "clone")
+    revisions.git(clone, "checkout", "--quiet", small.git("rev-parse", "all"))
+    (clone / ".gitattributes").write_text("b export-ignore\n*.txt export-subst\n")
+    (clone / "c.txt").write_text("$Format:%H$")
+    revisions.git(clone, *who, "commit", "--quiet", "--message", "attributes", "c.txt")
+    revisions.git(clone, "add", "--all")
+    revisions.git(clone, *who, "commit", "--quiet", "--message", "attributes")
+    before = (clone / ".git" / "index").read_bytes()
+    revisions.export(clone, revisions.resolve(clone, "HEAD"), tmp_path / "all")
+    assert "b/two.py" in under(tmp_path / "all")
+    assert (tmp_path / "all/c.txt").read_text() == "$Format:%H$"
+    assert (clone / ".git" / "index").read_bytes() == before  # the repository's own is left alone
+    assert {path.name for path in tmp_path.iterdir()} == {"all", "clone"}
+
+
+def test_of_a_folder_within_a_repository_what_is_in_it_is_written(small, tmp_path):
+    commit = small.git("rev-parse", "all")
+    revisions.export(small.root / "a", commit, tmp_path / "all")
+    assert under(tmp_path / "all") == ["link", "one.py", "run"]
+    revisions.export(small.root / "a", commit, tmp_path / "part", ["one.py"])
+    assert under(tmp_path / "part") == ["one.py"]
 
 
 def test_a_snapshot_has_links_as_links_and_what_is_new_but_not_what_is_ignored(small, tmp_path):

@@ -134,6 +134,12 @@ def test_a_test_that_skips_on_both_sides_is_skipped(passed):
         ),
         ({FILE: HEAD + "async def test_it(benchmark):\n    pass\n"}, [], f"{FILE}::test_it: async def: a benchmark is"),
         ({}, ["-n", "2"], "--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0"),
+        (
+            {},
+            ["--tx", "2*popen", "--dist", "load"],
+            "--gate-against: pytest-xdist is on, and what runs side by side is",
+        ),
+        ({}, ["--gate-build", "make 'all"], '--gate-build: got "make \'all", wanted a command: No closing quotation'),
         ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks: got nowhere, wanted a file or folder of this"),
         ({}, ["--gate-benchmarks", "."], "no package under test: all modules are among the benchmarks, ."),
         ({}, ["--gate-build", "python -c 'raise SystemExit(\"no compiler\")'"], "its build fails: no compiler"),

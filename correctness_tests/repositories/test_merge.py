@@ -113,6 +113,14 @@ def changed(**what):
         (changed(base="c" * 40), f"2.json: of another base than 1.json: {'c' * 40} and {'b' * 40}"),
         (changed(head="other"), "2.json: of another head than 1.json: other and h"),
         (changed(rule=Rule()), "2.json: of another rule than 1.json: "),
+        (
+            changed(machine={"cpu_model": "abacus", "python": "3.13.1"}),
+            "2.json: measured with other python than 1.json: ",
+        ),
+        (
+            changed(machine={"cpu_model": "a", "versions": {"numpy": "1"}}),
+            "2.json: measured with other versions than 1",
+        ),
         (changed(strict=True), "2.json: of another strict than 1.json: True and False"),
         (changed(allowed=[("a", "why")]), "2.json: of another allowed than 1.json: [('a', 'why')] and []"),
         (changed(shard=(2, 3)), "2.json: shard 2 of 3, but 1.json is one of 2"),

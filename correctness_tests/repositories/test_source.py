@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from contextlib import contextmanager, nullcontext
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,9 +42,10 @@ def made(root):
     """Return the benchmarks of a small repository, with options, settings and a run of pytest. -> the source"""
 
     def made(
-        names=(FIRST,), *, given=(), build=None, args=(), on_path=(), testpaths=(), ini=None, cache=True, **settings
-    ):
-        told = {"gate_benchmarks": list(given), "gate_build": build}
+        names=(FIRST,), *, given=(), build=None, args=(), on_path=(), testpaths=(), ini=None, cache=True,
+        options=None, **settings,
+    ):  # fmt: skip
+        told = {"gate_benchmarks": list(given), "gate_build": build, **(options or {})}
         values = {"testpaths": list(testpaths), "pythonpath": [root / place for place in on_path]}
         run = SimpleNamespace(getoption=told.get, getini=values.get, args=args, inipath=ini)
         run.invocation_params = SimpleNamespace(dir=root, args=[])
@@ -145,6 +147,53 @@ def test_folders_on_the_path_are_those_of_the_repository(made, root):
     assert Benchmarks(root, Config(), None).on_path() == []
 
 
+@pytest.fixture
+def project(root, monkeypatch):
+    """Say what the repository's project has installed. -> a function of the files, relative to the site's packages"""
+
+    def project(*files, name="the-project"):
+        def installed(asked):
+            if asked != "the-project":
+                raise metadata.PackageNotFoundError(asked)
+            return [metadata.PackagePath(file) for file in files]
+
+        (root / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n')
+        monkeypatch.setattr(module.metadata, "files", installed)
+
+    return project
+
+
+INSTALLED = (
+    "pkg/__init__.py", "pkg/core.py", "one.py", "fast.cpython-311-x86_64-linux-gnu.so", "tests/test_b.py", "data.txt",
+    "__editable__.the_project-1.pth", "__editable___the_project_finder.py", "the_project-1.dist-info/RECORD",
+    "../../bin/it",
+)  # fmt: skip
+
+
+def test_modules_of_the_project_are_those_that_it_has_installed(root, project):
+    assert module.modules_of(root) == []  # there is no pyproject.toml
+    project(*INSTALLED)
+    assert module.modules_of(root) == ["fast", "one", "pkg", "tests"]
+    project(*INSTALLED, name="another")
+    assert module.modules_of(root) == []
+    for text in ("[tool]", "no toml", "project = 3"):
+        (root / "pyproject.toml").write_text(text)
+        assert module.modules_of(root) == []
+
+
+def test_a_package_in_a_folder_of_another_name_is_one_of_those_under_test(made, root, project):
+    shutil.move(root / "pkg", root / "lib" / "pkg")
+    write(root, "lib/other.py", "build/pkg/__init__.py", "bench/pkg/__init__.py", "env/one.py", "env/pyvenv.cfg")
+    assert made(on_path=["more"]).on_path() == ["more"]
+    project(*INSTALLED)
+    source = made(on_path=["more"])
+    assert source.on_path() == ["more", "bench", "lib"]
+    source.paths = ["bench"]
+    assert set(source.packages(root, PYTHON)) >= {"pkg", "one", "fast", "other"}
+    assert str(root / "lib") in source.search_path(root, PYTHON, root.parent).split(os.pathsep)
+    assert "tests" not in source.packages(root, PYTHON)
+
+
 def test_without_settings_a_case_runs_on_one_core_and_has_the_usual_tolerance(made):
     assert made([FIRST, "b"]).cases() == [Case(FIRST, False, TOLERANCE), Case("b", False, TOLERANCE)]
     assert [case.all_cores for case in made([FIRST, "b"], cores={"b": "all"}).cases()] == [False, True]
@@ -181,6 +230,13 @@ def test_a_revision_is_asked_for_its_own_tests_in_its_own_tree(made, root, monke
     assert f"--rootdir={code}" in told["arguments"]
     assert "--basetemp=/sides/base/own/temporary" in told["arguments"]
     assert (told["packages"], told["folder"]) == ([], "/sides/base/own")
+
+
+def test_where_tests_are_selected_by_earlier_runs_nothing_is_known_of_a_revision(made, root, monkeypatch):
+    source = made(args=["tests"], options={"lf": True})
+    code = write(root.parent / "code", "tests/test_b.py")
+    monkeypatch.setattr(source, "collected_by", lambda side: pytest.fail("it was asked"))
+    assert source.listed(code, SIDE) == []
 
 
 def test_of_a_revision_that_lacks_the_files_or_cannot_import_them_nothing_is_known(made, root, monkeypatch):

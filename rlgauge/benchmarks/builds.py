@@ -38,7 +38,10 @@ def builds(
     Raises:
         GateError: a build fails.
     """
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise GateError(f"--gate-build: got {command!r}, wanted a command: {error}") from error
     if not words:
         raise GateError(f"--gate-build: got {command!r}, wanted a command")
     with ExitStack() as held:

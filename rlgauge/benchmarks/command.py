@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -17,8 +19,16 @@ OFF = (
     ("timeout", "pytest_timeout", ("--timeout", "0")),
     ("rerunfailures", "pytest_rerunfailures", ("--reruns", "0")),
 )
-WITH_VALUE = ("--junitxml", "--junit-xml", "-n", "--numprocesses", "--basetemp", "--durations", "--report-log")
-ALONE = ("--collect-only", "--co", "--gate-strict", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--sw")
+WITH_VALUE = (
+    "--junitxml", "--junit-xml", "-n", "--numprocesses", "--maxprocesses", "--maxschedchunk", "--tx", "--dist", "--px",
+    "--basetemp", "--durations", "--report-log", "--pdbcls", "--lfnf", "--last-failed-no-failures",
+)  # fmt: skip
+ALONE = (
+    "--collect-only", "--co", "--gate-strict", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
+    "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
+    "-f", "--looponfail",
+)  # fmt: skip
+REMEMBERED = ("lf", "stepwise")  # options that select by what earlier runs came to
 
 
 def off(run: pytest.Config | None) -> list[str]:
@@ -43,13 +53,23 @@ def forwarded(run: pytest.Config | None) -> list[str]:
     if run is None:
         return []
     files, found, dropped = set(map(str, run.args)), list[str](), False
-    for word in map(str, run.invocation_params.args):
+    in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # which comes first, and which workers do not have
+    for word in map(str, [*in_variable, *run.invocation_params.args]):
         if word.startswith("-"):  # what follows, up to the next option, are its values, or files
             name = word.partition("=")[0]
             dropped = name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
         if not dropped and word not in files:
             found.append(word)
     return found
+
+
+def selects_by_memory(run: pytest.Config | None) -> bool:
+    """Return whether tests are selected by what earlier runs came to, which another revision has no memory of.
+
+    Args:
+        run: of pytest.
+    """
+    return run is not None and any(run.getoption(name, False) for name in REMEMBERED)
 
 
 def arguments(run: pytest.Config | None, own: Sequence[str]) -> list[str]:

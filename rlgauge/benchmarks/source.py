@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -53,6 +54,7 @@ class Benchmarks(Source):
         self.build = (run and run.getoption("gate_build")) or config.build
         if self.build and config.lock:
             raise GateError("build and lock: got both, wanted one: a build may install what a lock file wants")
+        self.project = [name for name in modules_of(root) if not trees.NAMED.fullmatch(name)]
         self.names: list[str] = []
         self.paths: list[str] = []
         self.told: list[str] = []
@@ -114,9 +116,10 @@ class Benchmarks(Source):
         return (self.root / path).is_dir() and bool(trees.NAMED.fullmatch(Path(path).name))
 
     def on_path(self) -> list[str]:
-        """Return the folders that pytest puts on the path, relative to the root."""
+        """Return the folders that pytest puts on the path, and those of the project's modules, relative to the root."""
         places = [Path(place) for place in self.run.getini("pythonpath")] if self.run else []
-        return [place.relative_to(self.root).as_posix() for place in places if place.is_relative_to(self.root)]
+        named = [place.relative_to(self.root).as_posix() for place in places if place.is_relative_to(self.root)]
+        return list(dict.fromkeys([*named, *trees.folders_of(self.root, self.project)]))
 
     def cases(self) -> Sequence[Case]:
         """Return the tests."""
@@ -166,7 +169,7 @@ class Benchmarks(Source):
             side: whose interpreter and variables are used.
         """
         paths = [path for path in self.arguments() if (code / path.partition("::")[0]).exists()]
-        if not paths:
+        if not paths or command.selects_by_memory(self.run):
             return []
         worker = self.command(code, side.root.parent / "own", paths, [])
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
@@ -310,7 +313,7 @@ class Benchmarks(Source):
             tree: of a side.
             python: interpreter of the side's environment.
         """
-        found = set(trees.packages(tree, self.paths, self.on_path()))
+        found = set(trees.packages(tree, self.paths, self.on_path())) | set(self.project)
         if self.build:
             found |= {path.name.partition(".")[0] for path in packages_of(python).iterdir() if is_module(path)}
         return sorted(found)
@@ -434,6 +437,23 @@ LISTING = 120.0  # seconds for base to collect its own tests
 def cores_of_all() -> tuple[int, ...]:
     """Return the numbers of the cores of this process."""
     return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def modules_of(root: Path) -> list[str]:
+    """Return the names of the modules that the project of a repository has installed here, none where it has not.
+
+    Args:
+        root: of the repository.
+    """
+    try:
+        name = tomllib.loads((root / "pyproject.toml").read_text())["project"]["name"]
+        files = metadata.files(name) or []
+    except (OSError, ValueError, KeyError, TypeError, metadata.PackageNotFoundError):
+        return []
+    tops = {Path(file.parts[0]) for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")}
+    return sorted(
+        name for name in {top.name.partition(".")[0] for top in tops} if name.isidentifier() and "__" not in name
+    )
 
 
 def is_module(path: Path) -> bool:

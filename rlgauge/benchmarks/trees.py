@@ -105,6 +105,22 @@ def places(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> l
     return sorted(found)
 
 
+def folders_of(root: Path, modules: Sequence[str]) -> list[str]:
+    """Return the folders at the top of a repository, other than ``src``, that some modules lie in, as ``lib``.
+
+    Args:
+        root: of the repository.
+        modules: their names.
+    """
+    found = set()
+    for folder in root.iterdir():
+        if folder.is_dir() and folder.name not in NO_PACKAGE and not (folder / "pyvenv.cfg").exists():
+            inner = [folder / name for name in modules]
+            if any((path / "__init__.py").is_file() or path.with_suffix(".py").is_file() for path in inner):
+                found.add(folder.name)
+    return sorted(name for name in found if not (root / name / "__init__.py").exists())
+
+
 def roots(tree: Path, more: Sequence[str] = ()) -> list[Path]:
     """Return the folders of a tree from which its packages are imported.
 
