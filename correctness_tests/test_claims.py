@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import random
@@ -462,6 +463,21 @@ def test_a_training_is_of_its_seed_and_evaluated_on_others(monkeypatch, changed,
     trial = returns.TRIALS["snake-every-4"]
     assert returns.trained(trial, 3, changed) == 2.0
     assert log == [{**returns.SNAKE, "every": every, "seed": 3}, (trial.steps, trial.episodes, 1003), "closed"]
+
+
+@pytest.mark.parametrize("name", returns.TRIALS)
+def test_both_sides_of_a_trial_are_agents_that_can_be_made_and_of_other_configurations(name, monkeypatch):
+    trial, log = returns.TRIALS[name], []
+    made = importlib.import_module(f"rl_impls.{trial.workload}.agent")
+    config = importlib.import_module(f"rl_impls.{trial.workload}.agent").Config
+    base, changed = (config(**{**trial.base, **more}) for more in ({}, trial.change))
+    assert base != changed
+    agents = [kind for kind in vars(made) if kind.endswith("Agent")]
+    assert len(agents) == 1
+    monkeypatch.setattr(made, agents[0], lambda **how: Learner(log, **how))
+    monkeypatch.setattr(Learner, "evaluate", lambda self, episodes, seed: {trial.figure: np.full(episodes, 7.0)})
+    assert returns.trained(trial, 2, True) == 7.0
+    assert log[0] == {**trial.base, **trial.change, "seed": 2}
 
 
 def test_trainings_go_on_with_the_seeds_that_are_missing(tmp_path, monkeypatch, capsys):
