@@ -17,7 +17,7 @@ from rl_impls.backends import BackendUnavailable, resolve
 from rl_impls.common.procgen_env import check_installed
 from rl_impls.params import CheckpointError
 from rl_impls.procgen.agent import ALGORITHMS, FROM_CONFIG, OPS, Config, ProcgenAgent
-from rl_impls.procgen.spec import NEEDED, NETS
+from rl_impls.procgen.spec import NEEDED, NETS, RESIDUAL
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -319,6 +319,26 @@ def test_a_checkpoint_whose_games_are_no_games_of_it_is_refused_by_its_name(chan
     params.save(path, arrays, **metadata)
     monkeypatch.setattr(ProcgenAgent, "_build", lambda *args: pytest.fail("it is refused before anything is built"))
     with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))}: not a checkpoint of this agent .*: got "):
+        ProcgenAgent.load(path)
+
+
+def test_the_residual_net_learns_and_goes_on_and_is_no_other_one(make, tmp_path):
+    agent, path = make(net="residual"), tmp_path / "agent"
+    assert agent.params.keys() == RESIDUAL.keys()
+    start = agent.params
+    agent.learn()
+    agent.save(path)
+    other = ProcgenAgent.load(path)
+    try:
+        np.testing.assert_equal(other.learn(), agent.learn())
+        for name, value in agent.params.items():
+            np.testing.assert_array_equal(other.params[name], value)
+            assert (value != start[name]).any()
+    finally:
+        other.close()
+    agent.config = replace(agent.config, net="nature")
+    agent.save(path)
+    with pytest.raises(CheckpointError, match="not a checkpoint of this"):
         ProcgenAgent.load(path)
 
 

@@ -12,7 +12,7 @@ from correctness_tests.reference import in_float64, largest_difference
 from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, net, pictures
 from rl_impls import backends
 from rl_impls.procgen import _numpy
-from rl_impls.procgen.spec import NETS, init_net
+from rl_impls.procgen.spec import NETS, RESIDUAL, init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,6 +45,40 @@ def test_every_backend_computes_the_same_net(backend, form, seed):
     wanted = _numpy.logits_and_values(in_float64(params), obs)
     for got, exact in zip(forward(backend, form, params, obs), wanted):
         assert got.dtype == np.float32
+        assert largest_difference(got, exact) < 1e-5
+
+
+def as_in_the_paper(params, obs):
+    """Logits and values of IMPALA's larger net (Espeholt et al. 2018, Figure 3), of torch's own layers, in float64."""
+    import torch
+    from torch.nn import functional
+
+    weights = {name: torch.from_numpy(value) for name, value in in_float64(params).items()}
+
+    def convolution(x, name):
+        return functional.conv2d(x, weights[f"w_{name}"].permute(3, 2, 0, 1), weights[f"b_{name}"], padding=1)
+
+    x = torch.from_numpy(obs).permute(0, 3, 1, 2) / 255.0
+    for stage in range(3):
+        x = functional.max_pool2d(convolution(x.double(), f"stage{stage}"), 3, stride=2, padding=1)
+        for block in range(2):
+            first = convolution(torch.relu(x), f"stage{stage}_block{block}_conv0")
+            x = x + convolution(torch.relu(first), f"stage{stage}_block{block}_conv1")
+    x = torch.relu(x).permute(0, 2, 3, 1).flatten(1)
+    x = torch.relu(x @ weights["w_hidden"] + weights["b_hidden"])
+    heads = (x @ weights[f"w_{head}"] + weights[f"b_{head}"] for head in ("logits", "return"))
+    logits, values = (head.numpy() for head in heads)
+    return logits, values[:, 0]
+
+
+@pytest.mark.parametrize(("backend", "form"), NETWORKS)
+def test_the_residual_net_is_that_of_the_paper(backend, form):
+    rng = np.random.default_rng(2)
+    params, obs = net(rng, RESIDUAL), pictures(rng, 3)
+    assert all(np.abs(value).max() > 0 for value in params.values())  # biases too
+    for got, exact in zip(forward(backend, form, params, obs), as_in_the_paper(params, obs)):
+        assert got.dtype == np.float32
+        assert got.shape == exact.shape
         assert largest_difference(got, exact) < 1e-5
 
 
