@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from argparse import ArgumentParser, ArgumentTypeError
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from rlgauge.__main__ import main
 from rlgauge.artifact import Artifact
 from rlgauge.config import Config
 from rlgauge.files import Unwritable
+from rlgauge.revisions import git
 from rlgauge.rule import GateError, Record, Rule, is_canary
 from rlgauge.source import Case
 
@@ -252,13 +252,30 @@ def laid_out(ended, monkeypatch, tmp_path):
     return run
 
 
-@pytest.mark.parametrize(("module", "name"), [(shutil, "copyfile"), (tarfile.TarFile, "extractall")])
-def test_sides_that_do_not_fit_on_the_disk_leave_one_line_alone(laid_out, tmp_path, monkeypatch, module, name):
+def full_for_git(root, command, *arguments, **how):
+    """Run git, on a disk on which nothing can be written."""
+    if command == "checkout-index":
+        raise subprocess.CalledProcessError(
+            1, ["git"], stderr=b"error: some/file: No space left on device\nfatal: it\n"
+        )
+    return git(root, command, *arguments, **how)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "full", "words"),
+    [
+        (shutil, "copyfile", lambda *args, **kwargs: refuse(FULL), "[Errno 28] No space left on device: 'some/file'"),
+        (revisions, "git", full_for_git, " cannot be written: error: some/file: No space left on device"),
+    ],
+)
+def test_sides_that_do_not_fit_on_the_disk_leave_one_line_alone(
+    laid_out, tmp_path, monkeypatch, module, name, full, words
+):
     with monkeypatch.context() as patched:
-        patched.setattr(module, name, lambda *args, **kwargs: refuse(FULL))
+        patched.setattr(module, name, full)
         ran = laid_out(tmp_path / "cache")
     assert ran.code == 2
-    assert ran.only_says("[Errno 28] No space left on device: 'some/file'"), ran.text
+    assert ran.only_says(words), ran.text
     assert not list((tmp_path / "cache").glob("run-*"))
     assert laid_out(tmp_path / "cache").code in (0, 5)  # the next run gets its turn; no case is selected
 

@@ -338,7 +338,7 @@ def test_the_residual_net_learns_and_goes_on_and_is_no_other_one(make, tmp_path)
         other.close()
     agent.config = replace(agent.config, net="nature")
     agent.save(path)
-    with pytest.raises(CheckpointError, match="not a checkpoint of this"):
+    with pytest.raises(CheckpointError, match="of another architecture"):
         ProcgenAgent.load(path)
 
 

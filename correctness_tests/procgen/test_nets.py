@@ -9,10 +9,10 @@ import pytest
 
 from correctness_tests.procgen.problem import build, learner, problem
 from correctness_tests.reference import in_float64, largest_difference
-from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, net, pictures
+from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, net, pictures, residual_net
 from rl_impls import backends
 from rl_impls.procgen import _numpy
-from rl_impls.procgen.spec import NETS, RESIDUAL, init_net
+from rl_impls.procgen.spec import NETS, init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -74,7 +74,7 @@ def as_in_the_paper(params, obs):
 @pytest.mark.parametrize(("backend", "form"), NETWORKS)
 def test_the_residual_net_is_that_of_the_paper(backend, form):
     rng = np.random.default_rng(2)
-    params, obs = net(rng, RESIDUAL), pictures(rng, 3)
+    params, obs = residual_net(rng), pictures(rng, 3)
     assert all(np.abs(value).max() > 0 for value in params.values())  # biases too
     for got, exact in zip(forward(backend, form, params, obs), as_in_the_paper(params, obs)):
         assert got.dtype == np.float32

@@ -89,7 +89,7 @@ def test_a_side_has_one_revision_s_code_and_the_other_s_benchmarks(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "named"),
-    [("test", True), ("tests", True), ("testing", True), ("bench", True), ("benchs", True), ("benchmark", True),
+    [("test", True), ("tests", True), ("testing", True), ("bench", True), ("benchmark", True),
      ("benchmarks", True), ("Benchmarks", True), ("perf", True), ("performance", True), ("perf_tests", True),
      ("perf-test", True), ("performance_tests", True), ("perftests", True), ("mytests", False), ("tests2", False),
      ("testings", False), ("perfs", False), ("test_a", False), ("tester", False), ("", False)],
