@@ -2,9 +2,9 @@
 
 Each loop beside the bound of its parts, ``1 / (epochs / f_train + 1 / f_act + 1 / f_env)``: the same updates, with
 gathering, clipping and the optimiser, the same acting and the same steps of the games, each by itself; loops whose
-actors are processes beside the loop of one process; and bfloat16 beside float32. Coinrun, 32 environments x 128 steps,
-the net of three convolutions; ``residual`` is PPO on the net, the game and the sizes of CleanRL's ``ppo_procgen``. Both
-sides have turns, A B B A, in fresh processes.
+actors are processes beside the loop of one process, and where Ray is installed its actors beside those; and bfloat16
+beside float32. Coinrun, 32 environments x 128 steps, the net of three convolutions; ``residual`` is PPO on the net, the
+game and the sizes of CleanRL's ``ppo_procgen``. Both sides have turns, A B B A, in fresh processes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from rl_impls import backends
@@ -150,6 +151,7 @@ class Pair:
 
 
 EPOCHS = {"ppo": {"epochs": 4}, "parallel_ppo": {"epochs": 4}}
+OVER_RAY = ("ppo", "impala")
 CREWS = {
     "parallel_ppo": ("ppo", {"actors": 2, "lag": 0}),
     "parallel_ppo-lag1": ("ppo", {"actors": 2, "lag": 1}),
@@ -177,6 +179,12 @@ def pairs() -> dict[str, Pair]:
         sizes = EPOCHS.get(op, {})
         other = partial(Whole, name.partition("-")[0], "full", TOGETHER, **sizes, **crew)
         found[f"crew-{name}"] = Pair(other, partial(Whole, op, "full", TOGETHER, **sizes), f"{name} over {op}")
+    if find_spec("ray"):
+        for name, (op, crew) in CREWS.items():
+            if op in OVER_RAY:
+                sizes = {**EPOCHS.get(op, {}), **crew}
+                here = partial(Whole, name.partition("-")[0], "full", TOGETHER, **sizes)
+                found[f"ray-{name}"] = Pair(partial(here, cluster="local"), here, f"over Ray over without it: {name}")
     return found
 
 

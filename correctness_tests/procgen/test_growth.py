@@ -141,21 +141,23 @@ def test_a_mistake_is_one_line(monkeypatch, capsys, cores, words, message):
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_each_comparison_has_two_sides_of_the_same_work(timed):
+def test_each_comparison_has_two_sides_of_the_same_work(timed, monkeypatch):
+    monkeypatch.setattr(loops, "find_spec", lambda name: name)
     for name, pair in loops.pairs().items():
         timed.clear()
         pair.first()
         pair.second()
         (first, _, rollouts, sizes), (second, _, others, of_other) = timed
         assert rollouts == others, name
-        crew = {"actors", "lag"}
+        crew = {"actors", "lag"} if name.startswith("crew") else {"cluster"}
         assert {key: value for key, value in sizes.items() if key not in crew} == of_other, name
-        assert first.removeprefix("parallel_").replace("a3c", "a2c") == second, name
-        if not name.startswith("crew"):
-            assert not crew & sizes.keys(), name
+        if name.startswith("crew"):
+            first = first.removeprefix("parallel_").replace("a3c", "a2c")
+        assert first == second, name
+        assert bool(crew & sizes.keys()) is name.startswith(("crew", "ray")), name
 
 
-def test_what_is_compared_with_whom(timed):
+def test_what_is_compared_with_whom(timed, monkeypatch):
     found = {}
     for name, pair in loops.pairs().items():
         timed.clear()
@@ -167,6 +169,11 @@ def test_what_is_compared_with_whom(timed):
         for form in ("full", "bfloat16"):
             assert found[f"bound-{op}-{form}"] == (form, form)
     assert found["residual"] == ("bfloat16", "full")
+    monkeypatch.setattr(loops, "find_spec", lambda name: None)
+    assert not [name for name in loops.pairs() if name.startswith("ray")]
+    monkeypatch.setattr(loops, "find_spec", lambda name: name)
+    over_ray = {name.removeprefix("ray-") for name in loops.pairs() if name.startswith("ray-")}
+    assert over_ray == {"parallel_ppo", "parallel_ppo-lag1", "parallel_impala", "parallel_impala-lag1"}
     crews = {name for name in found if name.startswith("crew-")}
     assert crews == {f"crew-parallel_{op}{lag}" for op in ("ppo", "impala") for lag in ("", "-lag1")} | {"crew-a3c"}
 
