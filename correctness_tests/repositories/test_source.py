@@ -187,11 +187,20 @@ def test_a_package_in_a_folder_of_another_name_is_one_of_those_under_test(made, 
     assert made(on_path=["more"]).on_path() == ["more"]
     project(*INSTALLED)
     source = made(on_path=["more"])
-    assert source.on_path() == ["more", "bench", "lib"]
+    assert source.on_path() == ["more", "lib"]
     source.paths = ["bench"]
     assert set(source.packages(root, PYTHON)) >= {"pkg", "one", "fast", "other"}
     assert str(root / "lib") in source.search_path(root, PYTHON, root.parent).split(os.pathsep)
     assert "tests" not in source.packages(root, PYTHON)
+
+
+@pytest.mark.parametrize("place", ["pkg", "src/pkg"])
+def test_folders_that_are_called_as_a_package_elsewhere_do_not_come_before_it(made, root, project, place):
+    (root / "src").mkdir()
+    shutil.move(root / "pkg", root / place)
+    write(root, "tests/pkg/__init__.py", "bench/pkg/__init__.py", "vendored/pkg/__init__.py", ".tox/pkg/__init__.py")
+    project(*INSTALLED)
+    assert made().on_path() == []
 
 
 def test_without_settings_a_case_runs_on_one_core_and_has_the_usual_tolerance(made):

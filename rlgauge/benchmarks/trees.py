@@ -106,19 +106,36 @@ def places(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> l
 
 
 def folders_of(root: Path, modules: Sequence[str]) -> list[str]:
-    """Return the folders at the top of a repository, other than ``src``, that some modules lie in, as ``lib``.
+    """Return the folders, as ``lib``, of those modules that lie neither at the top of a repository nor in ``src``.
+
+    Folders of tests are none: ``tests/pkg`` is called as the package that it tests.
 
     Args:
         root: of the repository.
         modules: their names.
     """
-    found = set()
-    for folder in root.iterdir():
-        if folder.is_dir() and folder.name not in NO_PACKAGE and not (folder / "pyvenv.cfg").exists():
-            inner = [folder / name for name in modules]
-            if any((path / "__init__.py").is_file() or path.with_suffix(".py").is_file() for path in inner):
-                found.add(folder.name)
-    return sorted(name for name in found if not (root / name / "__init__.py").exists())
+    elsewhere = [name for name in modules if not any(holds(top, name) for top in roots(root))]
+    return sorted(
+        folder.name
+        for folder in root.iterdir()
+        if folder.is_dir()
+        and folder.name not in NO_PACKAGE
+        and not folder.name.startswith(".")
+        and not NAMED.fullmatch(folder.name)
+        and not (folder / "pyvenv.cfg").exists()
+        and not (folder / "__init__.py").exists()
+        and any(holds(folder, name) for name in elsewhere)
+    )
+
+
+def holds(folder: Path, module: str) -> bool:
+    """Return whether a module lies in a folder.
+
+    Args:
+        folder: that is or may be on the path.
+        module: its name, of a package or a file.
+    """
+    return (folder / module / "__init__.py").is_file() or (folder / f"{module}.py").is_file()
 
 
 def roots(tree: Path, more: Sequence[str] = ()) -> list[Path]:
