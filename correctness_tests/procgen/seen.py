@@ -133,6 +133,24 @@ def images(value, monkeypatch):
     return seen
 
 
+def first_layer(value, monkeypatch):
+    """How many numbers of a picture a kernel's row takes at each place, and how many places there are."""
+    import torch
+
+    seen = []
+
+    def note(h, kernel, bias, *strides):
+        if len(kernel) == 32:  # of the first of the three
+            seen.append((h.shape[1], h.shape[2], *strides[:1]))
+
+    spied(monkeypatch, torch.nn.functional, "conv2d", note)
+    for op in ("forward", *MADE):
+        called(op, first_layer=value)
+    acted(first_layer=value)
+    assert len(seen) == 1 + len(MADE) + 2
+    return seen
+
+
 def advantages(value, monkeypatch):
     """Axes of the sums over later steps."""
     from rl_impls.procgen import _numpy, _torch
@@ -174,6 +192,7 @@ SEEN = {  # knob: where to look, and what each of its values shows there
     "zero_grad": (zero_grad, {"fill": True, "none": False}),
     "optimizer": (optimizer, {"loop": (False, False), "default": (False, True), "fused": (True, True)}),
     "images": (images, {"float": "torch.float32", "uint8": "torch.uint8"}),
+    "first_layer": (first_layer, {"pixels": (3, 64, 4), "blocks": (48, 15, 1)}),
     "advantages": (advantages, {"loop": 1, "vector": 2}),
     "frames": (frames, {"copied": True, "in_place": False}),
 }

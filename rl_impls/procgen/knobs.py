@@ -15,6 +15,7 @@ CHOICES = MappingProxyType(
         "zero_grad": ("fill", "none"),
         "optimizer": ("loop", "default", "fused"),
         "images": ("float", "uint8"),
+        "first_layer": ("pixels", "blocks"),
         "advantages": ("loop", "vector"),
         "frames": ("copied", "in_place"),
     }
@@ -34,6 +35,8 @@ class Knobs:
         optimizer: Adam, RMSProp and the gradient's norm one array after the other, as torch chooses, or all at once
             (torch; jax fuses either way).
         images: pictures turned into numbers of 32 bits where they come from, or kept as bytes until the net (torch).
+        first_layer: its kernel steps over pixels, or over blocks of as many as it steps by, which have the colours of
+            all of them: more to add in each of fewer rows, and only for places that the second layer sees (torch).
         advantages: environment after environment, or all at once in each step (numpy and torch).
         frames: each step's a new array, all of which are copied to the rollout, or written by Procgen's interface to
             where the rollout keeps them.
@@ -45,6 +48,7 @@ class Knobs:
     zero_grad: str = "fill"
     optimizer: str = "loop"
     images: str = "float"
+    first_layer: str = "pixels"
     advantages: str = "loop"
     frames: str = "copied"
 
@@ -55,7 +59,7 @@ class Knobs:
 
 FULL = Knobs(
     memory_format="channels_last", inference="inference_mode", zero_grad="none", optimizer="fused", images="uint8",
-    advantages="vector", frames="in_place",
+    first_layer="blocks", advantages="vector", frames="in_place",
 )  # fmt: skip
 
 FORMS = MappingProxyType({"naive": Knobs(), "full": FULL, "bfloat16": replace(FULL, precision="bfloat16")})

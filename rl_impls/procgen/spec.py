@@ -16,6 +16,7 @@ from ..common.shapes import parse, sizes
 ACTIONS = 15
 PICTURE = (64, 64, 3)
 STRIDES = (4, 2, 1)  # of the convolutions
+SEEN = 60  # pixels along a side that reach the last one: 6 x 6 places of the second are of 14 x 14 of the first
 ADAM_EPS = 1e-5  # of PPO's optimiser, added to the root, where the spec has no epsilon
 RMS_DECAY = 0.99  # of the mean square of gradients, in A2C and IMPALA, where it has no decay
 A2C_EPS, IMPALA_EPS = 1e-5, 0.01  # added to the root of that mean, where it has no epsilon

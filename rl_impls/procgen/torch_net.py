@@ -12,44 +12,42 @@ from torch import nn
 from ..common.torch_learner import GUARDS, autocast, place
 from ..common.torch_pictures import PictureNet
 from ._numpy import sample_actions
-from .spec import BLOCKS, STAGES, STRIDES, net_of
+from .spec import BLOCKS, SEEN, STAGES, STRIDES, net_of
 
 HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}
 
 
-def nature(w, h, divided):
+def nature(w, planes, first):
     """Return logits [B, A] and values [B, 1] by three convolutions and a hidden layer for each.
 
     Args:
         w: weights by name, see :data:`.spec.NETS`.
-        h: pictures [B, 3, 64, 64], colours from 0 to 255.
-        divided: one of :data:`~rl_impls.common.torch_pictures.DIVIDED`.
+        planes: pictures [B, 3, 64, 64], colours from 0 to 255.
+        first: makes the first convolution, :meth:`Net.first`.
     """
-    h, first = divided(h, w["w_conv0"])
-    for k, (kernel, stride) in enumerate(zip((first, w["w_conv1"], w["w_conv2"]), STRIDES)):
-        h = torch.relu(nn.functional.conv2d(h, kernel, w[f"b_conv{k}"], stride))
+    h = torch.relu(first(planes, "conv0", stride=STRIDES[0], seen=SEEN))
+    for k, stride in enumerate(STRIDES[1:], start=1):
+        h = torch.relu(nn.functional.conv2d(h, w[f"w_conv{k}"], w[f"b_conv{k}"], stride))
     h = h.permute(0, 2, 3, 1).flatten(1)
     policy = torch.relu(torch.addmm(w["b_policy"], h, w["w_policy"]))
     value = torch.relu(torch.addmm(w["b_value"], h, w["w_value"]))
     return torch.addmm(w["b_logits"], policy, w["w_logits"]), torch.addmm(w["b_return"], value, w["w_return"])
 
 
-def residual(w, h, divided):
+def residual(w, planes, first):
     """Return logits [B, A] and values [B, 1] by the residual net; :func:`._numpy.residual`.
 
     Args:
         w: weights by name, see :data:`.spec.RESIDUAL`.
-        h: pictures [B, 3, 64, 64], colours from 0 to 255.
-        divided: one of :data:`~rl_impls.common.torch_pictures.DIVIDED`.
+        planes: pictures [B, 3, 64, 64], colours from 0 to 255.
+        first: makes the first convolution, :meth:`Net.first`.
     """
 
     def convolved(name, h):
         return nn.functional.conv2d(h, w[f"w_{name}"], w[f"b_{name}"], padding=1)
 
-    h, first = divided(h, w["w_stage0"])
     for stage in range(len(STAGES)):
-        kernel = w[f"w_stage{stage}"] if stage else first
-        h = nn.functional.conv2d(h, kernel, w[f"b_stage{stage}"], padding=1)
+        h = convolved(f"stage{stage}", h) if stage else first(planes, "stage0", padding=1)
         h = nn.functional.max_pool2d(h, 3, 2, 1)
         for block in range(BLOCKS):
             name = f"stage{stage}_block{block}"
@@ -57,6 +55,27 @@ def residual(w, h, divided):
     h = torch.relu(h).permute(0, 2, 3, 1).flatten(1)
     h = torch.relu(torch.addmm(w["b_hidden"], h, w["w_hidden"]))
     return torch.addmm(w["b_logits"], h, w["w_logits"]), torch.addmm(w["b_return"], h, w["w_return"])
+
+
+def in_blocks(planes, size):
+    """Return pictures of blocks of pixels, which have the colours of all their pixels.
+
+    A convolution of stride ``size`` is one of stride 1 over blocks, where its kernel is in blocks too: the same sum.
+    [B, C, Y, X] -> [B, size size C, Y / size, X / size]
+
+    Args:
+        planes: pictures, or kernels, [B, C, Y, X].
+        size: height and width of a block, a divisor of Y and X.
+    """
+    if size == 1:
+        return planes
+    b, c, y, x = planes.shape
+    rows = planes.permute(0, 2, 3, 1).reshape(b, y // size, size, x // size, size * c)
+    if rows.dtype == torch.uint8 and not size * c % 4:  # four at a time
+        blocks = rows.view(torch.int32).transpose(2, 3).contiguous().view(torch.uint8)
+    else:
+        blocks = rows.transpose(2, 3)
+    return blocks.reshape(b, y // size, x // size, size * size * c).permute(0, 3, 1, 2)
 
 
 LAYERS = {"nature": nature, "residual": residual}
@@ -69,12 +88,29 @@ class Net(PictureNet):
 
     Args:
         params: weights, see :data:`.spec.SHAPES`, NumPy arrays by name; they say which of the nets it is.
-        knobs: ``memory_format``, ``images`` and ``precision`` are read.
+        knobs: ``memory_format``, ``images``, ``precision`` and ``first_layer`` are read.
     """
 
     def __init__(self, params, knobs):
         super().__init__(params, knobs)
-        self.layers = LAYERS[net_of(params)]
+        self.layers, self.in_blocks = LAYERS[net_of(params)], knobs.first_layer == "blocks"
+
+    def first(self, planes, name, stride=1, padding=0, seen=None):
+        """Return what the first convolution makes of pictures, f[B, O, Y, X]; from blocks only what is seen later.
+
+        Args:
+            planes: pictures [B, 3, 64, 64], colours from 0 to 255.
+            name: of the layer.
+            stride: of the convolution; a divisor of its kernel's size, and of the pixels that are seen.
+            padding: of the pictures, with zeros; 0 where the stride is not 1.
+            seen: pixels along a side, from the first, on which what later layers see depends; None for all.
+        """
+        kernel = self.weights[f"w_{name}"]
+        if self.in_blocks:
+            planes, kernel, stride = in_blocks(planes[..., :seen, :seen], stride), in_blocks(kernel, stride), 1
+        planes = planes.to(self.first_dtype, memory_format=self.memory_format)
+        planes, kernel = self.divided(planes, kernel.contiguous(memory_format=self.memory_format))
+        return nn.functional.conv2d(planes, kernel, self.weights[f"b_{name}"], stride, padding)
 
     def forward(self, obs):
         """Return logits f[B, A] and values f[B], as precise as the weights.
@@ -82,8 +118,7 @@ class Net(PictureNet):
         Args:
             obs: pictures [B, 64, 64, 3], colours from 0 to 255.
         """
-        h = obs.permute(0, 3, 1, 2).to(self.first_dtype, memory_format=self.memory_format)
-        logits, values = self.layers(self.weights, h, self.divided)
+        logits, values = self.layers(self.weights, obs.permute(0, 3, 1, 2), self.first)
         return logits.to(self.dtype), values[:, 0].to(self.dtype)
 
 

@@ -14,7 +14,7 @@ SHAPES = {
     "conv0": (8, 8, 3, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64), "policy": (1024, 512),
     "logits": (512, 15), "value": (1024, 512), "return": (512, 1),
 }  # fmt: skip
-PLACES = {"conv0": 15 * 15, "conv1": 6 * 6, "conv2": 4 * 4}  # where a layer's weights are applied to one picture
+PLACES = {"conv0": 14 * 14, "conv1": 6 * 6, "conv2": 4 * 4}  # of a layer in one picture, which the next one sees
 PRODUCTS = {name: PLACES.get(name, 1) * int(np.prod(shape)) for name, shape in SHAPES.items()}
 FORWARD = sum(PRODUCTS.values())  # multiplications for one picture
 TRAINED = 3 * FORWARD - PRODUCTS["conv0"]  # the same of an update: nothing goes back to the picture
