@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,12 +92,14 @@ def read(path: Path) -> Artifact:
         GateError: it cannot be read, is no artifact, or one of another version.
     """
     try:
-        found = Artifact.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        told = json.loads(text)
+        version = told.get("version", VERSION) if isinstance(told, dict) else VERSION
+        if version != VERSION:  # said first: another format may have other fields
+            raise GateError(f"{path}: of version {version} of the gate's format, wanted {VERSION}")
+        return Artifact.model_validate_json(text)
     except OSError as error:
         raise GateError(f"{path}: it cannot be read: {error.strerror}") from error
     except ValueError as error:
         words = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise GateError(f"{path}: not what a run of the gate wrote: {words.splitlines()[0]}") from error
-    if found.version != VERSION:
-        raise GateError(f"{path}: of version {found.version} of the gate's format, wanted {VERSION}")
-    return found

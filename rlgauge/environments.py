@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -16,6 +15,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from .progress import Progress
 from .rule import GateError
+
+if sys.platform != "win32":  # where the gate only says that it does not run
+    import fcntl
 
 KEPT = 2  # environments, of 2.3 GB each: those used last
 

@@ -195,6 +195,7 @@ def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
     for change, message in (
         ({"version": 0}, "of version 0 of the gate's format, wanted 1"),
         ({"version": 2}, "of version 2 of the gate's format, wanted 1"),
+        ({"version": 2, "more": 1}, "of version 2 of the gate's format, wanted 1"),
         ({"more": 1}, "not what a run of the gate wrote: Extra inputs are not permitted"),
     ):
         file.write_text(json.dumps(json.loads(whole.model_dump_json()) | change))

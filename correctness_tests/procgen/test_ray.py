@@ -16,6 +16,7 @@ from correctness_tests.waiting import alive, limit, until
 from perf_tests.suite.cases import procgen as cases
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
+from rl_impls.common.workers import THREAD_VARIABLES
 from rl_impls.procgen import cluster
 from rl_impls.procgen.agent import ProcgenAgent
 
@@ -94,6 +95,13 @@ def node_of(actor):
 def pid_of(actor):
     """Return the process of an actor."""
     return os.getpid()
+
+
+def threads_of(actor):
+    """Return how many threads an operation of an actor has."""
+    import torch
+
+    return torch.get_num_threads()
 
 
 def of_ray():
@@ -216,3 +224,10 @@ def test_an_agent_starts_a_cluster_here_and_ends_it(ray, tmp_path):
         agent.close()
     until(lambda: of_ray() <= before, "Ray to end")
     assert not ray.is_initialized()
+
+
+def test_an_actor_has_one_thread_whatever_is_set_where_the_cluster_starts(ray, build, monkeypatch):
+    for name in THREAD_VARIABLES:
+        monkeypatch.setenv(name, "2")
+    loop = build("parallel_impala", actors=2, lag=0, cluster="local")
+    assert told(loop.crew, threads_of) == [1, 1]

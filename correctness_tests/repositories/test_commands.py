@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -171,3 +173,17 @@ def test_on_another_system_than_linux_no_command_is_run(monkeypatch, tmp_path, c
     monkeypatch.setattr(command.sys, "platform", "darwin")
     assert command.main(["replay", str(tmp_path / "none.json")]) == 2
     assert capsys.readouterr().err == "rlgauge: it runs on Linux, this is darwin\n"
+
+
+def test_where_modules_of_unix_are_missing_the_command_still_says_so():
+    code = """
+import sys
+import subprocess, multiprocessing, shutil, tempfile, pytest  # they look for the platform themselves
+sys.platform = "win32"
+sys.modules |= dict.fromkeys(("fcntl", "resource", "pwd", "grp", "termios"))
+from rlgauge import __main__, plugin
+from rlgauge.benchmarks import builds
+sys.exit(__main__.main(["gate", "HEAD"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "rlgauge: it runs on Linux, this is win32\n")

@@ -98,6 +98,23 @@ def test_a_test_is_run_from_a_seed_beside_those_that_share_its_fixtures(side):
     assert seen == [one, wanted, random.Random(0).random()]
 
 
+@pytest.mark.parametrize("error", [OSError("no server\nat all"), pytest.fail.Exception("it is left")])
+def test_what_tests_shared_and_cannot_be_torn_down_is_said_of_the_test_before(side, error):
+    def fails(item):
+        if item is other:
+            raise error
+
+    ran = []
+    hook = SimpleNamespace(pytest_runtest_protocol=lambda item, nextitem: ran.append(item))
+    one, other = (SimpleNamespace(parent=object(), config=SimpleNamespace(hook=hook)) for _ in range(2))
+    side.items = {"a": one, "b": other}
+    side.session = SimpleNamespace(_setupstate=SimpleNamespace(teardown_exact=fails))
+    side.prepare("a")
+    why = "OSError: no server" if isinstance(error, OSError) else "it is left"
+    assert side.prepare("b") == {"failed": f"what a shares with others cannot be torn down: {why}"}
+    assert ran == [one]
+
+
 def test_what_a_test_gives_is_kept_settled_and_waits_until_its_case_is_closed(side, tmp_path):
     done = []
     made = Benchmarked(lambda: done.append("called") or ["/root/side/file"])

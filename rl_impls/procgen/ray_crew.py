@@ -22,7 +22,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from .. import backends
-from ..common.workers import LIVES, SECONDS
+from ..common.workers import LIVES, SECONDS, THREAD_VARIABLES
 from .cluster import join, leave
 from .crew import Crew
 from .players import Player, share_of
@@ -134,9 +134,10 @@ class RayCrew(Crew):
         try:
             needed = {name: value for name, value in spec.items() if name != "env_state"}
             self.made_of = ray.put((needed, knobs, backend.name))
-            self.actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(
-                RayActor
-            )
+            one = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}  # otherwise as many threads as the learner has
+            self.actor = ray.remote(
+                num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD", runtime_env=one
+            )(RayActor)
             self.members.extend(self.start(index, 0) for index in range(self.actors))
             self.restore(state)
         except BaseException:

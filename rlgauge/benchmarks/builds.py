@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shlex
@@ -19,6 +18,9 @@ from typing import Any
 from rlgauge import revisions
 from rlgauge.environments import remove_old, say
 from rlgauge.rule import GateError
+
+if sys.platform != "win32":  # where the gate only says that it does not run
+    import fcntl
 
 KEPT = 4  # builds: those used last
 BESIDE = "beside.pth"  # makes what is installed here importable there

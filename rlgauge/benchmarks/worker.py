@@ -53,6 +53,7 @@ class Tests(worker.Requests):
         closed: the gate has timed what the test gave to its fixture.
         reports: of the parts of the test.
         raised: what a part of the test raised, or a file that was collected.
+        before: id of the test that ran last.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, told: dict[str, Any]) -> None:
@@ -67,6 +68,7 @@ class Tests(worker.Requests):
         self.closed = False
         self.reports: list[pytest.TestReport] = []
         self.raised: BaseException | None = None
+        self.before = ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -198,7 +200,11 @@ class Tests(worker.Requests):
         self.asked, self.reports, self.raised = {"identity": identity, "answer": answer}, [], None
         self.fixture, self.closed = None, False
         seed_all()
-        self.session._setupstate.teardown_exact(item)  # what only tests of other files share
+        try:
+            self.session._setupstate.teardown_exact(item)  # what only tests of other files share
+        except (Exception, pytest.fail.Exception) as error:
+            return {"failed": f"what {self.before} shares with others cannot be torn down: {words(error)}"}
+        self.before = identity
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.sibling(item))
         return self.ended(identity)
 
