@@ -46,8 +46,10 @@ def residual(w, planes, first):
     def convolved(name, h):
         return nn.functional.conv2d(h, w[f"w_{name}"], w[f"b_{name}"], padding=1)
 
+    h = first(planes, "stage0", padding=1)
     for stage in range(len(STAGES)):
-        h = convolved(f"stage{stage}", h) if stage else first(planes, "stage0", padding=1)
+        if stage:
+            h = convolved(f"stage{stage}", h)
         h = nn.functional.max_pool2d(h, 3, 2, 1)
         for block in range(BLOCKS):
             name = f"stage{stage}_block{block}"
