@@ -134,21 +134,23 @@ def images(value, monkeypatch):
 
 
 def first_layer(value, monkeypatch):
-    """How many numbers of a picture a kernel's row takes at each place, and how many places there are."""
+    """Numbers of a place that the kernel is over, places along a side and the kernel's step: learning, and acting."""
     import torch
 
-    seen = []
+    seen = {True: set(), False: set()}
 
     def note(h, kernel, bias, *strides):
         if len(kernel) == 32:  # of the first of the three
-            seen.append((h.shape[1], h.shape[2], *strides[:1]))
+            seen[torch.is_grad_enabled()].add((h.shape[1], h.shape[2], *strides[:1]))
 
     spied(monkeypatch, torch.nn.functional, "conv2d", note)
-    for op in ("forward", *MADE):
+    for op in MADE:
         called(op, first_layer=value)
-    acted(first_layer=value)
-    assert len(seen) == 1 + len(MADE) + 2
-    return seen
+    for inference in ("no_grad", "inference_mode"):
+        called("forward", first_layer=value, inference=inference)
+        acted(first_layer=value, inference=inference)
+    ((learning,), (acting,)) = seen.values()
+    return [(learning, acting)]
 
 
 def advantages(value, monkeypatch):
@@ -192,7 +194,7 @@ SEEN = {  # knob: where to look, and what each of its values shows there
     "zero_grad": (zero_grad, {"fill": True, "none": False}),
     "optimizer": (optimizer, {"loop": (False, False), "default": (False, True), "fused": (True, True)}),
     "images": (images, {"float": "torch.float32", "uint8": "torch.uint8"}),
-    "first_layer": (first_layer, {"pixels": (3, 64, 4), "blocks": (48, 15, 1)}),
+    "first_layer": (first_layer, {"pixels": ((3, 64, 4), (3, 64, 4)), "blocks": ((48, 15, 1), (3, 60, 4))}),
     "advantages": (advantages, {"loop": 1, "vector": 2}),
     "frames": (frames, {"copied": True, "in_place": False}),
 }

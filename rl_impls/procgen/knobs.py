@@ -35,8 +35,8 @@ class Knobs:
         optimizer: Adam, RMSProp and the gradient's norm one array after the other, as torch chooses, or all at once
             (torch; jax fuses either way).
         images: pictures turned into numbers of 32 bits where they come from, or kept as bytes until the net (torch).
-        first_layer: its kernel steps over pixels, or over blocks of as many as it steps by, which have the colours of
-            all of them: more to add in each of fewer rows, and only for places that the second layer sees (torch).
+        first_layer: its kernel steps over pixels; or only to places that the second layer sees and, where it learns,
+            over blocks of as many pixels as it steps by, with the colours of all: longer sums in fewer rows (torch).
         advantages: environment after environment, or all at once in each step (numpy and torch).
         frames: each step's a new array, all of which are copied to the rollout, or written by Procgen's interface to
             where the rollout keeps them.

@@ -98,7 +98,9 @@ class Net(PictureNet):
         self.layers, self.in_blocks = LAYERS[net_of(params)], knobs.first_layer == "blocks"
 
     def first(self, planes, name, stride=1, padding=0, seen=None):
-        """Return what the first convolution makes of pictures, f[B, O, Y, X]; from blocks only what is seen later.
+        """Return what the first convolution makes of pictures, f[B, O, Y, X]; in blocks only what is seen later.
+
+        Blocks are for the gradient of the kernel; without one, rearranging would only be more work.
 
         Args:
             planes: pictures [B, 3, 64, 64], colours from 0 to 255.
@@ -109,7 +111,9 @@ class Net(PictureNet):
         """
         kernel = self.weights[f"w_{name}"]
         if self.in_blocks:
-            planes, kernel, stride = in_blocks(planes[..., :seen, :seen], stride), in_blocks(kernel, stride), 1
+            planes = planes[..., :seen, :seen]
+            if torch.is_grad_enabled():
+                planes, kernel, stride = in_blocks(planes, stride), in_blocks(kernel, stride), 1
         planes = planes.to(self.first_dtype, memory_format=self.memory_format)
         planes, kernel = self.divided(planes, kernel.contiguous(memory_format=self.memory_format))
         return nn.functional.conv2d(planes, kernel, self.weights[f"b_{name}"], stride, padding)
