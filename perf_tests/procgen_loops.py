@@ -116,6 +116,7 @@ class Parts(Whole):
         begun = time.perf_counter()
         loop.learner.updates(self.rollout, 0, *self.more)
         trained = time.perf_counter()
+        loop.actor.begin()
         for row, uniforms in zip(frames, self.drawn):
             loop.actor(row, uniforms)
         acted = time.perf_counter()

@@ -35,6 +35,11 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
     "mario.train_step[full-torch-batch256-side128-normnone-accumulate1]": (1, 256 * 2 * LARGE_LEARNT, 0),
     "mario.train_step[bfloat16-torch-batch256-side84-normnone-accumulate1]": (1, 256 * 2 * LEARNT, 0),
     "mario.train_step[float16-torch-cuda-batch256-side84-normnone-accumulate1]": (1, 256 * 2 * LEARNT, 0),
+    "mario.train_step[reduce_overhead-torch-compile-cuda-batch256-side84-normnone-accumulate1]": (
+        1,
+        256 * 2 * LEARNT,
+        0,
+    ),
     "mario.publish[full-numpy-collectors2-side84]": (1, 0, 3 * 2 * 4 * ARRAYS),
     **{
         f"mario.pipeline[{one}]": epochs(*sizes)
@@ -46,6 +51,12 @@ COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every 
             "full-torch-collectors2-envs8-batch256-updates16-publish1-prioritised0": (4096, 16, 256),
             "full-torch-collectors2-envs1-batch256-updates8-publish5-prioritised0": (5 * 2048, 5 * 8, 256),
             "full-torch-collectors2-envs1-batch256-updates8-publish1-prioritised1": (2048, 8, 256),
+            "cache_cleared-torch-cuda-collectors2-envs8-batch256-updates8-publish1-prioritised0": (2048, 8, 256),
+            "reduce_overhead-torch-compile-cuda-collectors2-envs8-batch256-updates8-publish1-prioritised0": (
+                2048,
+                8,
+                256,
+            ),
             "full-torch-collectors2-envs8-batch256-updates8-publish1-prioritised0-side128": (2048, 8, 256, *LARGER),
             "full-torch-collectors4-envs1-batch512-updates16-publish5-prioritised0": (5 * 8192, 5 * 16, 512),
         }.items()

@@ -12,7 +12,7 @@ from correctness_tests.mario.problem import BATCH, SIDE, problem
 from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
 from perf_tests.suite.cases.mario import PRIORITIES, STACK, net, pictures, preprocess_inputs
 from rl_impls.backends import get
-from rl_impls.lowering import Target, eager
+from rl_impls.lowering import Target, compile_, eager
 from rl_impls.mario.knobs import Knobs
 
 ENVS = 2
@@ -328,6 +328,16 @@ def optimizer(value, monkeypatch):
     yield "_fused_adam_" in text, "_foreach_norm" in text
 
 
+def on_cuda(monkeypatch, backend, lowering):
+    """A backend of CUDA for which torch takes the CPU."""
+    from rl_impls.common import torch_learner
+    from rl_impls.mario import _torch
+
+    for module in (_torch, torch_learner):
+        monkeypatch.setattr(module, "place", lambda target: "cpu")
+    return Target(backend, lowering, "cuda", "torch-cuda")
+
+
 def products(text):
     """What products are of, in what torch has dispatched."""
     for product in ("convolution", "addmm"):
@@ -337,16 +347,11 @@ def products(text):
 
 def precision(value, monkeypatch):
     """What products are of; float16 where torch takes the CPU for CUDA, and is refused on other backends."""
-    from rl_impls.common import torch_learner
-    from rl_impls.mario import _torch
-
     if value == "float16":
         for backend in ("torch", "jax"):
             with pytest.raises(ValueError, match=rf"^precision: got 'float16' on {backend}, wanted torch on CUDA, or "):
                 made("train_step", backend, precision=value)
-        for module in (_torch, torch_learner):
-            monkeypatch.setattr(module, "place", lambda target: "cpu")
-        target = Target("torch-cuda", eager, "cuda", "torch-cuda")
+        target = on_cuda(monkeypatch, "torch-cuda", eager)
     else:
         on_jax = get("jax").lowering_here()
         made("train_step", "jax", on_jax, precision=value)
@@ -386,6 +391,52 @@ def threads(value, monkeypatch):
     return seen
 
 
+def compile_mode(value, monkeypatch):
+    """What torch is told of the mode; a graph of CUDA is refused on other backends, and where gradients outlive it."""
+    import torch
+
+    if value == "reduce_overhead":
+        for backend in ("torch", "torch-compile", "jax"):
+            said = f"^compile_mode: got 'reduce_overhead' on {backend}, wanted torch-compile-cuda, or 'default'$"
+            with pytest.raises(ValueError, match=said):
+                made("train_step", backend, compile_mode=value)
+    target, seen = on_cuda(monkeypatch, "torch-compile-cuda", compile_), []
+    for knobs, got in (
+        ({"accumulate": 4}, r"accumulate 4 and zero_grad 'none'"),
+        ({"zero_grad": "fill"}, "accumulate 1 and zero_grad 'fill'"),
+    ):
+        if value == "reduce_overhead":
+            with pytest.raises(
+                ValueError, match=f"^compile_mode: got 'reduce_overhead' with {got}, wanted 1 and 'none'$"
+            ):
+                made("train_step", "torch", target, **{"zero_grad": "none", **knobs, "compile_mode": value})
+    spied(monkeypatch, torch, "compile", lambda *args, mode=None, **options: seen.append(mode))
+    made("train_step", "torch", target, zero_grad="none", compile_mode=value)
+    return seen
+
+
+def gpu_cache(value, monkeypatch):
+    """How often an epoch has torch give back what it keeps of a GPU's memory; refused on other backends."""
+    import torch
+
+    from rl_impls.mario.loop import Pipeline
+
+    if value == "cleared":
+        for backend in ("torch", "jax"):
+            with pytest.raises(ValueError, match=rf"^gpu_cache: got 'cleared' on {backend}, wanted torch on CUDA, or "):
+                made("train_step", backend, gpu_cache=value)
+    made("train_step", "torch", on_cuda(monkeypatch, "torch-cuda", eager), gpu_cache=value)
+    seen = []
+    monkeypatch.setattr(Pipeline, "ask", lambda self, number: None)
+    monkeypatch.setattr(Pipeline, "take", lambda self: None)
+    spied(monkeypatch, torch.cuda, "empty_cache", lambda: seen.append(None))
+    loop = object.__new__(Pipeline)  # without updates, and without processes that play
+    loop.spec, loop.knobs = {"updates": 0, "publish_every": 9}, Knobs(gpu_cache=value)
+    for number in range(2):
+        loop.epoch(number)
+    return [len(seen)]
+
+
 SEEN = {  # knob: where to look, and what each of its values shows there
     "transport": (transport, {kind: kind for kind in ("locked_queue", "local_queues", "shared_ring")}),
     "publication": (publication, {"pickled": (True, False), "shared": (False, True)}),
@@ -405,4 +456,6 @@ SEEN = {  # knob: where to look, and what each of its values shows there
     "precision": (precision, {name: name for name in ("float32", "bfloat16", "float16")}),
     "accumulate": (accumulate, {1: BATCH, 4: BATCH // 4}),
     "threads": (threads, {"one": 1, "all": 2}),
+    "compile_mode": (compile_mode, {"default": None, "reduce_overhead": "reduce-overhead"}),
+    "gpu_cache": (gpu_cache, {"kept": 0, "cleared": 2}),
 }

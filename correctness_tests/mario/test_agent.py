@@ -13,6 +13,7 @@ from correctness_tests.workload_agents import as_options
 from rl_impls import params
 from rl_impls.mario.__main__ import main
 from rl_impls.mario.agent import MarioAgent
+from rl_impls.mario.evaluation import evaluate
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -79,6 +80,19 @@ def test_an_evaluation_says_how_far_it_came(loaded):
     assert list(found) == FIGURES
     assert set(found["distance"]) <= {0.0, 1.0}
     assert (found["length"] >= 1).all()
+
+
+def test_to_evaluate_a_checkpoint_no_pipeline_is_started(trained, loaded, monkeypatch):
+    monkeypatch.setattr(MarioAgent, "_build", lambda *args: pytest.fail("nothing is built to evaluate"))
+    agent = MarioAgent.load_to_evaluate(trained[0])
+    assert (agent.config, agent.step, agent.seed) == (loaded.config, 80, loaded.seed)
+    arrays, _ = params.load_with_metadata(trained[0])
+    np.testing.assert_equal(agent.params, {name: arrays[f"train.online.{name}"] for name in loaded.params})
+    wanted = evaluate(loaded.spec, agent.params, 3, 0, loaded.config.knobs)
+    np.testing.assert_equal(agent.evaluate(3, seed=0), wanted)
+    agent.close()
+    with pytest.raises(ValueError, match=r"^game: got a change, wanted what the checkpoint says"):
+        MarioAgent.load_to_evaluate(trained[0], game="maze")
 
 
 @pytest.mark.parametrize("change", ["a frame less", "another array", "games of other levels"])

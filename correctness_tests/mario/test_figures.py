@@ -32,7 +32,7 @@ class Loop:
         """Half of all actions are drawn."""
         return 0.5
 
-    def gpu_memory(self):
+    def gpu_words(self):
         """There is no GPU."""
         return ""
 

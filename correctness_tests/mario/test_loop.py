@@ -292,21 +292,31 @@ def test_a_call_that_is_timed_publishes_once(publish, monkeypatch):
     monkeypatch.setattr(Pipeline, "take", lambda self: None)
     loop = object.__new__(Pipeline)  # without updates, and without processes that play
     loop.spec, loop.updates, loop.clock = given.spec | {"updates": 0}, 0, Phases(*PHASES)
-    loop.train = SimpleNamespace(params={})
+    loop.train, loop.knobs = SimpleNamespace(params={}), TIMED[publish].knobs()
     loop.crew = SimpleNamespace(publish=lambda version, params: published.append(version))
     loop(*given.args)
     assert len(published) == 1
 
 
-@pytest.mark.parametrize(
-    ("device", "source", "said"),
-    [("cuda", "torch", ", GPU memory 1,500 MB"), ("cuda", "jax", ""), ("cpu", "torch", "")],
-)
-def test_the_memory_of_a_gpu_is_said_where_torch_has_one(device, source, said, monkeypatch):
+@pytest.mark.parametrize("utilisation", [63, ModuleNotFoundError("pynvml")])
+@pytest.mark.parametrize(("device", "source"), [("cuda", "torch"), ("cuda", "jax"), ("cpu", "torch")])
+def test_memory_and_load_of_a_gpu_are_said_where_torch_has_one(device, source, utilisation, rings, monkeypatch):
+    def load():
+        if isinstance(utilisation, Exception):
+            raise utilisation
+        return utilisation
+
     monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda: 1_500_000_000)
-    loop = object.__new__(Pipeline)
-    loop.backend = SimpleNamespace(device=device, source=source)
-    assert loop.gpu_memory() == said
+    monkeypatch.setattr("torch.cuda.utilization", load)
+    loop, _ = rings
+    monkeypatch.setattr(loop, "backend", SimpleNamespace(device=device, source=source))
+    known = utilisation == 63
+    if (device, source) == ("cuda", "torch"):
+        share = "63 % busy" if known else "its load not known without nvidia-ml-py"
+        assert loop.gpu_words() == f", GPU memory 1,500 MB, {share}"
+    else:
+        assert loop.gpu_words() == ""
+    assert loop.stats().get("gpu_utilisation") == (0.63 if known and loop.on_gpu else None)
 
 
 def test_nothing_is_left_when_it_is_closed(rings):

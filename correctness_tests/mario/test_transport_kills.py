@@ -20,7 +20,7 @@ from rl_impls.mario.transport import TransportBroken, make_transport
 limited = limit("killed collectors")
 
 SHAPES = [(3, 5), (84, 84), (4, 84, 84)]
-KILLS = {"locked_queue": 80, "local_queues": 80, "shared_ring": 100}
+KILLS = {"locked_queue": 65, "local_queues": 65, "shared_ring": 75}
 MARGIN = 2  # seconds for what has to be known in half a second
 
 

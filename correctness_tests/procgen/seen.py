@@ -153,6 +153,28 @@ def first_layer(value, monkeypatch):
     return [(learning, acting)]
 
 
+def acting_weights(value, monkeypatch):
+    """Of what type kernels are where the net acts, and where it learns."""
+    import torch
+
+    seen = {True: set(), False: set()}
+
+    def note(h, kernel, *args):
+        seen[torch.is_grad_enabled()].add(str(kernel.dtype))
+
+    spied(monkeypatch, torch.nn.functional, "conv2d", note)
+    knobs = {"precision": "bfloat16", "acting_weights": value}
+    for op in MADE:
+        called(op, **knobs)
+    for images in ("float", "uint8"):
+        called("forward", inference="inference_mode", images=images, **knobs)
+        step, _ = made("ppo_update", inference="inference_mode", images=images, **knobs)
+        step.actor(pictures())(pictures(), np.zeros(ENVS, np.float32))
+    ((learning,), (acting,)) = seen.values()
+    assert learning == "torch.float32"
+    return [acting]
+
+
 def advantages(value, monkeypatch):
     """Axes of the sums over later steps."""
     from rl_impls.procgen import _numpy, _torch
@@ -195,6 +217,7 @@ SEEN = {  # knob: where to look, and what each of its values shows there
     "optimizer": (optimizer, {"loop": (False, False), "default": (False, True), "fused": (True, True)}),
     "images": (images, {"float": "torch.float32", "uint8": "torch.uint8"}),
     "first_layer": (first_layer, {"pixels": ((3, 64, 4), (3, 64, 4)), "blocks": ((48, 15, 1), (3, 60, 4))}),
+    "acting_weights": (acting_weights, {"learned": "torch.float32", "cast": "torch.bfloat16"}),
     "advantages": (advantages, {"loop": 1, "vector": 2}),
     "frames": (frames, {"copied": True, "in_place": False}),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from correctness_tests.reference import in_float64, largest_difference
 from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, net, pictures, residual_net
 from rl_impls import backends
 from rl_impls.procgen import _numpy
-from rl_impls.procgen.spec import NETS, init_net
+from rl_impls.procgen.knobs import FORMS
+from rl_impls.procgen.spec import SHAPES, init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -167,6 +169,7 @@ def test_an_actor_plays_by_the_weights_that_learn(backend, form):
     step, update = learner("a2c_update", backend, form)
     actor, seen = step.actor(obs), []
     for _ in range(2):
+        actor.begin()
         actions, log_probs, values = actor(obs, uniforms)
         assert (actions.dtype, log_probs.dtype, values.dtype) == (np.int32, np.float32, np.float32)
         logits, wanted = _numpy.logits_and_values(in_float64(step.params), obs)
@@ -177,6 +180,37 @@ def test_an_actor_plays_by_the_weights_that_learn(backend, form):
         seen.append(values)
         update(batches[0])
     assert not np.allclose(*seen)
+
+
+@pytest.mark.parametrize("images", ["float", "uint8"])
+def test_weights_that_are_cast_once_act_as_those_cast_in_each_call_from_when_they_are_taken(images):
+    rng = np.random.default_rng(6)
+    obs, uniforms = pictures(rng, 6), rng.random(6, np.float32)
+    (spec, (batch, *_)), torch, acted = problem("a2c_update"), backends.get("torch"), {}
+    batch = tuple(map(torch.to_device, batch))
+    for weights in ("learned", "cast"):
+        knobs = replace(FORMS["bfloat16"], images=images, acting_weights=weights)
+        step = torch.build("procgen", "a2c_update", spec, batch, knobs)
+        actor = step.actor(obs)
+        before = actor(obs, uniforms)
+        step(*batch)
+        meanwhile = actor(obs, uniforms)
+        actor.begin()
+        acted[weights] = before, actor(obs, uniforms)
+        assert (meanwhile[2] == before[2]).all() == (weights == "cast")
+    np.testing.assert_equal(acted["cast"], acted["learned"])
+
+
+@pytest.mark.parametrize("net", SHAPES)
+def test_a_forward_pass_by_weights_that_are_cast_once_is_the_same(net):
+    rng = np.random.default_rng(6)
+    torch, params, found = backends.get("torch"), init_net(rng, net), []
+    obs = torch.to_device(pictures(rng, 6))
+    for weights in ("learned", "cast"):
+        knobs = replace(FORMS["bfloat16"], acting_weights=weights)
+        call = torch.build("procgen", "forward", {"params": params}, (obs,), knobs)
+        found.append(torch.to_host(call(obs)))
+    np.testing.assert_equal(*found)
 
 
 @pytest.mark.parametrize(("backend", "form"), ACTING)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 
 from ..common.jax_learner import Learner, put
-from .knobs import check_precision
+from .knobs import check_target
 from .spec import STRIDES, has_norm
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
@@ -85,7 +85,7 @@ class TrainStep(Learner):
     """
 
     def __init__(self, spec, example, knobs, target):
-        check_precision(knobs, target)
+        check_target(knobs, target)
         parts = knobs.accumulate
         if len(example[0]) % parts:
             raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {parts}")

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from ..common.torch_learner import FOREACH, GUARDS, Learner, autocast, place, threads
 from ..common.torch_pictures import PictureNet
-from .knobs import check_precision
+from .knobs import check_target
 from .spec import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
 
 
@@ -178,6 +178,9 @@ def make_loss(net, target_net, gamma):
     return loss
 
 
+COMPILED = {"default": {}, "reduce_overhead": {"mode": "reduce-overhead"}}  # options of torch.compile
+
+
 class TrainStep(Learner):
     """One update of the online net by Adam; the target net is not changed.
 
@@ -188,16 +191,17 @@ class TrainStep(Learner):
         target: device and lowering of the backend.
 
     Raises:
-        ValueError: a batch that ``accumulate`` does not divide, or a precision that the backend does not have.
+        ValueError: a batch that ``accumulate`` does not divide, or what the backend does not have.
     """
 
     def __init__(self, spec, example, knobs, target):
-        check_precision(knobs, target)
+        check_target(knobs, target)
         if len(example[0]) % knobs.accumulate:
             raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {knobs.accumulate}")
         super().__init__(spec, knobs.optimizer, functools.partial(make_net, knobs=knobs, target=target))
         self.knobs, self.target, self.pictures = knobs, target, Pictures(self.net, knobs, target)
-        self.loss = target.lower(make_loss(self.net, self.target_net, spec["gamma"]), example)
+        loss = make_loss(self.net, self.target_net, spec["gamma"])
+        self.loss = target.lower(loss, example, **COMPILED[knobs.compile_mode])
         foreach = FOREACH[knobs.optimizer]
         self.clip = functools.partial(nn.utils.clip_grad_norm_, self.parameters, spec["gradient_norm"], foreach=foreach)
         self.set_to_none = knobs.zero_grad == "none"

@@ -187,7 +187,7 @@ class MarioAgent:
     @property
     def params(self):
         """The weights as NumPy, by name, see :func:`.spec.shapes`."""
-        return self.loop.params
+        return self.spec["params"] if self.loop is None else self.loop.params
 
     def learn(self):
         """Train for one epoch.
@@ -224,7 +224,7 @@ class MarioAgent:
         played, batches = (now[name] - before[name] for name in ("delivered", "batches"))
         epochs = (self.step - step) // self.chunk
         updates = epochs * self.config.updates
-        memory = self.loop.gpu_memory()
+        gpu = self.loop.gpu_words()
         return (
             f"[processor] processed {now['delivered']:,.0f} ({played / seconds:,.0f}/s), batches {batches:,.0f}, drops "
             f"{now['dropped']:,.0f}, buffer {figures['buffer']:,}, queue {now['waiting']:,.0f}, blocked "
@@ -232,7 +232,7 @@ class MarioAgent:
             f"[main] epoch {self.step // self.chunk}, loss {figures['loss']:.4f}, TD error {figures['td_error']:.4f}, "
             f"reward {figures['return']:.2f}, distance {figures['distance']:.2f}, epsilon {figures['epsilon']:.3f}, "
             f"consumed {updates * self.config.batch / seconds:,.0f}/s, {updates / seconds:.2f} batches/s, "
-            f"{seconds / max(1, epochs):.2f} s an epoch, policy lag {figures['policy_lag']:.0f} updates{memory}",
+            f"{seconds / max(1, epochs):.2f} s an epoch, policy lag {figures['policy_lag']:.0f} updates{gpu}",
         )
 
     def evaluate(self, episodes, seed):
@@ -250,7 +250,8 @@ class MarioAgent:
 
     def close(self):
         """End the collectors, and give back what they hand over to."""
-        self.loop.close()
+        if self.loop is not None:
+            self.loop.close()
 
     def save(self, path):
         """Write a checkpoint, whole or not at all: weights, moments, replay, games, random state and configuration.
@@ -279,12 +280,8 @@ class MarioAgent:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
             ValueError: a change to something else, or to a backend or form that is not known.
         """
-        check_changes(changes)
-        config, state, rng, step = checkpoint.read(path, Config, outline)
-        agent = cls.__new__(cls)
-        agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
-        agent.seed, train = int(state["agent.seed"]), part_of(state, "train")
-        weights = init_net(np.random.default_rng(0), config.side, config.norm == "batch")
+        agent, state = cls._read(path, changes)
+        config, train = agent.config, part_of(state, "train")
         try:
             players = unpacked(part_of(state, "game"), config.collectors)
             levels = level_range(config.start_level, config.levels)
@@ -292,7 +289,7 @@ class MarioAgent:
                 check_state(game, 1, config.game, config.mode, *levels)
         except ValueError as error:
             raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
-        agent._build(*({name: train[f"{part}.{name}"] for name in weights} for part in ("online", "target")))
+        agent._build(*(part_of(train, part) for part in ("online", "target")))
         agent.last, envs = tuple(state["agent.last"].tolist()), config.envs
         for index, player in enumerate(players):
             share = slice(index * envs, (index + 1) * envs)
@@ -309,6 +306,37 @@ class MarioAgent:
             agent.close()
             raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         return agent
+
+    @classmethod
+    def load_to_evaluate(cls, path, **changes):
+        """Return the agent of a checkpoint that only evaluates: no collectors, transport or replay are there.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form.
+
+        Raises:
+            CheckpointError, ValueError: as :meth:`load`.
+        """
+        agent, state = cls._read(path, changes)
+        agent.spec = agent.config.spec(agent.seed) | {"params": part_of(part_of(state, "train"), "online")}
+        agent.loop = None
+        return agent
+
+    @classmethod
+    def _read(cls, path, changes):
+        """Return the agent of a checkpoint, without a loop, and the state that its loop is to have.
+
+        Args:
+            path: of the file.
+            changes: to its backend and form, by name.
+        """
+        check_changes(changes)
+        config, state, rng, step = checkpoint.read(path, Config, outline)
+        agent = cls.__new__(cls)
+        agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
+        agent.seed = int(state["agent.seed"])
+        return agent, state
 
 
 BLOCKED = ("lock", "full", "empty")

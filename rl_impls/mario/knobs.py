@@ -27,6 +27,8 @@ CHOICES = MappingProxyType(
         "precision": ("float32", "bfloat16", "float16"),
         "accumulate": (1, 4),
         "threads": ("one", "all"),
+        "compile_mode": ("default", "reduce_overhead"),
+        "gpu_cache": ("kept", "cleared"),
     }
 )
 
@@ -61,6 +63,9 @@ class Knobs:
         precision: of the forward and backward pass; float16 with its loss scaled, on CUDA.
         accumulate: parts of a batch that go through the net one after the other.
         threads: of one operation of the learner: one, or all that the process has (torch).
+        compile_mode: the kernels of a compiled update are launched one by one, or as one CUDA graph; on CUDA.
+        gpu_cache: memory that torch does not need at the moment stays its own, or is given back after each epoch; on
+            CUDA.
     """
 
     transport: str = "locked_queue"
@@ -81,6 +86,8 @@ class Knobs:
     precision: str = "float32"
     accumulate: int = 1
     threads: str = "all"
+    compile_mode: str = "default"
+    gpu_cache: str = "kept"
 
     def __post_init__(self) -> None:
         """Raise a ValueError for a value that no knob has."""
@@ -126,6 +133,8 @@ FORMS = MappingProxyType(
         "full": FULL,
         "bfloat16": replace(FULL, precision="bfloat16"),
         "float16": replace(FULL, precision="float16"),
+        "reduce_overhead": replace(FULL, compile_mode="reduce_overhead"),
+        "cache_cleared": replace(FULL, gpu_cache="cleared"),
         "local_queues": replace(FULL, transport="local_queues"),
         "sparse": replace(FULL, resize="sparse"),
         "optimised": replace(Knobs(), **OF_SOURCE),
@@ -147,15 +156,26 @@ SOURCES = MappingProxyType(
 )
 
 
-def check_precision(knobs, target):
-    """Check that a backend computes in the precision that is asked for.
+def check_target(knobs, target):
+    """Check that a backend has what is asked for.
 
     Args:
-        knobs: ``precision`` is read.
+        knobs: those of CUDA are read, and with what they do not go together.
         target: device and lowering of the backend.
 
     Raises:
-        ValueError: float16 elsewhere than in torch on CUDA.
+        ValueError: float16, or a cache to clear, elsewhere than in torch on CUDA; a CUDA graph elsewhere than in
+            compiled torch on CUDA, or where gradients outlive it: the next replay writes to the same memory.
     """
-    if knobs.precision == "float16" and target.arrays != "torch-cuda":
+    on_cuda = target.arrays == "torch-cuda"
+    if knobs.precision == "float16" and not on_cuda:
         raise ValueError(f"precision: got 'float16' on {target.backend}, wanted torch on CUDA, or 'bfloat16'")
+    if knobs.gpu_cache == "cleared" and not on_cuda:
+        raise ValueError(f"gpu_cache: got 'cleared' on {target.backend}, wanted torch on CUDA, or 'kept'")
+    if knobs.compile_mode == "reduce_overhead":
+        if target.backend != "torch-compile-cuda":
+            wanted = "torch-compile-cuda, or 'default'"
+            raise ValueError(f"compile_mode: got 'reduce_overhead' on {target.backend}, wanted {wanted}")
+        if (knobs.accumulate, knobs.zero_grad) != (1, "none"):
+            got = f"accumulate {knobs.accumulate} and zero_grad {knobs.zero_grad!r}"
+            raise ValueError(f"compile_mode: got 'reduce_overhead' with {got}, wanted 1 and 'none'")

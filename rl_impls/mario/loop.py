@@ -110,6 +110,16 @@ def gathering(replay, knobs):
     return gather
 
 
+def gpu_utilisation():
+    """Return the share of the last moments in which a GPU was at work, as its driver counts; None: nobody can say."""
+    import torch
+
+    try:
+        return torch.cuda.utilization() / 100
+    except (ModuleNotFoundError, RuntimeError):  # nvidia-ml-py is not installed, or finds no driver
+        return None
+
+
 class Pipeline(Op):
     """Collectors, transport, replay and learner, always from the same start.
 
@@ -213,7 +223,7 @@ class Pipeline(Op):
         ``delivered`` and ``dropped`` experiences, those ``lost`` with a collector that died or a transport that broke,
         ``batches`` that were handed over; seconds that collectors and learner were ``blocked_lock``, ``blocked_full``
         and ``blocked_empty``; ``waiting`` experiences; the ``policy_lag`` in updates, mean and most; collectors that
-        were ``replaced``.
+        were ``replaced``; where torch has a GPU and nvidia-ml-py is installed, its ``gpu_utilisation``.
         """
         now = self.totals()
         counted = {name: now[name] - self.before[name] for name in ("delivered", "dropped", "lost", "batches")}
@@ -221,15 +231,24 @@ class Pipeline(Op):
         counted["waiting"] = float(np.sum(self.transport.counters()["waiting"]))
         lags = self.lags or [0]
         lag = {"policy_lag": float(np.mean(lags)), "most_policy_lag": float(np.max(lags))}
-        return counted | lag | {"replaced_collectors": float(self.replaced)}
+        busy = gpu_utilisation() if self.on_gpu else None
+        gpu = {} if busy is None else {"gpu_utilisation": busy}
+        return counted | lag | {"replaced_collectors": float(self.replaced)} | gpu
 
-    def gpu_memory(self):
-        """Return how much memory the learner has on its GPU, in words; nothing where it has none."""
-        if self.backend.device != "cuda" or self.backend.source != "torch":
+    @property
+    def on_gpu(self):
+        """Whether torch learns on a GPU."""
+        return (self.backend.source, self.backend.device) == ("torch", "cuda")
+
+    def gpu_words(self):
+        """Return how much memory the learner has on its GPU, and how busy that is; nothing where it has none."""
+        if not self.on_gpu:
             return ""
         import torch
 
-        return f", GPU memory {torch.cuda.max_memory_allocated() / 1e6:,.0f} MB"
+        busy = gpu_utilisation()
+        share = "its load not known without nvidia-ml-py" if busy is None else f"{100 * busy:.0f} % busy"
+        return f", GPU memory {torch.cuda.max_memory_allocated() / 1e6:,.0f} MB, {share}"
 
     def epsilon(self, number):
         """Return the share of drawn actions in a chunk.
@@ -344,6 +363,10 @@ class Pipeline(Op):
         if (number + 1) % spec["publish_every"] == 0:
             self.crew.publish(self.updates, self.train.params)
             self.clock("publishing")
+        if self.knobs.gpu_cache == "cleared":
+            import torch
+
+            torch.cuda.empty_cache()
         return losses, errors
 
     def __call__(self, numbers):

@@ -274,6 +274,9 @@ class Actor:
     def __init__(self, update, obs):
         self.update, self.call = update, update.target.lower(update.net, (update.weights, obs))
 
+    def begin(self):
+        """Do nothing: it acts by the weights as they are at each call."""
+
     def __call__(self, obs, uniforms):
         """Return actions i32[N], the logarithms of their probabilities f32[N] and the values of the states f32[N].
 

@@ -18,14 +18,14 @@ from ..common.torch_learner import AT_ONCE, FOREACH, Trained, autocast
 from ._numpy import STD_EPS
 from .group import moments_of_all
 from .spec import A2C_EPS, ADAM_EPS, IMPALA_EPS, RMS_DECAY, check_rollout
-from .torch_net import IMAGES, Actor, lower_net, make_net, put
+from .torch_net import IMAGES, Actor, lower_net, make_net, put, to_act
 
 RMSPROP = {"loop": {"foreach": False}, "default": {}, "fused": {"foreach": True}}  # torch has no fused one
 
 
 def forward(spec, example, *, knobs, target):
     """Return the logits of all actions and the values.  u8[B, 64, 64, 3] -> f32[B, A], f32[B]"""
-    return lower_net(make_net(spec["params"], knobs, target), example, knobs, target)
+    return lower_net(to_act(make_net(spec["params"], knobs, target), knobs), example, knobs, target)
 
 
 def backward_sum(terms, decays):

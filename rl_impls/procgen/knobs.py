@@ -16,6 +16,7 @@ CHOICES = MappingProxyType(
         "optimizer": ("loop", "default", "fused"),
         "images": ("float", "uint8"),
         "first_layer": ("pixels", "blocks"),
+        "acting_weights": ("learned", "cast"),
         "advantages": ("loop", "vector"),
         "frames": ("copied", "in_place"),
     }
@@ -37,6 +38,8 @@ class Knobs:
         images: pictures turned into numbers of 32 bits where they come from, or kept as bytes until the net (torch).
         first_layer: its kernel steps over pixels; or only to places that the second layer sees and, where it learns,
             over blocks of as many pixels as it steps by, with the colours of all: longer sums in fewer rows (torch).
+        acting_weights: those that learn, cast to the precision of products in each call, or a copy of them that is cast
+            once for a rollout (torch).
         advantages: environment after environment, or all at once in each step (numpy and torch).
         frames: each step's a new array, all of which are copied to the rollout, or written by Procgen's interface to
             where the rollout keeps them.
@@ -49,6 +52,7 @@ class Knobs:
     optimizer: str = "loop"
     images: str = "float"
     first_layer: str = "pixels"
+    acting_weights: str = "learned"
     advantages: str = "loop"
     frames: str = "copied"
 
@@ -62,7 +66,9 @@ FULL = Knobs(
     first_layer="blocks", advantages="vector", frames="in_place",
 )  # fmt: skip
 
-FORMS = MappingProxyType({"naive": Knobs(), "full": FULL, "bfloat16": replace(FULL, precision="bfloat16")})
+BFLOAT16 = replace(FULL, precision="bfloat16", acting_weights="cast")
+
+FORMS = MappingProxyType({"naive": Knobs(), "full": FULL, "bfloat16": BFLOAT16})
 
 SOURCES = MappingProxyType(
     {

@@ -137,11 +137,13 @@ def play(envs, actor, kept, uniforms, clock):
 
     Args:
         envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        actor: ``actor(frames, uniforms) -> actions, log_probs, values``.
+        actor: ``actor(frames, uniforms) -> actions, log_probs, values``, by its weights at ``actor.begin()``.
         kept: a :class:`Copied` or :class:`InPlace`.
         uniforms: f32[T, N], by which actions are drawn.
         clock: ``clock(name)``, told the end of each phase.
     """
+    actor.begin()
+    clock("inference")
     frames = kept.start(envs)
     clock("environment")
     for drawn in uniforms:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..common.torch_learner import GUARDS, autocast, place
+from ..common.torch_learner import GUARDS, PRECISIONS, autocast, place
 from ..common.torch_pictures import PictureNet
 from ._numpy import sample_actions
 from .spec import BLOCKS, SEEN, STAGES, STRIDES, net_of
@@ -81,6 +81,7 @@ def in_blocks(planes, size):
 
 
 LAYERS = {"nature": nature, "residual": residual}
+FIRST = {"nature": "w_conv0", "residual": "w_stage0"}
 
 
 class Net(PictureNet):
@@ -128,6 +129,36 @@ class Net(PictureNet):
         return logits.to(self.dtype), values[:, 0].to(self.dtype)
 
 
+class CastNet(Net):
+    """A copy of a net to act by: its weights have the type of products, so that no call has to cast them.
+
+    Args:
+        net: the net.
+        knobs: those of :class:`Net`.
+    """
+
+    def __init__(self, net, knobs):
+        params = {name: view.cpu().numpy() for name, view in net.views().items()}
+        super().__init__(params, knobs)
+        self.kernel, self.divided_kernel = FIRST[net_of(params)], self.divided
+        self.first_dtype = PRECISIONS.get(knobs.precision, self.dtype)
+        self.to(net.weights[self.kernel].device, self.first_dtype)
+        if knobs.images == "uint8":
+            self.divided = lambda planes, kernel: (planes, kernel)  # as it was divided before it was cast
+        self.take(net)
+
+    @torch.no_grad()
+    def take(self, net):
+        """Take the weights of the net as they are now.
+
+        Args:
+            net: that was copied.
+        """
+        for name, weight in self.weights.items():
+            weight.copy_(net.weights[name])
+        self.weights[self.kernel].copy_(self.divided_kernel(0.0, net.weights[self.kernel])[1])
+
+
 def make_net(params, knobs, target):
     """Return a net on the backend's device.
 
@@ -137,6 +168,16 @@ def make_net(params, knobs, target):
         target: device and lowering of the backend.
     """
     return Net(params, knobs).to(place(target))
+
+
+def to_act(net, knobs):
+    """Return the net that acts in the place of one that learns: that one, or a :class:`CastNet`.
+
+    Args:
+        net: a :class:`Net`.
+        knobs: ``acting_weights`` and those of :class:`Net` are read.
+    """
+    return net if knobs.acting_weights == "learned" else CastNet(net, knobs)
 
 
 def lower_net(net, example, knobs, target):
@@ -187,15 +228,20 @@ class Actor:
     """Draws actions by a net; from and to NumPy.
 
     Args:
-        net: the :class:`Net` that acts, which is not copied.
+        net: the :class:`Net` by whose weights it acts.
         example: pictures u8[N, 64, 64, 3] like those to come.
-        knobs: ``inference``, ``images`` and ``precision`` are read.
+        knobs: ``inference``, ``images``, ``precision`` and ``acting_weights`` are read.
         target: device and lowering of the backend.
     """
 
     def __init__(self, net, example, knobs, target):
-        self.knobs, self.target = knobs, target
-        self.call = lower_net(net, put((example,), knobs, target), knobs, target)
+        self.knobs, self.target, self.learned, self.net = knobs, target, net, to_act(net, knobs)
+        self.call = lower_net(self.net, put((example,), knobs, target), knobs, target)
+
+    def begin(self):
+        """Act by the weights as they are now, until this is called again, or an update changes those that act."""
+        if self.net is not self.learned:
+            self.net.take(self.learned)
 
     def __call__(self, obs, uniforms):
         """Return actions i32[N], the logarithms of their probabilities f32[N] and the values of the states f32[N].

@@ -371,18 +371,25 @@ SHORT: Axes = SOURCE | {"batch": (64,), "updates": (4,)}  # the same, so that it
 OPTIMISED: Axes = SOURCE | {"collectors": (4,), "envs": (1,), "batch": (512,), "updates": (16,), "publish": (5,)}
 
 
-def pipelines(axes: Axes, **more: Any) -> Case:
+def pipelines(
+    axes: Axes,
+    backends: tuple[str, ...] = ("torch", "torch-compile", "torch-cuda", "torch-compile-cuda"),
+    forms: tuple[str, ...] = ("naive", "local_queues", "full", "bfloat16"),
+    **more: Any,
+) -> Case:
     """Return some benchmarks of the pipeline.
 
     Args:
         axes: of them.
+        backends: that learn.
+        forms: named settings of the knobs.
         more: patterns of tiers, and a version.
     """
+    plain = dict(form=("naive", "local_queues"), backend=("torch-compile", "torch-cuda", "torch-compile-cuda"))
     return Case(
-        "mario", "pipeline", pipeline_inputs, ("torch", "torch-compile", "torch-cuda", "torch-compile-cuda"),
-        "experiences", forms=("naive", "local_queues", "full", "bfloat16"), axes=axes, items=pipeline_items,
+        "mario", "pipeline", pipeline_inputs, backends, "experiences", forms=forms, axes=axes, items=pipeline_items,
         flops=pipeline_flops, io="own", reference=None, cores="own", most_calls=1, **more,
-        exclude=[dict(form=("naive", "local_queues"), backend=("torch-compile", "torch-cuda", "torch-compile-cuda"))],
+        exclude=[plain] if "naive" in forms else [],
     )  # fmt: skip
 
 
@@ -463,6 +470,11 @@ CASES = (
         items=lambda batch, side, norm, accumulate: 1, flops=train_flops,
     ),
     Case(
+        "mario", "train_step", train_inputs, ("torch-compile-cuda",), "updates", reference=None,
+        forms=("reduce_overhead",), axes={"batch": (256, 512), "side": (84,), "norm": ("none",), "accumulate": (1,)},
+        items=lambda batch, side, norm, accumulate: 1, flops=train_flops,
+    ),
+    Case(
         "mario", "publish", publish_inputs, ("numpy",), "publications", axes={"collectors": (1, 2, 4), "side": SIDES},
         items=lambda collectors, side: 1, bytes=publish_bytes, cores="own",
         gate=[dict(form="full", collectors=2, side=84)], bench=[dict(collectors=2, side=84)],
@@ -473,6 +485,8 @@ CASES = (
         bench=[dict(form="naive", backend="torch", envs=1), dict(form=("full", "bfloat16"), backend="torch", envs=8)],
     ),
     pipelines(SOURCE),
+    pipelines(SOURCE, backends=("torch-cuda",), forms=("cache_cleared",)),
+    pipelines(SOURCE, backends=("torch-compile-cuda",), forms=("reduce_overhead",)),
     pipelines(SOURCE | {"collectors": (1, 4)}),
     pipelines(SOURCE | {"updates": (16,)}),
     pipelines(SOURCE | {"publish": (3, 5)}, version=2),
