@@ -14,7 +14,7 @@ from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, net, pict
 from rl_impls import backends
 from rl_impls.procgen import _numpy
 from rl_impls.procgen.knobs import FORMS
-from rl_impls.procgen.spec import SHAPES, init_net
+from rl_impls.procgen.spec import NETS, SHAPES, init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
