@@ -27,6 +27,7 @@ FAILING, VOIDING = ("slower", "gone"), ("error",)
 PASSED, FAILED, VOID = 0, 1, 2  # exit codes
 CHANGED = "answer changed"
 DRIFT, DRIFT_PAIRS = 0.1, 3  # of samples within a pair, and the pairs that must agree
+STEADY = 0.7  # rank correlation of samples with their order; of 294 pairs on a loud machine 18 went far, and 5 of them so
 # A rise of fresh memory is named where it is more than this, and more than this share of base's. On identical code, in
 # 40 pairs of 42 cases, 1 of 1,680 was by page faults and none by growth: python -m perf_tests.gate noise
 MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
@@ -151,16 +152,29 @@ def drifting(record: Record) -> float | None:
     """Return by what factor samples change from the first third of a pair's blocks to the last, where all pairs agree.
 
     A benchmark that changes what it works on, as a list that it appends to, does other work at every call: its samples
-    go one way, and far, in all pairs and on both sides. Of too few pairs nothing is said.
+    go one way, far and steadily, in all pairs and on both sides. Of too few pairs nothing is said.
 
     Args:
         record: what is known of the case.
     """
-    pairs = [*record.screen, *record.confirm]
-    trends = [trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1) if len(blocks) >= 3]
+    pairs = [blocks for blocks in (*record.screen, *record.confirm) if len(blocks) >= 3]
+    trends = [trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1)]
     far = math.log1p(DRIFT)
-    agreed = len(trends) >= 2 * DRIFT_PAIRS and (min(trends) > far or max(trends) < -far)
-    return math.exp(median(trends)) if agreed else None
+    if len(pairs) < DRIFT_PAIRS or not (min(trends) > far or max(trends) < -far):
+        return None
+    return math.exp(median(trends)) if min(map(steadiness, pairs)) >= STEADY else None
+
+
+def steadiness(blocks: Pair) -> float:
+    """Return how far the samples of a pair go one way, from 0 to 1: their rank correlation with their order (Spearman).
+
+    Args:
+        blocks: of the pair, three or more.
+    """
+    from scipy.stats import spearmanr
+
+    seconds = [base * head for base, head in blocks]
+    return abs(float(spearmanr(range(len(seconds)), seconds).statistic))
 
 
 def trend(seconds: Sequence[float]) -> float:

@@ -430,7 +430,7 @@ def test_a_trend_is_of_the_last_third_over_the_first(seconds, factor):
 
 def test_a_drift_is_beyond_ten_per_cent_on_both_sides_and_its_median_is_told():
     def pairs(*factors, head=None):
-        return [[(1.0, 1.0), (2.0, 2.0), (factor, head or factor)] for factor in factors]
+        return [[(1.0, 1.0), (factor**0.5, factor**0.5), (factor, head or factor)] for factor in factors]
 
     assert rule.drifting(Record(screen=pairs(1.2, 1.3), confirm=pairs(1.5))) == pytest.approx(1.3)
     assert rule.drifting(Record(screen=pairs(0.6, 0.8, 0.5))) == pytest.approx(0.6)
@@ -441,6 +441,20 @@ def test_a_drift_is_beyond_ten_per_cent_on_both_sides_and_its_median_is_told():
     assert rule.drifting(Record(screen=pairs(1.2, 1.3, 1.4, head=1.05))) is None
     assert rule.drifting(Record(screen=pairs(1.2, 1.3))) is None
     assert rule.drifting(Record()) is None
+
+
+def test_a_drift_is_steady_in_every_pair():
+    def pairs(*orders):
+        return Record(screen=[[(1 + number / 10,) * 2 for number in order] for order in orders])
+
+    rising, nearly, not_quite = [0, 1, 2, 3, 4, 5], [0, 2, 1, 4, 3, 5], [0, 4, 2, 1, 3, 5]
+    assert [rule.steadiness(blocks) for blocks in pairs(rising, nearly, not_quite, rising[::-1]).screen] == (
+        pytest.approx([1, 1 - 4 * 6 / 210, 1 - 14 * 6 / 210, 1])
+    )
+    assert rule.drifting(pairs(rising, nearly, rising)) == pytest.approx(1.45 / 1.05)
+    assert rule.drifting(pairs(rising, not_quite, rising)) is None
+    assert rule.drifting(pairs(*[rising[::-1]] * 3)) == pytest.approx(1.05 / 1.45)
+    assert rule.steadiness([(1.0, 4.0), (2.0, 1.0), (3.0, 3.0)]) == pytest.approx(0.5)  # of both sides: 4, 2, 9
 
 
 def test_a_suspect_that_was_not_confirmed_yet_is_told_by_its_screen():
