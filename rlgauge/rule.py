@@ -27,7 +27,8 @@ FAILING, VOIDING = ("slower", "gone"), ("error",)
 PASSED, FAILED, VOID = 0, 1, 2  # exit codes
 CHANGED = "answer changed"
 DRIFT, DRIFT_PAIRS = 0.1, 3  # of samples within a pair, and the pairs that must agree
-STEADY = 0.7  # rank correlation of samples with their order; of 294 pairs on a loud machine 18 went far, and 5 of them so
+# Of samples, rank correlation with their order: of 294 pairs on a loud machine 18 went far, and 5 of those as steadily.
+STEADY = 0.7
 # A rise of fresh memory is named where it is more than this, and more than this share of base's. On identical code, in
 # 40 pairs of 42 cases, 1 of 1,680 was by page faults and none by growth: python -m perf_tests.gate noise
 MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
