@@ -319,6 +319,13 @@ def test_memory_and_load_of_a_gpu_are_said_where_torch_has_one(device, source, u
     assert loop.stats().get("gpu_utilisation") == (0.63 if known and loop.on_gpu else None)
 
 
+def test_collectors_that_have_begun_give_way_with_all_their_threads(rings):
+    loop, _ = rings
+    for _, process in loop.crew.members:
+        threads = map(int, os.listdir(f"/proc/{process.pid}/task"))
+        assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {19}
+
+
 def test_nothing_is_left_when_it_is_closed(rings):
     loop, names = rings
     pids = [process.pid for _, process in loop.crew.members]
