@@ -342,7 +342,8 @@ def test_the_residual_net_learns_and_goes_on_and_is_no_other_one(make, tmp_path)
         ProcgenAgent.load(path)
 
 
-@pytest.mark.parametrize(("before", "after"), quick([(2, 0)], [(0, 2), (2, 0)]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
 def test_training_goes_on_with_other_actors_as_with_those_before(before, after, make, tmp_path):
     agent, path = make(envs=4, actors=before), tmp_path / "agent"
     agent.learn()
