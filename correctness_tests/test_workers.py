@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -41,6 +43,18 @@ class Holder:
         return self.index, len(self.array), handed()
 
 
+class Threaded:
+    """Says the priorities that its threads have, and that its process had before there was a worker."""
+
+    def __init__(self):
+        self.before, self.going = os.getpriority(os.PRIO_PROCESS, 0), threading.Event()
+        threading.Thread(target=self.going.wait, daemon=True).start()
+
+    def priorities(self):
+        threads = map(int, os.listdir("/proc/self/task"))
+        return self.before, sorted({os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}), os.getpid()
+
+
 def handed():
     """What this process has open of what workers were started with."""
     found = []
@@ -62,6 +76,21 @@ def test_large_arrays_shared_memory_and_locks_reach_each_worker():
         assert handed() == []  # it is given back
     finally:
         workers.close()
+
+
+def test_workers_give_way_with_all_their_threads_once_they_have_begun_and_so_do_those_in_their_places():
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    workers = Workers(1, Threaded, lambda index, life: (), 1, niceness=5)
+    try:
+        for replaced in range(2):
+            workers.tell([("priorities",)])
+            [(before, after, process)] = workers.answers()
+            assert (before, after) == (ours, [min(ours + 5, 19)])
+            assert workers.replaced == replaced
+            os.kill(process, signal.SIGKILL)
+    finally:
+        workers.close()
+    assert os.getpriority(os.PRIO_PROCESS, 0) == ours
 
 
 def test_workers_of_a_script_that_starts_itself_again_are_an_error_and_no_endless_wait(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 
 import numpy as np
@@ -103,8 +102,8 @@ def without_processes(monkeypatch):
 
     told = []
 
-    def begun(self, count, make, args_of, threads):
-        self.actors, self.make, self.close = count, make, lambda: None
+    def begun(self, count, make, args_of, threads, niceness=0):
+        self.actors, self.niceness, self.close = count, niceness, lambda: None
 
     monkeypatch.setattr(Workers, "__init__", begun)
     monkeypatch.setattr(Workers, "tell", lambda self, messages: told.extend(message[0] for message in messages))
@@ -161,19 +160,11 @@ def publication(value, monkeypatch):
 
 
 def priority(value, monkeypatch):
-    """By how much each thread of a collector gives way to the learner once it has begun, and before."""
-    from rl_impls.mario import collectors
+    """By how much collectors give way to the learner; that workers do so, other tests see."""
+    from rl_impls.mario.collectors import Collectors
 
-    seen = []
     without_processes(monkeypatch)
-    monkeypatch.setattr(collectors, "Collector", lambda *args: seen.append(None))
-    crew = collectors.Collectors(arguments()["publish"][0] | {"envs": 1}, Asked(), Knobs(priority=value))
-    monkeypatch.setattr(collectors.os, "setpriority", lambda which, who, value: seen.append(value - os.nice(0)))
-    crew.make()
-    before, *given = seen
-    assert before is None
-    assert len(given) >= 1
-    return given
+    return [Collectors(arguments()["publish"][0] | {"envs": 1}, Asked(), Knobs(priority=value)).niceness]
 
 
 def resize(value, monkeypatch):

@@ -77,6 +77,16 @@ def received(handle):
         return pickle.load(file)
 
 
+def give_way(niceness):
+    """Have all threads of this process give way to others.
+
+    Args:
+        niceness: by which each does.
+    """
+    for thread in map(int, os.listdir("/proc/self/task")):  # each has its own priority
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
+
+
 def serve(pipe, make, args, niceness):
     """Be the process of one worker: do as the pipe says, until it is closed.
 
@@ -84,12 +94,12 @@ def serve(pipe, make, args, niceness):
         pipe: to the first process.
         make: ``make(*args)``, returns the worker, whose methods messages name.
         args: of it.
-        niceness: by which this process gives way to others.
+        niceness: by which this process gives way to others as soon as it has the worker.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
-    os.nice(niceness)
     try:
         worker = make(*args)
+        give_way(niceness)  # on a busy machine it would hardly begin else
         while True:
             name, *of_call = pipe.recv()
             pipe.send((True, getattr(worker, name)(*of_call)))
@@ -125,7 +135,7 @@ class Workers:
         make: ``make(*args)``, returns a worker; in its process.
         args_of: ``args_of(index, life)``, its arguments; ``life`` counts the workers that were in its place before.
         threads: of a library in each process.
-        niceness: by which the processes give way to others.
+        niceness: by which the processes give way to others once they have begun.
 
     Attributes:
         replaced: workers that died.

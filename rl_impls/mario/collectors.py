@@ -6,9 +6,6 @@ along a side of a frame.
 
 from __future__ import annotations
 
-import os
-from functools import partial
-
 import numpy as np
 
 from ..common.workers import Workers
@@ -145,20 +142,6 @@ class Collector:
             game.close()
 
 
-def begin(make, niceness, *args):
-    """Return a collector, whose process gives way to others from then on: on a busy machine it would hardly begin else.
-
-    Args:
-        make: ``make(*args)``, returns it, as :class:`Collector`.
-        niceness: by which it gives way.
-        args: of it.
-    """
-    collector = make(*args)
-    for thread in map(int, os.listdir("/proc/self/task")):  # each has its own, those of the games too
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
-    return collector
-
-
 class Collectors(Workers):
     """C collectors in processes; one that dies is replaced, and the new one begins other episodes.
 
@@ -191,8 +174,7 @@ class Collectors(Workers):
             senders = [transport.sender(stream) for stream in streams[index]]
             return spec, index, life, senders, weights, tuple(newest), knobs
 
-        make = partial(begin, Collector, NICENESS[knobs.priority])
-        super().__init__(spec["collectors"], make, args_of, threads=1)
+        super().__init__(spec["collectors"], Collector, args_of, threads=1, niceness=NICENESS[knobs.priority])
 
     def publish(self, version, params):
         """Give collectors new weights: what they are asked to play from now on is played by them.
