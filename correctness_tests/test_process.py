@@ -20,11 +20,11 @@ from rlgauge.process import THREAD_VARIABLES
 if sys.argv[1] in ("kept", "started"):
     process.set_up(1)
 if sys.argv[1] == "started":
-    sys.exit(subprocess.run([sys.executable, "-c", sys.argv[2], "as it is", ""]).returncode)
+    sys.exit(subprocess.run([sys.executable, "-c", sys.argv[2], "as it is", "", sys.argv[3]]).returncode)
 import numpy as np
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    np.ones(16_000_000, np.float32)
+    np.ones(int(sys.argv[3]), np.float32)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 def several():
     found.extend(faults() for _ in range(4))
@@ -37,14 +37,18 @@ print(max(found[1:4] + found[5:]))
 """
 
 
-def page_faults(how, monkeypatch):
+def page_faults(how, monkeypatch, numbers=16_000_000):
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
-    return int(python("-c", FAULTS, how, FAULTS).stdout)
+    return int(python("-c", FAULTS, how, FAULTS, str(numbers)).stdout)
 
 
-def test_large_arrays_are_not_given_back_to_the_kernel(monkeypatch):
-    assert page_faults("kept", monkeypatch) < 50
-    assert page_faults("started", monkeypatch) < 50, "a process that a timing one has started gives memory back"
+@pytest.mark.parametrize("numbers", [16_000_000, 2**29 + 1_000_000], ids=["64 MB", "more than 2 GiB"])
+def test_large_arrays_are_not_given_back_to_the_kernel(numbers, monkeypatch):
+    assert page_faults("kept", monkeypatch, numbers) < 50
+    assert page_faults("started", monkeypatch, numbers) < 50, "a process that a timing one has started gives it back"
+
+
+def test_large_arrays_are_given_back_by_a_process_that_was_told_nothing(monkeypatch):
     assert page_faults("as it is", monkeypatch) > 200  # for 64 MB, in huge pages where the kernel has them
 
 
@@ -87,8 +91,8 @@ def prepared(monkeypatch):
     return run
 
 
-THREE_KEPT = [(-4, 0), (-8, 1), (-1, 2**31 - 1)]
-TUNED = "glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_threshold=2147483647"
+THREE_KEPT = [(-4, 0), (-8, 1), (-1, -1)]
+TUNED = "glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_threshold=18446744073709551615"
 
 
 def test_a_process_has_its_threads_and_cores_and_keeps_memory_unless_it_is_told_otherwise(prepared):

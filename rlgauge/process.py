@@ -8,8 +8,8 @@ import sys
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # as malloc.h has them
-MOST = 2**31 - 1
-TUNABLES = f"glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_threshold={MOST}"
+NEVER = -1  # as mallopt takes it, for a C int; the variable takes the largest number
+TUNABLES = f"glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_threshold={2**64 - 1}"
 MEMORY = ("kept", "default")
 
 
@@ -64,7 +64,7 @@ def keep_memory() -> None:
         return
     mallopt(M_MMAP_MAX, 0)
     mallopt(M_ARENA_MAX, 1)  # those of other threads give back what does not fit into 64 MiB
-    mallopt(M_TRIM_THRESHOLD, MOST)
+    mallopt(M_TRIM_THRESHOLD, NEVER)
     os.environ["GLIBC_TUNABLES"] = TUNABLES
 
 

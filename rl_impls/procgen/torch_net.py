@@ -53,7 +53,8 @@ def residual(w, planes, first):
         h = nn.functional.max_pool2d(h, 3, 2, 1)
         for block in range(BLOCKS):
             name = f"stage{stage}_block{block}"
-            h = h + convolved(f"{name}_conv1", torch.relu(convolved(f"{name}_conv0", torch.relu(h))))
+            inner = convolved(f"{name}_conv0", torch.relu(h)).relu_()  # in place, as no gradient needs what was there
+            h = convolved(f"{name}_conv1", inner).add_(h)
     h = torch.relu(h).permute(0, 2, 3, 1).flatten(1)
     h = torch.relu(torch.addmm(w["b_hidden"], h, w["w_hidden"]))
     return torch.addmm(w["b_logits"], h, w["w_logits"]), torch.addmm(w["b_return"], h, w["w_return"])
