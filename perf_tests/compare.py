@@ -18,7 +18,7 @@ from rlgauge.interleaved import block
 from rlgauge.progress import tracked
 from rlgauge.statistics import log_ratio
 
-from .interleaved import fresh_processes, in_words
+from .interleaved import fresh_processes, in_words, interruptible
 from .suite import process
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def one_pair(first: str, second: str, blocks: int, seed: int) -> float:
         return log_ratio([block(int(coin.integers(2)), turn) for _ in range(blocks)])
 
 
+@interruptible()
 def main(arguments: list[str] | None = None) -> None:
     """Print how many times faster the second benchmark is than the first, per item.
 

@@ -28,6 +28,7 @@ from rlgauge.statistics import interval
 from rlgauge.workers import PYTHON, Side, both
 
 from .gate.starts import COMPILERS, WORKER
+from .interleaved import interruptible
 from .report.order import spans
 from .report.table import SEEN, duration, marked, ratio_words
 from .selection import Selection, select
@@ -147,6 +148,7 @@ def measure(chosen: Iterable[Variant], pairs: int, blocks: int, progress: Progre
     return found
 
 
+@interruptible()
 def main(arguments: list[str] | None = None) -> None:
     """Time benchmarks with kept memory and with default malloc; exit code 1 if one failed.
 

@@ -6,11 +6,22 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
+from rlgauge.command import INTERRUPTED
 from rlgauge.interrupts import by_sigterm
 from rlgauge.statistics import FEWEST, interval
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let an interrupt end this program with code 130, and without a traceback of each of its processes."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def fresh_processes(module: str, arguments: Sequence[str], count: int, first: int = 0) -> Iterator[Any]:

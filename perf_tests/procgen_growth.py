@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
-from .interleaved import fresh_processes
+from .interleaved import fresh_processes, interruptible
 from .procgen_loops import ENVS, EPOCHS, TOGETHER, UNROLL, Parts, Whole
 from .suite import process
 
@@ -141,6 +141,7 @@ def table(one: Rollout, two: Rollout, found: Mapping[int, Mapping[str, float]]) 
     return "\n".join(lines)
 
 
+@interruptible()
 def main(arguments: list[str] | None = None) -> None:
     """Print what the model says for one to 28 cores, and what was measured where there are as many here.
 

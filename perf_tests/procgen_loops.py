@@ -23,7 +23,7 @@ from rl_impls import backends
 from rlgauge.interleaved import block
 from rlgauge.statistics import log_ratio
 
-from .interleaved import fresh_processes, in_words
+from .interleaved import fresh_processes, in_words, interruptible
 from .suite import process
 
 ENVS, UNROLL = 32, 128
@@ -217,6 +217,7 @@ def one(pair: Pair, blocks: int, seed: int) -> dict[str, Any]:
     return {"ratio": ratio, "rates": rates, "said": said, "peak_memory": runs.peak_memory()}
 
 
+@interruptible()
 def main() -> None:
     """Print each ratio with its interval, the frames a second of both sides, and where the time of the first goes."""
     known = pairs()

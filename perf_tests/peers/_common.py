@@ -24,7 +24,7 @@ from rlgauge.files import Unwritable, reserved
 from rlgauge.interleaved import block
 from rlgauge.statistics import interval, log_ratio
 
-from ..interleaved import fresh_processes, in_words
+from ..interleaved import fresh_processes, in_words, interruptible
 from ..suite import process
 from ._turns import Turns
 
@@ -329,6 +329,7 @@ def measured(module: str, name: str, comparison: Comparison, options: Any) -> di
     return found
 
 
+@interruptible()
 def main(
     module: str,
     about: str,
