@@ -155,7 +155,7 @@ def test_an_interrupt_leaves_the_results_as_they_were(tmp_path, scripted, number
     (tmp_path / "found.json").write_text("kept")
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with pytest.raises(SystemExit, match="^130$"):
+        with pytest.raises(SystemExit, match=r"^130$"):
             main([ALONE, "--json", str(tmp_path / "found.json")])
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -129,7 +129,7 @@ def test_an_interrupt_leaves_the_results_as_they_were(monkeypatch, tmp_path, num
     monkeypatch.setattr(sys, "argv", ["peer", "--only", "fused", "--json", str(tmp_path / "out.json")])
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with pytest.raises(SystemExit, match="^130$"):
+        with pytest.raises(SystemExit, match=r"^130$"):
             common.main("peer", "Compare.", snake_plain.COMPARISONS, needed=())
     finally:
         signal.signal(signal.SIGTERM, before)
