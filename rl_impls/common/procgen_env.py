@@ -117,7 +117,6 @@ class ProcgenVectorEnv(VectorEnv):
 
     Attributes:
         returns: of the episodes that are going on, the rewards until now, f64[N].
-        lengths: of the same, the steps until now, int[N].
         finished: :class:`Episodes` that ended in the last step.
 
     Raises:
@@ -161,8 +160,13 @@ class ProcgenVectorEnv(VectorEnv):
 
     def forget(self):
         """Begin to count returns and lengths anew."""
-        self.returns, self.lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
+        self.returns, self.begun, self.steps = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64), 0
         self.finished = NONE
+
+    @property
+    def lengths(self):
+        """Steps until now of the episodes that are going on, int[N]."""
+        return self.steps - self.begun
 
     @property
     def levels(self):
@@ -249,20 +253,22 @@ class ProcgenVectorEnv(VectorEnv):
         return out
 
     def count(self, rewards, ended):
-        """Add a step to the statistics of episodes.
+        """Add a step to the statistics of episodes, by few calls of NumPy: after the games, each one is slow anew.
 
         Args:
             rewards: of the step, f32[N].
             ended: where it ended an episode, bool[N].
         """
-        self.returns += rewards
-        self.lengths += 1
-        env, self.finished = np.flatnonzero(ended), NONE
-        if not len(env):
+        self.steps += 1
+        self.finished = NONE
+        if np.count_nonzero(rewards):
+            self.returns += rewards
+        if not np.count_nonzero(ended):
             return
+        env = np.flatnonzero(ended)
         levels, solved = self.info["prev_level_seed"][env], self.info["prev_level_complete"][env] != 0
         self.finished = Episodes(env, self.returns[env], self.lengths[env], levels, solved)
-        self.returns[env], self.lengths[env] = 0, 0
+        self.returns[env], self.begun[env] = 0, self.steps
 
     def infos(self):
         """Return the level of each frame.  -> {"level_seed": i32[N], "_level_seed": bool[N]}"""
@@ -292,7 +298,7 @@ class ProcgenVectorEnv(VectorEnv):
             ``games``, a list of N byte strings; ``returns`` f64[N]; ``lengths`` int[N].
         """
         self.check_open("get_state")
-        return {"games": self.envs.get_state(), "returns": self.returns.copy(), "lengths": self.lengths.copy()}
+        return {"games": self.envs.get_state(), "returns": self.returns.copy(), "lengths": self.lengths}
 
     def set_state(self, state):
         """Go on from a copy of a state, whatever the seed and the threads of the environment that it is from.
@@ -312,7 +318,8 @@ class ProcgenVectorEnv(VectorEnv):
         self.envs.set_state(state["games"])
         self.envs.observe()
         self.forget()
-        self.returns[:], self.lengths[:], self.fresh = state["returns"], state["lengths"], False
+        self.returns[:], self.fresh = state["returns"], False
+        np.negative(state["lengths"], out=self.begun)
 
     def close_extras(self, **others):
         """End the games and their threads.
@@ -344,9 +351,10 @@ class ProcgenVectorEnv(VectorEnv):
             ValueError: they are not.
         """
         right = isinstance(actions, np.ndarray) and actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
-        if not right or actions.min() < 0 or actions.max() >= ACTIONS:
+        values = actions.tolist() if right else ()
+        if not right or min(values) < 0 or max(values) >= ACTIONS:
             kind = f"{actions.dtype}{list(actions.shape)}" if isinstance(actions, np.ndarray) else repr(actions)
-            got = actions.tolist() if right else kind
+            got = values if right else kind
             raise ValueError(f"actions: got {got}, wanted {self.num_envs} integers from 0 to {ACTIONS - 1}")
 
     def check_out(self, out):
