@@ -13,8 +13,10 @@ SPEC, FIRST = GIVEN.spec, GIVEN.args
 PPO_BATCH = [FIRST, ppo_inputs(np.random.default_rng(1), BATCH).args]
 LOOP = loop_inputs(np.random.default_rng(2), A2C | GAE, envs=4, unroll=3).spec
 SHARE = 2  # environments of a process
-PPO_LOOP = loop_inputs(np.random.default_rng(3), PPO | GAE | {"epochs": 2}, batch=8, envs=2 * SHARE, unroll=4).spec
-PPO_LOOP = {**PPO_LOOP, "epsilon": 1e-3}  # Adam makes whole steps of gradients that are rounding alone else
+PPO_LOOP = {
+    **loop_inputs(np.random.default_rng(3), PPO | GAE | {"epochs": 2}, batch=8, envs=2 * SHARE, unroll=4).spec,
+    "epsilon": 1e-3,  # Adam makes whole steps of gradients that are rounding alone else
+}
 
 
 def update_of(**changed):
