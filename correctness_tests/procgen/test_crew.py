@@ -18,7 +18,7 @@ from rl_impls.common import workers
 from rl_impls.common.phases import Phases
 from rl_impls.common.procgen_state import pack
 from rl_impls.procgen import parallel
-from rl_impls.procgen.crew import Crew, memory, publish
+from rl_impls.procgen.crew import Acting, Crew, memory, publish
 from rl_impls.procgen.knobs import FORMS
 from rl_impls.procgen.parallel import CrewLoop
 from rl_impls.procgen.spec import NETS
@@ -49,6 +49,15 @@ def end(monkeypatch):
         if hasattr(crew, "close"):
             crew.close()
     assert not children()
+
+
+@pytest.mark.parametrize(("make", "depth", "niceness"), [(Acting, 1, 0), (Acting, 2, 19), (Told, 2, 0)])
+def test_actors_that_play_ahead_of_the_learner_give_way_to_it(make, depth, niceness, monkeypatch):
+    asked = []
+    monkeypatch.setattr(workers.Workers, "__init__", lambda self, *args: asked.append(args[-1]))
+    monkeypatch.setattr(Crew, "restore", lambda self, state: None)
+    Crew(SPEC, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, make)
+    assert asked == [niceness]
 
 
 class Numbers(CrewLoop):

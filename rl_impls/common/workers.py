@@ -14,6 +14,7 @@ from multiprocessing.reduction import DupFd, ForkingPickler
 SECONDS = 120  # to wait for a worker
 THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 LIVES = 5  # workers that may die in one place without having answered
+GIVES_WAY = 19  # niceness of a process that is not waited for: with less, all threads of who learns wait for one
 
 
 class WorkersEnded(RuntimeError):

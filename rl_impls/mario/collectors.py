@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..common.workers import Workers
+from ..common.workers import GIVES_WAY, Workers
 from ..lowering import Target, eager
 from ._numpy import RESIZE
 from .games import make_game
 from .spec import ACTIONS, STACK
 from .weights import SharedWeights
 
-NICENESS = {"equal": 0, "learner": 19}  # by the knob ``priority``
+NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the knob ``priority``
 ACTING = Target("torch", eager, "cpu", "torch")  # collectors act by torch on the CPU, whatever the learner computes on
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import backends
 from ..common.procgen_env import default_threads
 from ..common.shared_arrays import SharedArrays
-from ..common.workers import Workers
+from ..common.workers import GIVES_WAY, Workers
 from .players import Player, joined_states, share_of, share_of_state
 from .rollouts import Rollout, layout
 
@@ -139,7 +139,7 @@ class Crew(Workers):
         self.spec, self.depth, self.anew = spec, depth, set()
         self.shared = shared = memory(spec, depth, versions, dict(more))
         threads = max(1, default_threads() // spec["actors"])
-        niceness = 5 if depth > 1 and make is Acting else 0  # what is played ahead gives way to learning
+        niceness = GIVES_WAY if depth > 1 and make is Acting else 0  # what is played ahead is not waited for
 
         def args_of(index, life):
             return make, shared, spec, index, life, threads, knobs, backend.name
