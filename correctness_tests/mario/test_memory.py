@@ -154,6 +154,28 @@ def test_replay_is_that_of_lists_of_steps(pushes, lanes, more, stack):
     assert_same_state(state_of(one_by_one), state_of(replay))
 
 
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_stacks_that_come_as_one_frame_are_kept_whole(one_by_one):
+    stacks = np.random.default_rng(0).integers(256, size=(30, 4, SIDE, SIDE), dtype=np.uint8)
+    numbers = np.arange(30, dtype=np.int32)
+    columns = stacks, numbers, numbers.astype(np.float32), numbers % 9 == 8, numbers % 9
+    replay = FrameReplay(20, 1, SIDE, 1, planes=4)
+    if one_by_one:
+        for item in zip(*columns):
+            replay.push(0, *item)
+    else:
+        replay.push_batch(0, *columns)
+    rows = replay.valid_rows()
+    steps = np.where(rows < 10, rows + 20, rows)  # the ring has gone round by ten
+    assert sorted(steps) == list(range(10, 29))  # what follows the last one is not there
+    ends = steps % 9 == 8
+    following = np.where(ends[:, None, None, None], 0, stacks[steps + 1]).astype(np.uint8)
+    actions, rewards = steps.astype(np.int32), steps.astype(np.float32)
+    exact = Batch(stacks[steps][:, None], actions, rewards, following[:, None], ends.astype(np.float32))
+    assert_same(replay.gather(rows), exact)
+    assert_same(replay.gather_one_by_one(rows), exact)
+
+
 @settings(max_examples=40)
 @given(pushes=PUSHES, further=PUSHES, **SHAPES)
 def test_a_restored_replay_goes_on_like_the_original(pushes, further, lanes, more, stack):
@@ -536,6 +558,8 @@ def test_a_replay_that_cannot_be_is_refused(arguments, message):
     for kind in (FrameReplay, PrioritisedReplay):
         with pytest.raises(ValueError, match=f"^{message}"):
             kind(*arguments)
+    with pytest.raises(ValueError, match=r"^planes: got -1"):
+        FrameReplay(10, 1, 3, planes=-1)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from ..common.workers import Workers
 from .games import check_game
 from .loop import Pipeline, gathering, pushing
 from .memory import FrameReplay, PrioritisedReplay
-from .senders import Handover
+from .senders import Sending
+from .transport import make_transport
 from .weights import SharedWeights
 
 EPISODE = 100  # steps, of what a replay is filled with
+SHORT = 0.05  # seconds to wait for experiences
 
 
 def steps(rng, count, side, first=0):
@@ -166,8 +168,83 @@ def per_update(spec, example, *, knobs, backend):
     return PerUpdate(spec, knobs)
 
 
+class Handover(Op):
+    """Takes experiences from C processes to a replay.
+
+    Args:
+        spec: ``shape``, ``collectors``, ``items``, ``queue`` and ``chunk`` are taken.
+        knobs: ``transport`` and ``push`` are read.
+
+    Raises:
+        ValueError: items that the collectors do not divide.
+    """
+
+    def __init__(self, spec, knobs):
+        count, shape = spec["collectors"], tuple(spec["shape"])
+        if spec["items"] % count:
+            raise ValueError(f"items: got {spec['items']}, wanted a multiple of {count} collectors")
+        self.each, self.counts = spec["items"] // count, np.zeros(count, np.int64)
+        *planes, side, _ = shape
+        sizes = (side, 1, *planes) if planes else (side,)
+        self.replay = FrameReplay(spec["items"], count, *sizes)
+        self.push = pushing(self.replay, knobs)
+        self.transport = make_transport(knobs.transport, count, shape, capacity=spec["queue"], batch=spec["chunk"])
+        senders = [self.transport.sender(index) for index in range(count)]
+        try:
+            self.crew = Workers(count, Sending, lambda index, life: (senders[index], shape, index), threads=1)
+        except BaseException:
+            self.transport.close()
+            raise
+
+    def store(self, index, *columns):
+        """Store experiences of a collector, and count them.
+
+        Args:
+            index: of the collector.
+            columns: frames, actions, rewards, ends and times, [n, ...].
+        """
+        self.push(index, *columns)
+        self.counts[index] += len(columns[0])
+
+    def close(self):
+        """End the processes, and give back what they hand over to."""
+        self.crew.close()
+        self.transport.close()
+
+    def stats(self):
+        """Return the seconds, since the start, that senders and reader were blocked, and what was dropped, by name."""
+        counters = self.transport.counters()
+        blocked = {f"blocked_{name}": float(np.sum(counters[name])) for name in ("lock", "full", "empty")}
+        return blocked | {"dropped": float(np.sum(counters["dropped"]))}
+
+    def __call__(self, number):
+        """Have all hand over their share; return what was stored of each, and what each says that it has sent.
+
+        Args:
+            number: of the call, i64.
+
+        Returns:
+            i64[C, 3]: the number of experiences, the sum of the first bytes of the frames that are stored, and the same
+            of those that were sent.
+        """
+        self.counts[:] = 0
+        self.crew.tell([("send", self.each, int(number))] * self.crew.actors)
+        total = self.each * self.crew.actors
+        while self.counts.sum() < total:
+            if not self.transport.take(self.store, seconds=SHORT):
+                self.check_alive()
+        firsts = self.replay.fields["frames"][:total].reshape(self.crew.actors, self.each, -1)[..., 0]
+        return np.stack([self.counts, firsts.sum(1, dtype=np.int64), self.crew.answers()], axis=1).astype(np.int64)
+
+    def check_alive(self):
+        """Raise a RuntimeError where a process that hands over has died."""
+        for index, (_, process) in enumerate(self.crew.members):
+            if not process.is_alive():
+                self.crew.fail(index, "its process died")
+
+
 def transport(spec, example, *, knobs, backend):
-    """Take experiences from C processes to a replay.  -> i64[C, 3], see :class:`.senders.Handover`
+    """Take experiences from C processes to a replay.  -> i64[C, 3], see :class:`Handover`
 
     number i64, of the call
     """

@@ -82,6 +82,8 @@ class FrameReplay:
         lanes: number of collectors.
         side: of a frame, in pixels.
         stack: frames of a state.
+        planes: pictures of what comes as one frame, [planes, side, side], as where collectors hand over stacks; 0 for a
+            frame that is one picture, [side, side].
 
     Attributes:
         fields: by name, all rows of each of :data:`FIELDS`; to the frames belongs one more row, of zeros.
@@ -92,17 +94,17 @@ class FrameReplay:
         ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
     """
 
-    def __init__(self, capacity, lanes, side, stack=STACK):
+    def __init__(self, capacity, lanes, side, stack=STACK, planes=0):
         capacity = check_integer("capacity", capacity, 1)
         lanes, side = check_integer("lanes", lanes, 1), check_integer("side", side, 1)
-        stack = check_integer("stack", stack, 1)
+        stack, planes = check_integer("stack", stack, 1), check_integer("planes", planes, 0)
         if capacity % lanes or capacity < (stack + 1) * lanes:
             raise ValueError(
                 f"capacity: got {capacity}, wanted as many rows in each of {lanes} lanes, {stack + 1} or more"
             )
-        self.capacity, self.lanes, self.side, self.stack = capacity, lanes, side, stack
-        self.length = capacity // lanes
-        shapes = ((capacity + 1, side, side), *[(capacity,)] * 4)
+        self.capacity, self.lanes, self.stack, self.length = capacity, lanes, stack, capacity // lanes
+        self.shape = (planes, side, side) if planes else (side, side)
+        shapes = ((capacity + 1, *self.shape), *[(capacity,)] * 4)
         self.fields = {name: np.zeros(shape, dtype) for name, shape, dtype in zip(FIELDS, shapes, DTYPES)}
         bases = range(0, capacity, self.length)
         self.rings = [
@@ -127,7 +129,7 @@ class FrameReplay:
             time: steps of the episode before this one.
         """
         lane = check_integer("lane", lane, 0, self.lanes - 1)
-        frame = check_like("frame", frame, np.uint8, (self.side, self.side))
+        frame = check_like("frame", frame, np.uint8, self.shape)
         action, time = check_integer("action", action, -LARGEST - 1), check_integer("time", time, 0)
         reward = check_number("reward", reward, -LARGEST_REWARD, LARGEST_REWARD)
         if not isinstance(end, bool | np.bool_):
@@ -167,7 +169,7 @@ class FrameReplay:
         given = [np.asarray(column) for column in (frames, actions, rewards, ends, times)]
         count = len(given[0]) if given[0].ndim else 0
         for name, column, dtype in zip(FIELDS, given, DTYPES):
-            check_like(name, column, dtype, (count, self.side, self.side) if name == "frames" else (count,))
+            check_like(name, column, dtype, (count, *self.shape) if name == "frames" else (count,))
         *_, ends, times = given
         if not count:
             return
@@ -251,7 +253,7 @@ class FrameReplay:
         Args:
             batch: number of transitions, B.
         """
-        return np.empty((check_integer("batch", batch, 1), self.stack + 1, self.side, self.side), np.uint8)
+        return np.empty((check_integer("batch", batch, 1), self.stack + 1, *self.shape), np.uint8)
 
     def gather(self, rows, out=None):
         """Return the transitions in some rows: the frames of both states are gathered once, as views of one array.
@@ -261,7 +263,7 @@ class FrameReplay:
             out: where their frames go, u8[B, stack + 1, side, side]; a new array if it is None.
         """
         rows, fields = self._check_rows(rows), self.fields
-        shape = (len(rows), self.stack + 1, self.side, self.side)
+        shape = (len(rows), self.stack + 1, *self.shape)
         if out is None:
             out = np.empty(shape, np.uint8)
         elif check_like("out", out, np.uint8, shape) is not out or not out.flags.carray:
