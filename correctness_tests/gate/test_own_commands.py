@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from perf_tests.gate import __main__ as command
+from perf_tests.gate.selfcheck import drift
 from perf_tests.suite.cases import variants
-from rlgauge.rule import Rule
+from rlgauge.rule import Record, Rule
 
 from .toy import ROOT
 
@@ -31,6 +32,26 @@ def test_noise_is_of_as_many_pairs_as_are_asked_for(monkeypatch):
     monkeypatch.setattr(command.noise, "show", lambda counts, log: asked.append(counts))
     assert command.main(["noise", "--pairs", "3"]) == 0
     assert asked == [3, "counts"]
+
+
+def test_drifts_are_planted_in_the_pairs_of_a_run_and_counted(monkeypatch, capsys):
+    flat, rising = [(1.0, 2.0)] * 6, [(1.0 + 0.05 * number,) * 2 for number in range(6)]
+    assert drift.risen(flat, 0.5) == [pytest.approx((f, 2 * f)) for f in (1, 1.1, 1.2, 1.3, 1.4, 1.5)]
+    assert drift.risen(flat[:1], 0.5) == flat[:1]
+    records = {"flat": [flat] * 3, "rises": [rising] * 3, "two pairs": [rising] * 2}
+    records = {name: Record(screen=pairs[:2], confirm=pairs[2:]) for name, pairs in records.items()}
+    assert [(told.found, told.n) for told in (drift.told(records, rise) for rise in (0, 0.5))] == [(1, 2), (2, 2)]
+    monkeypatch.setattr(command, "read_run", lambda path: type("Run", (), {"records": records}))
+    assert command.main(["drift", "run.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(drift.RISES)
+    assert lines[0].startswith("samples that rise by 0% within each pair are told to drift: 1/2 [")
+    assert lines[-1].startswith("samples that rise by 100% within each pair are told to drift: 2/2 [")
+
+
+def test_drifts_are_counted_in_what_a_run_wrote(tmp_path, capsys):
+    assert command.main(["drift", str(tmp_path / "run.json")]) == 2
+    assert capsys.readouterr().err.endswith("run.json: it cannot be read: No such file or directory\n")
 
 
 @pytest.mark.parametrize("rounds", [0, 2])

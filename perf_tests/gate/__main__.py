@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate docs``, ``planted``, ``noise``, ``small``: what the gate is worth, here and elsewhere."""
+"""``python -m perf_tests.gate docs``, ``planted``, ``noise``, ``drift``, ``small``: what the gate is worth."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 from perf_tests.report.readme import README, insert
 from perf_tests.suite.cases import variants
 from rl_impls.common.files import write_whole
+from rlgauge.artifact import read as read_run
 from rlgauge.command import ended
 from rlgauge.plugin import rule_of
 from rlgauge.progress import Progress
 from rlgauge.rates import Rate
 from rlgauge.rule import GateError, rule_with
 
-from .selfcheck import noise, small
+from .selfcheck import drift, noise, small
 from .selfcheck.planted import CASES, found
 from .selfcheck.power import POWER
 from .selfcheck.power_table import example, read, table
@@ -74,6 +75,18 @@ def measure_noise(options: argparse.Namespace) -> int:
     return 0
 
 
+def show_drift(options: argparse.Namespace) -> int:
+    """Print of how many cases of a run a drift is told, by itself and where samples are made to rise.
+
+    Args:
+        options: the command line as parsed.
+    """
+    records = read_run(options.artifact).records
+    for rise in drift.RISES:
+        print(f"samples that rise by {rise:.0%} within each pair are told to drift: {drift.told(records, rise)}")
+    return 0
+
+
 def measure_small(options: argparse.Namespace) -> int:
     """Run the gate and pytest-benchmark's own rule on a small repository, round after round; print the rates.
 
@@ -107,6 +120,9 @@ def main(arguments: list[str] | None = None) -> int:
     same = commands.add_parser("noise", help="measure how much counts of fresh memory differ on identical code")
     same.add_argument("--pairs", type=int, default=40, help="pairs of processes (default: 40)")
     same.set_defaults(run=measure_noise)
+    drifts = commands.add_parser("drift", help="count how often samples that drift are told, in the pairs of a run")
+    drifts.add_argument("artifact", type=Path, help="what make gate or pytest --gate-json wrote")
+    drifts.set_defaults(run=show_drift)
     others = commands.add_parser("small", help="measure the error rates on a repository such as others have")
     others.add_argument(
         "--rounds", type=int, default=7, help="of about three minutes (default: 7); 0 says what is known"
