@@ -499,6 +499,23 @@ def test_trainings_go_on_with_the_seeds_that_are_missing(tmp_path, monkeypatch, 
     assert "stays the same" in capsys.readouterr().out
 
 
+def test_an_interrupted_training_says_where_it_goes_on(tmp_path, monkeypatch, capsys):
+    trained = iter([(4.0,), (5.0,)])
+
+    def fresh(*asked, **more):
+        yield from next(trained, ())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(returns, "KEPT", tmp_path)
+    monkeypatch.setattr(returns.process, "set_up", lambda threads: None)
+    monkeypatch.setattr(returns, "fresh_processes", fresh)
+    with pytest.raises(SystemExit, match="130"):
+        returns.main(["snake-every-4"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == f"interrupted: what was trained is kept in {tmp_path}; the same command goes on"
+    assert returns.pairs_of("snake-every-4") == [{"seed": 0, "base": 4.0, "change": 5.0}]
+
+
 def test_evidence_of_other_code_is_stale(tmp_path, monkeypatch):
     monkeypatch.setattr(returns, "KEPT", tmp_path)
     pairs = [{"seed": seed, "base": 4.0, "change": 4.0} for seed in range(5)]

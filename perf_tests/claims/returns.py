@@ -19,7 +19,7 @@ from typing import Any
 from rl_impls.common.files import write_whole
 from rlgauge.progress import Progress
 
-from ..interleaved import fresh_processes
+from ..interleaved import fresh_processes, interruptible
 from ..suite import process
 from ..suite.claim import Claim
 
@@ -191,6 +191,28 @@ def evidence(claim: Claim, workload: str) -> bool | None:
     return stays(pairs_of(claim.evidence), TRIALS[claim.evidence].random) if claim.evidence else None
 
 
+def train(todo: Sequence[tuple[str, int]], kept: dict[str, list[Any]]) -> None:
+    """Train pairs in fresh processes; keep each as soon as it is there.
+
+    Args:
+        todo: names of trials and seeds.
+        kept: pairs that are there, by trial; those that are trained are added.
+    """
+    sides: tuple[tuple[str, list[str]], ...] = (("base", []), ("change", ["--changed"]))
+    with Progress(len(todo), "pairs of trainings") as progress:
+        for name, seed in todo:
+            pair = {side: next(fresh_processes(__spec__.name, [name, *more], 1, first=seed)) for side, more in sides}
+            kept[name].append({"seed": seed, **pair})
+            text = json.dumps({"trial": name, "code": code(TRIALS[name]), "pairs": kept[name]}, indent=1) + "\n"
+            try:
+                KEPT.mkdir(parents=True, exist_ok=True)
+                write_whole(KEPT / f"{name}.json", text.encode())
+            except OSError as error:
+                sys.exit(f"{KEPT / name}.json: cannot be written: {error.strerror}")
+            progress.step(f"{name}, seed {seed}: {pair['base']:.2f} and {pair['change']:.2f}")
+
+
+@interruptible()
 def main(arguments: list[str] | None = None) -> None:
     """Train what is missing, keep it, and say of each trial whether what is learned stays the same.
 
@@ -218,20 +240,11 @@ def main(arguments: list[str] | None = None) -> None:
     kept = {name: pairs_of(name) for name in names}
     todo = [(name, seed) for name in names for seed in range(len(kept[name]), options.seeds)]
     if todo:
-        with Progress(len(todo), "pairs of trainings") as progress:
-            for name, seed in todo:
-                sides: tuple[tuple[str, list[str]], ...] = (("base", []), ("change", ["--changed"]))
-                pair = {
-                    side: next(fresh_processes(__spec__.name, [name, *more], 1, first=seed)) for side, more in sides
-                }
-                kept[name].append({"seed": seed, **pair})
-                text = json.dumps({"trial": name, "code": code(TRIALS[name]), "pairs": kept[name]}, indent=1) + "\n"
-                try:
-                    KEPT.mkdir(parents=True, exist_ok=True)
-                    write_whole(KEPT / f"{name}.json", text.encode())
-                except OSError as error:
-                    sys.exit(f"{KEPT / name}.json: cannot be written: {error.strerror}")
-                progress.step(f"{name}, seed {seed}: {pair['base']:.2f} and {pair['change']:.2f}")
+        try:
+            train(todo, kept)
+        except KeyboardInterrupt:
+            print(f"interrupted: what was trained is kept in {KEPT}; the same command goes on", file=sys.stderr)
+            raise
     for name in names:
         trial = TRIALS[name]
         low, high = excess(kept[name], trial.random)
