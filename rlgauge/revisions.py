@@ -138,14 +138,14 @@ def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
 
 
 def digest(folder: Path, parts: Iterable[Path]) -> str:
-    """Return a hash of files, by their names in a folder and what they hold.
+    """Return a hash of files, by their names in a folder and what they hold; bytecode, which Python writes, is none.
 
     Args:
         folder: that they are in.
         parts: files and folders.
     """
     found = hashlib.sha256()
-    for path in sorted(path for path in parts if path.is_file()):
+    for path in sorted(path for path in parts if path.is_file() and path.parent.name != "__pycache__"):
         content = path.read_bytes()
         found.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
     return found.hexdigest()

@@ -204,7 +204,14 @@ def test_a_digest_changes_with_all_that_speed_depends_on(at_start, changed):
 
 
 @pytest.mark.parametrize(
-    "changed", ["README.md", "rl_impls/other/_numpy.py", "perf_tests/suite/cases/other.py", "rlgauge/rule.py"]
+    "changed",
+    [
+        "README.md",
+        "rl_impls/other/_numpy.py",
+        "perf_tests/suite/cases/other.py",
+        "rlgauge/rule.py",
+        "rl_impls/common/__pycache__/batching.cpython-311.pyc",
+    ],
 )
 def test_a_digest_is_that_of_one_workload(at_start, changed):
     before = digest(at_start.root, "toy")
