@@ -130,7 +130,8 @@ def together(sides: Sequence[Side], asked: Mapping[str, set[str]], seed: int, co
                     here = ready(side, seed)
                     stack.push(here)
                     taken.answer = here.settle()
-                    here.measure_calls()
+                    if needs_time(asked[side.label]):
+                        here.measure_calls()
                 if "allocated" in asked[side.label]:
                     taken.allocated = here.allocated()
                 group.append((side, here))
