@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from .allowed import reasons
 from .rule import Finding, GateError, Record, Rule, decide, exit_code, failures, void_reasons
 
-VERSION = 1
+VERSION = 2
 
 
 class Artifact(BaseModel):

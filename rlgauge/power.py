@@ -209,7 +209,7 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         GateError: too few pairs for a verdict.
     """
     pairs = [line for line in lines if line["what"] == "pair"]
-    wanted = rule.screen + rule.confirm
+    wanted = rule.screen + rule.most
     if len(pairs) < wanted:
         raise GateError(
             f"power: {len(pairs)} pairs were measured, a verdict takes {wanted}: rlgauge power --minutes 60"

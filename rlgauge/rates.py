@@ -76,13 +76,17 @@ def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[
         suspects: in a whole run, for which p is adjusted.
     """
     start = 0
-    while start + rule.screen <= len(values) >= rule.screen + rule.confirm:
+    while start + rule.screen <= len(values) >= rule.screen + rule.most:
         screen = [pair.quick for pair in values[start : start + rule.screen]]
         others = [*values[start + rule.screen :], *values[:start]]
         start += rule.screen
         if suspected(screen, rule) < 1:
             yield False, False
         else:
-            start += rule.confirm
-            (p,) = confirmed(confirmation([others[: rule.confirm]], rule), rule)
-            yield True, min(1.0, suspects * p) <= rule.level
+            for pairs in range(rule.confirm, rule.most + 1, rule.confirm):
+                (p,) = confirmed(confirmation([others[:pairs]], rule), rule)
+                slower = suspects * p <= rule.level
+                if slower or p == 1:
+                    break
+            start += pairs
+            yield True, slower

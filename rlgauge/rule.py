@@ -7,6 +7,7 @@ and is the unit of all statistics: two processes of the same code differ by more
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -55,6 +56,8 @@ class Rule(BaseModel):
         screen: fresh pairs that every case gets.
         confirm: further fresh pairs that a suspect gets while they can still make a verdict; the screen's do not count
             again.
+        looks: how often such a confirmation is tested, each time after so many pairs more; p is the least of all looks,
+            times their number (Bonferroni).
         blocks: blocks of a case in each pair.
         tolerated: slowdown that is none, as a fraction.
         promised: slowdown that is to be found; a suspect whose interval reaches to it without being `slower` is not
@@ -65,6 +68,7 @@ class Rule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     screen: int = Field(default=4, ge=1)
     confirm: int = Field(default=16, ge=1)
+    looks: int = Field(default=2, ge=1)
     blocks: int = Field(default=8, ge=1)
     tolerated: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     promised: float = Field(default=0.05, gt=0, allow_inf_nan=False)
@@ -75,9 +79,14 @@ class Rule(BaseModel):
         """Refuse numbers that contradict each other."""
         if self.promised <= self.tolerated:
             raise ValueError(f"promised {self.promised} is not above tolerated {self.tolerated}")
-        if 2.0**-self.confirm > self.level:
-            raise ValueError(f"{self.confirm} pairs to confirm cannot reach the level {self.level}")
+        if self.looks * 2.0**-self.most > self.level:
+            raise ValueError(f"confirm {self.confirm} and looks {self.looks} cannot reach the level {self.level}")
         return self
+
+    @property
+    def most(self) -> int:
+        """Pairs of a confirmation that no look ends before the last."""
+        return self.looks * self.confirm
 
 
 def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
@@ -135,7 +144,7 @@ class Finding(BaseModel):
         ratio: seconds of head over seconds of base, median over pairs.
         low, high: 95 % interval of that median, distribution-free; the extremes where there are fewer than six pairs.
         pairs: how many pairs these are of.
-        p: Holm-adjusted, of a suspect whose confirmation is whole.
+        p: Holm-adjusted, of a suspect whose confirmation came to its end.
         stopped_for_futility: the confirmation of a suspect ended early, as it could no longer become significant.
         notes: what else there is to say.
     """
@@ -225,7 +234,7 @@ def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
 
 
 def stopped_for_futility(
-    rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
+    rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule, end: int | None = None
 ) -> npt.NDArray[np.bool_]:
     """Return which confirmations, as far as they have come, are over: what the screen saw is not seen again.
 
@@ -235,17 +244,18 @@ def stopped_for_futility(
     Args:
         rows: log-ratios f[R, n], a row for each confirmation.
         rule: the numbers to decide by.
+        end: pairs before which they are over; those of a whole confirmation unless given.
     """
     import numpy as np
 
     values = at_best(rows, rule)
-    looks = range(rule.screen, rule.confirm, rule.screen)
+    looks = range(rule.screen, end or rule.most, rule.screen)
     over = [np.median(values[:, :n], axis=1) <= math.log1p(rule.tolerated) for n in looks]
     return np.any(over, axis=0) if over else np.zeros(len(values), dtype=bool)
 
 
 def at_best(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> npt.NDArray[np.float64]:
-    """Return confirmations as whole ones: the pairs to come are slower than any so far.  f[R, n] -> f[R, confirm]
+    """Return confirmations as whole ones: the pairs to come are slower than any so far.  f[R, n] -> f[R, most]
 
     Args:
         rows: log-ratios f[R, n], a row for each confirmation.
@@ -254,25 +264,29 @@ def at_best(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rul
     import numpy as np
 
     values = np.asarray(rows, dtype=float)
-    missing = max(0, rule.confirm - values.shape[1])
+    missing = max(0, rule.most - values.shape[1])
     slower = 1 + np.abs(values).max(initial=rule.tolerated) + np.arange(missing)
     return np.hstack([values, np.tile(slower, (len(values), 1))])
 
 
 def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> list[float]:
-    """Return the least p that confirmations can have once they are whole, or 1 where they are stopped for futility.
+    """Return the p of confirmations, as far as they have come: the least of the looks, times how many there can be.
 
-    It is least where all pairs to come are slower than any so far, so of a whole one it is the p.  f[R, n] -> R values
+    It is 1 before the first look, and a look that comes after it was stopped for futility does not count.
+    f[R, n] -> R values
 
     Args:
         rows: log-ratios f[R, n], a row for each confirmation.
         rule: the numbers to decide by.
     """
-    whole = at_best(rows, rule)
-    return [
-        1.0 if over else p
-        for over, p in zip(stopped_for_futility(whole, rule), signed_ranks(whole, rule.tolerated), strict=True)
-    ]
+    import numpy as np
+
+    values = np.asarray(rows, dtype=float)
+    p = np.ones(len(values))
+    for end in range(rule.confirm, min(values.shape[1], rule.most) + 1, rule.confirm):
+        over = stopped_for_futility(values, rule, end)
+        p = np.minimum(p, np.where(over, 1.0, rule.looks * np.asarray(signed_ranks(values[:, :end], rule.tolerated))))
+    return list(map(float, p))
 
 
 def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
@@ -290,19 +304,23 @@ def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
     return {name: side for name, side in found.items() if side}
 
 
-def unsettled(records: Mapping[str, Record], rule: Rule) -> list[str]:
-    """Return the suspects that are to get further pairs: those that these can still make significant.
+def unsettled(records: Mapping[str, Record], rule: Rule, shards: int = 1) -> list[str]:
+    """Return the suspects that are to get further pairs: those not significant yet that these can still make so.
 
     Args:
         records: what is known of each case, by name.
         rule: the numbers to decide by.
+        shards: parts of the run, each of which may have as many suspects.
     """
-    return [
-        name
-        for name, side in suspects(records, rule).items()
-        if len(records[name].confirm) < rule.confirm
-        and confirmed([confirmation(records[name], side)], rule)[0] <= rule.level
-    ]
+    found, directions = [], suspects(records, rule)
+    family = Counter(side for name, side in directions.items() if not is_canary(name))
+    for name, side in directions.items():
+        row, tests = confirmation(records[name], side), 1 if is_canary(name) else shards * family[side]
+        significant = tests * confirmed([row], rule)[0] <= rule.level
+        possible = confirmed(at_best([row], rule), rule)[0] <= rule.level
+        if len(row) < rule.most and possible and not significant:
+            found.append(name)
+    return found
 
 
 def confirmation(record: Record, side: int) -> list[float]:
@@ -343,12 +361,12 @@ def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
 
 
 def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
-    """Return the verdict on one case, given where the screen points and the least adjusted p of its confirmation.
+    """Return the verdict on one case, given where the screen points and the adjusted p of its confirmation.
 
     Args:
         record: what is known of the case.
         direction: 1 where the screen looks slower, -1 where faster, 0 where neither.
-        p: adjusted p of the confirmation, the least that is possible; None for no suspect, or one still to be measured.
+        p: adjusted p of the confirmation; None for no suspect, or one still to be measured.
         rule: the numbers to decide by.
     """
     if record.state != "timed":
@@ -362,7 +380,7 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
         return Finding(verdict="error", pairs=len(pairs), notes=[words])
     low, high = interval(pairs)
     over = bool(direction and stopped_for_futility([confirmation(record, direction)], rule)[0])
-    early = p is not None and (over or len(record.confirm) < rule.confirm)
+    early = p is not None and (over or (p > rule.level and len(record.confirm) < rule.most))
     notes = [CHANGED] if record.answer_changed else []
     risen = rises(*record.counters)
     counted = risen | {name: found for name, found in rises(*record.memory).items() if beyond(name, *found)}

@@ -85,7 +85,7 @@ class Gate:
             expected = self.source.expected(len(timed) - together, together, self.rule)
             self.log(f"gate: {len(timed)} cases" + (f", {about(expected)} expected" if expected else ""))
             try:
-                for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.confirm)):
+                for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.most)):
                     for many, names in passes.items():
                         self.phase(pairs, phase, times, names, cores(many))
                 self.source.finish(self, timed)
@@ -118,12 +118,16 @@ class Gate:
         """
         spent: list[float] = []
         for pair in range(times):
-            waiting = (unsettled if phase == "confirm" else unscreened)(self.records, self.rule)
+            if phase == "screen":
+                waiting, end = unscreened(self.records, self.rule), times
+            else:
+                waiting = unsettled(self.records, self.rule, self.shard[1] if self.shard else 1)
+                end = (pair // self.rule.confirm + 1) * self.rule.confirm  # at the next look most are settled
             chosen = [name for name in names if name in waiting]
             if not chosen:
                 return
-            left = f", about {spent[-1] * (times - pair) / 60:.1f} min left" if spent else ""
-            self.log(f"gate: {phase} {pair + 1} of {times}, {len(chosen)} cases on {place.threads} threads{left}")
+            left = f", about {spent[-1] * (end - pair) / 60:.1f} min left" if spent else ""
+            self.log(f"gate: {phase} {pair + 1} of {end}, {len(chosen)} cases on {place.threads} threads{left}")
             start = time.monotonic()
             thorough = phase == "confirm" and (pair >= self.rule.screen or len(chosen) <= FEW)
             pairs.measure(self.records, chosen, place, phase, thorough)

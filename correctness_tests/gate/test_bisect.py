@@ -23,7 +23,7 @@ from rlgauge.source import Case
 from .sources import variant
 from .toy import FIRST, SOURCE, Toy, source
 
-RULE = "confirm=1,blocks=1,level=0.5"
+RULE = "confirm=1,looks=1,blocks=1,level=0.5"
 SLOW = 1  # the place of the slow one of the commits
 VARIANT = variant()
 

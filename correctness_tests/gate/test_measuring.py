@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from rlgauge.workers import PYTHON
 from .sources import Given
 
 CASES = [Case("a", tolerance=0.5), Case("b", True, 0.25), Case("c")]
-RULE = Rule(screen=1, confirm=7, blocks=3)
+RULE = Rule(screen=1, confirm=7, looks=1, blocks=3)
 
 
 @pytest.fixture
@@ -244,6 +245,23 @@ def test_a_phase_ends_as_soon_as_no_case_of_the_pass_is_waited_for():
     assert asked == []
     gate.phase(pairs, "screen", 2, ["c", "b"], Cores((0,), 0))
     assert asked == [["c"], ["c"]]
+
+
+@pytest.mark.parametrize(("shard", "pairs"), [(None, [14, 7]), ((1, 2), [14, 14])])
+def test_a_confirmation_goes_on_to_its_second_look_for_those_that_the_first_leaves_open(shard, pairs):
+    values = {"a": [0.1] * 6 + [0.009] + [0.1] * 7, "b": [0.1] * 14}  # p of the first seven: 2 / 2^7 and 1 / 2^7
+
+    def measure(records, names, *how):
+        for name in names:
+            records[name].confirm.append([(1.0, math.exp(values[name][len(records[name].confirm)]))])
+
+    said, records = [], {name: Record(screen=[[(1.0, 1.1)]]) for name in values}
+    rule = Rule(screen=1, confirm=7, level=4 * 2**-7)  # just enough for the smaller of two, at two looks
+    gate = Gate(None, "", "", (), (), records, Path(), rule, 0, 1.0, shard=shard, log=said.append)
+    gate.phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
+    assert [len(record.confirm) for record in records.values()] == pairs
+    steps = [line.partition(",")[0] for line in said]
+    assert steps == [f"gate: confirm {k} of {7 if k < 8 else 14}" for k in range(1, 15)]
 
 
 def test_the_time_that_is_left_is_that_of_the_last_pair_for_each_to_come(monkeypatch):

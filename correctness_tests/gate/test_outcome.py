@@ -66,7 +66,7 @@ def test_a_record_is_read_under_the_present_name_of_its_pass_and_under_the_older
 
 
 def test_canaries_are_none_of_the_family():
-    assert decide(GOOD | ON_ALL | {"case": timed(SLOW[:4], SLOW)}, RULE)["case"].p == pytest.approx(2**-16)
+    assert decide(GOOD | ON_ALL | {"case": timed(SLOW[:4], SLOW)}, RULE)["case"].p == pytest.approx(2 * 2**-16)
 
 
 def test_only_slower_and_gone_fail_and_only_where_not_allowed():
@@ -193,9 +193,9 @@ def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
     file.write_text(whole.model_dump_json())
     assert read(file) == whole
     for change, message in (
-        ({"version": 0}, "of version 0 of the gate's format, wanted 1"),
-        ({"version": 2}, "of version 2 of the gate's format, wanted 1"),
-        ({"version": 2, "more": 1}, "of version 2 of the gate's format, wanted 1"),
+        ({"version": 1}, "of version 1 of the gate's format, wanted 2"),
+        ({"version": 3}, "of version 3 of the gate's format, wanted 2"),
+        ({"version": 3, "more": 1}, "of version 3 of the gate's format, wanted 2"),
         ({"more": 1}, "not what a run of the gate wrote: Extra inputs are not permitted"),
     ):
         file.write_text(json.dumps(json.loads(whole.model_dump_json()) | change))

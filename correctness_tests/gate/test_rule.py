@@ -17,6 +17,7 @@ from rlgauge.rule import Finding, Record, Rule, decide
 from rlgauge.statistics import holm, interval, log_ratio, signed_rank, signed_ranks
 
 RULE = Rule()
+ONE = Rule(looks=1)
 TOLERATED, PROMISED = math.log1p(RULE.tolerated), math.log1p(RULE.promised)
 SECONDS = st.floats(1e-9, 1e3)
 SLOW, FAST = [0.06 + k / 1000 for k in range(16)], [-0.06 - k / 1000 for k in range(16)]
@@ -175,7 +176,7 @@ def test_of_a_suspect_only_the_confirmation_counts_and_of_others_only_the_screen
     found = verdict_on(timed([0.5] * 4, SLOW))
     assert (found.verdict, found.pairs, found.ratio) == ("slower", 16, pytest.approx(math.exp(0.0675)))
     assert math.log(found.high) == pytest.approx(0.072)
-    assert found.p == pytest.approx(2**-16)
+    assert found.p == pytest.approx(2 * 2**-16)
     found = verdict_on(timed([0.001, -0.002, 0.003, 0.004], SLOW))
     assert (found.verdict, found.pairs, found.p) == ("ok", 4, None)
     assert (found.low, found.ratio, found.high) == pytest.approx((math.exp(-0.002), math.exp(0.002), math.exp(0.004)))
@@ -195,19 +196,19 @@ def test_a_suspect_without_all_its_pairs_is_inconclusive(values):
      (UNDECIDED[:12] + [0.0] + [0.5] * 3, "ok")],
 )  # fmt: skip
 def test_an_interval_from_the_tolerated_to_the_promised_is_inconclusive(confirm, verdict):
-    found = verdict_on(timed(SLOW[:4], confirm))
+    found = verdict_on(timed(SLOW[:4], confirm), ONE)
     assert found.verdict == verdict
-    assert found.p > RULE.level
+    assert found.p > ONE.level
 
 
 def test_each_direction_is_a_family_of_its_settled_suspects():
     records = {"a": timed(SLOW[:4], SLOW), "fast": timed(FAST[:4], FAST), "calm": timed([0.0] * 4),
-               "short": timed(SLOW[:4], SLOW[:9]), "not": timed(SLOW[:4], UNDECIDED),
+               "short": timed(SLOW[:4], SLOW[:9]), "not": timed(SLOW[:4], 2 * UNDECIDED),
                "over": timed(SLOW[:4], EVEN[:4])}  # fmt: skip
     found = decide(records, RULE)
-    assert found["a"].p == pytest.approx(3 * 2**-16)
-    assert found["fast"].p == pytest.approx(2**-16)
-    assert found["not"].p == pytest.approx(2 * signed_rank(UNDECIDED, RULE.tolerated))
+    assert found["a"].p == pytest.approx(3 * 2 * 2**-16)
+    assert found["fast"].p == pytest.approx(2 * 2**-16)
+    assert found["not"].p == pytest.approx(min(1, 2 * 2 * signed_rank(2 * UNDECIDED, RULE.tolerated)))
     assert (found["over"].p, found["over"].stopped_for_futility, found["not"].stopped_for_futility) == (
         None,
         True,
@@ -225,16 +226,25 @@ def test_each_direction_is_a_family_of_its_settled_suspects():
      ([0.011] * 5 + [0.0] * 7, True), ([0.011] * 12 + [-1.0] * 4, False), (SLOW, False)],
 )  # fmt: skip
 def test_a_suspect_is_let_go_where_the_median_is_not_beyond_the_tolerated_after_4_8_or_12_pairs(confirm, over):
-    assert rule.stopped_for_futility([confirm], RULE)[0] == over
-    assert not rule.stopped_for_futility([confirm], Rule(screen=20))[0]
+    assert rule.stopped_for_futility([confirm], ONE)[0] == over
+    assert not rule.stopped_for_futility([confirm], Rule(screen=20, looks=1))[0]
     records = {
         "slow": timed(SLOW[:4], confirm),
         "fast": timed(FAST[:4], [-x for x in confirm]),
     }
-    assert rule.unsettled(records, RULE) == ([] if over or len(confirm) == 16 else ["slow", "fast"])
+    assert rule.unsettled(records, ONE) == ([] if over or len(confirm) == 16 else ["slow", "fast"])
     if over:
-        verdicts = [(found.verdict, found.p, found.stopped_for_futility) for found in decide(records, RULE).values()]
+        verdicts = [(found.verdict, found.p, found.stopped_for_futility) for found in decide(records, ONE).values()]
         assert verdicts == [("ok", None, True)] * 2
+
+
+@pytest.mark.parametrize("end", [4, 8, 12, 16, 20, 24, 28])
+def test_every_fourth_pair_of_a_confirmation_that_goes_on_may_be_its_last(end):
+    calm = [0.011] * (end // 2 - 1) + [0.0] * (end // 2 + 1)
+    assert rule.stopped_for_futility([calm], RULE)[0]
+    assert rule.stopped_for_futility([calm + SLOW], RULE)[0]
+    assert not rule.stopped_for_futility([calm + SLOW], RULE, end)[0]
+    assert not rule.stopped_for_futility([[0.011] * (end // 2 + 1) + [0.0] * (end // 2 - 1)], RULE)[0]
 
 
 @given(grid(16, 12), st.lists(st.floats(0, 0.02), min_size=16, max_size=16), st.integers(0, 16))
@@ -244,26 +254,79 @@ def test_a_suspect_once_let_go_stays_so_and_a_longer_head_is_let_go_later(confir
     assert whole or not rule.stopped_for_futility([[a + b for a, b in zip(confirm, longer)]], RULE)[0]
 
 
-@given(grid(16, 30), st.integers(0, 15))
-def test_a_suspect_is_settled_early_only_where_no_outcome_could_make_it_significant(confirm, n):
+@given(grid(32, 30), st.integers(0, 31))
+def test_a_suspect_is_settled_early_only_where_it_is_found_or_no_outcome_could_make_it_so(confirm, n):
     record = timed(SLOW[:4], confirm[:n])
-    best = timed(SLOW[:4], confirm[:n] + [1.0 + k for k in range(16 - n)])
-    assert rule.confirmed([confirm[:n]], RULE) <= rule.confirmed([confirm], RULE)
-    settled, end = rule.unsettled({"case": record}, RULE) == [], verdict_on(best)
-    assert end.stopped_for_futility or settled == (end.verdict != "slower")
-    assert (verdict_on(record).stopped_for_futility, verdict_on(record).p) == (settled, None)
+    best = timed(SLOW[:4], confirm[:n] + [1.0 + k for k in range(32 - n)])
+    settled, found, end = rule.unsettled({"case": record}, RULE) == [], verdict_on(record), verdict_on(best)
+    if found.verdict == "slower":
+        assert settled
+        assert n >= 16
+        assert found.p == pytest.approx(2 * signed_rank(confirm[:16], RULE.tolerated))
+    else:
+        assert end.stopped_for_futility or settled == (end.verdict != "slower")
+        assert (found.stopped_for_futility, found.p) == (settled, None)
 
 
 @pytest.mark.parametrize(("against", "settled"), [(6, False), (7, True)])
 def test_seven_values_that_speak_against_it_settle_a_suspect_however_small(against, settled):
     record = timed(SLOW[:4], [*SLOW[:6], *EVEN[4 : 4 + against]])  # their ranks add up to 21, or to 28: p > 0.01
-    assert (rule.unsettled({"case": record}, RULE) == []) is settled
+    assert (rule.unsettled({"case": record}, ONE) == []) is settled
 
 
 @given(st.lists(grid(16, 15), min_size=1, max_size=5))
 def test_letting_go_takes_from_what_is_found_and_adds_nothing(rows):
-    for values, p, plain in zip(rows, rule.confirmed(rows, RULE), signed_ranks(rows, RULE.tolerated)):
-        assert p == (1 if rule.stopped_for_futility([values], RULE)[0] else plain)
+    for values, p, plain in zip(rows, rule.confirmed(rows, ONE), signed_ranks(rows, ONE.tolerated)):
+        assert p == (1 if rule.stopped_for_futility([values], ONE)[0] else plain)
+
+
+LATE = [0.06] * 12 + [-0.2] * 4 + SLOW  # open after sixteen, found after all
+
+
+def test_a_confirmation_that_the_first_look_leaves_open_gets_a_second():
+    for side in (1, -1):
+        first, whole = ([side * value for value in LATE[:n]] for n in (16, 32))
+        assert rule.unsettled({"case": timed([side * 0.06] * 4, first)}, RULE) == ["case"]
+        found = verdict_on(timed([side * 0.06] * 4, whole))
+        assert (found.verdict, found.pairs) == ("slower" if side > 0 else "faster", 32)
+        assert found.p == pytest.approx(2 * signed_rank([side * value for value in whole], RULE.tolerated))
+    assert verdict_on(timed(SLOW[:4], LATE), ONE).verdict == "inconclusive"  # whose only look has the first sixteen
+
+
+def test_the_first_look_counts_where_the_second_sees_less():
+    found = verdict_on(timed(SLOW[:4], SLOW + [-0.5] * 16))
+    assert (found.verdict, found.pairs, found.p) == ("slower", 32, pytest.approx(2 * 2**-16))
+
+
+@given(st.lists(grid(32, 15), min_size=1, max_size=5))
+def test_p_is_the_least_of_the_looks_before_it_was_let_go_times_their_number(rows):
+    for values, p in zip(rows, rule.confirmed(rows, RULE), strict=True):
+        looks = [end for end in (16, 32) if not rule.stopped_for_futility([values], RULE, end)[0]]
+        assert p == min([1.0, *(2 * signed_rank(values[:end], RULE.tolerated) for end in looks)])
+        (half,) = rule.confirmed([values[:20]], RULE)
+        assert half == min(1.0, 2 * signed_rank(values[:16], RULE.tolerated) if 16 in looks else 1.0)
+        assert rule.confirmed([values[:15]], RULE) == [1.0]
+
+
+def test_two_looks_at_no_slowdown_find_one_no_more_often_than_the_level():
+    rule_ = Rule(level=0.2)
+    rows = np.random.default_rng(0).normal(TOLERATED, 0.02, (4000, 32))
+    share = np.mean(np.asarray(rule.confirmed(rows, rule_)) <= rule_.level)
+    assert 0.1 < share <= 0.2  # undoubled it would be 0.3
+
+
+def test_a_first_look_is_enough_where_it_is_significant_among_all_suspects_of_its_side():
+    sure = [0.06] * 14 + [-0.02, -0.03]  # p about 0.0001
+    p = 2 * signed_rank(sure, RULE.tolerated)
+    rest = {f"other{k}": timed(SLOW[:4], [0.0] * 4) for k in range(4)}
+    records = {"case": timed(SLOW[:4], sure), "canary[slowed]": timed(SLOW[:4], sure), "fast": timed(FAST[:4])}
+    for number, factor in ((1, 1), (5, 5), (5, 5 * 3)):
+        some = records | (rest if number > 1 else {})
+        for level, settled in ((1.01 * factor * p, True), (0.99 * factor * p, False)):
+            waiting = rule.unsettled(some, Rule(level=level), factor // number)
+            assert ("case" not in waiting) is settled
+            assert ("canary[slowed]" not in waiting) is (settled or factor > 1)
+            assert "fast" in waiting
 
 
 @given(
@@ -326,7 +389,7 @@ def test_what_may_be_noise_does_not_drift(screen):
 def test_p_may_be_as_large_as_the_level(factor, slower):
     records = {"case": timed(SLOW[:4], SLOW), "not": timed(SLOW[:4], UNDECIDED)}
     holm_of_two = 2 * signed_rank(SLOW, RULE.tolerated)
-    assert (decide(records, Rule(level=factor * holm_of_two))["case"].verdict == "slower") is slower
+    assert (decide(records, Rule(looks=1, level=factor * holm_of_two))["case"].verdict == "slower") is slower
 
 
 @pytest.mark.parametrize("state", STATES[1:])
@@ -373,7 +436,7 @@ def test_kept_records_give_the_same_verdicts(records):
 
 @pytest.mark.parametrize(
     ("model", "name", "value"),
-    [(Rule, "confirm", 3), (Rule, "confirm", 6), (Rule, "level", 0), (Rule, "level", 1), (Rule, "screen", 0),
+    [(Rule, "confirm", 3), (Rule, "looks", 0), (Rule, "level", 0), (Rule, "level", 1), (Rule, "screen", 0),
      (Rule, "blocks", 0), (Rule, "tolerated", -0.01), (Rule, "promised", 0), (Rule, "pairs", 3), (Record, "pairs", 3),
      (Record, "state", "slower"), (Record, "screen", [[(1.0, 1.0, 1.0)]])],
 )  # fmt: skip
@@ -384,16 +447,17 @@ def test_fields_that_are_unknown_or_out_of_range_are_refused(model, name, value)
 
 @pytest.mark.parametrize(("shift", "least", "most"), [(0, 0, 0.01), (TOLERATED, 0, 0.01), (PROMISED, 0.95, 1)])
 def test_pairs_that_spread_by_1_6_percent_give_few_false_alarms_and_find_5_percent(shift, least, most):
-    draws = np.random.default_rng(0).normal(shift, 0.016, (300, RULE.screen + RULE.confirm)).tolist()
+    draws = np.random.default_rng(0).normal(shift, 0.016, (300, RULE.screen + RULE.most)).tolist()
     verdicts = [verdict_on(timed(values[: RULE.screen], values[RULE.screen :])).verdict for values in draws]
     assert least <= verdicts.count("slower") / len(verdicts) <= most
 
 
 def test_the_numbers_of_the_rule():
-    wanted = {"screen": 4, "confirm": 16, "blocks": 8, "tolerated": 0.01, "promised": 0.05, "level": 0.01}
+    wanted = {"screen": 4, "confirm": 16, "looks": 2, "blocks": 8, "tolerated": 0.01, "promised": 0.05, "level": 0.01}
     assert RULE.model_dump() == wanted
-    assert Rule(confirm=7, level=2**-7).confirm == 7
-    for changed in ({"promised": 0.01}, {"confirm": 7, "level": 0.99 * 2**-7}):
+    assert (RULE.most, Rule(confirm=7, looks=1, level=2**-7).most, Rule(confirm=7, level=2**-13).most) == (32, 7, 14)
+    few = {"confirm": 7, "looks": 1, "level": 0.99 * 2**-7}, {"confirm": 7, "level": 0.99 * 2**-13}
+    for changed in ({"promised": 0.01}, *few):
         with pytest.raises(ValidationError):
             Rule(**changed)
 
@@ -401,11 +465,11 @@ def test_the_numbers_of_the_rule():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pairs": 3}, "rule, pairs: unknown number; known: screen, confirm, blocks, tolerated, promised, level"),
+        ({"pairs": 3}, "rule, pairs: unknown number; known: screen, confirm, looks, blocks, tolerated, promised"),
         ({"screen": "few"}, "rule, screen: Input should be a valid integer, unable to parse string as an integer, "),
         ({"level": "2"}, "rule, level: Input should be less than 1, got '2'"),
         ({"promised": 0.005}, "rule, promised 0.005 is not above tolerated 0.01"),
-        ({"confirm": 6}, "rule, 6 pairs to confirm cannot reach the level 0.01"),
+        ({"confirm": 6, "looks": 1}, "rule, confirm 6 and looks 1 cannot reach the level 0.01"),
     ],
 )
 def test_a_rule_that_cannot_be_is_told_in_a_line(changes, message):

@@ -163,7 +163,8 @@ def test_the_artifact_has_all_that_was_measured(toy, ran):
     said = f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 7 timed, 1 gone\n"
     assert "collected" in ran.text.partition(said)[0]
     assert "gate: 7 cases, " in ran.text.partition(said)[2]
-    assert ",".join(f"{name}={artifact['rule'][name]}" for name in ("screen", "confirm", "blocks", "level")) == FIND
+    numbers = ("screen", "confirm", "looks", "blocks", "level")
+    assert ",".join(f"{name}={artifact['rule'][name]}" for name in numbers) == FIND
     record = artifact["records"][named("slow")]
     assert record["state"] == "timed"
     assert [len(pair) for pair in record["screen"]] == [2]

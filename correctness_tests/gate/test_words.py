@@ -42,8 +42,8 @@ def test_a_confirmation_that_ended_early_shows_no_p():
     )
     shown = rows(report.markdown(artifact, outcome))
     assert shown["over"][2:] == ["4", "stopped for futility after 4 pairs", ""]
-    assert shown["whole"][2:4] == ["16", "3.1e-05"]
-    assert "n = 16 pairs, p = 3.1e-05" in report.line("whole", outcome.findings["whole"])
+    assert shown["whole"][2:4] == ["16", "6.1e-05"]
+    assert "n = 16 pairs, p = 6.1e-05" in report.line("whole", outcome.findings["whole"])
 
 
 def test_other_answers_and_what_is_undecided_are_counted():
@@ -181,7 +181,7 @@ def test_the_table_of_a_run_is_this():
         "toy: base a, head b",
         "more",
         *TABLE,
-        "| `slow` | slower | +7.0 % [+6.5, +7.5] | 16 | 1.5e-05 | answer changed |",
+        "| `slow` | slower | +7.0 % [+6.5, +7.5] | 16 | 3.1e-05 | answer changed |",
         "| `lost` | gone |  |  |  | allowed: a \\| b |",
         "| `case` | ok | +0.0 % (extremes +0.0, +0.0) | 4 |  |  |",
         "",

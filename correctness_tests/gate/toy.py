@@ -18,8 +18,8 @@ from rlgauge.artifact import Artifact
 ROOT = Path(__file__).parents[2]
 FIRST, SECOND = "toy.first[full-numpy]", "toy.second[full-numpy]"
 SAME, SLOWED = "canary[same]", "canary[slowed]"
-QUICK = "screen=1,confirm=1,blocks=1,level=0.5"  # where only the canary has to be found
-FIND = "screen=1,confirm=3,blocks=2,level=0.3"
+QUICK = "screen=1,confirm=1,looks=1,blocks=1,level=0.5"  # where only the canary has to be found
+FIND = "screen=1,confirm=3,looks=1,blocks=2,level=0.3"
 SOURCE, CASES, LOCK = "rl_impls/toy/_numpy.py", "perf_tests/suite/cases/toy.py", "requirements/py311.txt"
 
 

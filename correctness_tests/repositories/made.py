@@ -14,8 +14,8 @@ from pathlib import Path
 from rlgauge.artifact import Artifact
 
 ROOT = Path(__file__).parents[2]
-FIND = "screen=1,confirm=3,blocks=3,level=0.3"
-QUICK = "screen=1,confirm=1,blocks=1,level=0.5"
+FIND = "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
+QUICK = "screen=1,confirm=1,looks=1,blocks=1,level=0.5"
 WHOLE = "screen=4,confirm=16,blocks=8"  # as it is by itself: where time is real
 SAME, SLOWED = "canary[same]", "canary[slowed]"
 

@@ -95,7 +95,7 @@ def ran(tmp_path_factory):
     after = {FILE: FLAT_TESTS + RENAMED.format("renamed") + OTHER.format("fresh")}
     after |= {"toy/sorting.py": work(slow=110, kept=100, fresh=100), "toy/answers.py": ANSWERED.format(number=2)}
     toy.commit("slower", after)
-    ran = toy.gate("start", tmp_path_factory.mktemp("ran"), rule="screen=2,confirm=3,blocks=2,level=0.3")
+    ran = toy.gate("start", tmp_path_factory.mktemp("ran"), rule="screen=2,confirm=3,looks=1,blocks=2,level=0.3")
     yield toy, ran
     assert toy.leftovers() == []
 
@@ -149,7 +149,7 @@ def test_fixtures_of_a_test_live_while_it_is_timed(served, tmp_path):
     seen = tmp_path / "seen"
     seen.mkdir()
     served.at("start", {"src/served/core.py": work(slow=110, kept=100)})
-    ran = served.gate("HEAD", tmp_path, rule="screen=1,confirm=3,blocks=3,level=0.4", SEEN=str(seen))
+    ran = served.gate("HEAD", tmp_path, rule="screen=1,confirm=3,looks=1,blocks=3,level=0.4", SEEN=str(seen))
     assert ran.code == 1, ran.text
     slow, kept = (tuple(f"{SERVED}::test_{op}[{order}]" for order in ("up", "down")) for op in ("slow", "kept"))
     slow += ("tests/test_single.py::test_single",)  # of a file of its own

@@ -88,7 +88,7 @@ def ran(toy, tmp_path_factory):
     toy.at("start")
     toy.commit("tests", {FILE: "\n\n".join([HEAD + OTHER, *(text for text, _ in TESTS.values())])})
     toy.at("tests", CHANGED)
-    yield toy.gate("HEAD", tmp_path_factory.mktemp("ran"), rule="screen=3,confirm=1,blocks=4,level=0.5")
+    yield toy.gate("HEAD", tmp_path_factory.mktemp("ran"), rule="screen=3,confirm=1,looks=1,blocks=4,level=0.5")
     assert toy.leftovers() == []
 
 

@@ -140,7 +140,7 @@ def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
     file = tmp_path / "1.json"
     file.write_text(shards(CASES, 1)["1.json"].model_copy(update={"version": 7}).model_dump_json())
     assert main(["merge", str(file)]) == 2
-    assert capsys.readouterr().err == f"{file}: of version 7 of the gate's format, wanted 1\n"
+    assert capsys.readouterr().err == f"{file}: of version 7 of the gate's format, wanted 2\n"
     file.write_text("{}")
     assert main(["merge", str(file)]) == 2
     assert capsys.readouterr().err == f"{file}: not what a run of the gate wrote: Field required\n"

@@ -18,7 +18,7 @@ from rlgauge.rates import Said
 from rlgauge.rule import GateError, Rule
 from rlgauge.source import Case
 
-RULE = Rule(screen=2, confirm=8)
+RULE = Rule(screen=2, confirm=8, looks=1)
 
 
 def line(**cases):

@@ -79,20 +79,17 @@ def read(file: Path) -> Measured:
         raise GateError(f"{file}: not what power writes: {error}") from error
 
 
-def rates(
-    measured: Measured, cases: Iterable[str], treatment: str, kind: str | None, rule: Rule, suspects: int
-) -> tuple[Rate, Rate]:
+def rates(measured: Measured, cases: Iterable[str], treatment: str, rule: Rule, suspects: int) -> tuple[Rate, Rate]:
     """Return how many verdicts were suspects, and how many `slower`.
 
     Args:
         measured: what was recorded.
         cases: ids of the cases.
         treatment: a dose, as ``0.05``, or the name of a mistake.
-        kind: ``spin`` or ``calls``, None for both.
         rule: the numbers to decide by.
         suspects: in a whole run, for which p is adjusted.
     """
-    both = [v for case in cases for v in verdicts(measured.values(case, treatment, kind), rule, suspects)]
+    both = [v for case in cases for v in verdicts(measured.values(case, treatment), rule, suspects)]
     return Rate(sum(first for first, _ in both), len(both)), Rate(sum(second for _, second in both), len(both))
 
 
@@ -126,7 +123,7 @@ def simulated_suites(measured: Measured, rule: Rule, seed: int = 0) -> int:
     case = rng.permuted(np.tile(np.arange(len(said)), (SUITES * sets, 1)), axis=1)
     case = case.reshape(SUITES, -1)[:, : measured.suite]
     of_set = np.arange(measured.suite) // len(said)
-    screen, confirm = (rng.integers(said.shape[1], size=(SUITES, sets, n)) for n in (rule.screen, rule.confirm))
+    screen, confirm = (rng.integers(said.shape[1], size=(SUITES, sets, n)) for n in (rule.screen, rule.most))
     middle = np.median(said[case[..., None], screen[:, of_set], 0], axis=2)  # [SUITES, suite]
     suite, member = np.nonzero(middle > math.log1p(rule.tolerated))
     rows = confirmation(said[case[suite, member][:, None], confirm[suite, of_set[member]]], rule)
@@ -145,7 +142,7 @@ def smallest_found(values: Sequence[Said], rule: Rule, suspects: int, seed: int 
         seed: of the draws.
     """
     rng = np.random.default_rng(seed)
-    draws = rng.choice(np.asarray(values), size=(TRIES, rule.screen + rule.confirm))  # [tries, pairs, 2]
+    draws = rng.choice(np.asarray(values), size=(TRIES, rule.screen + rule.most))  # [tries, pairs, 2]
 
     def power(slowdown: float) -> float:
         slowed = draws + math.log1p(slowdown)
@@ -217,17 +214,12 @@ def table(measured: Measured, rule: Rule) -> str:
     """
     if not measured.pairs:
         raise GateError("nothing was measured yet: rlgauge power --minutes 120")
-    suspicion, alarms = rates(measured, measured.cases, "0", None, rule, 1)
+    suspicion, alarms = rates(measured, measured.cases, "0", rule, 1)
     typical = 1 + round(measured.suite * suspicion.found / max(1, suspicion.n))
     heads = ["A/A: false alarms", *(f"finds {100 * dose:g} %" for dose in DOSES[1:])]
     lines = [f"| rule | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
-    both = []
-    for kind in KINDS:
-        found = [rates(measured, measured.cases, f"{dose:g}", kind, rule, typical)[1] for dose in DOSES[1:]]
-        both.append(found)
-        lines.append(f"| gate, slowed by {kind} | | {' | '.join(map(str, found))} |")
-    together = [first + second for first, second in zip(*both, strict=True)]
-    lines.append(f"| **gate** | {alarms} | {' | '.join(map(str, together))} |")
+    found = [rates(measured, measured.cases, f"{dose:g}", rule, typical)[1] for dose in DOSES[1:]]
+    lines.append(f"| **gate** | {alarms} | {' | '.join(map(str, found))} |")
     lines.append(f"| its screen alone | {suspicion} | |" + " |" * (len(DOSES) - 2))
     rival = [str(pytest_benchmark(measured, f"{dose:g}")) for dose in DOSES]
     lines.append(f"| pytest-benchmark `compare-fail={FAIL}` | {' | '.join(rival)} |")
@@ -240,9 +232,10 @@ def table(measured: Measured, rule: Rule) -> str:
         f"{len(measured.cases)} cases in the same pair) and {len(measured.rounds)} runs of pytest-benchmark at each "
         f"dose. A find is a p adjusted as the smallest of {typical} suspects, a false alarm is not adjusted. Of "
         f"{SUITES:,} suites of {measured.suite} unchanged cases, simulated from whole pairs, {alarmed} had any false "
-        f"alarm ({100 * alarmed / SUITES:.2f} %). Calls of more than {1000 * LONG:g} ms spin in both rows; cases on "
-        f"all cores, and all but the first {len(FULLY)} below, are slowed by {100 * FEWER[-1]:g} % alone. Intervals "
-        "take verdicts as independent; those of one pair are not quite.",
+        f"alarm ({100 * alarmed / SUITES:.2f} %). In half of the pairs head is slowed by a spin, in the others by "
+        f"further identical calls; calls of more than {1000 * LONG:g} ms spin in all. Cases on all cores, and all but "
+        f"the first {len(FULLY)} below, are slowed by {100 * FEWER[-1]:g} % alone. Intervals take verdicts as "
+        "independent; those of one pair are not quite.",
         "",
         "| case | A/A: spread of pairs | false alarms | 5 % as measured: spin, calls | finds 5 % "
         "| smallest slowdown found, 95 % power (simulated) |",
@@ -252,16 +245,15 @@ def table(measured: Measured, rule: Rule) -> str:
         values = measured.values(case, "0")
         thorough = np.asarray([pair.thorough for pair in values])
         spread = 1.4826 * float(np.median(np.abs(thorough - np.median(thorough))))
-        alarm = rates(measured, [case], "0", None, rule, 1)[1]
-        spin, calls = (rates(measured, [case], "0.05", kind, rule, typical)[1] for kind in KINDS)
+        alarm, finds = (rates(measured, [case], dose, rule, n)[1] for dose, n in (("0", 1), ("0.05", typical)))
         least = smallest_found(values, rule, typical)
         shown = f"{100 * least:.1f} %" if least < math.inf else "over 50 %"
         doses = ", ".join(achieved(measured, case, "0.05", kind) for kind in KINDS)
-        lines.append(f"| `{case}` | {100 * spread:.1f} % | {alarm} | {doses} | {spin + calls} | {shown} |")
+        lines.append(f"| `{case}` | {100 * spread:.1f} % | {alarm} | {doses} | {finds} | {shown} |")
     lines += ["", "| a real mistake | in | time | found |", "|---|---|---:|---:|"]
     for case, mistake in MISTAKES:
         values = measured.values(named(case, mistake), mistake)
-        caught = rates(measured, [named(case, mistake)], mistake, None, rule, typical)[1]
+        caught = rates(measured, [named(case, mistake)], mistake, rule, typical)[1]
         lines.append(
             f"| {mistake} | `{case}` | x {math.exp(median(pair.thorough for pair in values)):.3g} | {caught} |"
             if values
