@@ -267,9 +267,9 @@ def test_a_process_says_a_ratio_of_each_claim_and_the_figures_of_each_side(monke
     monkeypatch.setattr(Side, "missing", lambda self: "not here" if self is gone else None)
     asked, sizes = [], {"toy.op[a]": 16.0, "toy.op[b]": 4.0}
 
-    def memory(*of):
-        asked.append(of)
-        return {"resident": sizes[of[1].label], "peak": 2 * sizes[of[1].label]}
+    def memory(workload, sides, seed):
+        asked.append((workload, sorted(side.label for side in sides), seed))
+        return {side.label: {"resident": sizes[side.label], "peak": 2 * sizes[side.label]} for side in sides}
 
     monkeypatch.setattr(measure, "memory", memory)
     claims = [
@@ -287,14 +287,25 @@ def test_a_process_says_a_ratio_of_each_claim_and_the_figures_of_each_side(monke
         "toy.op[b]": {"seconds": 0.005, "resident": 4.0, "peak": 8.0},
         "toy.op[c]": {"seconds": 0.01},
     }
-    assert sorted((workload, side.label, seed) for workload, side, seed in asked) == [
-        ("toy", "toy.op[a]", 3), ("toy", "toy.op[b]", 3),
-    ]  # fmt: skip
+    assert asked == [("toy", ["toy.op[a]", "toy.op[b]"], 3)]
+
+
+def test_sides_with_processes_that_nothing_is_judged_by_are_measured_once(monkeypatch):
+    _, (a, b, c, d) = scripted(monkeypatch, {"a": 0.04, "b": 0.01, "c": 0.02, "d": 0.02})
+    monkeypatch.setattr(Side, "starts_processes", property(lambda self: self is not d))
+    claims = [
+        claim(contexts={"time": Comparison(a, b)}, figures=[Figure("f", b, "9/s"), Figure("g", c, "9/s")]),
+        replace(claim(contexts={}, figures=[Figure("h", d, "9/s")]), name="more"),
+    ]
+    for number, dear in ((0, [c.label]), (1, []), (5, [])):
+        found = measure.measured(claims, "toy", number)
+        assert sorted(found["sides"]) == sorted([a.label, b.label, d.label, *dear])
 
 
 def test_a_side_whose_memory_alone_is_asked_for_is_not_timed(monkeypatch):
     log, (a, b) = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
-    monkeypatch.setattr(measure, "memory", lambda *of: {"resident": 1.0, "peak": 1.0})
+    figures = {"resident": 1.0, "peak": 1.0}
+    monkeypatch.setattr(measure, "memory", lambda workload, sides, seed: {side.label: figures for side in sides})
     measure.measured([claim(contexts={"size": Comparison(a, b, "resident")})], "toy", 0)
     assert log == []
 
@@ -792,18 +803,46 @@ def test_the_memory_of_a_side_is_what_a_call_raises_the_most_by(monkeypatch):
     assert written == [("/proc/self/clear_refs", "5")]
 
 
-def test_memory_is_that_of_a_process_with_default_malloc(monkeypatch):
-    given = {}
+@pytest.fixture
+def weighed(monkeypatch):
+    """Processes that say how much memory they have, instead of real ones. -> what happens to each, and their codes"""
+    log, codes = [], {}
 
-    def run(command, **options):
-        given.update(options["env"])
-        return subprocess.CompletedProcess(command, 0, stdout='{"resident": 8.0, "peak": 16.0}\n')
+    class Weighed:
+        def __init__(self, words, **how):
+            self.label, self.returncode = words[-2], codes.get(words[-2], 0)
+            log.append(("start", words, how["env"]))
 
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *raised):
+            log.append(("over", self.label))
+
+        def communicate(self):
+            if self.returncode == "interrupted":
+                raise KeyboardInterrupt
+            log.append(("out", self.label))
+            return 'noise\n{"resident": 8.0, "peak": 16.0}\n', None
+
+        def kill(self):
+            self.returncode = -9
+            log.append(("kill", self.label))
+
+    monkeypatch.setattr(resident.subprocess, "Popen", Weighed)
+    monkeypatch.setattr(resident.process, "cores", lambda: 2)
+    return log, codes
+
+
+FIGURES = {"resident": 8.0, "peak": 16.0}
+
+
+def test_memory_is_that_of_a_process_with_default_malloc(monkeypatch, weighed):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.mmap_max=0")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(resident.subprocess, "run", run)
     pair = claims_of("mario")[0].contexts["alone"]
-    assert resident.memory("mario", pair.base, 0) == {"resident": 8.0, "peak": 16.0}
+    assert resident.memory("mario", [pair.base], 0) == {pair.base.label: FIGURES}
+    ((_, _, given),) = [step for step in weighed[0] if step[0] == "start"]
     assert "GLIBC_TUNABLES" not in given
     assert given["OMP_NUM_THREADS"] == "1"
 
@@ -814,8 +853,8 @@ def test_the_memory_of_frames_as_bytes_is_a_quarter():
 
     found = [claim for claim in claims_of("mario") if claim.name == "mario-uint8"]
     pair = found[0].contexts["alone"]
-    sizes = [memory("mario", side, 0)["resident"] for side in (pair.base, pair.change)]
-    assert 3.9 < sizes[0] / sizes[1] < 4.1
+    found = memory("mario", [pair.base, pair.change], 0)
+    assert 3.9 < found[pair.base.label]["resident"] / found[pair.change.label]["resident"] < 4.1
 
 
 class Waiting:
@@ -1178,6 +1217,27 @@ def test_a_ledger_says_of_which_code_and_machine_it_is_and_takes_its_pages_only_
     assert line.startswith("snake-int8 [")
 
 
+@pytest.mark.parametrize("other", ["code", "threads", "machine"])
+def test_rows_of_an_earlier_ledger_stay_where_they_are_of_the_same_code_threads_and_machine(one_claim, capsys, other):
+    one_claim.run()
+    kept = pages.read(one_claim.path)
+    kept["claims"].append(kept["claims"][0] | {"id": "snake-ddp"})
+    one_claim.path.write_text(json.dumps(kept))
+    one_claim.run()
+    assert [each["id"] for each in pages.read(one_claim.path)["claims"]] == ["snake-int8", "snake-ddp"]
+    assert "dropped" not in capsys.readouterr().out
+    if other == "code":
+        kept["claims"][1]["code"] = "of old"
+    else:
+        kept[other] = {"threads": 2, "machine": kept["machine"] | {"vectors": "beads"}}[other]
+    one_claim.path.write_text(json.dumps(kept))
+    one_claim.run()
+    assert [each["id"] for each in pages.read(one_claim.path)["claims"]] == ["snake-int8"]
+    dropped = 1 if other == "code" else 2
+    said = f"{dropped} claims of an earlier run are dropped: they were measured with other code or on another machine\n"
+    assert capsys.readouterr().out.startswith(said)
+
+
 def test_evidence_is_asked_for_each_claim_of_its_workload(one_claim, monkeypatch):
     asked = []
     monkeypatch.setattr(returns, "evidence", lambda about, workload: asked.append((about.name, workload)))
@@ -1234,8 +1294,17 @@ def test_evidence_is_of_the_code_and_of_the_trial_that_it_was_asked_by(monkeypat
     one = returns.code(trial)
     assert returns.code(trial) == one
     assert returns.code(replace(trial, steps=1)) != one
-    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: "changed")
-    assert returns.code(trial) != one
+    read = Path.read_bytes
+    changed: list[str] = []
+    monkeypatch.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * str(self).endswith(tuple(changed)))
+    for name, depends in (
+        ("rl_impls/snake/agent.py", True), ("rl_impls/common/replay.py", True), ("rl_impls/params.py", True),
+        ("requirements/py311.txt", True), ("rl_impls/mario/agent.py", False), ("rl_impls/common/runs.py", False),
+        ("rl_impls/snake/__main__.py", False), ("perf_tests/suite/cases/snake.py", False),
+    ):  # fmt: skip
+        changed[:] = [name]
+        assert (returns.code(trial) != one) is depends
+    changed[:] = ["rl_impls/snake/agent.py"]
     assert returns.evidence(claim(), "snake") is None
 
 
@@ -1316,19 +1385,31 @@ def test_a_call_that_raises_nothing_needs_a_page_at_least(monkeypatch):
     assert resident.own_memory(side, 0) == {"resident": 4096.0, "peak": 9000.0}
 
 
-def test_a_process_for_memory_is_asked_for_its_side_and_its_failure_names_it(monkeypatch):
-    asked, pair = [], claims_of("mario")[0].contexts["alone"]
+def test_a_process_for_memory_is_asked_for_its_side_and_runs_beside_as_many_as_there_are_cores(weighed):
+    (log, _), sides = weighed, [Side(f"toy.op[{name}]", make=lambda rng: None) for name in "abc"]
+    assert resident.memory("toy", sides, 7) == {side.label: FIGURES for side in sides}
+    a, b, c = (side.label for side in sides)
+    started = [words for step, words, *_ in log if step == "start"]
+    command_ = [sys.executable, "-m", "perf_tests.claims.resident", "toy"]
+    assert started == [[*command_, label, "7"] for label in (a, b, c)]
+    steps = [(step[0], step[1][-2] if step[0] == "start" else step[1]) for step in log]
+    assert steps[:4] == [("start", a), ("start", b), ("out", a), ("out", b)]
+    assert steps.index(("start", c)) > max(steps.index(("over", label)) for label in (a, b))
+    assert resident.memory("toy", [], 7) == {}
 
-    def run(words, **options):
-        asked.append(words)
-        return subprocess.CompletedProcess(words, len(asked) - 1, stdout='noise\n{"resident": 8.0, "peak": 16.0}\n')
 
-    monkeypatch.setattr(resident.subprocess, "run", run)
-    assert resident.memory("mario", pair.change, 7) == {"resident": 8.0, "peak": 16.0}
-    assert asked == [[sys.executable, "-m", "perf_tests.claims.resident", "mario", pair.change.label, "7"]]
+def test_a_process_for_memory_that_fails_is_named_and_none_is_left(weighed):
+    (log, codes), sides = weighed, [Side(f"toy.op[{name}]", make=lambda rng: None) for name in "ab"]
+    codes["toy.op[a]"] = 1
     with pytest.raises(ClaimsError) as failed:
-        resident.memory("mario", pair.base, 7)
-    assert str(failed.value) == f"{pair.base.label}: the process whose memory is measured ended with 1"
+        resident.memory("toy", sides, 7)
+    assert str(failed.value) == "toy.op[a]: the process whose memory is measured ended with 1"
+    assert [step[:2] for step in log[-4:]] == [(step, f"toy.op[{name}]") for name in "ba" for step in ("kill", "over")]
+    log.clear()
+    codes["toy.op[a]"] = "interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        resident.memory("toy", sides, 7)
+    assert [step[:2] for step in log[-4:]] == [(step, f"toy.op[{name}]") for name in "ba" for step in ("kill", "over")]
 
 
 def test_the_memory_of_the_side_that_is_named_is_printed(monkeypatch, capsys):

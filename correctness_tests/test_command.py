@@ -85,7 +85,7 @@ def test_auto_is_a_backend(tmp_path, monkeypatch, capsys, workload):
 
 
 MISTAKES = [
-    (("evaluate", "nowhere"), "nowhere"),
+    (("evaluate", "nowhere"), "evaluate: nowhere: No such file or directory"),
     (("evaluate", "agent", "--episodes", "0"), "episodes: got 0, wanted an integer from 1 to"),
     (("train", "agent", "--steps", "0"), "steps: got 0, wanted an integer from 1 to"),
     (("train", "agent", "--threads", "0"), "threads: got 0, wanted an integer from 1 to"),
@@ -96,7 +96,8 @@ MISTAKES = [
         ("train", "agent", "--resume", "--seed", "3"),
         "seed: got a change, wanted what the checkpoint says: ",
     ),
-    (("train", "agent", "--resume"), "agent"),
+    (("train", "agent", "--resume"), "train: agent: No such file or directory"),
+    (("train", ".", "--resume"), "train: agent.safetensors: No such file or directory"),
 ]
 
 
@@ -416,6 +417,8 @@ def test_a_folder_keeps_the_checkpoint_the_curve_and_what_came_of_it(tmp_path, p
     out = play("train", "--output-dir", tmp_path / "run", "--steps", 10, "--resume")
     assert out.startswith("training from step 30 to 40\n")
     assert [point["step"] for point in runs.points(tmp_path / "run")] == [10, 20, 30, 40]
+    assert play("train", tmp_path / "run", "--steps", 10, "--resume").startswith("training from step 40 to 50\n")
+    assert [point["step"] for point in runs.points(tmp_path / "run")] == [10, 20, 30, 40, 50]
     assert "picture: " in play("compare", tmp_path / "run", "--output", tmp_path / "it.html")
 
 

@@ -10,13 +10,15 @@ import argparse
 import datetime
 import hashlib
 import json
+import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlgauge.files import Unwritable, check_folder, reserved
+from rlgauge.machine import cpu_model, vectors
 from rlgauge.progress import Progress
 from rlgauge.statistics import FEWEST
 
@@ -77,7 +79,10 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
     from .ledger import all_sure
 
     path = KEPT / f"{workload}.jsonl"
-    state = {"code": code(workload), "claims": [claim.name for claim in claims], "threads": options.threads}
+    state = {
+        "code": code(workload), "claims": [claim.name for claim in claims], "threads": options.threads,
+        "machine": {"cpu_model": cpu_model(), "vectors": vectors(), "cores": os.cpu_count()},
+    }  # fmt: skip
     if options.fresh:
         path.unlink(missing_ok=True)
     found, begun, here = kept(path, state), time.monotonic(), 0
@@ -107,11 +112,7 @@ def apart(claims: Sequence[Claim]) -> list[list[Claim]]:
     Args:
         claims: of a workload.
     """
-    started = {
-        claim.name
-        for claim in claims
-        if any(side.make is None and side.variant.case.cores == "own" for side in claim.sides)
-    }
+    started = {claim.name for claim in claims if any(side.starts_processes for side in claim.sides)}
     found = [[claim for claim in claims if (claim.name in started) is own] for own in (False, True)]
     return [part for part in found if part]
 
@@ -207,7 +208,8 @@ def main(arguments: list[str] | None = None) -> None:
     from .table import lines_of
 
     try:
-        earlier = read(options.output)["claims"] if options.output.exists() else []
+        about = head(options.threads)
+        earlier = still_so(read(options.output), about) if options.output.exists() else []
         check_folder(KEPT)
         with reserved(options.output, ROOM, "--output") as write:
             rows = []
@@ -219,11 +221,12 @@ def main(arguments: list[str] | None = None) -> None:
                             progress.step()
                         else:
                             progress.skip(min(len(found), options.processes))
-                mine = [row(claim, found, evidence(claim, workload)) for claim in claims]
+                of_now = {"code": code(workload)}
+                mine = [row(claim, found, evidence(claim, workload)) | of_now for claim in claims]
                 print("\n".join(lines_of(mine)), flush=True)
                 rows += mine
             rows = joined(earlier, rows)
-            result = {"format": FORMAT, "version": VERSION, **head(options.threads), "claims": rows}
+            result = {"format": FORMAT, "version": VERSION, **about, "claims": rows}
             write((json.dumps(result, indent=1) + "\n").encode())
         if options.pages:
             show(result)
@@ -234,6 +237,23 @@ def main(arguments: list[str] | None = None) -> None:
     failed = [row["id"] for row in rows if any(each["verdict"] == "error" for each in row["contexts"])]
     if failed:
         sys.exit(f"could not be measured: {', '.join(failed)}")
+
+
+def still_so(earlier: Mapping[str, Any], about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of an earlier ledger that are of the same code, machine and threads; say how many are not.
+
+    Args:
+        earlier: as ``claims.json`` holds it.
+        about: what the figures of now belong to.
+    """
+    alike = earlier["threads"] == about["threads"] and all(
+        earlier["machine"].get(name) == value for name, value in about["machine"].items() if name != "git"
+    )
+    codes = {workload: code(workload) for workload in {row["workload"] for row in earlier["claims"]}}
+    found = [row for row in earlier["claims"] if alike and row.get("code") == codes[row["workload"]]]
+    if left := len(earlier["claims"]) - len(found):
+        print(f"{left} claims of an earlier run are dropped: they were measured with other code or on another machine")
+    return found
 
 
 def head(threads: int) -> dict[str, Any]:

@@ -179,10 +179,16 @@ def measured(claims: Sequence[Claim], workload: str, seed: int) -> dict[str, Any
     Args:
         claims: all of the workload, or some.
         workload: its name.
-        seed: of all that is drawn.
+        seed: of all that is drawn, the number of this process; the first measures what is judged nowhere too.
     """
     asked, coin = measures_of(claims), random.Random(seed)
-    sides = {side.label: side for claim in claims for side in claim.sides if side.missing() is None}
+    judged = {side.label for claim in claims for side in claim.compared}
+    sides = {
+        side.label: side
+        for claim in claims
+        for side in claim.sides
+        if side.missing() is None and (seed == 0 or side.label in judged or not side.starts_processes)
+    }
     groups = grouped(claims, sides)
     coin.shuffle(groups)
     found: dict[str, Taken] = {}
@@ -190,9 +196,9 @@ def measured(claims: Sequence[Claim], workload: str, seed: int) -> dict[str, Any
         coin.shuffle(group)
         inside = [side for side in group if asked[side.label] - {"peak", "resident"}]
         found |= {side.label: Taken() for side in group} | together(inside, asked, seed, coin)
-        for side in group:
-            if asked[side.label] & {"peak", "resident"}:
-                found[side.label].memory = memory(workload, side, seed)
+    weighed = [side for group in groups for side in group if asked[side.label] & {"peak", "resident"}]
+    for label, figures in memory(workload, weighed, seed).items():
+        found[label].memory = figures
     ratios: dict[str, dict[str, Any]] = {}
     for claim in claims:
         for context, pair in claim.contexts.items():

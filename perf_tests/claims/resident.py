@@ -10,7 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from rlgauge.interrupts import by_sigterm
@@ -51,25 +52,47 @@ def own_memory(side: Side, seed: int) -> dict[str, float]:
         return {"resident": float(max(raised - started, 4096)), "peak": float(max(before, raised))}
 
 
-def memory(workload: str, side: Side, seed: int) -> Mapping[str, float]:
-    """Return the same of a fresh process.
+def memory(workload: str, sides: Sequence[Side], seed: int) -> dict[str, Mapping[str, float]]:
+    """Return the same of sides by their labels, each in a fresh process, as many at a time as there are cores.
 
     Args:
-        workload: of the side.
-        side: of a claim.
+        workload: of the sides.
+        sides: of claims.
         seed: of all that is drawn.
 
     Raises:
-        ClaimsError: the process failed; it has said why.
+        ClaimsError: a process failed; it has said why.
     """
-    command = [sys.executable, "-m", "perf_tests.claims.resident", workload, side.label, str(seed)]
     variables = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}  # of keep_memory
+    command = [sys.executable, "-m", "perf_tests.claims.resident", workload]
+    found: dict[str, Mapping[str, float]] = {}
     with by_sigterm():
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables)
-    if done.returncode:
-        raise ClaimsError(f"{side.label}: the process whose memory is measured ended with {done.returncode}")
-    found: Mapping[str, float] = json.loads(done.stdout.splitlines()[-1])
+        for some in batched(sides, process.cores()):
+            with ExitStack() as stack:
+                started = {}
+                for side in some:
+                    words = [*command, side.label, str(seed)]
+                    running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=variables)
+                    started[side.label] = stack.enter_context(running)
+                    stack.callback(running.kill)
+                for label, running in started.items():
+                    out, _ = running.communicate()
+                    if running.returncode:
+                        why = f"the process whose memory is measured ended with {running.returncode}"
+                        raise ClaimsError(f"{label}: {why}")
+                    found[label] = json.loads(out.splitlines()[-1])
     return found
+
+
+def batched(sides: Sequence[Side], count: int) -> Iterator[Sequence[Side]]:
+    """Return sides in parts.
+
+    Args:
+        sides: of claims.
+        count: of each part, but for the last.
+    """
+    for first in range(0, len(sides), count):
+        yield sides[first : first + count]
 
 
 def main() -> None:

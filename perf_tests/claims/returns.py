@@ -40,6 +40,10 @@ PROCGEN: Mapping[str, Any] = {
 }  # fmt: skip
 
 
+# Files of what a training is asked by at a terminal, and of what is shown of it: nothing is learned by them.
+TERMINAL = ("__main__.py", "command.py", "config_fields.py", "config_file.py", "runs.py", "training.py")
+
+
 @dataclass(frozen=True)
 class Trial:
     """Two trainings that are to learn the same.
@@ -132,9 +136,14 @@ def code(trial: Trial) -> str:
     """
     import hashlib
 
-    from ..gate.source import digest
+    from rlgauge.revisions import digest
 
-    return hashlib.sha256(f"{digest(ROOT, trial.workload)} {trial}".encode()).hexdigest()
+    from ..gate.source import LOCK
+
+    code = ROOT / "rl_impls"
+    learns = [*code.glob("*.py"), *(code / "common").rglob("*.py"), *(code / trial.workload).rglob("*.py"), ROOT / LOCK]
+    parts = [path for path in learns if path.name not in TERMINAL]
+    return hashlib.sha256(f"{digest(ROOT, parts)} {trial}".encode()).hexdigest()
 
 
 def pairs_of(name: str) -> list[dict[str, float]]:

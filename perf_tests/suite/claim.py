@@ -122,6 +122,11 @@ class Side:
         """What it counts, in the plural."""
         return "calls" if self.make or self.work else self.variant.case.unit
 
+    @property
+    def starts_processes(self) -> bool:
+        """Whether it has threads or processes of its own."""
+        return self.make is None and self.variant.case.cores == "own"
+
     def missing(self) -> str | None:
         """Return why it cannot run here, None where it can."""
         return backends.get(self.backend if self.make else self.variant.backend).missing()
@@ -237,10 +242,14 @@ class Claim:
     note: str = ""
 
     @property
+    def compared(self) -> list[Side]:
+        """The sides that a verdict is of."""
+        return [side for pair in self.contexts.values() for side in (pair.base, pair.change)]
+
+    @property
     def sides(self) -> list[Side]:
         """All sides that it needs."""
-        compared = [side for pair in self.contexts.values() for side in (pair.base, pair.change)]
-        return compared + [figure.side for figure in self.figures]
+        return self.compared + [figure.side for figure in self.figures]
 
     def check(self, names: Sequence[str] = ()) -> None:
         """Raise a ClaimsError for a benchmark that there is not, and for what makes no sense.

@@ -107,7 +107,10 @@ def main(
     options = parser(agent, config, choices, steps, others).parse_args(arguments)
     try:
         options.run(agent, config, options)
-    except (ValueError, NotImplementedError, ImportError, OSError, WorkersEnded) as error:
+    except OSError as error:
+        named = error.strerror and error.filename
+        sys.exit(f"{options.command}: {f'{error.filename}: {error.strerror}' if named else error}")
+    except (ValueError, NotImplementedError, ImportError, WorkersEnded) as error:
         sys.exit(f"{options.command}: {error}")
     except KeyboardInterrupt:
         sys.exit(training.INTERRUPTED)
@@ -135,7 +138,7 @@ def parser(
     commands = made.add_subparsers(dest="command", required=True)
     trains = commands.add_parser("train", help="train and save a checkpoint")
     trains.set_defaults(run=train)
-    file = "file to write, and with --resume to go on from (default: in --output-dir)"
+    file = "file to write, and with --resume to go on from, or its --output-dir (default: in --output-dir)"
     trains.add_argument("checkpoint", type=Path, nargs="?", help=file)
     trains.add_argument("--config", type=Path, metavar="FILE", help="YAML whose names are the options below")
     trains.add_argument("--output-dir", type=Path, metavar="DIR", help="keep the curve there, also for TensorBoard")

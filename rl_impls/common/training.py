@@ -83,7 +83,7 @@ def length(options: argparse.Namespace, chosen: Chosen) -> tuple[int | None, flo
 
 
 def place(options: argparse.Namespace) -> Path:
-    """Return the file of the checkpoint, checked.
+    """Return the file of the checkpoint, checked; the folder of a run that goes on becomes the output's.
 
     Args:
         options: the parsed command line.
@@ -91,6 +91,8 @@ def place(options: argparse.Namespace) -> Path:
     Raises:
         ValueError: none was named, or a folder that does not exist, or that holds another run.
     """
+    if options.resume and options.output_dir is None and options.checkpoint and options.checkpoint.is_dir():
+        options.checkpoint, options.output_dir = None, options.checkpoint
     path: Path | None = options.checkpoint
     folder: Path | None = options.output_dir
     if path is None:
