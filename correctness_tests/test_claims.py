@@ -226,6 +226,9 @@ class Scripted:
     def settle(self):
         return [np.ones(3)]
 
+    def answer(self):
+        return [np.zeros(3)]
+
     def measure_calls(self):
         return self.calls
 
@@ -325,7 +328,8 @@ def test_one_weight_that_goes_the_other_way_is_not_another_answer():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "rounds"), [(1e-6, 12), (0.2, 4), (0.5, 3), (9.0, 3), (11.0, 2), (29.0, 2), (31.0, 1), (500.0, 1)]
+    ("seconds", "rounds"),
+    [(1e-6, 12), (0.2, 4), (0.5, 3), (4.9, 3), (5.1, 2), (29.0, 2), (31.0, 1), (500.0, 1)],
 )
 def test_rounds_that_take_long_are_fewer(seconds, rounds):
     assert measure.rounds_of(seconds, 2) == rounds
@@ -338,7 +342,7 @@ def test_only_sides_whose_spread_is_asked_for_get_more_rounds(monkeypatch):
     found = measure.together(sides, asked, 0, random.Random(1))
     assert {label: len(taken.seconds) for label, taken in found.items()} == {
         "toy.op[a]": 2,
-        "toy.op[b]": 8,
+        "toy.op[b]": 6,
         "toy.op[c]": 2,
     }
 
@@ -387,9 +391,15 @@ def test_seconds_are_those_of_an_item(monkeypatch):
 
 def test_no_time_blocked_at_all_is_a_microsecond():
     base, change = measure.Taken(noted=[{"x": 0.5}]), measure.Taken(noted=[{"x": 0.0}])
-    pair = Comparison(Side("a"), Side("b"), "noted:x")
+    pair = Comparison(*(Side(name, make=lambda rng: None) for name in "ab"), "noted:x")
     assert measure.ratio(pair, base, change) == pytest.approx(5e5)
     assert measure.ratio(pair, change, change) == 1.0
+
+
+def test_what_is_noted_is_of_an_item():
+    one, five = (Side(name, make=lambda rng: None, work=work) for name, work in (("a", 2), ("b", 10)))
+    base, change = measure.Taken(noted=[{"x": 0.3, "y": 0.1}]), measure.Taken(noted=[{"x": 0.4, "y": 0.0}])
+    assert measure.ratio(Comparison(one, five, "noted:x+y"), base, change) == pytest.approx(5.0)
 
 
 def test_spread_memory_and_difference():
@@ -779,7 +789,7 @@ def test_threads_and_cores_are_limited_for_a_while(monkeypatch):
 def test_a_benchmark_as_a_side_says_phases_and_figures_and_is_closed(monkeypatch):
     log = []
     prepared = SimpleNamespace(
-        settle=None, measure_calls=None, sample=None, close=lambda: log.append("closed"), calls=7,
+        settle=None, answer=None, measure_calls=None, sample=None, close=lambda: log.append("closed"), calls=7,
         phases=lambda: {"learn": 1.0}, stats=lambda: {"blocked": 2.0},
     )  # fmt: skip
     monkeypatch.setattr(sides, "prepare", lambda variant, seed: log.append((variant.id, seed)) or prepared)
@@ -906,6 +916,23 @@ def test_a_function_is_settled_by_calls_of_which_the_last_is_the_answer(monkeypa
     ((name, answer),) = here.settle()[0].items()
     assert (name, answer.tolist()) == ("copied", [1, 1])
     assert answer is not backend.waited[1]
+    assert len(backend.waited) == 2
+    assert here.answer()[0]["copied"].tolist() == [2, 2]
+    assert len(backend.waited) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "done"),
+    [({"seconds"}, False, "settle"), ({"seconds"}, True, "sample"), ({"spread", "resident"}, True, "sample"),
+     ({"noted:x", "answer"}, True, "settle"), ({"seconds", "difference"}, True, "settle"), ({"answer"}, True, "answer"),
+     ({"difference"}, False, "answer"), ({"allocated"}, False, "settle"), ({"allocated", "answer"}, True, "settle")],
+)  # fmt: skip
+def test_a_side_is_settled_where_it_is_timed_or_counted_and_in_one_sample_where_it_has_processes(
+    monkeypatch, asked, own, done
+):
+    monkeypatch.setattr(Side, "starts_processes", own)
+    here = SimpleNamespace(**{name: lambda name=name: name for name in ("settle", "answer", "sample")})
+    assert measure.settled(here, Side("a.b[c]"), asked) == done
 
 
 @pytest.mark.parametrize(("seconds", "calls"), [(0.01, 1), (0.004, 4), (0.2, 1)])
@@ -918,7 +945,7 @@ def test_the_calls_of_a_sample_are_doubled_until_two_samples_are_long_enough(mon
 
 
 def test_what_a_benchmark_allocates_is_counted(monkeypatch):
-    prepared = SimpleNamespace(settle=None, measure_calls=None, sample=None, close=lambda: None)
+    prepared = SimpleNamespace(settle=None, answer=None, measure_calls=None, sample=None, close=lambda: None)
     monkeypatch.setattr(sides, "prepare", lambda variant, seed: prepared)
     here = sides.ready(Side(NUMPY.format("full")), 5)
     for counted, wanted in (({"allocated_bytes": 48, "aten_ops": 3}, 48.0), ({}, 0.0)):
@@ -991,7 +1018,7 @@ def test_answers_are_kept_and_only_what_is_asked_for_is_counted(monkeypatch):
     log, made = scripted(monkeypatch, {"a": 0.04, "b": 0.01})
     found = measure.together(made, {made[0].label: {"allocated"}, made[1].label: {"answer"}}, 0, random.Random(0))
     assert [(taken.allocated, taken.answer[0].tolist(), taken.seconds) for taken in found.values()] == [
-        (40.0, [1, 1, 1], []), (0.0, [1, 1, 1], []),
+        (40.0, [1, 1, 1], []), (0.0, [0, 0, 0], []),
     ]  # fmt: skip
     assert sorted(log) == ["toy.op[a] closed", "toy.op[b] closed"]
 

@@ -47,9 +47,13 @@ class Function(AbstractContextManager["Function"]):
 
     def settle(self) -> list[Any]:
         """Compile and warm the caches; return the result of a call, as NumPy copies."""
+        self.run()
+        return self.answer()
+
+    def answer(self) -> list[Any]:
+        """Return the result of a call, as NumPy copies."""
         import numpy as np
 
-        self.run()
         copied: list[Any] = backends.tree_map(np.array, [self.backend.to_host(self.run())])
         return copied
 
@@ -78,15 +82,12 @@ class Benchmark(AbstractContextManager["Benchmark"]):
 
     def __init__(self, side: Side, seed: int) -> None:
         self.prepared: Prepared = prepare(side.variant, seed)
+        self.settle, self.answer = self.prepared.settle, self.prepared.answer
         self.measure_calls, self.sample = self.prepared.measure_calls, self.prepared.sample
 
     def __exit__(self, *raised: Any) -> None:
         """End what it has started."""
         self.prepared.close()
-
-    def settle(self) -> list[Any]:
-        """Compile and warm the caches, and see that samples are repeatable, where they are to be; return the answer."""
-        return self.prepared.settle() if self.prepared.variant.case.repeatable else self.prepared.answer()
 
     @property
     def calls(self) -> int:

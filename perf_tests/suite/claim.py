@@ -146,7 +146,7 @@ class Comparison:
         measure: ``seconds`` of an item; bytes ``allocated`` by a call; ``resident``, by how much a call raises the most
             memory that its process ever had; ``spread`` of the seconds, their interquartile range over their median;
             ``difference`` of the answers, largest, base's promised one over change's; or ``noted:NAME+NAME``,
-            what the op itself counts or notes of its phases.
+            what the op itself counts or notes of its phases, of an item.
     """
 
     base: Side
