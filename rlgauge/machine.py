@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -34,6 +35,11 @@ def vectors() -> str:
     """Return the fastest vector instructions, as in ``avx2``: processors of one name may differ in them."""
     words = set(described("flags", "Features").split())
     return next((name for name in VECTORS if name in words), "")
+
+
+def this_machine() -> dict[str, Any]:
+    """Return what tells this machine from others: its processor, its vector instructions, how many cores."""
+    return {"cpu_model": cpu_model(), "vectors": vectors(), "cores": os.cpu_count()}
 
 
 def called(machine: Mapping[str, Any]) -> str:

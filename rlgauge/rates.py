@@ -68,7 +68,8 @@ def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[
     """Return, of one verdict after the other on fresh pairs, whether it was a suspect and whether it was `slower`.
 
     The p-value is adjusted as that of the smallest of so many suspects. A last suspect that lacks pairs is confirmed by
-    those of the beginning: a verdict that were dropped for its outcome would make the rates look better.
+    those of the beginning: a verdict that were dropped for its outcome would make the rates look better. Where there
+    are too few pairs for another look, one that is still open is not `slower`.
 
     Args:
         values: what pairs say of a case, in the order they were measured.
@@ -76,14 +77,14 @@ def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[
         suspects: in a whole run, for which p is adjusted.
     """
     start = 0
-    while start + rule.screen <= len(values) >= rule.screen + rule.most:
+    while start + rule.screen <= len(values) >= rule.screen + rule.confirm:
         screen = [pair.quick for pair in values[start : start + rule.screen]]
         others = [*values[start + rule.screen :], *values[:start]]
         start += rule.screen
         if suspected(screen, rule) < 1:
             yield False, False
         else:
-            for pairs in range(rule.confirm, rule.most + 1, rule.confirm):
+            for pairs in range(rule.confirm, min(rule.most, len(others)) + 1, rule.confirm):
                 (p,) = confirmed(confirmation([others[:pairs]], rule), rule)
                 slower = suspects * p <= rule.level
                 if slower or p == 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -192,7 +191,7 @@ class Source(ABC):
         Args:
             root: of the repository.
         """
-        return {"cpu_model": machine.cpu_model(), "vectors": machine.vectors(), "cores": os.cpu_count()}
+        return machine.this_machine()
 
     def power(self, root: Path, file: Path | None, minutes: float, rule: Rule, limit: float) -> str | None:
         """Measure the gate's error rates by this source's own means, and return them as a table; None without any.

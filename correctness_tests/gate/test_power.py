@@ -101,7 +101,9 @@ def test_a_verdict_that_the_first_look_leaves_open_takes_the_pairs_of_the_second
     assert judged([SLOW] * 10 + clean * 4, both) == [(True, True), *[(False, False)] * 4]
     assert judged([SLOW] * 2 + [SAME] * 8 + clean * 4, both) == [(True, False), *[(False, False)] * 4]  # it was let go
     assert judged([*[SLOW] * 8, *[-SLOW] * 10], both) == [(True, False)]
-    assert judged([SLOW] * 17, both) == []  # too few for a second look
+    assert judged([SLOW] * 10, both) == [(True, True)]
+    assert judged(late[:10], both) == [(True, False)]  # too few for a second look
+    assert judged([SLOW] * 9, both) == []
 
 
 def test_a_screen_and_what_comes_up_to_the_first_look_are_quick():

@@ -10,7 +10,6 @@ import argparse
 import datetime
 import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlgauge.files import Unwritable, check_folder, reserved
-from rlgauge.machine import cpu_model, vectors
+from rlgauge.machine import this_machine
 from rlgauge.progress import Progress
 from rlgauge.statistics import FEWEST
 
@@ -81,7 +80,7 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
     path = KEPT / f"{workload}.jsonl"
     state = {
         "code": code(workload), "claims": [claim.name for claim in claims], "threads": options.threads,
-        "machine": {"cpu_model": cpu_model(), "vectors": vectors(), "cores": os.cpu_count()},
+        "machine": this_machine(),
     }  # fmt: skip
     if options.fresh:
         path.unlink(missing_ok=True)
@@ -214,6 +213,7 @@ def main(arguments: list[str] | None = None) -> None:
         with reserved(options.output, ROOM, "--output") as write:
             rows = []
             for workload, claims in options.claims.items():
+                of_now = {"code": code(workload)}  # as it is before it is measured
                 with Progress(options.processes, f"processes of {workload}") as progress:
                     for count, found in enumerate(processes(workload, claims, options)):
                         if count:
@@ -221,7 +221,6 @@ def main(arguments: list[str] | None = None) -> None:
                             progress.step()
                         else:
                             progress.skip(min(len(found), options.processes))
-                of_now = {"code": code(workload)}
                 mine = [row(claim, found, evidence(claim, workload)) | of_now for claim in claims]
                 print("\n".join(lines_of(mine)), flush=True)
                 rows += mine

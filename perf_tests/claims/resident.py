@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -67,10 +67,10 @@ def memory(workload: str, sides: Sequence[Side], seed: int) -> dict[str, Mapping
     command = [sys.executable, "-m", "perf_tests.claims.resident", workload]
     found: dict[str, Mapping[str, float]] = {}
     with by_sigterm():
-        for some in batched(sides, process.cores()):
+        for first in range(0, len(sides), process.cores()):
             with ExitStack() as stack:
                 started = {}
-                for side in some:
+                for side in sides[first : first + process.cores()]:
                     words = [*command, side.label, str(seed)]
                     running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=variables)
                     started[side.label] = stack.enter_context(running)
@@ -82,17 +82,6 @@ def memory(workload: str, sides: Sequence[Side], seed: int) -> dict[str, Mapping
                         raise ClaimsError(f"{label}: {why}")
                     found[label] = json.loads(out.splitlines()[-1])
     return found
-
-
-def batched(sides: Sequence[Side], count: int) -> Iterator[Sequence[Side]]:
-    """Return sides in parts.
-
-    Args:
-        sides: of claims.
-        count: of each part, but for the last.
-    """
-    for first in range(0, len(sides), count):
-        yield sides[first : first + count]
 
 
 def main() -> None:

@@ -257,8 +257,7 @@ def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None
     """
     known = sum(line["what"] == "round" for line in read(file)) if file.exists() else 0
 
-    told = {"cpu_model": machine.cpu_model(), "vectors": machine.vectors(), "cores": os.cpu_count()}
-    measurements.keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **told})
+    measurements.keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **machine.this_machine()})
     measurements.keep(file, {"what": "costs", "pair": overhead(6), "plugin": unused(20)})
     start = time.monotonic()
     for number in range(known, known + rounds):

@@ -44,17 +44,13 @@ def update(form: str, batch: int = BATCH, norm: str = "none", accumulate: int = 
     return f"mario.train_step[{form}-{backend}-batch{batch}-side84-norm{norm}-accumulate{accumulate}]"
 
 
-def epochs(rng: Any, publish: int, envs: int) -> Inputs:
-    """Return what five epochs take.
+def epochs(rng: Any) -> Inputs:
+    """Return what five epochs of the naive pipeline take, for which weights are published once.
 
     Args:
         rng: the generator of all that is drawn.
-        publish: epochs from one publication to the next.
-        envs: environments of each collector.
     """
-    import numpy as np
-
-    return Inputs(pipeline_inputs(rng, envs=envs, publish=publish, **SHORT).spec, (np.arange(EPOCHS),))
+    return pipeline_inputs(rng, envs=1, publish=EPOCHS, **SHORT)
 
 
 def as_counted(form: str, batch: int) -> list[Figure]:
@@ -80,8 +76,7 @@ def as_counted(form: str, batch: int) -> list[Figure]:
 
 def publishing() -> Comparison:
     """Return an epoch of the naive pipeline, and five of them for which weights are published once, by the epoch."""
-    given = functools.partial(epochs, publish=EPOCHS, envs=1)
-    five = Side(pipeline("naive"), given=given, words="five epochs, weights published once", work=EPOCHS)
+    five = Side(pipeline("naive"), given=epochs, words="five epochs, weights published once", work=EPOCHS)
     return Comparison(Side(pipeline("naive"), work=1), five)
 
 
