@@ -599,6 +599,22 @@ def test_processes_are_as_many_as_make_an_interval_narrow_or_end_in_time(process
     assert len(processes(*[1.0, 2.0] * 6, minutes=minutes, processes=least)[0]) == count
 
 
+def test_after_as_many_as_were_asked_for_what_is_open_is_measured_alone(processes):
+    whole = ["toy", "--threads", "1", "--only=toy"]
+    some = [*whole, "--context=toy:alone"]
+    both = [claim(contexts={"alone": OBSERVE, "from full": ACTING})]  # fewer sides are expected to take less
+    for minutes, further in ((7, 2), (4.5, 1), (4, 0)):
+        asked, _ = processes(1.9, 2.1, 2.0, 2.0, claims=both, minutes=minutes, fresh=True)
+        assert asked == [(0, whole), (1, whole), (2, some), (3, some)][: 2 + further], minutes
+
+
+@pytest.mark.usefixtures("ready_command")
+def test_a_process_measures_the_contexts_that_are_named_alone():
+    words = ["snake", "--only", "snake-int8", "--only", "snake-bf16-cpu", "--context=snake-bf16-cpu:alone"]
+    options = command.parse(words)
+    assert [(each.name, [*each.contexts]) for each in options.claims["snake"]] == [("snake-bf16-cpu", ["alone"])]
+
+
 def test_figures_depend_on_all_that_measures_them_and_on_no_page(monkeypatch):
     before, read = command.code("snake"), Path.read_bytes
 
@@ -1084,17 +1100,51 @@ def test_an_interval_is_wide_beyond_a_tenth_to_either_side(low, high, wide):
     assert ledger.is_wide(10.0, low, high) is wide
 
 
-def test_a_workload_is_sure_where_no_interval_of_any_claim_is_wide():
-    narrow, wide = said(*[1.0] * 6), said(*[1.0, 2.0] * 3, context="from full")
-    both = [
-        {"claims": {"toy": {**a["claims"]["toy"], **b["claims"]["toy"]}}, "sides": {}} for a, b in zip(narrow, wide)
+def of_several(**ratios):
+    """Return what six processes say of claims by their names: of each a ratio a process, on ``alone``."""
+    return [
+        {"claims": {name: {"alone": {"ratio": each[i]}} for name, each in ratios.items()}, "sides": {}}
+        for i in range(6)
     ]
-    of_both = claim(contexts={"alone": OBSERVE, "from full": OBSERVE})
-    assert ledger.all_sure([claim()], both)
-    assert not ledger.all_sure([of_both], both)
-    other = replace(claim(contexts={"from full": OBSERVE}))
-    assert not ledger.all_sure([claim(), other], both)
-    assert ledger.all_sure([claim()], [])
+
+
+def open_of(claims, processes):
+    return {each.name: [*each.contexts] for each in ledger.still_open(claims, processes)}
+
+
+UNCLEAR, WIDE, SURE = [1.95, 1.97, 1.99, 2.0, 2.02, 2.04], [2.1, 2.3, 2.5, 2.7, 2.9, 3.1], [2.4, 2.41] * 3
+ACTING = between("snake.act[naive-torch-envs1]", "snake.act[full-torch-envs1]")
+
+
+def test_what_is_unclear_is_open_and_what_is_wide_where_nothing_is_unclear():
+    toy, other = claim(), replace(claim(contexts={"alone": ACTING}), name="other")
+    assert open_of([toy, other], of_several(toy=UNCLEAR, other=WIDE)) == {"toy": ["alone"]}
+    assert open_of([toy, other], of_several(toy=SURE, other=WIDE)) == {"other": ["alone"]}
+    assert open_of([toy, other], of_several(toy=SURE, other=SURE)) == {}
+    assert open_of([toy, other], []) == {}
+    unpromised = replace(other, least=None)
+    assert open_of([toy, unpromised], of_several(toy=WIDE, other=WIDE)) == {"other": ["alone"]}
+    assert open_of([toy, unpromised], of_several(toy=WIDE, other=SURE)) == {"toy": ["alone"]}
+
+
+def test_the_other_contexts_and_figures_of_what_is_open_are_not_measured_again():
+    both = claim(contexts={"alone": OBSERVE, "from full": ACTING}, figures=[Figure("f", OBSERVE.base, "9")])
+    processes = [
+        {"claims": {"toy": {"alone": {"ratio": a}, "from full": {"ratio": b}}}, "sides": {}}
+        for a, b in zip(SURE, UNCLEAR)
+    ]
+    (found,) = ledger.still_open([both], processes)
+    assert (found.contexts, found.figures) == ({"from full": ACTING}, ())
+
+
+def test_with_what_is_open_come_the_same_comparison_and_what_it_is_compared_with():
+    toy, same = claim(), replace(claim(least=1.5), name="same")
+    assert open_of([toy, same], of_several(toy=UNCLEAR, same=UNCLEAR)) == {"toy": ["alone"], "same": ["alone"]}
+    unlike = replace(same, contexts={"alone": replace(OBSERVE, measure="spread")})
+    assert open_of([toy, unlike], of_several(toy=UNCLEAR, same=UNCLEAR)) == {"toy": ["alone"]}
+    most = replace(claim(1.0, contexts={"alone": ACTING}), name="most", most_of=["toy"])
+    found = of_several(toy=SURE, most=[ratio * gain for ratio, gain in zip(SURE, (0.9, 0.95, 1.0, 1.0, 1.05, 1.1))])
+    assert open_of([toy, most], found) == {"most": ["alone"], "toy": ["alone"]}
 
 
 def test_what_no_process_told_is_unclear_and_one_error_is_an_error():
@@ -1178,7 +1228,7 @@ def test_the_command_measures_all_workloads_with_all_cores_unless_told_otherwise
     assert {name: len(claims) for name, claims in options.claims.items()} == {
         name: len(claims_of(name)) for name in workloads()
     }
-    assert (options.threads, options.processes, options.minutes, options.output) == (3, 6, 9, command.RESULT)
+    assert (options.threads, options.processes, options.minutes, options.output) == (3, 6, 9.5, command.RESULT)
     assert [options.fresh, options.list, options.pages, options.one] == [False, False, False, None]
     options = command.parse(["snake", "pirl", "--threads", "2", "--processes", "12", "--only", "snake-int8"])
     assert {name: [each.name for each in claims] for name, claims in options.claims.items()} == {

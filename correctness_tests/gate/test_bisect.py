@@ -166,15 +166,36 @@ def test_planted_counts_how_often_bisect_is_right(toy):
     assert not toy.leftovers()
 
 
-def test_one_of_the_commits_is_slowed(toy):
+def test_those_commits_slow_a_case_that_have_a_part(toy):
     toy.at("start")
     try:
-        made = planted.plant(toy.root, VARIANT, 0.1, 3)
-        assert toy.git("rev-list", "--count", "start..HEAD") == str(planted.COMMITS)
-        assert toy.git("log", "--format=%H", "-S_Slowed", "start..HEAD") == made
-        assert made == toy.git("rev-parse", f"HEAD~{planted.COMMITS - 4}")
+        made = planted.plant(toy.root, VARIANT, [0.0, 0.1, 0.0, 0.2])
+        assert toy.git("log", "--format=%H", "--reverse", "start..HEAD").splitlines() == made
+        assert toy.git("log", "--format=%H", "-S_Slowed", "--reverse", "start..HEAD").splitlines() == [made[1], made[3]]
     finally:
         toy.at("start")
+
+
+def test_what_is_slowed_twice_takes_both_parts_of_its_time(monkeypatch):
+    now = [0.0]
+
+    def read():
+        now[0] += 0.01
+        return now[0]
+
+    def op(size):
+        def call(more):
+            now[0] += size
+            return size + more
+
+        return call
+
+    monkeypatch.setattr("time.perf_counter", read)
+    found = {"op": op}
+    for number in range(2):
+        exec(planted.SLOWED.format(op="op", part=0.5, number=number), found)
+    assert found["op"](100)(1) == 101
+    assert now[0] == pytest.approx(100 * 1.5 * 1.5, rel=0.01)
 
 
 @pytest.mark.parametrize("answer", ["another", "none", "right"])

@@ -244,7 +244,7 @@ def test_as_many_pairs_are_measured_as_fit_into_the_minutes(history):
     history.found.minutes = 20 / 60
     history.found.compare(history.there, commit(2), commit(0), commit(1), [FIRST, SECOND], "1 of 1")
     assert len(history.asked) == 2
-    assert "2 cases, 2 pairs of 12, as more would take over 0.333333 min, about 18 s expected" in history.said[-1]
+    assert "2 cases, 2 pairs of 16, as more would take over 0.333333 min, about 18 s expected" in history.said[-1]
     assert {e.n for e in read(history.found.file)} == {2}
 
 
@@ -487,7 +487,7 @@ def test_an_entry_is_of_the_machine_the_day_the_case_and_the_anchor(history):
         MACHINE, commit(2), commit(1), FIRST, 6,
     )  # fmt: skip
     assert kept.date in days
-    assert kept.log_ratios == (pytest.approx(math.log(1.1), abs=1e-6),) * 12
+    assert kept.log_ratios == (pytest.approx(math.log(1.1), abs=1e-6),) * 16
 
 
 def test_a_case_that_the_anchor_lacks_has_no_ratio_and_one_that_fails_no_entry(history, monkeypatch):
@@ -558,7 +558,7 @@ def test_unless_told_otherwise_what_can_run_here_is_measured_into_this_machines_
     monkeypatch.setattr(command.backends, "get", backend)
     append(tmp_path / f"{MACHINE}.jsonl", [entry(1, 0, [0.1])])
     assert command.main(["--since", "REV"]) == 0
-    assert given == [(command.ROOT, tmp_path / f"{MACHINE}.jsonl", {"numpy", "torch"}, None, 12, 12.0), "REV"]
+    assert given == [(command.ROOT, tmp_path / f"{MACHINE}.jsonl", {"numpy", "torch"}, None, 16, 12.0), "REV"]
     said = f"history: 1 entries in {MACHINE}.jsonl; python -m perf_tests.history show\n"
     assert capsys.readouterr().out == said
 
@@ -582,6 +582,6 @@ def test_rates_are_of_what_is_kept_beside_the_code_a_thousand_times_twelve_commi
     monkeypatch.setattr(command.power, "table", lambda *asked: given.append(asked) or "a table")
     monkeypatch.setattr(command.power, "put", lambda *asked: pytest.fail("nothing is to be written"))
     assert command.main(["power"]) == 0
-    assert given == [(command.power.RECORDED, 1000, 12, 12)]
+    assert given == [(command.power.RECORDED, 1000, 12, 16)]
     assert command.main(["power", "--commits", "8", "--histories", "1", "--pairs", "1"]) == 0
     assert given[1:] == [(command.power.RECORDED, 1, 8, 1)]

@@ -68,14 +68,16 @@ def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
-    """Yield what is known of a workload after each process, until all intervals are narrow or time is up.
+    """Yield what is known of a workload after each process, until nothing is open or time is up.
+
+    After as many as were asked for, what is still open is measured alone.
 
     Args:
         workload: its name.
         claims: that are measured.
         options: the command line as parsed.
     """
-    from .ledger import all_sure
+    from .ledger import still_open
 
     path = KEPT / f"{workload}.jsonl"
     state = {
@@ -84,22 +86,26 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
     }  # fmt: skip
     if options.fresh:
         path.unlink(missing_ok=True)
-    found, begun, here = kept(path, state), time.monotonic(), 0
+    found, begun, of_a_side = kept(path, state), time.monotonic(), 0.0
     yield found
     while len(found) < MOST:
-        spent = time.monotonic() - begun
-        late = here and spent + spent / here > 60 * options.minutes
-        if len(found) >= options.processes and (late or all_sure(claims, found)):
+        start, further = time.monotonic(), len(found) >= options.processes
+        measured = still_open(claims, found) if further else claims
+        sides = len({side.label for claim in measured for side in claim.compared})
+        late = of_a_side and start + of_a_side * sides - begun > 60 * options.minutes
+        if further and (late or not measured):
             return
         said: dict[str, Any] = {"claims": {}, "sides": {}}
-        for part in apart(claims):
+        for part in apart(measured):
             words = [workload, "--threads", str(options.threads), *(f"--only={claim.name}" for claim in part)]
+            if further:
+                words += [f"--context={claim.name}:{context}" for claim in part for context in claim.contexts]
             (found_here,) = fresh_processes("perf_tests.claims", words, 1, first=len(found))
             said = {name: values | found_here[name] for name, values in said.items()}
         with path.open("a") as file:
             file.write(json.dumps(said) + "\n")
         found.append(said)
-        here += 1
+        of_a_side = (time.monotonic() - start) / max(1, sides)
         yield found
 
 
@@ -140,7 +146,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure some claims alone")
     parser.add_argument("--list", action="store_true", help="print the claims and end")
     parser.add_argument("--processes", type=int, default=FEWEST, help=f"fresh processes, at least (default: {FEWEST})")
-    parser.add_argument("--minutes", type=float, default=9, help="of a workload, for more processes than those")
+    parser.add_argument("--minutes", type=float, default=9.5, help="of a workload, for more processes than those")
     parser.add_argument("--threads", type=int, default=process.cores())
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs of this code measured")
     parser.add_argument(
@@ -148,6 +154,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--pages", action="store_true", help="put the ledger into results/ and the README")
     parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
+    parser.add_argument("--context", action="append", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not 1 <= options.threads <= process.cores():
         parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
@@ -155,6 +162,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         parser.error(f"got --processes {options.processes}, wanted 1 to {MOST}")
     process.set_up(options.threads)
     from ..suite.claims import claims_of, workloads
+    from .ledger import narrowed
 
     for name in options.workload:
         if name not in workloads():
@@ -171,6 +179,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         name: [claim for claim in claims if not options.only or claim.name in needed(claims, options.only)]
         for name, claims in chosen.items()
     }
+    if options.context:
+        some = {(name, context) for name, _, context in (word.partition(":") for word in options.context)}
+        options.claims = {name: narrowed(claims, some) for name, claims in options.claims.items()}
     options.claims = {name: claims for name, claims in options.claims.items() if claims}
     return options
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -98,7 +99,8 @@ def told(claim: Claim, context: str, processes: Sequence[Process], evidence: boo
     low, high = interval(ratios)
     same = evidence
     if claim.same in ("bits", "close"):
-        same = all(process["claims"][claim.name][context]["same"] for process in processes)
+        said = [process["claims"].get(claim.name, {}).get(context, {}) for process in processes]
+        same = all(each["same"] for each in said if "same" in each)
     word = verdict(low, high, claim.least, same, claim.same is not None)
     wide = is_wide(median(ratios), low, high) or len(ratios) < FEWEST
     if word == "measured" and wide:
@@ -156,19 +158,42 @@ def row(claim: Claim, processes: Sequence[Process], evidence: bool | None) -> di
     }
 
 
-def all_sure(claims: Sequence[Claim], processes: Sequence[Process]) -> bool:
-    """Return whether no interval is wide.
+def still_open(claims: Sequence[Claim], processes: Sequence[Process]) -> list[Claim]:
+    """Return what more processes may decide: the claims with those contexts alone whose ratio is unclear so far.
+
+    Where none is, those whose interval is wide. What a claim must gain more than comes with it, and so does another
+    claim of the same comparison, which has the same ratio.
 
     Args:
         claims: of a workload.
         processes: that measured them.
     """
+    unclear: set[tuple[str, str, str]] = set()
+    wide, of_name = unclear.copy(), {claim.name: claim for claim in claims}
     for claim in claims:
         for context in claim.contexts:
-            ratios = gains(claim, context, processes)
-            if ratios and is_wide(median(ratios), *interval(ratios)):
-                return False
-    return True
+            if ratios := gains(claim, context, processes):
+                low, high = interval(ratios)
+                word, is_broad = verdict(low, high, claim.least), is_wide(median(ratios), low, high)
+                pairs = {of_name[name].contexts[context].key for name in (claim.name, *claim.most_of)}
+                unclear |= pairs if word == "unclear" or (word == "measured" and is_broad) else set()
+                wide |= pairs if is_broad else set()
+    keys = unclear or wide
+    return narrowed(claims, {(c.name, name) for c in claims for name, pair in c.contexts.items() if pair.key in keys})
+
+
+def narrowed(claims: Sequence[Claim], chosen: Collection[tuple[str, str]]) -> list[Claim]:
+    """Return claims with some of their contexts, and without figures of other machines.
+
+    Args:
+        claims: of a workload.
+        chosen: name and context of each that is kept.
+    """
+    found = []
+    for claim in claims:
+        if contexts := {name: pair for name, pair in claim.contexts.items() if (claim.name, name) in chosen}:
+            found.append(replace(claim, contexts=contexts, figures=()))
+    return found
 
 
 def joined(earlier: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

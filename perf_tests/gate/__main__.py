@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from perf_tests.report.readme import README, insert
-from perf_tests.suite.cases import variants
 from rl_impls.common.files import write_whole
 from rlgauge.artifact import read as read_run
 from rlgauge.command import ended
@@ -20,6 +19,7 @@ from .selfcheck import drift, noise, small
 from .selfcheck.planted import CASES, found
 from .selfcheck.power import POWER
 from .selfcheck.power_table import example, read, table
+from .source import variant_of
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT, OTHERS = (ROOT / "docs" / name for name in ("gate.md", "gate-your-own.md"))
@@ -50,10 +50,7 @@ def planted(options: argparse.Namespace) -> int:
         raise GateError(f"--tries: got {options.tries}, wanted at least 1")
     if not 0 < options.slowdown <= 10:
         raise GateError(f"--slowdown: got {options.slowdown}, wanted a part such as 0.1, up to 10")
-    for case in options.case or ():
-        if case not in variants():
-            raise GateError(f"unknown case {case!r}; pytest --collect-only --benchmark-only --tier full lists them")
-    cases, rule = [variants()[case] for case in options.case or CASES], rule_with(options.rule)
+    cases, rule = [variant_of(case) for case in options.case or CASES], rule_with(options.rule)
     right = []
     with Progress(options.tries, "tries") as progress:
         for number in range(options.tries):

@@ -66,6 +66,20 @@ def case_of(variant: Variant) -> Case:
     return Case(variant.id, variant.case.cores != "one", tolerance(variant))
 
 
+def variant_of(name: str) -> Variant:
+    """Return a benchmark by its id, of any tier.
+
+    Args:
+        name: its id.
+
+    Raises:
+        GateError: there is none.
+    """
+    if name not in variants():
+        raise GateError(f"unknown case {name!r}; pytest --collect-only --benchmark-only --tier full lists them")
+    return variants()[name]
+
+
 class Suite(Source):
     """The benchmarks of a selection.
 
@@ -207,9 +221,7 @@ class Suite(Source):
         Raises:
             GateError: there is none.
         """
-        if name not in variants():
-            raise GateError(f"unknown case {name!r}; pytest --collect-only --benchmark-only --tier full lists them")
-        return case_of(variants()[name])
+        return case_of(variant_of(name))
 
     def power(self, root: Path, file: Path | None, minutes: float, rule: Rule, limit: float) -> str:
         """Measure the gate's error rates on chosen cases, several doses and real mistakes; return them as a table.

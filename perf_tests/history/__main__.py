@@ -1,4 +1,7 @@
-"""Speed over commits: ``python -m perf_tests.history --since REV``, then ``show``; ``power``: how often is it wrong?"""
+"""Speed over commits: ``python -m perf_tests.history --since REV``, then ``show``.
+
+How often is it wrong? ``power`` counts that on recorded pairs, ``planted`` measures a history with a known change.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ import sys
 from pathlib import Path
 
 from perf_tests.__main__ import names
+from perf_tests.gate.source import variant_of
 from perf_tests.selection import Selection, select
 from perf_tests.suite.cases import CasesError
 from rl_impls import backends
 from rlgauge.command import ended
 from rlgauge.rule import GateError
 
+from . import planted as hidden
 from . import power
 from .drawn import drawn, markdown
 from .entries import label, read
@@ -23,6 +28,7 @@ from .releases import in_order
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "results" / "history"
+SLOWED = "pirl.train_step[full-torch-batch256-order2]"
 
 
 def measure(options: argparse.Namespace) -> int:
@@ -38,8 +44,7 @@ def measure(options: argparse.Namespace) -> int:
     if options.since is None:
         raise GateError("--since: wanted a revision, the last before those to be measured")
     at_least("--pairs", options.pairs, 1)
-    if not 0 < options.minutes < math.inf:
-        raise GateError(f"--minutes: got {options.minutes}, wanted more than 0")
+    more_than_none(options.minutes)
     chosen = select(Selection(workloads=options.workload, tier="gate"))
     able = [variant for variant in chosen if not backends.get(variant.backend).missing()]
     file = options.file or FOLDER / f"{label()}.jsonl"
@@ -88,6 +93,26 @@ def rates(options: argparse.Namespace) -> int:
     return 0
 
 
+def planted(options: argparse.Namespace) -> int:
+    """Measure a history whose commits slow a case by a known part; the code is 1 where it is not read rightly.
+
+    Args:
+        options: the command line as parsed.
+
+    Raises:
+        GateError: no such case, or one that cannot be measured; no repository.
+    """
+    at_least("--pairs", options.pairs, 1)
+    more_than_none(options.minutes)
+    case = variant_of(options.case)
+    if lacking := backends.get(case.backend).missing():
+        raise GateError(f"{case.id}: {lacking}")
+    beside = select(Selection(workloads=[case.case.workload], backends=[case.backend], tier="gate"))
+    variants = list({variant.id: variant for variant in (case, *beside)}.values())
+    asked = case.id, options.kind, options.pairs, options.minutes, options.seed
+    return 0 if hidden.found(ROOT, variants, *asked) else 1
+
+
 def at_least(option: str, value: int, least: int) -> None:
     """Refuse a number that is too small.
 
@@ -101,6 +126,19 @@ def at_least(option: str, value: int, least: int) -> None:
     """
     if value < least:
         raise GateError(f"{option}: got {value}, wanted {least} or more")
+
+
+def more_than_none(minutes: float) -> None:
+    """Refuse a time in which nothing can be measured.
+
+    Args:
+        minutes: as given.
+
+    Raises:
+        GateError: there are none, or no end of them.
+    """
+    if not 0 < minutes < math.inf:
+        raise GateError(f"--minutes: got {minutes}, wanted more than 0")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -132,6 +170,13 @@ def main(arguments: list[str] | None = None) -> int:
     wrong.add_argument("--pairs", type=int, default=PAIRS, help=f"of a commit (default: {PAIRS})")
     wrong.add_argument("--docs", action="store_true", help="put the table into docs/history.md")
     wrong.set_defaults(run=rates)
+    known = commands.add_parser("planted", help="measure a history that has a known change: is it found?")
+    known.add_argument("kind", choices=power.KINDS, help="eight commits: all alike, one of 5 %%, or 1 %% each")
+    known.add_argument("--case", default=SLOWED, metavar="ID", help=f"that is slowed (default: {SLOWED})")
+    known.add_argument("--pairs", type=int, default=PAIRS, help=f"of processes, for each commit (default: {PAIRS})")
+    known.add_argument("--minutes", type=float, default=MINUTES, help=f"a commit, at most (default: {MINUTES:g})")
+    known.add_argument("--seed", type=int, default=0, help="of the place of the step, and the order of all")
+    known.set_defaults(run=planted)
     options = parser.parse_args(arguments)
     return ended(lambda: options.run(options), CasesError, ValueError)
 

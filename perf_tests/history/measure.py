@@ -26,7 +26,7 @@ from rlgauge.statistics import log_ratio
 from .entries import Entry, append, read, timed
 from .releases import anchor_before, anchor_of
 
-PAIRS, MINUTES = 12, 12.0
+PAIRS, MINUTES = 16, 12.0
 
 
 @dataclass

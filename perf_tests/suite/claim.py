@@ -153,6 +153,11 @@ class Comparison:
     change: Side
     measure: str = "seconds"
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What is compared, in words: claims of the same have the same ratio."""
+        return self.base.label, self.change.label, self.measure
+
 
 def alone(name: str, measure: str = "seconds", both: Mapping[str, Any] | None = None, **knobs: Any) -> Comparison:
     """Return the comparison of a benchmark, of form naive as a rule, with itself where some knobs are set.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from perf_tests.suite.case import Variant
@@ -30,7 +31,7 @@ SLOWED = '''
 import time
 
 
-class _Slowed:
+class _Slowed{number}:
     """A call that takes longer by this part of its own time."""
 
     def __init__(self, call):
@@ -48,32 +49,50 @@ class _Slowed:
         return out
 
 
-_build = {op}
+_build{number} = {op}
 
 
 def {op}(*args, **kwargs):
-    return _Slowed(_build(*args, **kwargs))
+    return _Slowed{number}(_build{number}(*args, **kwargs))
 '''
 
 
-def plant(root: Path, variant: Variant, part: float, place: int) -> str:
-    """Commit eight changes to a case's source file, of which the one at ``place`` slows it; return that commit.
+def plant(root: Path, variant: Variant, parts: Sequence[float]) -> list[str]:
+    """Commit changes to a case's source file, each of which slows it by its part; return the commits.
 
     Args:
         root: of a copy of the repository.
         variant: the benchmark.
-        part: of a call's own time, by which it is slowed.
-        place: of the eight commits, from 0.
+        parts: of a call's own time, by which a commit slows it; where one is 0 it changes a comment.
     """
     source = root / "rl_impls" / variant.case.workload / f"_{backends.get(variant.backend).source}.py"
     made = []
-    for number in range(COMMITS):
-        slowed = SLOWED.format(op=variant.case.op, part=part) if number == place else ""
+    for number, part in enumerate(parts):
+        slowed = SLOWED.format(op=variant.case.op, part=part, number=number) if part else ""
         with source.open("a") as file:
             file.write(f"{slowed}\n# change {number}\n")
         git(root, *AUTHOR, "commit", "--quiet", "--all", "--message", f"change {number}")
         made.append(git(root, "rev-parse", "HEAD").decode().strip())
-    return made[place]
+    return made
+
+
+@contextmanager
+def copied(root: Path) -> Iterator[Path]:
+    """Return a copy of the repository's commits, in a context that removes it.
+
+    Args:
+        root: of the repository.
+
+    Raises:
+        GateError: no repository.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        try:
+            git(root, "clone", "--quiet", "--local", str(root), str(copy))
+        except subprocess.CalledProcessError as error:
+            raise GateError(f"{root} cannot be copied: {error.stderr.decode().strip()}") from error
+        yield copy
 
 
 def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, log: Callable[[str], None]) -> bool:
@@ -91,13 +110,8 @@ def found(root: Path, variant: Variant, part: float, rule: Rule, seed: int, log:
         GateError: no repository.
     """
     place = random.Random(seed).randrange(COMMITS)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
-        try:
-            git(root, "clone", "--quiet", "--local", str(root), str(copy))
-        except subprocess.CalledProcessError as error:
-            raise GateError(f"{root} cannot be copied: {error.stderr.decode().strip()}") from error
-        wanted = plant(copy, variant, part, place)
+    with copied(root) as copy:
+        wanted = plant(copy, variant, [part if number == place else 0.0 for number in range(COMMITS)])[place]
         log(f"{variant.id}: slowed by {100 * part:g} % in commit {place + 1} of {COMMITS}, {wanted[:12]}")
         try:
             asked = everything(), copy, f"HEAD~{COMMITS}", "HEAD", case_of(variant)
