@@ -589,6 +589,7 @@ def test_processes_go_on_from_those_that_were_measured_alike(processes):
     words = ["toy", "--threads", "1", "--only=toy"]
     assert processes(2.0, 2.0) == ([(0, words), (1, words)], [2.0, 2.0])
     assert processes(2.1, processes=3) == ([(2, words)], [2.0, 2.0, 2.1])
+    assert processes(minutes=-1, processes=3) == ([], [2.0, 2.0, 2.1])  # a moment has passed
     for other in ({"fresh": True}, {"threads": 2}, {"claims": [claim(), claim()]}):
         asked, found = processes(3.0, 3.0, **other)
         assert ([first for first, _ in asked], found) == ([0, 1], [3.0, 3.0])

@@ -21,8 +21,11 @@ from perf_tests.gate.selfcheck.power_table import (
     simulated_suites,
     smallest_found,
     table,
+    whole_tier,
 )
 from perf_tests.gate.source import Suite
+from perf_tests.history.power import RECORDED
+from perf_tests.history.power import read as read_pairs
 from perf_tests.report.readme import README, insert
 from perf_tests.selection import Selection
 from perf_tests.suite.cases import variants
@@ -55,6 +58,17 @@ def measured(value=lambda case, dose, pair: 0.0, pairs=40):
 def judged(values, rule, suspects=1):
     """Return the verdicts on pairs that say the same in a screen and in a confirmation."""
     return list(verdicts([Said(value, value) for value in values], rule, suspects))
+
+
+def test_false_alarms_of_the_whole_tier_are_those_of_each_case_by_itself():
+    slow, same = [0.1] * 36, [0.0] * 36
+    found = whole_tier({"machines": [MACHINE], "pairs": [{"a": a, "b": b} for a, b in zip(slow, same)]}, Rule())
+    count = len(judged(same, Rule())) + len(judged(slow, Rule()))
+    where = power_table.described(MACHINE)
+    assert found == (
+        f"Of all 2 cases of the gate tier, in 36 other pairs of the same code, on {where}: "
+        f"{Rate(len(judged(slow, Rule())), count)} false alarms."
+    )
 
 
 def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
@@ -196,8 +210,8 @@ def test_the_table_counts_each_dose():
 
 
 def test_the_documents_show_what_was_measured():
-    measured = read(POWER)
-    for page, text in ((DOCUMENT, table(measured, Rule())), (README, example(measured, Rule()))):
+    measured, of_all = read(POWER), whole_tier(read_pairs(RECORDED), Rule())
+    for page, text in ((DOCUMENT, f"{table(measured, Rule())}\n\n{of_all}"), (README, example(measured, Rule()))):
         assert insert(page.read_text(), *MARKERS, text) == page.read_text()
 
 

@@ -92,7 +92,7 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
         start, further = time.monotonic(), len(found) >= options.processes
         measured = still_open(claims, found) if further else claims
         sides = len({side.label for claim in measured for side in claim.compared})
-        late = of_a_side and start + of_a_side * sides - begun > 60 * options.minutes
+        late = start + of_a_side * sides - begun > 60 * options.minutes
         if further and (late or not measured):
             return
         said: dict[str, Any] = {"claims": {}, "sides": {}}
@@ -146,7 +146,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure some claims alone")
     parser.add_argument("--list", action="store_true", help="print the claims and end")
     parser.add_argument("--processes", type=int, default=FEWEST, help=f"fresh processes, at least (default: {FEWEST})")
-    parser.add_argument("--minutes", type=float, default=9.5, help="of a workload, for more processes than those")
+    parser.add_argument("--minutes", type=float, default=9.5, help="of a workload, for more than those; 0: none more")
     parser.add_argument("--threads", type=int, default=process.cores())
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs of this code measured")
     parser.add_argument(

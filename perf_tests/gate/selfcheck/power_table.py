@@ -205,6 +205,25 @@ def described(machine: Mapping[str, Any]) -> str:
     return f"{machine['cpu_model']}, {machine['cores']} cores, {machine['date']}, commit {machine['git']}"
 
 
+def whole_tier(recorded: Mapping[str, Any], rule: Rule) -> str:
+    """Return how often a case of the tier was called slower in pairs of the same code, in words.
+
+    Args:
+        recorded: machines, and the log-ratio of each case, pair by pair, all of them thorough.
+        rule: the numbers to decide by.
+    """
+    pools: dict[str, list[Said]] = {}
+    for pair in recorded["pairs"]:
+        for case, value in pair.items():
+            pools.setdefault(case, []).append(Said(value, value))
+    said = [slower for values in pools.values() for _, slower in verdicts(values, rule)]
+    where = " and ".join(dict.fromkeys(map(described, recorded["machines"])))
+    return (
+        f"Of all {len(pools)} cases of the gate tier, in {len(recorded['pairs'])} other pairs of the same code, on "
+        f"{where}: {Rate(sum(said), len(said))} false alarms."
+    )
+
+
 def table(measured: Measured, rule: Rule) -> str:
     """Return all of it as Markdown.
 
