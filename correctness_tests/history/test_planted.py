@@ -11,6 +11,7 @@ from perf_tests.history import __main__ as command
 from perf_tests.history import planted
 from perf_tests.history.entries import Entry, append, timed
 from perf_tests.suite.cases import variants
+from rlgauge.rule import GateError
 
 CASE = "pirl.train_step[full-torch-batch256-order2]"
 NOISE = (-0.004, -0.003, -0.002, -0.001, 0.0, 0.0, 0.001, 0.002, 0.003, 0.004)
@@ -35,12 +36,13 @@ def read_of(tmp_path, monkeypatch):
         subprocess.run(["git", "-C", root, *words], check=True)
     chosen = [variants()[CASE]]
 
-    def run(kind, ratios, seed=0):
+    def run(kind, ratios, failed=()):
         said, copies = [], []
 
         def measure(self, since):
             copies.append(self.root)
             git = ["git", "-C", str(self.root), "rev-list", "--reverse", f"{since}..HEAD"]
+            self.failed += failed
             commits = subprocess.run(git, capture_output=True, text=True, check=True).stdout.split()
             assert (len(commits), since, self.pairs, self.minutes) == (8, self.anchor, 12, 3.0)
             known = {"machine": self.file.stem, "date": "", "anchor": since, "case": CASE, "version": 1}
@@ -50,7 +52,7 @@ def read_of(tmp_path, monkeypatch):
             ])  # fmt: skip
 
         monkeypatch.setattr(planted.History, "measure", measure)
-        right = planted.found(root, chosen, CASE, kind, 12, 3.0, seed, said.append)
+        right = planted.found(root, chosen, CASE, kind, 12, 3.0, 0, said.append)
         assert not any(Path(copy).exists() for copy in copies)
         return right, said[-1]
 
@@ -75,6 +77,11 @@ def test_one_that_shows_something_else_is_wrong(read_of, kind, ratios):
     right, said = read_of(kind, ratios)
     assert not right
     assert said.endswith(f"of {CASE}: WRONG")
+
+
+def test_a_case_that_cannot_be_measured_is_told(read_of):
+    with pytest.raises(GateError, match=r"^it died$"):
+        read_of("flat", [0.0] * 8, failed=["it died", "again"])
 
 
 def test_the_case_and_the_gate_tier_of_its_workload_and_backend_are_measured(monkeypatch):

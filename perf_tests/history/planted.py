@@ -10,6 +10,7 @@ from pathlib import Path
 from perf_tests.gate.selfcheck.planted import COMMITS, copied, plant
 from perf_tests.suite.case import Variant
 from rlgauge.revisions import git
+from rlgauge.rule import GateError
 
 from .chain import series
 from .drawn import case_of, markdown
@@ -63,9 +64,10 @@ def found(
         history = History(copy, Path(folder) / f"{label()}.jsonl", variants, head, pairs, minutes, seed=seed, log=log)
         history.measure(head)
         all_found = judged(series(read(history.file), [head, *order]))
+    if history.failed:
+        raise GateError(history.failed[0])
     log(markdown([case_of(each) for each in all_found]))
-    (of_case,) = [each for each in all_found if each.series.case == case]
-    was = right(kind, place, order, of_case)
+    was = right(kind, place, order, {each.series.case: each for each in all_found}[case])
     where = f" in {order[place][:12]}" if kind == "step" else ""
     log(f"planted: {kind}{where} of {case}: {'right' if was else 'WRONG'}")
-    return was and not history.failed
+    return was
