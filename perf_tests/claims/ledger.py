@@ -168,8 +168,8 @@ def still_open(claims: Sequence[Claim], processes: Sequence[Process]) -> list[Cl
         claims: of a workload.
         processes: that measured them.
     """
-    unclear: set[tuple[str, str, str]] = set()
-    wide, of_name = unclear.copy(), {claim.name: claim for claim in claims}
+    unclear, wide = set[tuple[str, str, str]](), set[tuple[str, str, str]]()
+    of_name = {claim.name: claim for claim in claims}
     for claim in claims:
         for context in claim.contexts:
             if ratios := gains(claim, context, processes):
