@@ -54,7 +54,7 @@ def end(monkeypatch):
 @pytest.mark.parametrize(("make", "depth", "niceness"), [(Acting, 1, 0), (Acting, 2, 19), (Told, 2, 0)])
 def test_actors_that_play_ahead_of_the_learner_give_way_to_it(make, depth, niceness, monkeypatch):
     asked = []
-    monkeypatch.setattr(workers.Workers, "__init__", lambda self, *args: asked.append(args[-1]))
+    monkeypatch.setattr(workers.Workers, "__init__", lambda self, *args: asked.append(args[4]))
     monkeypatch.setattr(Crew, "restore", lambda self, state: None)
     Crew(SPEC, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, make)
     assert asked == [niceness]

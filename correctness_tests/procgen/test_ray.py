@@ -16,7 +16,7 @@ from correctness_tests.waiting import alive, limit, until
 from perf_tests.suite.cases import procgen as cases
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
-from rl_impls.common.workers import THREAD_VARIABLES
+from rl_impls.common.starting import THREAD_VARIABLES
 from rl_impls.procgen import cluster
 from rl_impls.procgen.agent import ProcgenAgent
 

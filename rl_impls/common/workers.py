@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import pickle
 import signal
@@ -11,35 +10,15 @@ import weakref
 from multiprocessing.connection import wait
 from multiprocessing.reduction import DupFd, ForkingPickler
 
+from .starting import context_of, threads_of_started
+
 SECONDS = 120  # to wait for a worker
-THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 LIVES = 5  # workers that may die in one place without having answered
 GIVES_WAY = 19  # niceness of a process that is not waited for: with less, all threads of who learns wait for one
 
 
 class WorkersEnded(RuntimeError):
     """One of the workers failed, so that all were ended, or they are called after that or after ``close()``."""
-
-
-@contextlib.contextmanager
-def threads_of_started(threads):
-    """Return a context in which processes are started whose libraries have so many threads.
-
-    They read it when they are imported, NumPy's as soon as the process has its arguments.
-
-    Args:
-        threads: of a library in a process.
-    """
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 class Handed:
@@ -88,7 +67,7 @@ def give_way(niceness):
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
 
 
-def serve(pipe, make, args, niceness):
+def serve(pipe, make, args, niceness, cores):
     """Be the process of one worker: do as the pipe says, until it is closed.
 
     Args:
@@ -96,8 +75,10 @@ def serve(pipe, make, args, niceness):
         make: ``make(*args)``, returns the worker, whose methods messages name.
         args: of it.
         niceness: by which this process gives way to others as soon as it has the worker.
+        cores: that the first process has.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    os.sched_setaffinity(0, cores)
     try:
         worker = make(*args)
         give_way(niceness)  # on a busy machine it would hardly begin else
@@ -137,6 +118,7 @@ class Workers:
         args_of: ``args_of(index, life)``, its arguments; ``life`` counts the workers that were in its place before.
         threads: of a library in each process.
         niceness: by which the processes give way to others once they have begun.
+        needs: names of modules that each process would import, see :func:`.starting.context_of`.
 
     Attributes:
         replaced: workers that died.
@@ -148,10 +130,10 @@ class Workers:
 
     KIND = "actor"  # what messages call a worker
 
-    def __init__(self, count, make, args_of, threads, niceness=0):
+    def __init__(self, count, make, args_of, threads, niceness=0, needs=()):
         self.actors, self.replaced = count, 0
-        self.made = make, args_of, threads, niceness
-        self.members, self.lives, self.context = [], [0] * count, multiprocessing.get_context("spawn")
+        self.made = make, args_of, threads, niceness, needs
+        self.members, self.lives = [], [0] * count
         self.close = weakref.finalize(self, end, self.members)
         self.owed = [[] for _ in range(count)]  # messages that each has not answered yet
         for index in range(count):
@@ -164,10 +146,12 @@ class Workers:
             index: of the worker.
             life: how many were in its place before.
         """
-        make, args_of, threads, niceness = self.made
-        ours, theirs = self.context.Pipe()
+        make, args_of, threads, niceness, needs = self.made
+        context = context_of(threads, needs)
+        ours, theirs = context.Pipe()
         with Handed(args_of(index, life)) as args, threads_of_started(threads):
-            process = self.context.Process(target=serve, args=(theirs, make, args, niceness), daemon=True)
+            given = theirs, make, args, niceness, os.sched_getaffinity(0)
+            process = context.Process(target=serve, args=given, daemon=True)
             process.start()
         theirs.close()
         return ours, process

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..common.starting import GAMES
 from ..common.workers import GIVES_WAY, Workers
 from ..lowering import Target, eager
 from ._numpy import RESIZE
@@ -174,7 +175,8 @@ class Collectors(Workers):
             senders = [transport.sender(stream) for stream in streams[index]]
             return spec, index, life, senders, weights, tuple(newest), knobs
 
-        super().__init__(spec["collectors"], Collector, args_of, threads=1, niceness=NICENESS[knobs.priority])
+        niceness = NICENESS[knobs.priority]
+        super().__init__(spec["collectors"], Collector, args_of, threads=1, niceness=niceness, needs=("torch", GAMES))
 
     def publish(self, version, params):
         """Give collectors new weights: what they are asked to play from now on is played by them.

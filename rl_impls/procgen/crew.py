@@ -15,6 +15,7 @@ import numpy as np
 from .. import backends
 from ..common.procgen_env import default_threads
 from ..common.shared_arrays import SharedArrays
+from ..common.starting import GAMES
 from ..common.workers import GIVES_WAY, Workers
 from .players import Player, joined_states, share_of, share_of_state
 from .rollouts import Rollout, layout
@@ -140,11 +141,12 @@ class Crew(Workers):
         self.shared = shared = memory(spec, depth, versions, dict(more))
         threads = max(1, default_threads() // spec["actors"])
         niceness = GIVES_WAY if depth > 1 and make is Acting else 0  # what is played ahead is not waited for
+        needs = ("torch", GAMES) if backend.source == "torch" else (GAMES,)
 
         def args_of(index, life):
             return make, shared, spec, index, life, threads, knobs, backend.name
 
-        super().__init__(spec["actors"], make_actor, args_of, threads, niceness)
+        super().__init__(spec["actors"], make_actor, args_of, threads, niceness, needs)
         self.restore(state)
 
     def replace(self, index):

@@ -22,7 +22,8 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from .. import backends
-from ..common.workers import LIVES, SECONDS, THREAD_VARIABLES
+from ..common.starting import THREAD_VARIABLES
+from ..common.workers import LIVES, SECONDS
 from .cluster import join, leave
 from .crew import Crew
 from .players import Player, share_of

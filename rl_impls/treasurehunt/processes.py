@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import weakref
@@ -11,24 +10,25 @@ import weakref
 import numpy as np
 
 from .. import backends
+from ..common.starting import context_of, threads_of_started
 from .per_agent import of_agent, part_of, slice_of
 from .team import Team, Teams
 
 SECONDS = 120  # to wait for an agent
+NEEDED = ("torch", "torch._dynamo")  # which its optimisers import
 QUIET = ("begin", "remember", "finish")  # what agents do without an answer
 
 
-def serve(pipe, threads, *args):
+def serve(pipe, cores, *args):
     """Be the process of one agent: do as the pipe says, until it is closed.
 
     Args:
         pipe: to the first process.
-        threads: of a library in this one.
+        cores: that the first process has.
         args: those of :class:`.team.Team`, the backend by its name.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = str(threads)
+    os.sched_setaffinity(0, cores)
     try:
         *args, backend = args
         agent = Team(*args, backends.get(backend))
@@ -79,15 +79,17 @@ class ProcessTeams(Teams):
     def __init__(self, spec, worlds, batch, knobs, backend, clock):
         self.clock, self.join = clock, np.concatenate
         agents = len(spec["params"]["w_state"])
-        threads = max(1, len(os.sched_getaffinity(0)) // agents)
-        context = multiprocessing.get_context("spawn")
+        cores = os.sched_getaffinity(0)
+        threads = max(1, len(cores) // agents)
+        context = context_of(threads, NEEDED if backend.source == "torch" else ())
         self.pipes, processes = [], []
         self.close = weakref.finalize(self, end, self.pipes, processes)
         for n in range(agents):
             ours, theirs = context.Pipe()
-            args = theirs, threads, of_agent(spec, n, slice_of), worlds, batch, knobs, backend.name
+            args = theirs, cores, of_agent(spec, n, slice_of), worlds, batch, knobs, backend.name
             process = context.Process(target=serve, args=args, daemon=True)
-            process.start()
+            with threads_of_started(threads):
+                process.start()
             self.pipes.append(ours)
             processes.append(process)
             theirs.close()

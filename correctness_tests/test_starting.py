@@ -1,0 +1,114 @@
+"""Processes that are forked from one that has imported what they need: what they have of the first process's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from correctness_tests.waiting import alive, limit, started, until
+
+limited = limit("processes")
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = """
+import json, multiprocessing, os, signal, sys
+from multiprocessing import forkserver
+from rl_impls.common.starting import THREAD_VARIABLES
+from rl_impls.common.workers import Workers
+
+
+class Saying:
+    def __init__(self):
+        self.found = "rl_impls.common.shapes" in sys.modules
+
+    def said(self):
+        modules = [module.__file__ for name, module in sys.modules.items() if name.startswith("rl_impls")]
+        variables = [os.environ[name] for name in THREAD_VARIABLES]
+        return {"found": self.found, "modules": modules, "variables": variables, "cores": len(os.sched_getaffinity(0)),
+                "pid": os.getpid()}
+
+
+def say(threads=1):
+    workers = Workers(2, Saying, lambda index, life: (), threads, needs=("rl_impls.common.shapes",))
+    workers.tell([("said",)] * 2)
+    return workers, workers.answers()
+
+
+if __name__ == "__main__":
+    ONE
+"""
+
+
+def script(tmp_path, lines):
+    """A file in a folder that has another rl_impls."""
+    (tmp_path / "rl_impls").mkdir()
+    (tmp_path / "rl_impls" / "__init__.py").write_text("raise RuntimeError('this is not what was asked for')")
+    path = tmp_path / "elsewhere" / "script.py"
+    path.parent.mkdir()
+    path.write_text(SCRIPT.replace("ONE", "\n    ".join(lines)))
+    return [sys.executable, str(path)], {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": str(ROOT)}}
+
+
+def said(tmp_path, *lines):
+    """What a script prints as JSON."""
+    command, options = script(tmp_path, lines)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_of_one_thread_each_they_are_forked_and_else_started_anew(tmp_path, threads):
+    found = said(tmp_path, f"print(json.dumps(say({threads})[1]))")
+    assert [each["found"] for each in found] == [threads == 1] * 2
+    for each in found:
+        assert each["variables"] == [str(threads)] * 3
+        assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
+
+
+def test_they_have_the_cores_that_the_first_process_has_when_they_are_started(tmp_path):
+    cores = len(os.sched_getaffinity(0))
+    before, after = said(
+        tmp_path,
+        "before = say()[1]",
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
+        "print(json.dumps([before, say()[1]]))",
+    )
+    assert [each["cores"] for each in before] == [cores] * 2
+    assert [each["cores"] for each in after] == [1] * 2
+
+
+def test_where_the_process_that_they_are_forked_from_is_killed_another_is_there(tmp_path):
+    server = "forkserver._forkserver._forkserver_pid"
+    first, second = said(
+        tmp_path,
+        "first, server = say()[1], " + server,
+        "os.kill(server, signal.SIGKILL)",
+        "os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)",
+        "print(json.dumps([first, say()[1]]))",
+    )
+    assert [each["found"] for each in second] == [True] * 2
+    assert not {each["pid"] for each in first} & {each["pid"] for each in second}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
+def test_all_of_them_end_with_the_first_process(tmp_path, how):
+    lines = [
+        "workers, found = say()",
+        "print(json.dumps([forkserver._forkserver._forkserver_pid, *(each['pid'] for each in found)]), flush=True)",
+        "sys.stdin.read()",
+    ]
+    command, options = script(tmp_path, lines)
+    with started(command, stdin=subprocess.PIPE, **options) as first:
+        pids = json.loads(first.stdout.readline())
+        assert len(pids) == 3
+        assert all(map(alive, pids))
+        first.stdin.close() if how is None else first.send_signal(how)
+        first.wait()
+        until(lambda: not any(map(alive, pids)), "they have ended")
