@@ -329,7 +329,7 @@ def test_one_weight_that_goes_the_other_way_is_not_another_answer():
 
 @pytest.mark.parametrize(
     ("seconds", "rounds"),
-    [(1e-6, 12), (0.2, 4), (0.5, 3), (4.9, 3), (5.1, 2), (29.0, 2), (31.0, 1), (500.0, 1)],
+    [(1e-6, 24), (0.2, 8), (0.5, 3), (19.0, 3), (21.0, 2), (59.0, 2), (61.0, 1), (500.0, 1)],
 )
 def test_rounds_that_take_long_are_fewer(seconds, rounds):
     assert measure.rounds_of(seconds, 2) == rounds
@@ -595,18 +595,27 @@ def test_processes_go_on_from_those_that_were_measured_alike(processes):
         assert ([first for first, _ in asked], found) == ([0, 1], [3.0, 3.0])
 
 
-@pytest.mark.parametrize(("minutes", "least", "count"), [(5, 2, 3), (5, 4, 4), (0, 2, 2), (99, 2, 12)])
-def test_processes_are_as_many_as_make_an_interval_narrow_or_end_in_time(processes, minutes, least, count):
+@pytest.mark.parametrize(
+    ("minutes", "least", "count"),
+    [(8.3, 2, 2), (8.4, 2, 5), (13.3, 2, 5), (13.4, 2, 8), (8.4, 3, 3), (0, 2, 2), (99, 2, 12), (99, 6, 12)],
+)
+def test_processes_are_as_many_as_make_an_interval_narrow_or_three_more_end_in_time(processes, minutes, least, count):
     assert len(processes(*[1.0, 2.0] * 6, minutes=minutes, processes=least)[0]) == count
+
+
+def test_further_processes_go_on_to_three_where_they_were_interrupted(processes):
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        processes(1.0, 2.0, 1.0, minutes=99)
+    assert len(processes(1.0, 1.0, minutes=0.1)[1]) == 5
 
 
 def test_after_as_many_as_were_asked_for_what_is_open_is_measured_alone(processes):
     whole = ["toy", "--threads", "1", "--only=toy"]
     some = [*whole, "--context=toy:alone"]
     both = [claim(contexts={"alone": OBSERVE, "from full": ACTING})]  # fewer sides are expected to take less
-    for minutes, further in ((7, 2), (4.5, 1), (4, 0)):
-        asked, _ = processes(1.9, 2.1, 2.0, 2.0, claims=both, minutes=minutes, fresh=True)
-        assert asked == [(0, whole), (1, whole), (2, some), (3, some)][: 2 + further], minutes
+    for minutes, further in ((5.9, 3), (5.8, 0)):
+        asked, _ = processes(1.9, 2.1, 2.0, 2.0, 2.0, claims=both, minutes=minutes, fresh=True)
+        assert asked == [(0, whole), (1, whole), (2, some), (3, some), (4, some)][: 2 + further], minutes
 
 
 @pytest.mark.usefixtures("ready_command")

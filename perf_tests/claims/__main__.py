@@ -30,6 +30,7 @@ KEPT = process.CACHE / "claims"
 RESULT = process.CACHE / "claims.json"
 MEASURING = ("measure", "resident", "sides")  # modules that the figures depend on
 MOST = 12  # processes of a workload
+TOGETHER = 3  # further ones: by these the interval, of an even coverage, leaves out one more process at either end
 ROOM = 1 << 20  # bytes of the result, more than it takes
 
 
@@ -70,7 +71,7 @@ def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
 def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
     """Yield what is known of a workload after each process, until nothing is open or time is up.
 
-    After as many as were asked for, what is still open is measured alone.
+    After as many as were asked for, what is still open is measured alone, by three processes at a time.
 
     Args:
         workload: its name.
@@ -86,27 +87,38 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
     }  # fmt: skip
     if options.fresh:
         path.unlink(missing_ok=True)
-    found, begun, of_a_side = kept(path, state), time.monotonic(), 0.0
+    found, begun, of_a_side, measured = kept(path, state), time.monotonic(), 0.0, list[Claim]()
     yield found
     while len(found) < MOST:
-        start, further = time.monotonic(), len(found) >= options.processes
-        measured = still_open(claims, found) if further else claims
-        sides = len({side.label for claim in measured for side in claim.compared})
-        late = start + of_a_side * sides - begun > 60 * options.minutes
-        if further and (late or not measured):
-            return
+        start, further = time.monotonic(), len(found) - options.processes
+        if further < 0:
+            measured = list(claims)
+        elif not measured or further % TOGETHER == 0:
+            measured = still_open(claims, found)
+            soon = start + (TOGETHER - further % TOGETHER) * of_a_side * sides_of(measured)
+            if not measured or soon - begun > 60 * options.minutes:
+                return
         said: dict[str, Any] = {"claims": {}, "sides": {}}
         for part in apart(measured):
             words = [workload, "--threads", str(options.threads), *(f"--only={claim.name}" for claim in part)]
-            if further:
+            if further >= 0:
                 words += [f"--context={claim.name}:{context}" for claim in part for context in claim.contexts]
             (found_here,) = fresh_processes("perf_tests.claims", words, 1, first=len(found))
             said = {name: values | found_here[name] for name, values in said.items()}
         with path.open("a") as file:
             file.write(json.dumps(said) + "\n")
         found.append(said)
-        of_a_side = (time.monotonic() - start) / max(1, sides)
+        of_a_side = (time.monotonic() - start) / max(1, sides_of(measured))
         yield found
+
+
+def sides_of(claims: Sequence[Claim]) -> int:
+    """Return how many sides a verdict is of.
+
+    Args:
+        claims: of a workload.
+    """
+    return len({side.label for claim in claims for side in claim.compared})
 
 
 def apart(claims: Sequence[Claim]) -> list[list[Claim]]:

@@ -23,9 +23,9 @@ from .resident import memory
 from .sides import Ready, limited, ready
 
 LONG = 0.1  # seconds of a sample beside which what another side left in the caches is nothing
-BUDGET = 0.4  # seconds of samples of a side
-ROUNDS = (3, 12)  # least and most, but for rounds that take long
-DEAR = (5.0, 30.0)  # seconds of a round, beyond which two are enough, and one
+BUDGET = 0.8  # seconds of samples of a side
+ROUNDS = (3, 24)  # least and most, but for rounds that take long
+DEAR = (20.0, 60.0)  # seconds of a round, beyond which two are enough, and one
 SPREAD = 6  # rounds, at least, of sides whose spread is asked for
 NOTHING = 1e-6  # what counts as none: a second of waiting less than a clock can tell
 TOLERANCE = 1e-3  # of answers that are close: after two steps of Adam 1.4e-4 was seen, and another gradient makes 1e-2
