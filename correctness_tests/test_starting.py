@@ -97,18 +97,36 @@ def test_where_the_process_that_they_are_forked_from_is_killed_another_is_there(
     assert not {each["pid"] for each in first} & {each["pid"] for each in second}
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
-def test_all_of_them_end_with_the_first_process(tmp_path, how):
+def test_where_no_socket_can_have_the_path_of_temporary_files_they_are_started_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / ("long" * 30)))
+    (tmp_path / ("long" * 30)).mkdir()
+    assert [each["found"] for each in said(tmp_path, "print(json.dumps(say()[1]))")] == [False] * 2
+
+
+@pytest.mark.parametrize("group", [False, True])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
+def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_path_factory, how, group):
     lines = [
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",
         "workers, found = say()",
-        "print(json.dumps([forkserver._forkserver._forkserver_pid, *(each['pid'] for each in found)]), flush=True)",
+        "pids = forkserver._forkserver._forkserver_pid, *(each['pid'] for each in found)",
+        "print(json.dumps(pids), flush=True)",
         "sys.stdin.read()",
     ]
     command, options = script(tmp_path, lines)
-    with started(command, stdin=subprocess.PIPE, **options) as first:
+    temporary = tmp_path_factory.mktemp("t")  # a short path
+    options["env"] |= {"TMPDIR": str(temporary)}
+    with started(command, stdin=subprocess.PIPE, start_new_session=True, stderr=subprocess.DEVNULL, **options) as first:
         pids = json.loads(first.stdout.readline())
         assert len(pids) == 3
         assert all(map(alive, pids))
-        first.stdin.close() if how is None else first.send_signal(how)
+        assert len(list(temporary.iterdir())) == 1
+        if how is None:
+            first.stdin.close()
+        elif group and how != signal.SIGKILL:
+            os.killpg(first.pid, how)
+        else:
+            first.send_signal(how)
         first.wait()
         until(lambda: not any(map(alive, pids)), "they have ended")
+    assert list(temporary.iterdir()) == []

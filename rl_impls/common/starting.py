@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 from multiprocessing import forkserver
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
 THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+FOLDER = "RL_IMPLS_FORKED_FROM"  # variable of the folder of the socket by which they are asked for
 GAMES = "rl_impls.common.games_loaded"  # for who plays Procgen
 ROOT = Path(__file__).parents[2]  # where these modules are imported from
 
@@ -57,9 +60,23 @@ def context_of(threads, needs=()):
     if threads > 1 or not needs:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(needs))
+    context.set_forkserver_preload(["rl_impls.common.forked_from", *needs])
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    here = environment({"PYTHONPATH": path, "PYTHONSAFEPATH": "1"})  # not what the folder has that it is started in
-    with threads_of_started(1), here:
-        forkserver.ensure_running()
+    safe = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}  # not what the folder has that it is started in
+    with threads_of_started(1), environment(safe | {FOLDER: get_temp_dir()}):
+        try:
+            forkserver.ensure_running()
+        except OSError:  # the folder of temporary files has a longer path than a socket may have
+            return multiprocessing.get_context("spawn")
     return context
+
+
+def begin(cores):
+    """Have what a process has that was started anew, wherever it comes from; the first process ends it.
+
+    Args:
+        cores: that the first process has.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.sched_setaffinity(0, cores)

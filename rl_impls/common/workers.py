@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import signal
 import weakref
 from multiprocessing.connection import wait
 from multiprocessing.reduction import DupFd, ForkingPickler
 
-from .starting import context_of, threads_of_started
+from .starting import begin, context_of, threads_of_started
 
 SECONDS = 120  # to wait for a worker
 LIVES = 5  # workers that may die in one place without having answered
@@ -77,8 +76,7 @@ def serve(pipe, make, args, niceness, cores):
         niceness: by which this process gives way to others as soon as it has the worker.
         cores: that the first process has.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
-    os.sched_setaffinity(0, cores)
+    begin(cores)
     try:
         worker = make(*args)
         give_way(niceness)  # on a busy machine it would hardly begin else

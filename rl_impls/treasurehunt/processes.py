@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import weakref
 
 import numpy as np
 
 from .. import backends
-from ..common.starting import context_of, threads_of_started
+from ..common.starting import begin, context_of, threads_of_started
 from .per_agent import of_agent, part_of, slice_of
 from .team import Team, Teams
 
@@ -27,8 +26,7 @@ def serve(pipe, cores, *args):
         cores: that the first process has.
         args: those of :class:`.team.Team`, the backend by its name.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
-    os.sched_setaffinity(0, cores)
+    begin(cores)
     try:
         *args, backend = args
         agent = Team(*args, backends.get(backend))

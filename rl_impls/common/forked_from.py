@@ -1,0 +1,13 @@
+"""Imported by the process that others are forked from: it ends when they have, and with it the folder of its socket."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+
+from .starting import FOLDER
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a signal to the whole group would leave the folder
+atexit.register(shutil.rmtree, os.environ[FOLDER], ignore_errors=True)
