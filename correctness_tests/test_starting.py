@@ -103,9 +103,11 @@ def test_where_no_socket_can_have_the_path_of_temporary_files_they_are_started_a
     assert [each["found"] for each in said(tmp_path, "print(json.dumps(say()[1]))")] == [False] * 2
 
 
-@pytest.mark.parametrize("group", [False, True])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
-def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_path_factory, how, group):
+SIGNALS = [(send, how) for send in (os.kill, os.killpg) for how in (signal.SIGTERM, signal.SIGINT)]
+
+
+@pytest.mark.parametrize(("send", "how"), [*SIGNALS, (os.kill, signal.SIGKILL), (None, None)])
+def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
     lines = [
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",
         "workers, found = say()",
@@ -121,12 +123,7 @@ def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_
         assert len(pids) == 3
         assert all(map(alive, pids))
         assert len(list(temporary.iterdir())) == 1
-        if how is None:
-            first.stdin.close()
-        elif group and how != signal.SIGKILL:
-            os.killpg(first.pid, how)
-        else:
-            first.send_signal(how)
+        send(first.pid, how) if send else first.stdin.close()
         first.wait()
         until(lambda: not any(map(alive, pids)), "they have ended")
     assert list(temporary.iterdir()) == []
