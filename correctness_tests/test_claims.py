@@ -618,6 +618,26 @@ def test_after_as_many_as_were_asked_for_what_is_open_is_measured_alone(processe
         assert asked == [(0, whole), (1, whole), (2, some), (3, some), (4, some)][: 2 + further], minutes
 
 
+@pytest.mark.usefixtures("processes")
+def test_workloads_take_turns_each_with_time_of_its_own(monkeypatch):
+    asked = []
+
+    def fresh(module, words, count, first):
+        command.time.sleep(100)
+        asked.append((words[0], first))
+        yield from said([1.0, 3.0][first % 2] if words[0] == "wide" else 2.0)
+
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(command, "time", clock)
+    monkeypatch.setattr(command, "fresh_processes", fresh)
+    claims = {"clear": [claim()], "wide": [claim()]}
+    options = SimpleNamespace(threads=1, fresh=False, processes=2, minutes=8.4, claims=claims)
+    told = [(workload, len(found)) for workload, found in command.in_turns(options)]
+    assert asked == [("clear", 0), ("wide", 0), ("clear", 1), ("wide", 1), ("wide", 2), ("wide", 3), ("wide", 4)]
+    assert len(told) == len(asked) + 2  # what is known of each at first
+
+
 @pytest.mark.usefixtures("ready_command")
 def test_a_process_measures_the_contexts_that_are_named_alone():
     words = ["snake", "--only", "snake-int8", "--only", "snake-bf16-cpu", "--context=snake-bf16-cpu:alone"]

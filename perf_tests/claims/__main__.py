@@ -1,7 +1,8 @@
 """Measure published claims: ``python -m perf_tests.claims [WORKLOAD ...] [--only ID] [--list]``.
 
-Each process is fresh and measures all claims of a workload, in turns; the ratio's interval is that of the median over
-processes. What was measured is kept in ``.cache/claims`` until the code changes, so that an interrupted run goes on.
+Each process is fresh and measures all claims of a workload, in turns, as the workloads take turns too; the ratio's
+interval is that of the median over processes. What was measured is kept in ``.cache/claims`` until the code changes, so
+that an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -87,17 +88,18 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
     }  # fmt: skip
     if options.fresh:
         path.unlink(missing_ok=True)
-    found, begun, of_a_side, measured = kept(path, state), time.monotonic(), 0.0, list[Claim]()
+    found, spent, of_a_side, measured = kept(path, state), 0.0, 0.0, list[Claim]()
     yield found
     while len(found) < MOST:
-        start, further = time.monotonic(), len(found) - options.processes
+        further = len(found) - options.processes
         if further < 0:
             measured = list(claims)
         elif not measured or further % TOGETHER == 0:
             measured = still_open(claims, found)
-            soon = start + (TOGETHER - further % TOGETHER) * of_a_side * sides_of(measured)
-            if not measured or soon - begun > 60 * options.minutes:
+            soon = spent + (TOGETHER - further % TOGETHER) * of_a_side * sides_of(measured)
+            if not measured or soon >= 60 * options.minutes:
                 return
+        start = time.monotonic()
         said: dict[str, Any] = {"claims": {}, "sides": {}}
         for part in apart(measured):
             words = [workload, "--threads", str(options.threads), *(f"--only={claim.name}" for claim in part)]
@@ -108,8 +110,28 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
         with path.open("a") as file:
             file.write(json.dumps(said) + "\n")
         found.append(said)
-        of_a_side = (time.monotonic() - start) / max(1, sides_of(measured))
+        took = time.monotonic() - start
+        spent, of_a_side = spent + took, took / max(1, sides_of(measured))
         yield found
+
+
+def in_turns(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield what is known of a workload, with its name, at first and after each process.
+
+    The workloads take turns: a machine is slower or faster for minutes, and a ratio that is measured within them is of
+    them alone.
+
+    Args:
+        options: the command line as parsed.
+    """
+    running = {workload: processes(workload, claims, options) for workload, claims in options.claims.items()}
+    while running:
+        for workload, measuring in list(running.items()):
+            found = next(measuring, None)
+            if found is None:
+                del running[workload]
+            else:
+                yield workload, found
 
 
 def sides_of(claims: Sequence[Claim]) -> int:
@@ -234,19 +256,22 @@ def main(arguments: list[str] | None = None) -> None:
         earlier = still_so(read(options.output), about) if options.output.exists() else []
         check_folder(KEPT)
         with reserved(options.output, ROOM, "--output") as write:
-            rows = []
-            for workload, claims in options.claims.items():
-                of_now = {"code": code(workload)}  # as it is before it is measured
-                with Progress(options.processes, f"processes of {workload}") as progress:
-                    for count, found in enumerate(processes(workload, claims, options)):
-                        if count:
-                            progress.total = max(progress.total, count)
-                            progress.step()
-                        else:
-                            progress.skip(min(len(found), options.processes))
-                mine = [row(claim, found, evidence(claim, workload)) | of_now for claim in claims]
-                print("\n".join(lines_of(mine)), flush=True)
-                rows += mine
+            codes = {workload: code(workload) for workload in options.claims}  # before it is measured
+            known: dict[str, list[dict[str, Any]]] = {}
+            with Progress(options.processes * len(codes), f"processes of {', '.join(codes)}") as progress:
+                for workload, found in in_turns(options):
+                    if workload in known:
+                        progress.total += len(found) > options.processes
+                        progress.step()
+                    else:
+                        progress.skip(min(len(found), options.processes))
+                    known[workload] = found
+            rows = [
+                row(claim, known[workload], evidence(claim, workload)) | {"code": codes[workload]}
+                for workload, claims in options.claims.items()
+                for claim in claims
+            ]
+            print("\n".join(lines_of(rows)), flush=True)
             rows = joined(earlier, rows)
             result = {"format": FORMAT, "version": VERSION, **about, "claims": rows}
             write((json.dumps(result, indent=1) + "\n").encode())
