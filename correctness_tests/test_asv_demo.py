@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import string
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from perf_tests import asv, asv_demo
@@ -19,7 +21,8 @@ from perf_tests.asv_demo import Demo, DemoError, demonstrate, named, quiet
 from .commands import ROOT, environment
 from .waiting import alive, until
 
-NAMES = "abcdefghij"
+NAMES = string.ascii_letters  # of commits
+PLANTED, NEXT = (40 * letter for letter in NAMES[asv_demo.BEFORE :][:2])
 
 
 @pytest.fixture
@@ -43,12 +46,12 @@ def timed(monkeypatch):
 @pytest.mark.parametrize(
     ("flat", "found", "right"),
     [
-        (False, ["g" * 40], True),
+        (False, [PLANTED], True),
         (False, [], False),
-        (False, ["h" * 40], False),
-        (False, ["g" * 40, "h" * 40], False),
+        (False, [NEXT], False),
+        (False, [PLANTED, NEXT], False),
         (True, [], True),
-        (True, ["g" * 40], False),
+        (True, [PLANTED], False),
     ],
 )
 def test_right_is_the_planted_commit_and_no_other(timed, tmp_path, flat, found, right):
@@ -56,7 +59,7 @@ def test_right_is_the_planted_commit_and_no_other(timed, tmp_path, flat, found, 
     demo = demonstrate(tmp_path, flat)
     assert demo.right is right
     assert str(demo).endswith("right" if right else "WRONG")
-    assert demo.planted == (None if flat else "g" * 40)
+    assert demo.planted == (None if flat else PLANTED)
 
 
 @pytest.mark.parametrize("spread", [0.02, 0.1])
@@ -230,7 +233,7 @@ def test_a_machine_that_is_loud_after_the_planted_commit_shows_nothing(timed, tm
         asv_demo,
         "timed",
         lambda folder, units, number: (
-            (NAMES[number] * 40, 9.0 * units) if number == 9 else quiet_one(folder, units, number)
+            (NAMES[number] * 40, 9.0 * units) if number == asv_demo.BEFORE + 3 else quiet_one(folder, units, number)
         ),
     )
     with pytest.raises(DemoError, match="too loud"):
@@ -249,7 +252,7 @@ def test_of_a_session_are_also_those_in_groups_of_their_own():
             leader.kill()
 
 
-def test_six_commits_of_the_same_work_come_first_and_four_after_and_then_the_pages(monkeypatch, tmp_path):
+def test_many_commits_of_the_same_work_come_first_and_four_after_and_then_the_pages(monkeypatch, tmp_path):
     log = []
 
     def timed(folder, units, number):
@@ -269,12 +272,26 @@ def test_six_commits_of_the_same_work_come_first_and_four_after_and_then_the_pag
         demo = demonstrate(tmp_path, flat)
         html = tmp_path / "html"
         assert log == [
-            tmp_path, *((200, k) for k in range(6)), *((units, k) for k in range(6, 10)),
+            tmp_path, *((200, k) for k in range(36)), *((units, k) for k in range(36, 40)),
             ("publish", "--no-pull", {".*": pytest.approx(0.03)}), ("packed", html),
         ]  # fmt: skip
         assert demo == Demo(
-            html, pytest.approx(0.02), pytest.approx(units / 200 - 1), None if flat else "g" * 40, [str(html)]
+            html, pytest.approx(0.02), pytest.approx(units / 200 - 1), None if flat else PLANTED, [str(html)]
         )
+
+
+@pytest.mark.parametrize(("before", "least", "most"), [(6, 0.4, 0.75), (asv_demo.BEFORE, 0.95, 1.0)])
+def test_a_step_of_three_spreads_is_found_after_a_long_history_and_not_after_a_short_one(before, least, most):
+    from asv.step_detect import detect_regressions, detect_steps
+
+    random, named = np.random.default_rng(1), []
+    for _ in range(200):
+        seconds = 1 + 0.004 * random.standard_normal(before + asv_demo.AFTER)
+        part = max(asv_demo.TIMES * quiet(seconds[:before]), asv_demo.LEAST)
+        seconds[before:] *= 1 + part
+        _, _, steps = detect_regressions(detect_steps(list(seconds)), threshold=part / 2)
+        named.append([step[1] for step in steps or ()] == [before])
+    assert least <= np.mean(named) <= most
 
 
 def test_a_demonstration_is_told_in_a_line(tmp_path):

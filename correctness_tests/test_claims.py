@@ -623,7 +623,7 @@ def test_workloads_take_turns_each_with_time_of_its_own(monkeypatch):
     asked = []
 
     def fresh(module, words, count, first):
-        command.time.sleep(100)
+        clock.sleep(100)
         asked.append((words[0], first))
         yield from said([1.0, 3.0][first % 2] if words[0] == "wide" else 2.0)
 
