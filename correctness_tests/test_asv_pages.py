@@ -174,7 +174,7 @@ def page(browser):
         page.on("pageerror", lambda mistake: mistakes.append(mistake))
         yield page
         ended = page.url
-    assert {urlsplit(address).hostname for address in asked} == {"127.0.0.1"}
+    assert {urlsplit(address).hostname for address in asked} <= {"127.0.0.1"}
     assert mistakes == [] or ended.endswith("/error.html")  # without one script, those after it fail
 
 
