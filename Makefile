@@ -148,7 +148,7 @@ history: setup  ## compare every commit after one with the release before it, an
 asv: setup  ## benchmark commits with ASV and publish to .asv/html: HEAD~1 and HEAD, or make asv RANGE=A..B
 	$(BIN)/python -m perf_tests.asv '$(RANGE)'
 
-asv-demo: setup  ## does ASV name a commit that was made slower, in a scratch repository? (under two minutes)
+asv-demo: setup  ## does ASV name a commit that was made slower, in a scratch repository? (about two minutes)
 	$(BIN)/python -m perf_tests.asv_demo $(ARGS)
 
 results:  ## time everything, beside default malloc and other libraries, and put the tables into results/ and the README
