@@ -153,7 +153,7 @@ def digest(folder: Path, parts: Iterable[Path]) -> str:
 
 @contextmanager
 def turn(cache: Path) -> Iterator[None]:
-    """Wait until no other gate with this cache is at work: two that measure side by side are each other's noise.
+    """Wait until nothing else with this cache is measured: two that measure side by side are each other's noise.
 
     The lock ends with its process, however that ends.
 
@@ -166,7 +166,7 @@ def turn(cache: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            print(f"another gate is running (pid {file.read()}): waiting for it", file=sys.stderr, flush=True)
+            print(f"something else is measured in this clone (pid {file.read()}): waiting for it", file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(str(os.getpid()))

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,8 @@ from perf_tests.claims import __main__ as command
 from perf_tests.claims import measure, pages, returns
 from perf_tests.suite.claims import claims_of, workloads
 
-from .toy import ACTING, OBSERVE, claim, said
+from ..commands import ROOT, environment
+from .toy import ACTING, EVERY, OBSERVE, claim, row, said
 
 
 def test_what_starts_threads_or_processes_is_measured_apart():
@@ -36,8 +38,20 @@ def test_what_was_measured_is_kept_until_the_code_changes(tmp_path):
     path.write_text(path.read_text() + f'{json.dumps(process)}\n{{"cut')
     assert command.kept(path, {"code": "b"}) == [process]
     assert path.read_text().splitlines() == [json.dumps({"code": "b"}), json.dumps(process)]
-    path.write_text("\x00")
-    assert command.kept(path, {"code": "b"}) == []
+    for damage in (b"\x00", b"\xff\xfe", b"5", b"[]", b'{"claims": {}}'):
+        path.write_bytes(json.dumps({"code": "b"}).encode() + b"\n" + json.dumps(process).encode() + b"\n" + damage)
+        assert command.kept(path, {"code": "b"}) == [process]
+        path.write_bytes(damage)
+        assert command.kept(path, {"code": "b"}) == []
+
+
+@pytest.mark.parametrize("other", [{"claims": ["b"]}, {"threads": 2}, {"machine": {"cpu": "b"}}])
+def test_what_is_measured_of_other_claims_threads_or_machines_has_a_file_of_its_own(other):
+    state = {"code": "1", "claims": ["a"], "threads": 1, "machine": {"cpu": "a"}}
+    path = command.file_of("toy", state)
+    assert path.parent == command.KEPT
+    assert path == command.file_of("toy", state | {"code": "2"})
+    assert len({path, command.file_of("toy", state | other), command.file_of("toys", state)}) == 3
 
 
 @pytest.fixture
@@ -172,6 +186,7 @@ def test_claims_that_are_not_measured_now_stay_and_a_failure_is_named(tmp_path, 
 
     monkeypatch.setattr(command, "processes", measured)
     monkeypatch.setattr(command, "KEPT", tmp_path)
+    monkeypatch.setattr(command, "TURNS", tmp_path)
     command.main(["snake", "--only", "snake-int8", "--output", str(path)])
     with pytest.raises(SystemExit) as ended:
         command.main(["snake", "--only", "snake-ddp", "--output", str(path)])
@@ -278,6 +293,11 @@ def test_the_command_measures_all_workloads_with_all_cores_unless_told_otherwise
         (["--processes", "13"], "got --processes 13, wanted 1 to 12"),
         (["--threads", "0"], "got --threads 0, wanted 1 to "),
         (["pirl", "--only", "snake-int8"], "unknown claim 'snake-int8'; --list names them"),
+        (["pirl,nosuch"], "unknown workload 'nosuch'; those with claims: "),
+        (["--minutes", "nan"], "got --minutes nan, wanted 0 or more"),
+        (["--minutes", "inf"], "got --minutes inf, wanted 0 or more"),
+        (["--minutes", "-1"], "got --minutes -1.0, wanted 0 or more"),
+        (["--pages", "--processes", "5"], "got --processes 5 with --pages, wanted 6 or more"),
     ],
 )
 def test_an_option_out_of_its_range_is_one_line(words, message, capsys):
@@ -307,7 +327,9 @@ def one_claim(tmp_path, monkeypatch, ready_command):
 
     monkeypatch.setattr(command, "processes", measured)
     monkeypatch.setattr(command, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(command, "TURNS", tmp_path / "turns")
     monkeypatch.setattr(pages, "show", shown.append)
+    monkeypatch.setattr(pages, "kept_of", lambda machine: tmp_path / "published.json")
     asked = ["snake", "--only", "snake-int8", "--threads", "1", "--output", str(tmp_path / "claims.json")]
     return SimpleNamespace(run=lambda *more: command.main([*asked, *more]), shown=shown, path=tmp_path / "claims.json")
 
@@ -315,6 +337,7 @@ def one_claim(tmp_path, monkeypatch, ready_command):
 def test_a_ledger_says_of_which_code_and_machine_it_is_and_takes_its_pages_only_where_asked(
     one_claim, monkeypatch, capsys
 ):
+    monkeypatch.setattr(command, "check_whole", lambda claims, rows: None)
     for state, dirty in (("abc+dirty", True), ("abc", False)):
         monkeypatch.setattr("rlgauge.machine.git_state", lambda root, state=state: state)
         one_claim.run(*([] if dirty else ["--pages"]))
@@ -349,6 +372,69 @@ def test_rows_of_an_earlier_ledger_stay_where_they_are_of_the_same_code_threads_
     assert capsys.readouterr().out.startswith(said)
 
 
+def test_pages_take_all_claims_or_none(one_claim, tmp_path):
+    with pytest.raises(SystemExit, match=r"^--pages: \d+ claims, as mario-\S+, are not measured with this code"):
+        one_claim.run("--pages")
+    assert not one_claim.path.exists()
+    one_claim.run()
+    codes = {workload: command.code(workload) for workload in workloads()}
+    others = [row(claim.name) | {"workload": workload, "code": codes[workload]} for workload, claim in EVERY]
+    published, old = tmp_path / "published.json", others[-1] | {"code": "of old"}
+    ledger = pages.read(one_claim.path)
+    published.write_text(json.dumps(ledger | {"claims": [*others[:-1], old]}))
+    with pytest.raises(SystemExit, match=rf"^--pages: 1 claims, as {old['id']}, are not"):
+        one_claim.run("--pages")
+    assert one_claim.shown == []
+    published.write_text(json.dumps(ledger | {"claims": others}))
+    one_claim.run("--pages")
+    ((*_, found),) = [one_claim.shown]
+    ratios = {each["id"]: {context["ratio"] for context in each["contexts"]} for each in found["claims"]}
+    assert ratios == {claim.name: {2.5 if claim.name == "snake-int8" else 1.5} for _, claim in EVERY}
+
+
+def test_rows_of_a_workload_that_is_gone_go(one_claim):
+    one_claim.run()
+    ledger = pages.read(one_claim.path)
+    gone = ledger["claims"][0] | {"id": "gone", "workload": "../../x"}
+    one_claim.path.write_text(json.dumps(ledger | {"claims": [gone]}))
+    one_claim.run()
+    assert [each["id"] for each in pages.read(one_claim.path)["claims"]] == ["snake-int8"]
+
+
+def test_a_device_is_no_output_and_is_not_read(one_claim):
+    with pytest.raises(SystemExit, match=r"^--output /dev/zero: cannot be written: it is no file$"):
+        one_claim.run("--output", "/dev/zero")
+
+
+def test_what_measures_in_one_clone_takes_turns(one_claim, monkeypatch, tmp_path):
+    log, turn, processes = [], command.turn, command.processes
+
+    @contextmanager
+    def logged(cache):
+        with turn(cache):
+            log.append(cache)
+            yield
+        log.append("given back")
+
+    def measuring(*asked):
+        log.append("measured")
+        yield from processes(*asked)
+
+    monkeypatch.setattr(command, "turn", logged)
+    monkeypatch.setattr(command, "processes", measuring)
+    one_claim.run()
+    assert log == [tmp_path / "turns", "measured", "given back"]
+
+
+def test_fewer_threads_than_cores_are_chosen_before_numpy_is_there():
+    ran = subprocess.run(
+        [sys.executable, "-m", "perf_tests.claims", "--list", "--threads", "1", "pirl"],
+        cwd=ROOT, env=environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("pirl-")
+
+
 def test_evidence_is_asked_for_each_claim_of_its_workload(one_claim, monkeypatch):
     asked = []
     monkeypatch.setattr(returns, "evidence", lambda about, workload: asked.append((about.name, workload)))
@@ -356,7 +442,7 @@ def test_evidence_is_asked_for_each_claim_of_its_workload(one_claim, monkeypatch
     assert asked == [("snake-int8", "snake")]
 
 
-def test_an_interrupt_says_that_it_goes_on_and_what_cannot_be_kept_is_a_line(one_claim, monkeypatch, tmp_path):
+def test_an_interrupt_says_that_it_goes_on_and_what_cannot_be_kept_is_a_line(one_claim, monkeypatch, tmp_path, capsys):
     def interrupted(*asked):
         raise KeyboardInterrupt
         yield
@@ -366,6 +452,8 @@ def test_an_interrupt_says_that_it_goes_on_and_what_cannot_be_kept_is_a_line(one
         one_claim.run()
     one_claim.path.unlink()
     monkeypatch.setattr(command, "processes", interrupted)
-    with pytest.raises(SystemExit, match=rf"^interrupted: what was measured is kept in {tmp_path}/kept, and the same"):
+    with pytest.raises(SystemExit, match="130"):
         one_claim.run()
+    said = f"interrupted: what was measured is kept in {tmp_path}/kept, and the same command goes on\n"
+    assert capsys.readouterr().err.endswith(said)
     assert not one_claim.path.exists()

@@ -47,6 +47,45 @@ def test_a_ledger_that_is_none_is_refused(tmp_path, text):
         pages.read(path)
 
 
+LEDGER = {
+    "format": "rlgauge-claims", "version": 1, "commit": "abc", "dirty": False, "date": "2026-11-26", "machine": {},
+    "threads": 2, "claims": [row() | {"code": "of now"}],
+}  # fmt: skip
+IN_A_ROW = ["id", "workload", "words", "least", "contexts", "figures", "code"]
+IN_A_CONTEXT = ["context", "base", "change", "ratio", "low", "high", "n", "wide", "same_holds", "verdict"]
+
+
+def without(name, fields):
+    """Return what a mapping holds but for one."""
+    return {key: value for key, value in fields.items() if key != name}
+
+
+def of_row(**fields):
+    """Return a ledger of one row, some of which is other."""
+    return LEDGER | {"claims": [LEDGER["claims"][0] | fields]}
+
+
+@pytest.mark.parametrize(
+    ("ledger", "where"),
+    [
+        *((without(name, LEDGER), name) for name in ("commit", "dirty", "date", "machine", "threads", "claims")),
+        *((LEDGER | {"claims": [without(name, LEDGER["claims"][0])]}, f"claims.0.{name}") for name in IN_A_ROW),
+        *((of_row(contexts=[without(name, row()["contexts"][0])]), "claims.0.contexts.0") for name in IN_A_CONTEXT),
+        (LEDGER | {"machine": []}, "machine"),
+        (LEDGER | {"claims": 5}, "claims"),
+        (LEDGER | {"claims": ["a"]}, "claims.0"),
+    ],
+)
+def test_a_ledger_that_lacks_something_is_one_line_that_says_what(tmp_path, ledger, where):
+    path = tmp_path / "claims.json"
+    path.write_text(json.dumps(LEDGER))
+    assert pages.read(path) == LEDGER
+    path.write_text(json.dumps(ledger))
+    with pytest.raises(ClaimsError, match=rf"claims\.json: wanted what perf_tests\.claims writes: {where}") as error:
+        pages.read(path)
+    assert "\n" not in str(error.value)
+
+
 def test_the_kept_pages_are_those_of_the_kept_ledgers_of_which_the_readme_shows_one():
     root = Path(pages.__file__).parents[2]
     readme, shown = (root / "README.md").read_text(), []
@@ -78,11 +117,14 @@ def test_a_terminal_gets_a_line_for_each_comparison_and_figure():
 
 def test_the_summary_counts_what_was_promised_most_first_and_the_rest_apart():
     rows = [row(verdict=word) for word in ("holds", "partly", "refuted", "partly", "unclear", "needs CUDA", "error")]
-    rows += [row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear")]
+    rows += [
+        row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear", "refuted", "needs CUDA")
+    ]
     assert table.summary(rows) == (
         "Of 6 comparisons with a published figure 2 hold partly, 1 hold, 1 are refuted, 1 are unclear, 1 error. "
-        "1 more need hardware that is not here. 2 more are measured, of which nothing was promised."
+        "Of 4 without one 2 are measured, 1 are unclear, 1 are refuted. 2 more need hardware that is not here."
     )
+    assert table.summary(rows[:1]) == "Of 1 comparisons with a published figure 1 hold."
 
 
 def test_the_front_has_what_was_promised_and_measured_and_says_where_the_rest_is():

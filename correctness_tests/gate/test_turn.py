@@ -64,7 +64,7 @@ def test_a_second_gate_waits_says_so_and_begins_when_the_first_is_killed(start):
     first = start()
     assert line_of(first.stdout) == b"measuring\n"
     second = start()
-    assert line_of(second.stderr) == b"another gate is running (pid %d): waiting for it\n" % first.pid
+    assert line_of(second.stderr) == b"something else is measured in this clone (pid %d): waiting for it\n" % first.pid
     assert not select.select([second.stdout], [], [], 0)[0]
     first.kill()  # its child lives on
     assert line_of(second.stdout) == b"measuring\n"

@@ -11,23 +11,30 @@ import argparse
 import datetime
 import hashlib
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rlgauge.command import INTERRUPTED
 from rlgauge.files import Unwritable, check_folder, reserved
+from rlgauge.interrupts import by_sigterm
 from rlgauge.machine import this_machine
 from rlgauge.progress import Progress
+from rlgauge.revisions import turn
 from rlgauge.statistics import FEWEST
 
-from ..interleaved import fresh_processes
+from ..interleaved import fresh_processes, interruptible
 from ..suite import process
-from ..suite.claim import Claim, ClaimsError
+
+if TYPE_CHECKING:  # it loads NumPy, whose threads are chosen before
+    from ..suite.claim import Claim
 
 ROOT = Path(__file__).parents[2]
 KEPT = process.CACHE / "claims"
+TURNS = process.CACHE / "gate"  # whose lock a gate takes too
 RESULT = process.CACHE / "claims.json"
 MEASURING = ("measure", "resident", "sides")  # modules that the figures depend on
 MOST = 12  # processes of a workload
@@ -51,6 +58,17 @@ def code(workload: str) -> str:
     return found.hexdigest()
 
 
+def file_of(workload: str, state: Mapping[str, Any]) -> Path:
+    """Return where is kept what is measured of some claims, with some threads, on a machine.
+
+    Args:
+        workload: its name.
+        state: that the figures are of, see :func:`kept`.
+    """
+    about = json.dumps({name: value for name, value in state.items() if name != "code"}, sort_keys=True)
+    return KEPT / f"{workload}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.jsonl"
+
+
 def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what earlier runs of the same code have measured; forget what others have.
 
@@ -59,10 +77,13 @@ def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
         state: that the figures must be of.
     """
     known: list[Any] = []
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             known.append(json.loads(line))
         except ValueError:  # cut short where a run was killed
+            break
+        if not isinstance(known[-1], dict) or (len(known) > 1 and known[-1].keys() != {"claims", "sides"}):
+            del known[-1]
             break
     found = known[1:] if known[:1] == [state] else []
     path.write_text("".join(f"{json.dumps(each)}\n" for each in (state, *found)))
@@ -81,14 +102,15 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
     """
     from .ledger import still_open
 
-    path = KEPT / f"{workload}.jsonl"
     state = {
         "code": code(workload), "claims": [claim.name for claim in claims], "threads": options.threads,
         "machine": this_machine(),
     }  # fmt: skip
+    path = file_of(workload, state)
     if options.fresh:
         path.unlink(missing_ok=True)
-    found, spent, of_a_side, measured = kept(path, state), 0.0, 0.0, list[Claim]()
+    measured: list[Claim] = []
+    found, spent, of_a_side = kept(path, state), 0.0, 0.0
     yield found
     while len(found) < MOST:
         further = len(found) - options.processes
@@ -176,17 +198,17 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         arguments: the command line, that of the process unless given.
     """
     parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("workload", nargs="*", help="whose claims are measured (default: all)")
+    parser.add_argument("workload", nargs="*", help="whose claims are measured, names or lists of them (default: all)")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure some claims alone")
     parser.add_argument("--list", action="store_true", help="print the claims and end")
     parser.add_argument("--processes", type=int, default=FEWEST, help=f"fresh processes, at least (default: {FEWEST})")
     parser.add_argument("--minutes", type=float, default=9.5, help="of a workload, for more than those; 0: none more")
-    parser.add_argument("--threads", type=int, default=process.cores())
+    parser.add_argument("--threads", type=int, default=process.cores(), help="of each process (default: one a core)")
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs of this code measured")
     parser.add_argument(
         "--output", type=Path, default=RESULT, metavar="FILE", help="JSON; .cache/claims.json by default"
     )
-    parser.add_argument("--pages", action="store_true", help="put the ledger into results/ and the README")
+    parser.add_argument("--pages", action="store_true", help="put the whole ledger into results/ and the README")
     parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
     parser.add_argument("--context", action="append", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -194,10 +216,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
     if not 1 <= options.processes <= MOST:
         parser.error(f"got --processes {options.processes}, wanted 1 to {MOST}")
+    if options.pages and options.processes < FEWEST:
+        parser.error(f"got --processes {options.processes} with --pages, wanted {FEWEST} or more")
+    if not 0 <= options.minutes < math.inf:
+        parser.error(f"got --minutes {options.minutes}, wanted 0 or more")
     process.set_up(options.threads)
+    from ..suite.claim import ClaimsError
     from ..suite.claims import claims_of, workloads
     from .ledger import narrowed
 
+    options.workload = [name for word in options.workload for name in word.split(",")]
     for name in options.workload:
         if name not in workloads():
             parser.error(f"unknown workload {name!r}; those with claims: {', '.join(workloads())}")
@@ -236,7 +264,16 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: the command line, that of the process unless given.
     """
-    options = parse(arguments)
+    with interruptible(), by_sigterm():
+        run(parse(arguments))
+
+
+def run(options: argparse.Namespace) -> None:
+    """Do what the command line says.
+
+    Args:
+        options: the command line as parsed.
+    """
     if options.list:
         for claims in options.claims.values():
             for claim in claims:
@@ -246,16 +283,22 @@ def main(arguments: list[str] | None = None) -> None:
         (workload,) = options.workload
         one(workload, options.claims[workload], options.one)
         return
+    from ..suite.claim import ClaimsError
     from .ledger import FORMAT, VERSION, joined, row
-    from .pages import read, show
+    from .pages import kept_of, read, show
     from .returns import evidence
     from .table import lines_of
 
     try:
         about = head(options.threads)
-        earlier = still_so(read(options.output), about) if options.output.exists() else []
         check_folder(KEPT)
-        with reserved(options.output, ROOM, "--output") as write:
+        with reserved(options.output, ROOM, "--output") as write, turn(TURNS):
+            earlier = still_so(read(options.output), about) if options.output.exists() else []
+            if options.pages:
+                published = kept_of(about["machine"])
+                known_already = still_so(read(published), about) if published.exists() else []
+                earlier = joined(known_already, earlier)
+                check_whole(options.claims, earlier)
             codes = {workload: code(workload) for workload in options.claims}  # before it is measured
             known: dict[str, list[dict[str, Any]]] = {}
             with Progress(options.processes * len(codes), f"processes of {', '.join(codes)}") as progress:
@@ -277,13 +320,35 @@ def main(arguments: list[str] | None = None) -> None:
             write((json.dumps(result, indent=1) + "\n").encode())
         if options.pages:
             show(result)
-    except (ClaimsError, Unwritable) as error:
+    except (ClaimsError, Unwritable, OSError) as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit(f"interrupted: what was measured is kept in {KEPT}, and the same command goes on from there")
+        print(f"interrupted: what was measured is kept in {KEPT}, and the same command goes on", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     failed = [row["id"] for row in rows if any(each["verdict"] == "error" for each in row["contexts"])]
     if failed:
         sys.exit(f"could not be measured: {', '.join(failed)}")
+
+
+def check_whole(measured: Mapping[str, Sequence[Claim]], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to publish a part of the ledger as all of it.
+
+    Args:
+        measured: claims that are measured now, by workload.
+        rows: of earlier runs, which are still so.
+
+    Raises:
+        ClaimsError: there is a claim that is neither.
+    """
+    from ..suite.claim import ClaimsError
+    from ..suite.claims import claims_of, workloads
+
+    there = {claim.name for claims in measured.values() for claim in claims} | {row["id"] for row in rows}
+    if left := [claim.name for name in workloads() for claim in claims_of(name) if claim.name not in there]:
+        raise ClaimsError(
+            f"--pages: {len(left)} claims, as {left[0]}, are not measured with this code, machine and threads: they "
+            "would be gone from the pages; measure all workloads, or leave it out"
+        )
 
 
 def still_so(earlier: Mapping[str, Any], about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -296,8 +361,10 @@ def still_so(earlier: Mapping[str, Any], about: Mapping[str, Any]) -> list[dict[
     alike = earlier["threads"] == about["threads"] and all(
         earlier["machine"].get(name) == value for name, value in about["machine"].items() if name != "git"
     )
-    codes = {workload: code(workload) for workload in {row["workload"] for row in earlier["claims"]}}
-    found = [row for row in earlier["claims"] if alike and row.get("code") == codes[row["workload"]]]
+    from ..suite.claims import workloads
+
+    codes = {workload: code(workload) for workload in {row["workload"] for row in earlier["claims"]} & {*workloads()}}
+    found = [row for row in earlier["claims"] if alike and row["code"] == codes.get(row["workload"])]
     if left := len(earlier["claims"]) - len(found):
         print(f"{left} claims of an earlier run are dropped: they were measured with other code or on another machine")
     return found

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError, model_validator
+
+from ..report.html.claims import Ratio
+from ..report.html.runs import first
 from ..report.page import name_of
 from ..report.readme import PAGES, README, as_json, insert, write
 from ..suite.claim import ClaimsError
@@ -14,6 +18,65 @@ from .ledger import FORMAT, VERSION
 from .table import page, summary, table
 
 START, END = "<!-- claims: generated -->", "<!-- end of claims -->"
+
+
+class Context(BaseModel):
+    """A comparison, with all that :func:`.ledger.told` keeps of it and a table says."""
+
+    context: str
+    base: str
+    change: str
+    measure: str
+    ratio: Ratio | None
+    low: Ratio | None
+    high: Ratio | None
+    n: int
+    same_holds: bool | None
+    verdict: str
+    wide: bool | None = None  # of a ratio
+
+    @model_validator(mode="after")
+    def has_an_interval(self) -> Context:
+        """Return this; refuse a ratio whose interval is missing."""
+        if self.ratio is not None and None in (self.low, self.high, self.wide):
+            raise ValueError("a ratio without low, high or wide")
+        return self
+
+
+class Figure(BaseModel):
+    """A figure of ours beside the one that was stated."""
+
+    what: str
+    unit: str
+    theirs: str
+    ours: float | None
+
+
+class Row(BaseModel):
+    """A claim, with the code that it was measured with."""
+
+    id: str
+    workload: str
+    words: str
+    source: str
+    promised: str
+    least: Ratio | None
+    same: str | None
+    note: str
+    contexts: list[Context]
+    figures: list[Figure]
+    code: str
+
+
+class Ledger(BaseModel):
+    """All claims, with nothing left out that a later run needs."""
+
+    commit: str
+    dirty: bool
+    date: str
+    machine: dict[str, Any]
+    threads: int
+    claims: list[Row]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -32,8 +95,21 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ClaimsError(f"{path}: wanted what perf_tests.claims writes: its format is not {FORMAT!r}")
     if found.get("version") != VERSION:
-        raise ClaimsError(f"{path}: version: got {found.get('version')}, wanted {VERSION}")
+        raise ClaimsError(f"{path}: version: got {found.get('version')!r}, wanted {VERSION}")
+    try:
+        Ledger.model_validate(found)
+    except ValidationError as error:
+        raise ClaimsError(f"{path}: wanted what perf_tests.claims writes: {first(error)}") from error
     return found
+
+
+def kept_of(machine: Mapping[str, Any]) -> Path:
+    """Return where the published ledger of a machine is kept, if there is one.
+
+    Args:
+        machine: as :func:`.suite.machine.info` says it.
+    """
+    return PAGES / f"{name_of(machine)}-claims.json"
 
 
 def front(ledger: Mapping[str, Any], name: str) -> str:
@@ -72,6 +148,6 @@ def show(ledger: Mapping[str, Any]) -> None:
         raise ClaimsError(f"{README}: {error}") from error
     write({
         PAGES / f"{name}-claims.md": page(ledger),
-        PAGES / f"{name}-claims.json": as_json(ledger),
+        kept_of(ledger["machine"]): as_json(ledger),
         README: readme,
     })  # fmt: skip

@@ -19,7 +19,10 @@ WORDS = {
     "measured": "nothing was promised",
     "needs ...": "what is named is not here: nothing is guessed",
 }
-PLURAL = {"holds": "hold", "partly": "hold partly", "refuted": "are refuted", "unclear": "are unclear"}
+PLURAL = {
+    "holds": "hold", "partly": "hold partly", "refuted": "are refuted", "unclear": "are unclear",
+    "measured": "are measured",
+}  # fmt: skip
 HEAD = "| claim | promised | on | ratio | verdict |\n| --- | --- | --- | ---: | --- |"
 
 
@@ -106,18 +109,28 @@ def summary(rows: Sequence[Row]) -> str:
     Args:
         rows: of a ledger.
     """
-    found = Counter(context["verdict"] for row in rows for context in row["contexts"] if row["least"] is not None)
-    judged = [
-        f"{count} {PLURAL.get(word, word)}" for word, count in found.most_common() if not word.startswith("needs")
-    ]
-    absent = sum(count for word, count in found.items() if word.startswith("needs"))
-    others = sum(context["verdict"] == "measured" for row in rows for context in row["contexts"])
-    sentences = [f"Of {sum(found.values()) - absent} comparisons with a published figure {', '.join(judged)}."]
+    promised, others, absent = Counter[str](), Counter[str](), 0
+    for row in rows:
+        for context in row["contexts"]:
+            if context["verdict"].startswith("needs"):
+                absent += 1
+            else:
+                (others if row["least"] is None else promised)[context["verdict"]] += 1
+    sentences = [f"Of {promised.total()} comparisons with a published figure {counted(promised)}."]
+    if others:
+        sentences.append(f"Of {others.total()} without one {counted(others)}.")
     if absent:
         sentences.append(f"{absent} more need hardware that is not here.")
-    if others:
-        sentences.append(f"{others} more are measured, of which nothing was promised.")
     return " ".join(sentences)
+
+
+def counted(words: Counter[str]) -> str:
+    """Return how many there are of each verdict, the most first.
+
+    Args:
+        words: verdicts.
+    """
+    return ", ".join(f"{count} {PLURAL.get(word, word)}" for word, count in words.most_common())
 
 
 def page(ledger: Mapping[str, Any]) -> str:
