@@ -7,6 +7,7 @@ import sys
 
 from rl_impls.backends import get, resolve, workloads
 from rl_impls.common.files import write_whole
+from rlgauge.command import ended
 
 from .selection import Selection, check_names, select
 from .suite.case import TIERS
@@ -48,8 +49,8 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run one of the commands; a mistake is one line and exit code 2.
+def main(arguments: list[str] | None = None) -> int:
+    """Run one of the commands, and return 0; a mistake is one line and exit code 2.
 
     Args:
         arguments: the command line, that of the process unless given.
@@ -69,7 +70,8 @@ def main(arguments: list[str] | None = None) -> None:
         options.run(options)
     except (ValueError, CasesError) as error:
         parser.error(str(error))
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(ended(main))

@@ -94,12 +94,25 @@ def read(path: Path) -> Artifact:
     try:
         text = path.read_bytes()
         told = json.loads(text)
-        version = told.get("version", VERSION) if isinstance(told, dict) else VERSION
-        if version != VERSION:  # said first: another format may have other fields
-            raise GateError(f"{path}: of version {version} of the gate's format, wanted {VERSION}")
+        if not isinstance(told, dict) or "records" not in told:
+            raise GateError(f"{path}: not what a run of the gate wrote: it has no records")
+        if (version := told.get("version")) != VERSION:  # said first: another format may have other fields
+            raise GateError(f"{path}: of version {version!r} of the gate's format, wanted {VERSION}")
         return Artifact.model_validate_json(text)
     except OSError as error:
         raise GateError(f"{path}: it cannot be read: {error.strerror}") from error
     except ValueError as error:
-        words = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise GateError(f"{path}: not what a run of the gate wrote: {words.splitlines()[0]}") from error
+        raise GateError(f"{path}: not what a run of the gate wrote: {first(error)}") from error
+
+
+def first(error: ValueError) -> str:
+    """Return the first thing that is wrong, and where, in a line.
+
+    Args:
+        error: of the JSON, or what pydantic found.
+    """
+    if not isinstance(error, ValidationError):
+        return str(error).splitlines()[0]
+    found = error.errors()[0]
+    where = ".".join(map(str, found["loc"]))
+    return f"{where}: {found['msg']}" if where else str(found["msg"])

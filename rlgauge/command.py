@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -9,11 +10,13 @@ from .files import Unwritable
 from .interrupts import by_sigterm
 from .rule import VOID, GateError
 
-INTERRUPTED = 130
+INTERRUPTED, ENOUGH = 130, 141
 
 
 def ended(run: Callable[[], int], *mistakes: type[Exception]) -> int:
     """Run a command and return its exit code; a mistake is one line and code 2, an interrupt is code 130.
+
+    Where nobody reads on what it prints, it ends with code 141, as what SIGPIPE ends.
 
     Args:
         run: the command; it returns its code.
@@ -22,7 +25,12 @@ def ended(run: Callable[[], int], *mistakes: type[Exception]) -> int:
     known: tuple[type[Exception], ...] = (GateError, Unwritable, OSError, *mistakes)
     try:
         with by_sigterm():
-            return run()
+            code = run()
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # whoever reads, as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ENOUGH
     except known as error:
         print(error, file=sys.stderr)
         return VOID

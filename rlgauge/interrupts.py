@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Interrupts:
@@ -29,14 +29,26 @@ class Interrupts:
 OURS = Interrupts()  # one, as a process has one set of handlers
 
 
+def but_nohup(*numbers: signal.Signals) -> list[signal.Signals]:
+    """Return these signals, without SIGHUP where nohup has this process go on when its terminal is closed.
+
+    Args:
+        numbers: of signals.
+    """
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in numbers if not (ignored and number == signal.SIGHUP)]
+
+
 @contextmanager
 def by_sigterm() -> Iterator[None]:
-    """Let SIGTERM interrupt as Ctrl-C does: what was started is ended, and files are put away."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let SIGTERM, and a terminal that is closed, interrupt as Ctrl-C does: what was started ends, files are gone."""
+    ending = but_nohup(signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ending}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -46,7 +58,7 @@ def held() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: at the end, where one came that was not heard.
     """
-    before = {number: signal.signal(number, OURS) for number in SIGNALS}
+    before = {number: signal.signal(number, OURS) for number in but_nohup(*SIGNALS)}
     try:
         yield
     finally:

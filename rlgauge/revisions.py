@@ -166,7 +166,8 @@ def turn(cache: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            print(f"something else is measured in this clone (pid {file.read()}): waiting for it", file=sys.stderr, flush=True)
+            said = f"something else is measured in this clone (pid {file.read()}): waiting for it"
+            print(said, file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(str(os.getpid()))

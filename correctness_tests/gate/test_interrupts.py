@@ -18,7 +18,7 @@ from rlgauge.command import ended
 from rlgauge.interrupts import SIGNALS, by_sigterm, heard, held
 
 
-@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def interrupt(request):
     return lambda: os.kill(os.getpid(), request.param)
 
@@ -31,6 +31,17 @@ def test_an_interrupt_that_nobody_waits_for_is_raised_at_the_end(interrupt):
             done.append("all of it")
         done.append("more")
     assert done == ["all of it"]
+
+
+@pytest.mark.parametrize("context", [held, by_sigterm])
+def test_what_nohup_started_goes_on_when_its_terminal_is_closed(context):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with context():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_interrupt_that_came_before_is_heard(interrupt):

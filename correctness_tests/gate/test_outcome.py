@@ -194,9 +194,11 @@ def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
     assert read(file) == whole
     for change, message in (
         ({"version": 1}, "of version 1 of the gate's format, wanted 2"),
+        ({"version": None}, "of version None of the gate's format, wanted 2"),
+        ({"version": "2"}, "of version '2' of the gate's format, wanted 2"),
         ({"version": 3}, "of version 3 of the gate's format, wanted 2"),
         ({"version": 3, "more": 1}, "of version 3 of the gate's format, wanted 2"),
-        ({"more": 1}, "not what a run of the gate wrote: Extra inputs are not permitted"),
+        ({"more": 1}, "not what a run of the gate wrote: more: Extra inputs are not permitted"),
     ):
         file.write_text(json.dumps(json.loads(whole.model_dump_json()) | change))
         with pytest.raises(GateError, match=f"^{re.escape(f'{file}: {message}')}$"):

@@ -328,12 +328,14 @@ def test_another_version_of_a_case_is_measured_anew(history):
     [
         ([], "--since: wanted a revision, the last before those to be measured"),
         (["--since", "HEAD~1", "--pairs", "0"], "--pairs: got 0, wanted 1 or more"),
-        (["--since", "HEAD~1", "--minutes", "nan"], "--minutes: got nan, wanted more than 0"),
+        (["--since", "HEAD~1", "--minutes", "nan"], "--minutes: got nan, wanted a finite number above 0"),
         (["--since", "elsewhere"], "unknown revision 'elsewhere'"),
         (["--since", "HEAD"], "HEAD does not come before HEAD"),
         (["--since", "HEAD~1", "--anchor", "elsewhere"], "unknown revision 'elsewhere'"),
         (["--since", "HEAD~1", "--workload", "chess"], "unknown workload 'chess'"),
         (["show", "--machine", "elsewhere"], "elsewhere.jsonl: nothing of this branch's commits"),
+        (["show", "--file", "nowhere.jsonl"], "--file nowhere.jsonl: there is none"),
+        (["--since", "HEAD~1", "--anchor", "HEAD"], "--anchor HEAD: it is the commit that is to be compared with it"),
         (["power", "--pairs", "0"], "--pairs: got 0, wanted 1 or more"),
         (["power", "--commits", "7"], "--commits: got 7, wanted 8 or more"),
         (["power", "--file", "nowhere.json"], "0 pairs were recorded, wanted 20 or more of a case"),
@@ -367,6 +369,19 @@ def test_what_is_shown_is_of_the_machine_and_the_workloads_asked_for(tmp_path, m
     for asked, wanted in (((), {CASE, "other.op[full-numpy]"}), (("--workload", "toy"), {CASE})):
         assert command.main(["show", "--json", "--machine", MACHINE, *asked]) == 0
         assert {case["case"] for case in json.loads(capsys.readouterr().out)} == wanted
+    assert command.main(["show", "--machine", MACHINE, "--workload", "toy,chess"]) == 2
+    said = f"--workload: {MACHINE}.jsonl has nothing of 'chess', but of other, toy\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "words", [["--file", "a", "show"], ["--workload", "toy", "power"], ["--since", "a", "planted", "step"]]
+)
+def test_options_of_a_command_come_after_it(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(words)
+    (name,) = {"show", "power", "planted"} & {*words}
+    assert capsys.readouterr().err.endswith(f"error: got {words[0]} before {name}, wanted its options after it\n")
 
 
 def test_rates_are_counted_as_they_are_asked_for_and_kept_where_asked_to(tmp_path, monkeypatch, capsys):
@@ -532,8 +547,8 @@ def test_an_anchor_before_is_of_the_same_case(tagged):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--since", "HEAD~1", "--minutes", "0"], "--minutes: got 0.0, wanted more than 0"),
-        (["--since", "HEAD~1", "--minutes", "inf"], "--minutes: got inf, wanted more than 0"),
+        (["--since", "HEAD~1", "--minutes", "0"], "--minutes: got 0.0, wanted a finite number above 0"),
+        (["--since", "HEAD~1", "--minutes", "inf"], "--minutes: got inf, wanted a finite number above 0"),
         (["power", "--histories", "0"], "--histories: got 0, wanted 1 or more"),
     ],
 )

@@ -103,7 +103,7 @@ def test_the_case_and_the_gate_tier_of_its_workload_and_backend_are_measured(mon
     [
         (["step", "--case", "pirl.none"], "unknown case 'pirl.none'"),
         (["step", "--pairs", "0"], "--pairs: got 0, wanted 1 or more"),
-        (["drift", "--minutes", "nan"], "--minutes: got nan, wanted more than 0"),
+        (["drift", "--minutes", "nan"], "--minutes: got nan, wanted a finite number above 0"),
         (["fall"], "invalid choice: 'fall'"),
     ],
 )

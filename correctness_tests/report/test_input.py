@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -136,13 +138,26 @@ def test_claims_of_benchmarks_that_exist_are_read(tmp_path):
     assert found.claims[0].contexts[0].base == KNOWN
 
 
-@pytest.mark.parametrize("change", [{"records": 1}, {"later": 1}, {"rule": {"screen": 0}}])
+@pytest.mark.parametrize("change", [{"records": 1}, {"later": 1}, {"rule": {"screen": 0}}, {"version": 3}])
 def test_an_artifact_of_the_gate_that_cannot_be_shown_is_one_line(tmp_path, change):
     path = write(tmp_path, "gate.json", json.loads(artifact().model_dump_json()) | change)
     with pytest.raises(BadInput) as refused:
         gated.read(path)
-    assert str(refused.value).startswith(f"{path}: wanted what a run of the gate writes with --gate-json: ")
+    assert re.match(rf"{path}: (not what a run of the gate wrote: |of version 3 of the gate's)", str(refused.value))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", ["--output", "--png"])
+def test_what_is_written_is_none_of_what_is_read_nor_both_files(tmp_path, monkeypatch, capsys, option):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    known = {"--claims": "claims.json", "--gate": "gate.json", "--history": "history.jsonl", "--output": "page.html"}
+    asked = ["a.json", "b.json", *(word for pair in known.items() for word in pair)]
+    for same, name in (("b.json", "RESULT.json"), *((path, name) for name, path in known.items() if name != option)):
+        with pytest.raises(SystemExit, match="2"):
+            main([*asked, option, f"link/{same}"])
+        assert capsys.readouterr().err.endswith(f": error: {option} link/{same}: it is {name} too\n")
+    assert os.listdir(tmp_path) == ["link"]
 
 
 def test_an_artifact_of_the_gate_is_decided_as_the_gate_does(tmp_path):

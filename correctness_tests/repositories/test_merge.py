@@ -143,7 +143,7 @@ def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
     assert capsys.readouterr().err == f"{file}: of version 7 of the gate's format, wanted 2\n"
     file.write_text("{}")
     assert main(["merge", str(file)]) == 2
-    assert capsys.readouterr().err == f"{file}: not what a run of the gate wrote: Field required\n"
+    assert capsys.readouterr().err == f"{file}: not what a run of the gate wrote: it has no records\n"
 
 
 def test_anchors_of_shards_are_merged_too():

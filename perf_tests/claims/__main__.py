@@ -18,15 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlgauge.command import INTERRUPTED
+from rlgauge.command import INTERRUPTED, ended
 from rlgauge.files import Unwritable, check_folder, reserved
-from rlgauge.interrupts import by_sigterm
 from rlgauge.machine import this_machine
 from rlgauge.progress import Progress
 from rlgauge.revisions import turn
 from rlgauge.statistics import FEWEST
 
-from ..interleaved import fresh_processes, interruptible
+from ..interleaved import fresh_processes
 from ..suite import process
 
 if TYPE_CHECKING:  # it loads NumPy, whose threads are chosen before
@@ -258,14 +257,14 @@ def needed(claims: Sequence[Claim], only: Sequence[str]) -> set[str]:
     return set(only) | {other for claim in claims if claim.name in only for other in claim.most_of}
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, print what came out, and write the JSON whole.
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print what came out, and write the JSON whole; return 0.
 
     Args:
         arguments: the command line, that of the process unless given.
     """
-    with interruptible(), by_sigterm():
-        run(parse(arguments))
+    run(parse(arguments))
+    return 0
 
 
 def run(options: argparse.Namespace) -> None:
@@ -391,4 +390,4 @@ def head(threads: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

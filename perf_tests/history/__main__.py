@@ -50,7 +50,8 @@ def measure(options: argparse.Namespace) -> int:
     file = options.file or FOLDER / f"{label()}.jsonl"
     history = History(ROOT, file, able, options.anchor, options.pairs, options.minutes)
     history.measure(options.since)
-    print(f"history: {len(read(file))} entries in {file.name}; python -m perf_tests.history show")
+    where = f" --file {options.file}" if options.file else ""
+    print(f"history: {len(read(file))} entries in {file.name}; python -m perf_tests.history show{where}")
     return 1 if history.failed else 0
 
 
@@ -63,8 +64,15 @@ def show(options: argparse.Namespace) -> int:
     Raises:
         GateError: there is nothing to show, or it cannot be read.
     """
+    if options.file and not options.file.exists():
+        raise GateError(f"--file {options.file}: there is none")
     file = options.file or FOLDER / f"{options.machine or label()}.jsonl"
-    entries = [e for e in read(file) if not options.workload or e.case.partition(".")[0] in options.workload]
+    entries = read(file)
+    if options.workload:
+        kept = {entry.case.partition(".")[0] for entry in entries}
+        if unknown := [name for name in options.workload if kept and name not in kept]:
+            raise GateError(f"--workload: {file.name} has nothing of {unknown[0]!r}, but of {', '.join(sorted(kept))}")
+        entries = [entry for entry in entries if entry.case.partition(".")[0] in options.workload]
     found = drawn(entries, in_order(ROOT))
     if not found:
         raise GateError(f"{file.name}: nothing of this branch's commits: python -m perf_tests.history --since REV")
@@ -138,7 +146,7 @@ def more_than_none(minutes: float) -> None:
         GateError: there are none, or no end of them.
     """
     if not 0 < minutes < math.inf:
-        raise GateError(f"--minutes: got {minutes}, wanted more than 0")
+        raise GateError(f"--minutes: got {minutes}, wanted a finite number above 0")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -155,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"a commit, at most (default: {MINUTES:g})")
     parser.add_argument("--file", type=Path, help="what is kept (default: results/history/<machine>.jsonl)")
     parser.set_defaults(run=measure)
-    commands = parser.add_subparsers()
+    commands = parser.add_subparsers(dest="command")
     shown = commands.add_parser("show", help="print what is known, with its steps")
     shown.add_argument("--json", action="store_true", help="all that there is to draw")
     shown.add_argument("--machine", metavar="LABEL", help="of which machine (default: this one)")
@@ -177,7 +185,10 @@ def main(arguments: list[str] | None = None) -> int:
     known.add_argument("--minutes", type=float, default=MINUTES, help=f"a commit, at most (default: {MINUTES:g})")
     known.add_argument("--seed", type=int, default=0, help="of the place of the step, and the order of all")
     known.set_defaults(run=planted)
-    options = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(words)
+    if options.command and words[0] != options.command:
+        parser.error(f"got {words[0]} before {options.command}, wanted its options after it")
     return ended(lambda: options.run(options), CasesError, ValueError)
 
 

@@ -67,10 +67,13 @@ class History:
             cache: folder of what the runs of this clone share.
 
         Raises:
-            GateError: an unknown revision, no commit after it, no anchor, entries that cannot be read or written.
+            GateError: an unknown revision, no commit after it, no anchor but the commit itself, entries that cannot be
+                read or written.
         """
         earlier, commits = revisions.resolve(self.root, since), between(self.root, since, "HEAD")
         anchors = {commit: anchor_of(self.root, commit, self.anchor) for commit in commits}
+        if self.anchor and all(commit == anchor for commit, anchor in anchors.items()):
+            raise GateError(f"--anchor {self.anchor}: it is the commit that is to be compared with it")
         read(self.file)
         most = "" if len(commits) == 1 else f", {about(60 * self.minutes * len(commits))} in all"
         self.log(f"history: {len(commits)} commits, at most {self.minutes:g} min each{most}")

@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=CACHE / "report.html", metavar="FILE", help="the page")
     parser.add_argument("--png", type=Path, metavar="FILE", help="a picture of it down to its first plot, by Chromium")
     options = parser.parse_args(arguments)
+    check_apart(parser, options)
     try:
         runs = [read(path) for path in options.results]
         html = page(
@@ -50,6 +51,23 @@ def main(arguments: list[str] | None = None) -> None:
     except (BadInput, NoBrowser, Unwritable) as error:
         sys.exit(str(error))
     print(f"{options.output}: {len(runs[0].rows)} benchmarks, {len(html.encode()) / 1e6:.1f} MB")
+
+
+def check_apart(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End with a line where what is written would take the place of what is read, or of the other file.
+
+    Args:
+        parser: that parsed them.
+        options: the command line as parsed.
+    """
+    taken = {path.resolve(): "RESULT.json" for path in options.results}
+    for name in ("claims", "gate", "history", "output", "png"):
+        path = getattr(options, name)
+        if path is None:
+            continue
+        if name in ("output", "png") and path.resolve() in taken:
+            parser.error(f"--{name} {path}: it is {taken[path.resolve()]} too")
+        taken[path.resolve()] = f"--{name}"
 
 
 if __name__ == "__main__":

@@ -5,17 +5,15 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from rlgauge import artifact
 from rlgauge.artifact import Artifact, Outcome
 from rlgauge.report import ORDER, WORDS, canaries, cases, change, counted, significance
 from rlgauge.rule import Finding, GateError
 
 from .figures import Chapter, Figure, Series
 from .markup import table
-from .runs import BadInput, first, parse
+from .runs import BadInput
 
-WANTED = "what a run of the gate writes with --gate-json"
 LEAD = "Time of head over that of base, median over pairs of fresh processes, with its 95 % interval."
 COLUMNS = ("case", "verdict", "time", "pairs", "p", "notes")
 
@@ -27,13 +25,12 @@ def read(path: Path) -> Artifact:
         path: of the file.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: it is something else, or of another version.
     """
-    found = parse(path, WANTED)
     try:
-        return Artifact.model_validate(found)
-    except ValidationError as error:
-        raise BadInput(f"{path}: wanted {WANTED}: {first(error)}") from error
+        return artifact.read(path)
+    except GateError as error:
+        raise BadInput(str(error)) from error
 
 
 def cells(name: str, finding: Finding, reason: str) -> list[str]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from perf_tests.report.order import SCATTER, Row
 from perf_tests.rows import FORMAT
+from rlgauge.artifact import first
 from rlgauge.statistics import interval
 
 KNOWN = 5  # major version of pytest-benchmark whose JSON is read here
@@ -136,17 +137,6 @@ def parse(path: Path, wanted: str) -> Any:
         raise BadInput(f"{path}: wanted {wanted}: {error.strerror or error}") from error
     except ValueError as error:
         raise BadInput(f"{path}: wanted {wanted}: it is no JSON, or cut off: {error}") from error
-
-
-def first(error: ValidationError) -> str:
-    """Return the first thing that is wrong with a file, and where.
-
-    Args:
-        error: what pydantic found.
-    """
-    found = error.errors()[0]
-    where = ".".join(map(str, found["loc"]))
-    return f"{where}: {found['msg']}" if where else str(found["msg"])
 
 
 def read(path: Path) -> Run:
