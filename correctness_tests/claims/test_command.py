@@ -16,6 +16,7 @@ import pytest
 from perf_tests.claims import __main__ as command
 from perf_tests.claims import measure, pages, returns
 from perf_tests.suite.claims import claims_of, workloads
+from rlgauge import files
 
 from ..commands import ROOT, environment
 from .toy import ACTING, EVERY, OBSERVE, claim, row, said
@@ -368,7 +369,9 @@ def test_rows_of_an_earlier_ledger_stay_where_they_are_of_the_same_code_threads_
     one_claim.run()
     assert [each["id"] for each in pages.read(one_claim.path)["claims"]] == ["snake-int8"]
     dropped = 1 if other == "code" else 2
-    said = f"{dropped} claims of an earlier run are dropped: they were measured with other code or on another machine\n"
+    said = (
+        f"{dropped} claims of an earlier run are dropped: they are of other code or evidence, or of another machine\n"
+    )
     assert capsys.readouterr().out.startswith(said)
 
 
@@ -379,6 +382,8 @@ def test_pages_take_all_claims_or_none(one_claim, tmp_path):
     one_claim.run()
     codes = {workload: command.code(workload) for workload in workloads()}
     others = [row(claim.name) | {"workload": workload, "code": codes[workload]} for workload, claim in EVERY]
+    for each, (workload, claim) in zip(others, EVERY):
+        each["contexts"] = [each["contexts"][0] | {"same_holds": returns.evidence(claim, workload)}]
     published, old = tmp_path / "published.json", others[-1] | {"code": "of old"}
     ledger = pages.read(one_claim.path)
     published.write_text(json.dumps(ledger | {"claims": [*others[:-1], old]}))
@@ -390,6 +395,97 @@ def test_pages_take_all_claims_or_none(one_claim, tmp_path):
     ((*_, found),) = [one_claim.shown]
     ratios = {each["id"]: {context["ratio"] for context in each["contexts"]} for each in found["claims"]}
     assert ratios == {claim.name: {2.5 if claim.name == "snake-int8" else 1.5} for _, claim in EVERY}
+
+
+def test_rows_go_where_the_evidence_says_something_else_by_now(one_claim, monkeypatch):
+    one_claim.run()
+    ledger = pages.read(one_claim.path)
+    about = returns.TRIALS.keys() & {claim.evidence for _, claim in EVERY}
+    (workload, claim), *_ = [each for each in EVERY if each[1].evidence in about]
+    for said, stays in ((None, [True, False]), (True, [False]), (False, [True])):
+        contexts = [row()["contexts"][0] | {"same_holds": same} for same in (True, False)]
+        rows = [
+            row(claim.name) | {"workload": workload, "code": command.code(workload), "contexts": [context]}
+            for context in contexts
+        ]
+        monkeypatch.setattr(returns, "evidence", lambda claim, workload, said=said: said)
+        kept = command.still_so(ledger | {"claims": rows}, ledger)
+        assert [each["contexts"][0]["same_holds"] for each in rows if each not in kept] == stays
+    nothing = rows[0] | {"contexts": [contexts[0] | {"n": 0, "ratio": None}]}
+    assert command.still_so(ledger | {"claims": [nothing]}, ledger) == [nothing]
+
+
+def test_what_could_not_be_measured_is_tried_again(processes, monkeypatch):
+    assert processes(2.0, 2.0)[1] == [2.0, 2.0]
+    (file,) = command.KEPT.glob("*.jsonl")
+    failed = {"claims": {"toy": {"alone": {"error": "OSError: no memory"}}}, "sides": {}}
+    state, first, _ = file.read_text().splitlines()
+    file.write_text(f"{state}\n{first}\n{json.dumps(failed)}\n")
+    asked, found = processes(3.0)
+    assert ([first for first, _ in asked], found) == ([1], [2.0, 3.0])
+
+
+def test_what_is_kept_is_written_whole_and_only_where_it_changes(tmp_path, monkeypatch):
+    path = tmp_path / "toy.jsonl"
+    written = []
+    monkeypatch.setattr(command, "write_all", lambda contents: written.append(contents) or files.write_all(contents))
+    for state in ({"code": "a"}, {"code": "a"}, {"code": "b"}):
+        assert command.kept(path, state) == []
+    assert [json.loads(content) for each in written for content in each.values()] == [{"code": "a"}, {"code": "b"}]
+
+
+@pytest.mark.parametrize("name", ["code", "this_machine"])
+def test_processes_of_other_code_or_another_machine_do_not_count(processes, monkeypatch, name):
+    assert processes(2.0, 2.0)[1] == [2.0, 2.0]
+    monkeypatch.setattr(command, name, lambda *asked: "another")
+    asked, found = processes(3.0, 3.0)
+    assert ([first for first, _ in asked], found) == ([0, 1], [3.0, 3.0])
+
+
+def test_rows_stay_over_commits_that_change_none_of_their_code(one_claim):
+    one_claim.run()
+    kept = pages.read(one_claim.path)
+    kept["claims"].append(kept["claims"][0] | {"id": "snake-ddp"})
+    kept["machine"]["git"] = "of another commit"
+    one_claim.path.write_text(json.dumps(kept))
+    one_claim.run()
+    assert [each["id"] for each in pages.read(one_claim.path)["claims"]] == ["snake-int8", "snake-ddp"]
+
+
+def test_rows_are_of_the_code_that_was_there_before_they_were_measured(one_claim, monkeypatch):
+    now = iter(["before", *["after"] * 9])
+    monkeypatch.setattr(command, "code", lambda workload: next(now))
+    one_claim.run()
+    assert pages.read(one_claim.path)["claims"][0]["code"] == "before"
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing(one_claim, monkeypatch, tmp_path):
+    (tmp_path / "kept").touch()
+    monkeypatch.setattr(command, "processes", lambda *asked: pytest.fail("it was measured"))
+    with pytest.raises(SystemExit, match=r"kept: cannot be written"):
+        one_claim.run()
+
+
+def test_a_claim_of_which_one_context_fails_is_named_and_no_other(one_claim, monkeypatch, tmp_path):
+    def measured(workload, claims, options):
+        contexts = {
+            each.name: {
+                key: {"error": "no"} if each.name == "snake-ddp" and not number else {"ratio": 2.5, "same": True}
+                for number, key in enumerate(each.contexts)
+            }
+            for each in claims
+        }
+        yield [{"claims": contexts, "sides": {}}]
+
+    monkeypatch.setattr(command, "processes", measured)
+    with pytest.raises(SystemExit, match=r"^could not be measured: snake-ddp$"):
+        one_claim.run("--only", "snake-ddp")
+    one_claim.run()
+    verdicts = {
+        each["id"]: [context["verdict"] for context in each["contexts"]]
+        for each in pages.read(one_claim.path)["claims"]
+    }
+    assert verdicts["snake-ddp"][0] == "error"
 
 
 def test_rows_of_a_workload_that_is_gone_go(one_claim):

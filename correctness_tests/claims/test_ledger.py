@@ -68,6 +68,12 @@ def test_a_side_that_cannot_run_here_is_never_guessed(monkeypatch):
     assert (found["verdict"], found["ratio"], found["n"]) == ("needs CUDA", None, 0)
 
 
+def test_a_base_that_cannot_run_here_is_never_guessed(monkeypatch):
+    monkeypatch.setattr(backends.Backend, "missing", lambda self: "no GPU" if self.device == "cuda" else None)
+    on_gpu = claim(contexts={"alone": between("snake.act[full-torch-cuda-envs1]", ACT)})
+    assert ledger.told(on_gpu, "alone", [], None)["verdict"] == "needs CUDA"
+
+
 def test_an_error_of_a_side_is_told():
     processes = [{"claims": {"toy": {"alone": {"error": "ValueError: no"}}}, "sides": {}}]
     assert ledger.told(claim(), "alone", processes, None)["error"] == "ValueError: no"

@@ -467,12 +467,11 @@ def carried(history, earlier, known, **changed):
 
 def test_only_entries_of_the_commit_before_the_case_and_its_version_are_carried(history):
     known = [entry(2, 0, [0.1], case=FIRST), entry(2, 1, [0.3], case=FIRST)]
-    found = carried(history, commit(2), known)
-    last = known[-1]
-    assert found == {
-        "state": "unchanged", "same_as": commit(2), "anchor": commit(1), "ratio": last.ratio, "low": last.low,
-        "high": last.high, "n": 1,
-    }  # fmt: skip
+    for entries, last in ((known, known[0]), (known[::-1], known[0]), (known[1:], known[1])):  # of the anchor, if any
+        assert carried(history, commit(2), entries) == {
+            "state": "unchanged", "same_as": commit(2), "anchor": last.anchor, "ratio": last.ratio, "low": last.low,
+            "high": last.high, "n": 1,
+        }  # fmt: skip
     others = [
         entry(2, 0, [0.1], case=SECOND),
         entry(2, 0, [0.1], case=FIRST, version=2),

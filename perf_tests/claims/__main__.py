@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlgauge.command import INTERRUPTED, ended
-from rlgauge.files import Unwritable, check_folder, reserved
+from rlgauge.files import Unwritable, check_folder, reserved, write_all
 from rlgauge.machine import this_machine
 from rlgauge.progress import Progress
 from rlgauge.revisions import turn
@@ -69,14 +69,15 @@ def file_of(workload: str, state: Mapping[str, Any]) -> Path:
 
 
 def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what earlier runs of the same code have measured; forget what others have.
+    """Return what earlier runs of the same code have measured, without errors; forget what others have.
 
     Args:
         path: of the file.
         state: that the figures must be of.
     """
     known: list[Any] = []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
+    content = path.read_bytes() if path.exists() else b""
+    for line in content.splitlines():
         try:
             known.append(json.loads(line))
         except ValueError:  # cut short where a run was killed
@@ -84,9 +85,20 @@ def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
         if not isinstance(known[-1], dict) or (len(known) > 1 and known[-1].keys() != {"claims", "sides"}):
             del known[-1]
             break
-    found = known[1:] if known[:1] == [state] else []
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in (state, *found)))
+    found = [said for said in known[1:] if not has_failed(said)] if known[:1] == [state] else []
+    whole = "".join(f"{json.dumps(each)}\n" for each in (state, *found)).encode()
+    if content != whole:
+        write_all({path: whole})
     return found
+
+
+def has_failed(said: Mapping[str, Any]) -> bool:
+    """Return whether a comparison could not be measured by a process.
+
+    Args:
+        said: what it said, see :func:`.measure.measured`.
+    """
+    return any("error" in each for contexts in said["claims"].values() for each in contexts.values())
 
 
 def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
@@ -314,8 +326,7 @@ def run(options: argparse.Namespace) -> None:
                 for claim in claims
             ]
             print("\n".join(lines_of(rows)), flush=True)
-            rows = joined(earlier, rows)
-            result = {"format": FORMAT, "version": VERSION, **about, "claims": rows}
+            result = {"format": FORMAT, "version": VERSION, **about, "claims": joined(earlier, rows)}
             write((json.dumps(result, indent=1) + "\n").encode())
         if options.pages:
             show(result)
@@ -351,7 +362,7 @@ def check_whole(measured: Mapping[str, Sequence[Claim]], rows: Sequence[Mapping[
 
 
 def still_so(earlier: Mapping[str, Any], about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of an earlier ledger that are of the same code, machine and threads; say how many are not.
+    """Return the rows of an earlier ledger of the same code, machine, threads and evidence; say how many are not.
 
     Args:
         earlier: as ``claims.json`` holds it.
@@ -360,12 +371,20 @@ def still_so(earlier: Mapping[str, Any], about: Mapping[str, Any]) -> list[dict[
     alike = earlier["threads"] == about["threads"] and all(
         earlier["machine"].get(name) == value for name, value in about["machine"].items() if name != "git"
     )
-    from ..suite.claims import workloads
+    from ..suite.claims import claims_of, workloads
+    from .returns import evidence
 
-    codes = {workload: code(workload) for workload in {row["workload"] for row in earlier["claims"]} & {*workloads()}}
-    found = [row for row in earlier["claims"] if alike and row["code"] == codes.get(row["workload"])]
+    there = {row["workload"] for row in earlier["claims"]} & {*workloads()}
+    codes = {workload: code(workload) for workload in there}
+    known = {claim.name: evidence(claim, name) for name in there for claim in claims_of(name) if claim.evidence}
+
+    def is_so(row: Mapping[str, Any]) -> bool:
+        judged = [each["same_holds"] for each in row["contexts"] if each["n"] and row["id"] in known]
+        return row["code"] == codes.get(row["workload"]) and all(same == known[row["id"]] for same in judged)
+
+    found = [row for row in earlier["claims"] if alike and is_so(row)]
     if left := len(earlier["claims"]) - len(found):
-        print(f"{left} claims of an earlier run are dropped: they were measured with other code or on another machine")
+        print(f"{left} claims of an earlier run are dropped: they are of other code or evidence, or of another machine")
     return found
 
 

@@ -169,11 +169,12 @@ class History:
         if earlier is None or own != there.fingerprint(earlier, case):
             return None
         wanted = (earlier, variant.id, variant.case.version)
-        for entry in reversed(entries):
-            if (entry.commit, entry.case, entry.version) == wanted and entry.state != "lacking":
-                same = {name: getattr(entry, name) for name in ("anchor", "ratio", "low", "high", "n")}
-                return {"state": "unchanged", "same_as": entry.same_as or entry.commit, **same}
-        return None
+        found = [e for e in entries if (e.commit, e.case, e.version) == wanted and e.state != "lacking"]
+        if not found:
+            return None
+        entry = ([e for e in found if e.anchor == anchor] or found)[-1]
+        same = {name: getattr(entry, name) for name in ("anchor", "ratio", "low", "high", "n")}
+        return {"state": "unchanged", "same_as": entry.same_as or entry.commit, **same}
 
     def timed(self, there: Layout, commit: str, anchor: str, variants: Sequence[Variant]) -> Iterator[Entry]:
         """Measure cases, and return the entry of each that could be.

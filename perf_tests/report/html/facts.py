@@ -9,6 +9,7 @@ from perf_tests.report.order import Row
 from perf_tests.report.page import ceilings
 from perf_tests.report.table import warnings
 from perf_tests.suite.limits import complaints
+from rlgauge.machine import called
 
 from .claims import Claims
 from .runs import Run
@@ -84,9 +85,26 @@ def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str
     commits = sorted({other.commit for other in others if other.commit != run.commit})
     if commits:
         told.append(f"The runs at other numbers of threads are of other commits: {', '.join(commits)}.")
+    here = place(run.machine)
+    machines = sorted({place(other.machine) for other in others} - {here, ""})
+    if here and machines:
+        told.append(f"The runs at other numbers of threads are of other machines: {', '.join(machines)}.")
     if claims and not run.commit.startswith(claims.commit[:7]):
         told.append(f"The claims were measured at another commit: {claims.commit[:12]}.")
+    if claims and claims.dirty:
+        told.append("The claims were measured with changes that were not committed.")
+    if claims and here and place(claims.machine) not in (here, ""):
+        told.append(f"The claims were measured on another machine: {place(claims.machine)}.")
     return told
+
+
+def place(machine: Mapping[str, Any]) -> str:
+    """Return what a machine is called, and its cores; nothing where that is not known.
+
+    Args:
+        machine: as a result says it.
+    """
+    return f"{called(machine)}, {machine.get('cores', '?')} cores" if machine.get("cpu_model") else ""
 
 
 def impossible(run: Run) -> list[str]:

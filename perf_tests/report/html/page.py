@@ -194,14 +194,15 @@ def folded(lines: Sequence[str]) -> str:
 
 
 def verdicts(claims: Claims | None) -> dict[str, str]:
-    """Return how many of the claims hold, where there are any.
+    """Return how many of the comparisons with a published figure hold, where there are any.
 
     Args:
         claims: of others, if any were given.
     """
     if claims is None:
         return {}
-    found = [context.verdict for claim in claims.claims for context in claim.contexts]
+    promised = [claim for claim in claims.claims if claim.least is not None]
+    found = [context.verdict for claim in promised for context in claim.contexts]
     judged = [verdict for verdict in found if verdict in ("holds", "partly", "refuted", "unclear")]
     return {"claims hold": f"{judged.count('holds')} of {len(judged)}"}
 
