@@ -75,6 +75,7 @@ def test_three_spreads_are_planted(measured, tmp_path, spread):
 def test_a_quiet_machine_gets_two_per_cent(measured, tmp_path):
     measured[0]["spread"], measured[1]["named"] = 0.0, []
     assert demonstrate(tmp_path, False).part == pytest.approx(0.02)
+    assert json.loads((tmp_path / "asv.conf.json").read_text())["regressions_thresholds"] == {".*": pytest.approx(0.01)}
 
 
 def test_a_loud_machine_shows_nothing(measured, tmp_path):

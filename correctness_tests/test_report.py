@@ -186,6 +186,23 @@ def table_of(workload, rows):
     return lines
 
 
+def test_a_cell_is_of_fresh_rows_in_the_order_of_the_axis():
+    old = row("torch", 1e-6, form="compiled", stale=True)
+    assert table_of("pirl", [old, row("torch", 2e-5), row("jax", 3e-5)])[2] == "| 8 | **20 us** | 30 us | torch |"
+    rows = [row("torch", 1e-4, count=64), row("torch", 3e-5)]
+    assert [line.split(" | ")[0] for line in table_of("pirl", rows)[2:]] == ["| 8", "| 64"]
+
+
+def test_a_cell_is_of_as_many_items_as_the_others_whoever_makes_more_at_once(monkeypatch):
+    monkeypatch.delattr(pirl, "FRONT")
+    rows = [row("torch", 1e-6, form="naive", stale=True), row("torch", 2e-5), row("jax", 3e-5)]
+    assert cells(table_of("pirl", rows)[2])[1:] == ["**20 us**", "30 us", "torch"]
+    for one, other in (("torch", "jax"), ("jax", "torch")):
+        few, many = row(one, 2e-3, count=8), row(other, 8e-3, count=64)
+        *found, best = cells(table_of("pirl", [many | {"axes": few["axes"]}, few])[2])[1:]
+        assert (sorted(found), best) == (["**1 ms**", "2 ms"], other)
+
+
 def results(*rows, **changed):
     """Make kept results."""
     return {"date": "2020-01-02", "machine": MACHINE, "rows": list(rows)} | changed

@@ -9,6 +9,7 @@ import pytest
 
 from perf_tests.claims import ledger
 from perf_tests.suite.claim import Figure, Side, between
+from rl_impls import backends
 
 from .toy import ACT, ACTING, NUMPY, OBSERVE, claim, row, said
 
@@ -60,8 +61,6 @@ def test_what_fewer_than_six_processes_say_counts_as_wide():
 
 
 def test_a_side_that_cannot_run_here_is_never_guessed(monkeypatch):
-    from rl_impls import backends
-
     monkeypatch.setattr(backends.Backend, "missing", lambda self: "no GPU" if self.device == "cuda" else None)
     on_gpu = claim(contexts={"alone": between(ACT, "snake.act[full-torch-cuda-envs1]")})
     found = ledger.told(on_gpu, "alone", [], None)

@@ -24,6 +24,11 @@ def conclude(levels, cases=None, **how):
     return found
 
 
+@pytest.mark.parametrize(("cases", "verdict"), [(1, "slower"), (10_000, "ok")])
+def test_the_word_for_a_case_is_of_a_p_that_counts_all_cases(cases, verdict):
+    assert conclude([0.025] * 3, cases=cases).verdict == verdict
+
+
 def stepped(place, size=0.05):
     """Return the levels of a history with one step."""
     return [size * (k >= place) for k in range(COMMITS)]
