@@ -215,7 +215,7 @@ def test_a_failure_of_asv_is_that_of_the_command_and_pip_tries_once_unless_told_
     tries, codes = [], iter([0, 3])
 
     def run(command, cwd, env):
-        tries.append((command[3:], env["PIP_RETRIES"]))
+        tries.append((command[3:], env["PIP_RETRIES"], cwd))
         return subprocess.CompletedProcess(command, next(codes))
 
     monkeypatch.setattr(asv.subprocess, "run", run)
@@ -224,7 +224,7 @@ def test_a_failure_of_asv_is_that_of_the_command_and_pip_tries_once_unless_told_
     monkeypatch.setenv("PIP_RETRIES", "5")
     with pytest.raises(SystemExit, match="3"):
         asv.asv("run", only="^these$")
-    assert tries == [(["check"], "0"), (["run", "--bench", "^these$"], "5")]
+    assert tries == [(["check"], "0", asv.ROOT), (["run", "--bench", "^these$"], "5", asv.ROOT)]
 
 
 def test_a_machine_that_is_loud_after_the_planted_commit_shows_nothing(measured, tmp_path, monkeypatch):

@@ -192,6 +192,14 @@ def test_what_is_noted_is_of_an_item():
     assert measure.ratio(Comparison(one, five, "noted:x+y"), base, change) == pytest.approx(5.0)
 
 
+def test_a_side_without_any_spread_has_a_little(monkeypatch):
+    pair = replace(Comparison(Side(NUMPY.format("naive")), Side(NUMPY.format("full"))), measure="spread")
+    moved, still = measure.Taken([1.0, 2.0, 3.0]), measure.Taken([1.0, 1.0, 1.0])
+    found = measure.ratio(pair, moved, still), measure.ratio(pair, still, moved), measure.ratio(pair, still, still)
+    some = measure.spread([1.0, 2.0, 3.0])
+    assert found == pytest.approx((some / measure.NOTHING, measure.NOTHING / some, 1.0))
+
+
 def test_spread_memory_and_difference():
     pair = Comparison(Side("a"), Side("b"), "spread")
     base, change = measure.Taken([1.0, 2.0, 3.0, 4.0, 5.0]), measure.Taken([2.5, 2.75, 3.0, 3.25, 3.5])
@@ -200,6 +208,54 @@ def test_spread_memory_and_difference():
     assert measure.ratio(replace(pair, measure="resident"), big, small) == 4.0
     one, other = measure.Taken(answer=[np.array([1.0, 2.0])]), measure.Taken(answer=[np.array([1.0, 2.0 + 2e-7])])
     assert measure.ratio(replace(pair, measure="difference"), one, other) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_of_two_cases_the_larger_tolerance_counts(monkeypatch):
+    pair = Comparison(*[Side(NUMPY.format(form)) for form in ("naive", "full")])
+    near, far = (replace(variants()[pair.base.name].case, tolerance=tolerance) for tolerance in (1e-5, 1e-2))
+    for base, change, alike in ((near, far, True), (far, near, True), (near, near, False)):
+        cases = {pair.base.name: SimpleNamespace(case=base), pair.change.name: SimpleNamespace(case=change)}
+        monkeypatch.setattr(Side, "variant", property(lambda self, cases=cases: cases[self.name]))
+        assert measure.alike([np.ones(3)], [np.ones(3) + 2e-3], claim(same="close"), pair) is alike
+
+
+def test_sides_are_made_with_the_seed_of_the_process_and_their_own_threads(monkeypatch):
+    _, sides = scripted(monkeypatch, {"a": 0.04, "b": 0.04})
+    sides[0], made, here = replace(sides[0], threads=1), [], [None]
+    scripts = measure.ready
+
+    @contextmanager
+    def limited(threads):
+        here[0] = threads
+        yield
+        here[0] = None
+
+    def ready(side, seed):
+        made.append((side.label, seed, here[0]))
+        return scripts(side, seed)
+
+    monkeypatch.setattr(measure, "limited", limited)
+    monkeypatch.setattr(measure, "ready", ready)
+    measure.together(sides, {side.label: {"seconds"} for side in sides}, 7, random.Random(1))
+    assert made == [(sides[0].label, 7, 1), (sides[1].label, 7, None)]
+
+
+def test_sides_are_made_in_an_order_that_each_process_draws(monkeypatch):
+    _, sides = scripted(monkeypatch, {"a": 0.04, "b": 0.04, "c": 0.04})
+    orders = []
+
+    def together(sides, *rest):
+        orders[-1].append(tuple(side.label for side in sides))
+        return {side.label: measure.Taken(error="no") for side in sides}
+
+    monkeypatch.setattr(Side, "missing", lambda self: None)
+    monkeypatch.setattr(measure, "memory", lambda workload, sides, seed: {})
+    monkeypatch.setattr(measure, "together", together)
+    asked = [replace(claim(contexts={"alone": Comparison(*sides[k : k + 2])}), name=str(k)) for k in (0, 1)]
+    for seed in range(10):
+        orders.append([])
+        measure.measured(asked, "toy", seed)
+    assert len({tuple(groups) for groups in orders}) > 1
 
 
 def test_answers_are_as_close_as_the_case_wants_where_it_wants_less(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import math
@@ -87,6 +88,24 @@ def test_trainings_go_on_with_the_seeds_that_are_missing(tmp_path, monkeypatch, 
     assert asked == [("snake-every-4", 5), ("snake-every-4", "--changed", 5)]
     assert returns.pairs_of("snake-every-4")[-1] == {"seed": 5, "base": 8.0, "change": 9.0}
     assert "stays the same" in capsys.readouterr().out
+
+
+def test_a_disk_that_is_full_costs_none_of_the_pairs_that_are_kept(tmp_path, monkeypatch):
+    written, whole = [], returns.write_whole
+
+    def write(path, content):
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        whole(path, content)
+
+    monkeypatch.setattr(returns, "KEPT", tmp_path)
+    monkeypatch.setattr(returns.process, "set_up", lambda threads: None)
+    monkeypatch.setattr(returns, "fresh_processes", lambda module, words, count, first: iter([3.0]))
+    monkeypatch.setattr(returns, "write_whole", write)
+    with pytest.raises(SystemExit, match="No space left on device"):
+        returns.main(["snake-every-4"])
+    assert [pair["seed"] for pair in returns.pairs_of("snake-every-4")] == [0]
 
 
 def test_an_interrupted_training_says_where_it_goes_on(tmp_path, monkeypatch, capsys):

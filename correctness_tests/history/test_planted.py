@@ -44,7 +44,7 @@ def read_of(tmp_path, monkeypatch):
             git = ["git", "-C", str(self.root), "rev-list", "--reverse", f"{since}..HEAD"]
             self.failed += failed
             commits = subprocess.run(git, capture_output=True, text=True, check=True).stdout.split()
-            assert (len(commits), since, self.pairs, self.minutes) == (8, self.anchor, 12, 3.0)
+            assert (len(commits), since, self.pairs, self.minutes, self.seed) == (8, self.anchor, 12, 3.0, 17)
             known = {"machine": self.file.stem, "date": "", "anchor": since, "case": CASE, "version": 1}
             append(self.file, [
                 Entry.model_validate({**known, "commit": commit, **timed([ratio + each for each in NOISE])})
@@ -52,7 +52,7 @@ def read_of(tmp_path, monkeypatch):
             ])  # fmt: skip
 
         monkeypatch.setattr(planted.History, "measure", measure)
-        right = planted.found(root, chosen, CASE, kind, 12, 3.0, 0, said.append)
+        right = planted.found(root, chosen, CASE, kind, 12, 3.0, 17, said.append)
         assert not any(Path(copy).exists() for copy in copies)
         return right, said[-1]
 

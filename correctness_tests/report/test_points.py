@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 
 import pytest
 
@@ -67,8 +68,21 @@ def test_tiles_count_what_was_judged_by_a_published_figure(run_of):
     assert tiles(run.rows, {}) == {"benchmarks": "3", "workloads": "2", "backends": "2", "stayed disturbed": "0"}
 
 
-def test_the_gates_minutes_are_minutes():
-    assert "; 10.0 min." in gated.chapter(artifact()).html
+def test_the_gates_minutes_are_minutes_and_what_makes_it_void_is_said():
+    found = artifact()
+    assert "; 10.0 min." in gated.chapter(found).html
+    for name in [name for name in found.records if "slowed" in name]:
+        del found.records[name]
+    wrong = found.decide().wrong
+    assert wrong
+    assert all(f"<b>{escape(words)}</b>" in gated.chapter(found).html for words in wrong)
+
+
+@pytest.mark.parametrize(("ours", "words"), [(0.0, "0 s"), (None, "not measured")])
+def test_a_figure_of_nothing_is_none_that_is_missing(ours, words):
+    found = Claims.model_validate(claims(context()))
+    found.claims[0].figures[0].ours, found.claims[0].figures[0].unit = ours, "s"
+    assert f"<td>{words}</td>" in promised.chapter(found).html
 
 
 def test_a_benchmark_beyond_the_machines_limit_is_named(run_of):
