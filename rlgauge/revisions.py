@@ -115,8 +115,14 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = ()) -> None:
         root: of the repository.
         folder: where it is copied to.
         parts: files and folders; all unless given.
+
+    Raises:
+        GateError: it is no repository.
     """
-    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
+    try:
+        listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise GateError(f"{root} is not a git repository: what is compared is not known") from error
     folder.mkdir(parents=True, exist_ok=True)
     for name in filter(None, os.fsdecode(listed).split("\0")):
         if (root / name).is_symlink() or (root / name).is_file():  # a deleted file is still listed

@@ -380,3 +380,9 @@ def test_a_workspace_is_in_the_cache_and_names_its_process(tmp_path):
         assert folder.parent == cache
         assert folder.name.startswith(f"run-{os.getpid()}-")
     assert not folder.exists()
+
+
+def test_what_is_in_no_repository_is_a_line(tmp_path):
+    with pytest.raises(GateError, match=r" is not a git repository: what is compared is not known$"):
+        revisions.snapshot(tmp_path, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()

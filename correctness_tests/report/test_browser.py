@@ -123,7 +123,11 @@ def test_forms_measures_and_workloads_are_chosen_by_buttons(page_file):
         first = "plot => plot.data[0].y[0]"
         seconds = page.eval_on_selector("[data-plot=scaling]", first)
         page.locator("#scaling button", has_text="items per second").click()
-        assert page.eval_on_selector("[data-plot=scaling]", first) == pytest.approx(32 / seconds, rel=1e-4)
+        rate = 32 / seconds
+        assert page.eval_on_selector("[data-plot=scaling]", first) == pytest.approx(rate, rel=1e-4)
+        bars = "plot => [plot.data[0].error_y.array[0], plot.data[0].error_y.arrayminus[0]]"
+        ends = [rate * (1 / 0.98 - 1), rate * (1 - 1 / 1.02)]  # of a time 2 % lower, and 2 % higher
+        assert page.eval_on_selector("[data-plot=scaling]", bars) == pytest.approx(ends, rel=1e-3)
         page.locator("#workloads button", has_text="snake").click()
         assert page.locator("[data-plot=scaling]").is_visible()
         assert traces(page, "limit") == ["torch"]

@@ -1,0 +1,22 @@
+"""A command whose output nobody reads to its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ..commands import ROOT, environment
+
+
+@pytest.mark.parametrize(
+    "command", [("perf_tests", "list", "--tier", "full"), ("perf_tests.claims", "--list")], ids=lambda each: each[0]
+)
+def test_a_reader_that_has_enough_ends_it_without_a_word(command):
+    with subprocess.Popen(
+        [sys.executable, "-m", *command], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
