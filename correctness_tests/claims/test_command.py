@@ -16,7 +16,6 @@ import pytest
 from perf_tests.claims import __main__ as command
 from perf_tests.claims import measure, pages, returns
 from perf_tests.suite.claims import claims_of, workloads
-from rlgauge import files
 
 from ..commands import ROOT, environment
 from .toy import ACTING, EVERY, OBSERVE, claim, row, said
@@ -27,32 +26,6 @@ def test_what_starts_threads_or_processes_is_measured_apart():
     assert sorted(names[1]) == ["snake-async", "snake-ddp"]
     assert len(names[0]) + 2 == len(claims_of("snake"))
     assert [len(command.apart(claims_of(name))) for name in ("pirl", "procgen")] == [1, 2]
-
-
-def test_what_was_measured_is_kept_until_the_code_changes(tmp_path):
-    path, process = tmp_path / "toy.jsonl", {"claims": {}, "sides": {}}
-    assert command.kept(path, {"code": "a"}) == []
-    with path.open("a") as file:
-        file.write(json.dumps(process) + "\n")
-    assert command.kept(path, {"code": "a"}) == [process]
-    assert command.kept(path, {"code": "b"}) == []
-    path.write_text(path.read_text() + f'{json.dumps(process)}\n{{"cut')
-    assert command.kept(path, {"code": "b"}) == [process]
-    assert path.read_text().splitlines() == [json.dumps({"code": "b"}), json.dumps(process)]
-    for damage in (b"\x00", b"\xff\xfe", b"5", b"[]", b'{"claims": {}}'):
-        path.write_bytes(json.dumps({"code": "b"}).encode() + b"\n" + json.dumps(process).encode() + b"\n" + damage)
-        assert command.kept(path, {"code": "b"}) == [process]
-        path.write_bytes(damage)
-        assert command.kept(path, {"code": "b"}) == []
-
-
-@pytest.mark.parametrize("other", [{"claims": ["b"]}, {"threads": 2}, {"machine": {"cpu": "b"}}])
-def test_what_is_measured_of_other_claims_threads_or_machines_has_a_file_of_its_own(other):
-    state = {"code": "1", "claims": ["a"], "threads": 1, "machine": {"cpu": "a"}}
-    path = command.file_of("toy", state)
-    assert path.parent == command.KEPT
-    assert path == command.file_of("toy", state | {"code": "2"})
-    assert len({path, command.file_of("toy", state | other), command.file_of("toys", state)}) == 3
 
 
 @pytest.fixture
@@ -137,21 +110,6 @@ def test_a_process_measures_the_contexts_that_are_named_alone():
     words = ["snake", "--only", "snake-int8", "--only", "snake-bf16-cpu", "--context=snake-bf16-cpu:alone"]
     options = command.parse(words)
     assert [(each.name, [*each.contexts]) for each in options.claims["snake"]] == [("snake-bf16-cpu", ["alone"])]
-
-
-def test_figures_depend_on_all_that_measures_them_and_on_no_page(monkeypatch):
-    before, read = command.code("snake"), Path.read_bytes
-
-    def changes(path):
-        changed = command.ROOT / "perf_tests" / path
-        monkeypatch.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * (self == changed))
-        assert changed.exists()
-        return command.code("snake") != before
-
-    parts = [f"claims/{name}.py" for name in ("measure", "resident", "sides")]
-    parts += ["suite/prepared.py", "suite/claims/snake.py", "suite/cases/snake.py"]
-    assert [path for path in parts if not changes(path)] == []
-    assert [path for path in ("claims/pages.py", "suite/claims/pirl.py", "suite/cases/pirl.py") if changes(path)] == []
 
 
 @pytest.fixture
@@ -260,14 +218,6 @@ def test_what_is_said_in_a_process_of_its_own_is_joined_with_the_rest(monkeypatc
     assert [sorted(each["sides"]) for each in found] == [["own", "toy"]]
     words = ["toy", "--threads", "1"]
     assert asked == [("perf_tests.claims", [*words, f"--only={name}"], 1, 0) for name in ("toy", "own")]
-
-
-def test_figures_depend_on_the_workloads_code_too(monkeypatch):
-    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: f"{root} {workload}")
-    one = command.code("snake")
-    assert command.code("snake") == one
-    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: "changed")
-    assert command.code("snake") != one
 
 
 def test_the_command_measures_all_workloads_with_all_cores_unless_told_otherwise(monkeypatch):
@@ -422,15 +372,6 @@ def test_what_could_not_be_measured_is_tried_again(processes, monkeypatch):
     file.write_text(f"{state}\n{first}\n{json.dumps(failed)}\n")
     asked, found = processes(3.0, minutes=0)
     assert ([first for first, _ in asked], found) == ([1], [2.0, 3.0])
-
-
-def test_what_is_kept_is_written_whole_and_only_where_it_changes(tmp_path, monkeypatch):
-    path = tmp_path / "toy.jsonl"
-    written = []
-    monkeypatch.setattr(command, "write_all", lambda contents: written.append(contents) or files.write_all(contents))
-    for state in ({"code": "a"}, {"code": "a"}, {"code": "b"}):
-        assert command.kept(path, state) == []
-    assert [json.loads(content) for each in written for content in each.values()] == [{"code": "a"}, {"code": "b"}]
 
 
 @pytest.mark.parametrize("name", ["code", "this_machine"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import json
 import math
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlgauge.command import INTERRUPTED, ended
-from rlgauge.files import Unwritable, check_folder, reserved, write_all
+from rlgauge.files import Unwritable, check_folder, reserved
 from rlgauge.machine import this_machine
 from rlgauge.progress import Progress
 from rlgauge.revisions import turn
@@ -27,78 +26,17 @@ from rlgauge.statistics import FEWEST
 
 from ..interleaved import fresh_processes
 from ..suite import process
+from .kept import ROOT, code, file_of, kept
 
 if TYPE_CHECKING:  # it loads NumPy, whose threads are chosen before
     from ..suite.claim import Claim
 
-ROOT = Path(__file__).parents[2]
 KEPT = process.CACHE / "claims"
 TURNS = process.CACHE / "gate"  # whose lock a gate takes too
 RESULT = process.CACHE / "claims.json"
-MEASURING = ("measure", "resident", "sides")  # modules that the figures depend on
 MOST = 12  # processes of a workload
 TOGETHER = 3  # further ones: by these the interval, of an even coverage, leaves out one more process at either end
 ROOM = 1 << 20  # bytes of the result, more than it takes
-
-
-def code(workload: str) -> str:
-    """Return a hash of all that the figures of a workload depend on.
-
-    Args:
-        workload: its name.
-    """
-    from ..gate.source import digest
-
-    found = hashlib.sha256(digest(ROOT, workload).encode())
-    here, suite = Path(__file__).parent, ROOT / "perf_tests" / "suite"
-    parts = [here / f"{name}.py" for name in MEASURING] + sorted(suite.glob("*.py"))
-    for path in [*parts, suite / "claims" / f"{workload}.py"]:
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
-
-def file_of(workload: str, state: Mapping[str, Any]) -> Path:
-    """Return where is kept what is measured of some claims, with some threads, on a machine.
-
-    Args:
-        workload: its name.
-        state: that the figures are of, see :func:`kept`.
-    """
-    about = json.dumps({name: value for name, value in state.items() if name != "code"}, sort_keys=True)
-    return KEPT / f"{workload}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.jsonl"
-
-
-def kept(path: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what earlier runs of the same code have measured, without errors; forget what others have.
-
-    Args:
-        path: of the file.
-        state: that the figures must be of.
-    """
-    known: list[Any] = []
-    content = path.read_bytes() if path.exists() else b""
-    for line in content.splitlines():
-        try:
-            known.append(json.loads(line))
-        except ValueError:  # cut short where a run was killed
-            break
-        if not isinstance(known[-1], dict) or (len(known) > 1 and known[-1].keys() != {"claims", "sides"}):
-            del known[-1]
-            break
-    found = [said for said in known[1:] if not has_failed(said)] if known[:1] == [state] else []
-    whole = "".join(f"{json.dumps(each)}\n" for each in (state, *found)).encode()
-    if content != whole:
-        write_all({path: whole})
-    return found
-
-
-def has_failed(said: Mapping[str, Any]) -> bool:
-    """Return whether a comparison could not be measured by a process.
-
-    Args:
-        said: what it said, see :func:`.measure.measured`.
-    """
-    return any("error" in each for contexts in said["claims"].values() for each in contexts.values())
 
 
 def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
@@ -117,7 +55,7 @@ def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespac
         "code": code(workload), "claims": [claim.name for claim in claims], "threads": options.threads,
         "machine": this_machine(),
     }  # fmt: skip
-    path = file_of(workload, state)
+    path = KEPT / file_of(workload, state)
     if options.fresh:
         path.unlink(missing_ok=True)
     measured: list[Claim] = []
