@@ -20,7 +20,9 @@ from rlgauge.interrupts import SIGNALS, by_sigterm, heard, held
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def interrupt(request):
-    return lambda: os.kill(os.getpid(), request.param)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests too may be run by nohup
+    yield lambda: os.kill(os.getpid(), request.param)
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_an_interrupt_that_nobody_waits_for_is_raised_at_the_end(interrupt):
