@@ -306,12 +306,12 @@ def still_so(earlier: Mapping[str, Any], about: Mapping[str, Any]) -> list[dict[
         earlier: as ``claims.json`` holds it.
         about: what the figures of now belong to.
     """
-    alike = earlier["threads"] == about["threads"] and all(
-        earlier["machine"].get(name) == value for name, value in about["machine"].items() if name != "git"
-    )
     from ..suite.claims import claims_of, workloads
     from .returns import evidence
 
+    alike = earlier["threads"] == about["threads"] and all(
+        earlier["machine"].get(name) == value for name, value in about["machine"].items() if name != "git"
+    )
     there = {row["workload"] for row in earlier["claims"]} & {*workloads()}
     codes = {workload: code(workload) for workload in there}
     known = {claim.name: evidence(claim, name) for name in there for claim in claims_of(name) if claim.evidence}
