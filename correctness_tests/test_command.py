@@ -7,6 +7,7 @@ import io
 import os
 import re
 import signal
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -15,8 +16,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from correctness_tests.commands import ROOT, python
 from correctness_tests.quick import quick
-from correctness_tests.waiting import limit, started
+from correctness_tests.waiting import limit, started, until
 from correctness_tests.workload_agents import (
     AGENTS,
     FIGURES,
@@ -29,7 +31,7 @@ from correctness_tests.workload_agents import (
     option,
 )
 from rl_impls import backends, params
-from rl_impls.common import command, procgen_env, runs, training
+from rl_impls.common import command, files, procgen_env, runs, training
 from rl_impls.common.config_fields import single_fields
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.transport import TransportBroken
@@ -90,8 +92,8 @@ MISTAKES = [
     (("train", "agent", "--steps", "0"), "steps: got 0, wanted an integer from 1 to"),
     (("train", "agent", "--threads", "0"), "threads: got 0, wanted an integer from 1 to"),
     (("train", "agent", "--seed", "-1"), "seed: got -1, wanted an integer from 0 to"),
-    (("train", "folder/agent"), "checkpoint: got folder/agent, wanted a file in a folder that exists"),
-    (("train", "."), "checkpoint: got ., wanted a file in a folder that exists"),
+    (("train", "folder/agent"), "checkpoint: folder/agent must be a file in a folder that exists"),
+    (("train", "."), "checkpoint: . must be a file in a folder that exists"),
     (
         ("train", "agent", "--resume", "--seed", "3"),
         "seed: got a change, wanted what the checkpoint says: ",
@@ -155,18 +157,97 @@ def test_what_an_option_takes_and_what_it_may_be_is_asked_first(tmp_path, capsys
         assert option(name) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("workload", quick(["pirl"], list(SMALL)))
-def test_an_interrupted_training_is_saved(tmp_path, workload):
-    path = tmp_path / "agent"
-    words = [sys.executable, "-m", f"rl_impls.{workload}", "train", str(path), "--steps", "10000000"]
+STOPPED = [(name, number) for name in SMALL for number in (signal.SIGINT, signal.SIGTERM)]
+STOPPED.append(("pirl", signal.SIGHUP))
+
+
+@pytest.mark.parametrize(("workload", "number"), quick([("pirl", signal.SIGTERM)], STOPPED))
+def test_a_stopped_training_is_saved_and_can_be_resumed(tmp_path, capsys, workload, number):
+    folder = tmp_path / "run"
+    words = [sys.executable, "-m", f"rl_impls.{workload}", "train", "--output-dir", str(folder), "--steps", "10000000"]
     with started([*words, *as_options(SMALL[workload]), "--threads", "1", "--inter-op-threads", "1"]) as process:
         assert process.stdout.readline().startswith("training from step 0")
-        process.send_signal(signal.SIGINT)
-        process.communicate()
-        assert process.returncode == 130
-    saved = agent_of(workload).load(path)
-    assert saved.step % saved.chunk == 0
-    assert saved.step < 10_000_000
+        until(lambda: runs.points(folder), "the first point of the curve")
+        process.send_signal(number)
+        out, _ = process.communicate()
+        assert process.returncode == 128 + number
+    saved = agent_of(workload).load(folder / runs.CHECKPOINT)
+    saved.close()
+    assert 0 < saved.step == runs.points(folder)[-1]["step"]
+    assert out.endswith(f"stopped by {number.name}; continue with --resume\n")
+    text = run(workload, capsys, "train", folder, "--resume", "--steps", 1)
+    assert f"training from step {saved.step} to {saved.step + 1}\n" in text
+
+
+DIVERGING = {name: ("--learning-rate", "1e39" if name == "pirl" else "1e20") for name in SMALL}
+for name in ("snake", "treasurehunt", "procgen", "mario"):
+    DIVERGING[name] += ("--gradient-norm", "1e30")
+
+
+@pytest.mark.parametrize("workload", AGENTS)
+def test_a_training_that_diverges_ends_and_keeps_the_last_good_checkpoint(tmp_path, capsys, workload):
+    path, small = tmp_path / "agent", {**SMALL[workload]}
+    small.pop("learning_rate", None)
+    many = 100 * make(workload).chunk
+    with pytest.raises(SystemExit) as ended:
+        run(workload, capsys, "train", path, "--steps", many, *as_options(small), *DIVERGING[workload])
+    assert re.match(r"train: between steps \d+ and \d+, (the loss|weights) became ", ended.value.code)
+    assert f"{path} still holds the last good state" in ended.value.code
+    kept = agent_of(workload).load(path)
+    kept.close()
+    assert kept.step == 0
+    assert all(np.isfinite(value).all() for value in kept.params.values())
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train"])
+@pytest.mark.parametrize("workload", AGENTS)
+def test_a_checkpoint_of_weights_that_are_not_finite_is_refused(tmp_path, capsys, workload, command):
+    path, made = tmp_path / "agent", make(workload)
+    made.save(path)
+    made.close()
+    arrays, metadata = params.load_with_metadata(path)
+    name = next(name for name in arrays if "online." in name)
+    arrays[name].flat[0] = np.nan
+    params.save(path, arrays, **metadata)
+    more = ("--resume",) if command == "train" else ()
+    with pytest.raises(SystemExit, match=f"^{command}: {path}, step 0: weights became infinite or NaN; "):
+        run(workload, capsys, command, path, *more)
+
+
+@pytest.mark.parametrize("workload", [name for name in ("snake", "pirl") if name in SMALL])
+def test_runs_are_compared_by_their_returns(tmp_path, capsys, workload):
+    folder = tmp_path / "run"
+    options = as_options(SMALL[workload])
+    run(workload, capsys, "train", "--output-dir", folder, "--steps", 2000, "--seed", 7, *options)
+    text = run(workload, capsys, "compare", folder, "--output", tmp_path / "it.html")
+    (shown,) = re.findall(r"return, last 20 points +│ (\S+)", text)
+    returns = [point["return"] for point in runs.points(folder) if point["return"] == point["return"]]
+    assert float(shown) == pytest.approx(np.mean(returns[-20:]), abs=0.006)
+
+
+def test_memory_that_is_not_there_is_one_line(tmp_path, capsys):
+    with pytest.raises(
+        SystemExit, match=r"^train: not enough memory \(Unable to allocate .*\); try a smaller --capacity"
+    ):
+        run("snake", capsys, "train", tmp_path / "agent", "--capacity", 2_000_000_000)
+
+
+@pytest.mark.parametrize(
+    "words", [("rl_impls",), ("rl_impls.procgen", "advise"), ("rl_impls.snake", "train", "--help")]
+)
+def test_output_that_nobody_reads_ends_a_command_quietly(words):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run([sys.executable, "-m", *words], stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    assert done.stderr == ""
+
+
+def test_an_option_cannot_be_shortened(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run("procgen", capsys, "train", tmp_path / "agent", "--env", 3)
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --env" in capsys.readouterr().err
 
 
 def help_of(main, capsys, *words):
@@ -346,7 +427,8 @@ def test_a_file_says_what_an_agent_is_made_of_and_the_command_line_counts_more(t
     assert Player.made == [(9, Config(Board(6), (7,), "naive")), "closed"]
     assert out.startswith("training from step 0 to 21\n")
     Player.made.clear()
-    out = play("train", tmp_path / "it", "--config", tmp_path / "it.yaml", "--form", "full", "--seed", 0, "--steps", 1)
+    words = ("--form", "full", "--seed", 0, "--steps", 1)
+    out = play("train", tmp_path / "other", "--config", tmp_path / "it.yaml", *words)
     assert Player.made == [(0, Config(Board(6), (7,), "full")), "closed"]
     assert out.startswith("training from step 0 to 1\n")
 
@@ -361,13 +443,14 @@ def test_a_file_says_what_an_agent_is_made_of_and_the_command_line_counts_more(t
         ("duration: true\n", (), "{file}, line 1: duration: got True, wanted hours, or as 30m or 90s"),
         ("duration: 0m\n", (), "{file}, line 1: duration: got '0m', wanted more than 0 hours, or as 30m or 90s"),
         ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration: got it with steps, wanted one of them"),
-        ("width: 5\n", ("--resume",), "config: got a file with --resume, wanted none: the checkpoint says what"),
+        ("width: 5\n", ("--resume",), "config: a file cannot be combined with --resume"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line_that_names_its_line(tmp_path, play, text, words, message):
     file = tmp_path / "it.yaml"
     file.write_text(text)
-    (tmp_path / "it").write_text("0")
+    if words == ("--resume",):
+        (tmp_path / "it").write_text("0")
     with pytest.raises(SystemExit) as ended:
         play("train", tmp_path / "it", "--config", file, *words)
     assert ended.value.code.startswith("train: " + message.format(file=file))
@@ -380,7 +463,7 @@ def test_a_training_of_some_time_ends_with_the_chunk_in_which_it_is_over(tmp_pat
     out = play("train", tmp_path / "it", "--duration", "25s")
     assert out.startswith("training from step 0 for 25 s\n")
     assert out.endswith(f"{tmp_path / 'it'}: 30 moves\n")  # after 10, 20 and 30 seconds
-    assert "1 moves a second" in out
+    assert "1 moves per second" in out
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0.5", 1800), ("1", 3600), ("2m", 120), ("'.5'", 1800)])
@@ -395,7 +478,7 @@ def test_the_rate_of_a_training_that_goes_on_counts_what_it_made_itself(tmp_path
     seconds = iter(range(0, 1000, 10))
     monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
     out = play("train", "--output-dir", tmp_path / "run", "--steps", 20, "--resume")
-    assert "\n1 moves a second" in out  # 20 moves in 20 seconds, and 70 in all
+    assert "\n1 moves per second" in out  # 20 moves in 20 seconds, and 70 in all
     assert runs.summary(tmp_path / "run")["rate"] == 1
 
 
@@ -405,7 +488,7 @@ def test_a_training_is_saved_now_and_then_so_that_little_is_lost_if_it_fails(tmp
     monkeypatch.setattr(Player, "save", lambda self, path: saves.append((path, self.step)))
     path = tmp_path / "it"
     play("train", path, "--steps", 70)
-    assert saves == [(path, 30), (path, 60), (path, 70)]  # after 600 and 1,200 seconds, and at the end
+    assert saves == [(path, 0), (path, 30), (path, 60), (path, 70)]  # after 600 and 1,200 seconds, and at the end
 
 
 def test_a_folder_keeps_the_checkpoint_the_curve_and_what_came_of_it(tmp_path, play):
@@ -426,11 +509,135 @@ def test_a_folder_that_holds_a_run_takes_no_other_one(tmp_path, play):
     folder, words = tmp_path / "run", ("train", "--output-dir", tmp_path / "run", "--steps", 30)
     play(*words)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(
-        SystemExit, match=r"^train: output-dir: got .*/run, which holds a run, wanted another folder, or"
-    ):
+    with pytest.raises(SystemExit, match=r"^train: output-dir: .*/run holds a run; add --resume to continue it, or"):
         play(*words)
+    with pytest.raises(SystemExit, match=r"^train: checkpoint: .* exists; add --resume to continue it, or"):
+        play("train", folder / runs.CHECKPOINT)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_without_a_checkpoint_can_be_used_again(tmp_path, play):
+    folder = tmp_path / "run"
+    play("train", "--output-dir", folder, "--steps", 30)
+    (folder / runs.CHECKPOINT).unlink()
+    assert play("train", "--output-dir", folder, "--steps", 20).startswith("training from step 0 to 20\n")
+    assert [point["step"] for point in runs.points(folder)] == [10, 20]
+
+
+def test_a_place_that_cannot_be_written_is_found_before_training(play, monkeypatch):
+    monkeypatch.setattr(Player, "save", lambda self, path: files.write_whole(path, b"0"))
+    monkeypatch.setattr(Player, "learn", lambda self: pytest.fail("it trained"))
+    with pytest.raises(SystemExit, match=r"^train: /proc/agent: cannot be written: "):
+        play("train", "/proc/agent", "--steps", 1)
+
+
+def test_a_checkpoint_that_cannot_be_written_later_does_not_end_training(tmp_path, play, monkeypatch):
+    seconds = iter(range(0, 10_000, 200))
+    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+
+    def save(self, path):
+        if self.step == 30:
+            raise OSError(28, "No space left on device", str(path))
+        path.write_text(str(self.step))
+
+    monkeypatch.setattr(Player, "save", save)
+    out = play("train", tmp_path / "it", "--steps", 70)
+    assert "warning: no checkpoint at step 30: [Errno 28] No space left on device" in " ".join(out.split())
+    assert (tmp_path / "it").read_text() == "70"
+
+
+def test_a_curve_that_cannot_be_written_ends_training_with_a_checkpoint(tmp_path, play, monkeypatch):
+    class Full(float):
+        def __repr__(self):  # the writer of the curve finds the disk full
+            raise OSError(28, "No space left on device", "curve.csv")
+
+    learn = Player.learn
+    monkeypatch.setattr(Player, "learn", lambda self: learn(self) | ({"score": Full()} if self.step == 20 else {}))
+    with pytest.raises(SystemExit, match=r"^train: curve.csv: No space left on device$"):
+        play("train", "--output-dir", tmp_path / "run", "--steps", 70)
+    assert (tmp_path / "run" / runs.CHECKPOINT).read_text() == "20"
+
+
+def test_a_run_keeps_its_seed_commit_and_versions(tmp_path, play):
+    folder = tmp_path / "run"
+    play("train", "--output-dir", folder, "--steps", 10, "--seed", 4)
+    play("train", folder, "--steps", 10, "--resume")
+    found = runs.summary(folder)
+    assert (found["seed"], found["threads"]) == (4, len(os.sched_getaffinity(0)))
+    assert re.fullmatch(r"[0-9a-f]{40}(\+dirty)?", found["commit"])
+    assert found["versions"]["numpy"] == np.__version__
+
+
+HANGS = """
+import time
+from correctness_tests.test_command import Config, Player, command
+
+class Hanging(Player):
+    def learn(self):
+        print("learning", flush=True)
+        time.sleep(1000)
+
+command.main(Hanging, Config, {})
+"""
+
+
+def test_a_second_ctrl_c_ends_a_training_that_hangs(tmp_path):
+    words = [sys.executable, "-c", HANGS, "train", str(tmp_path / "it")]
+    with started(words, cwd=ROOT) as process:
+        while process.stdout.readline() != "learning\n":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+
+
+THREADS = """
+import sys
+from dataclasses import dataclass
+from correctness_tests.test_command import Player, command
+import rl_impls.common.threads
+
+@dataclass(frozen=True)
+class Config:
+    \"\"\"A net.
+
+    Attributes:
+        weights: how many.
+        batch: samples.
+    \"\"\"
+
+    weights: int = 100_000
+    batch: int = 32
+
+class Threaded(Player):
+    def __init__(self, *, seed, **config):
+        self.config, self.step = Config(**config), 0
+
+    def learn(self):
+        import os, torch
+        print(torch.get_num_threads(), os.environ["OMP_WAIT_POLICY"])
+        return super().learn()
+
+assert "torch" not in sys.modules
+command.main(Threaded, Config, {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "threads"),
+    [
+        ((), "", "1"),
+        (("--weights", "10000000"), "", str(len(os.sched_getaffinity(0)))),
+        ((), "2", "2"),
+        (("--threads", "2"), "1", "2"),
+    ],
+)
+def test_threads_are_chosen_by_the_size_of_the_net_and_wait_passively(tmp_path, words, variable, threads):
+    done = python("-c", THREADS, "train", tmp_path / "it", "--steps", 1, *words, OMP_NUM_THREADS=variable)
+    assert f"{threads} thread" in done.stdout.splitlines()[1]
+    assert f"\n{threads} PASSIVE\n" in done.stdout
 
 
 def test_a_run_can_be_seen_while_it_goes_on(tmp_path, play, monkeypatch):
@@ -445,7 +652,9 @@ def test_a_run_can_be_seen_while_it_goes_on(tmp_path, play, monkeypatch):
 
     monkeypatch.setattr(Player, "learn", looked)
     out = play("train", "--output-dir", tmp_path / "run", "--steps", 30)
-    assert seen == [{"config": {"board": {"width": 3, "share": 0.5}, "layers": [4, 5], "form": "full"}}]
+    (found,) = seen
+    assert found["config"] == {"board": {"width": 3, "share": 0.5}, "layers": [4, 5], "form": "full"}
+    assert "step" not in found
     assert re.search(r"steps +│ 10 ", out)
     assert re.search(r"steps a second +│ - ", out)
 
@@ -488,10 +697,10 @@ def test_an_agent_that_can_is_evaluated_without_what_it_trains_by(tmp_path, play
 
 
 def test_a_checkpoint_needs_a_place(tmp_path, play):
-    with pytest.raises(SystemExit, match=r"^train: checkpoint: got none, wanted a file, or --output-dir$"):
+    with pytest.raises(SystemExit, match=r"^train: checkpoint: no file was given; name one, or a folder by --output"):
         play("train", "--steps", 1)
     (tmp_path / "file").touch()
-    with pytest.raises(SystemExit, match=r"^train: output-dir: got .*/file, wanted a folder$"):
+    with pytest.raises(SystemExit, match=r"^train: output-dir: .*/file is not a folder$"):
         play("train", "--output-dir", tmp_path / "file")
     assert Player.made == []
 

@@ -44,6 +44,15 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
     return params
 
 
+def count_mlp(sizes: Sequence[int]) -> int:
+    """Return the number of weights of a fully connected net, without its biases.
+
+    Args:
+        sizes: width of the input, of each hidden layer and of the output.
+    """
+    return sum(fan_in * fan_out for fan_in, fan_out in itertools.pairwise(sizes))
+
+
 def layers(params: Mapping[str, npt.NDArray[np.generic]]) -> int:
     """Return the number of fully connected layers.
 
@@ -116,6 +125,27 @@ def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, 
     if metadata.pop(DIGEST, None) not in (None, digest(params, metadata)):
         raise CheckpointError(f"{path}: corrupt, its digest is not that of what it holds")
     return params, metadata
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the metadata of a safetensors file without reading its arrays, or checking its digest.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        CheckpointError: the file is not a safetensors file.
+    """
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > os.fstat(file.fileno()).st_size:
+            raise CheckpointError(f"{path}: not a safetensors file")
+        head = file.read(length)
+    try:
+        metadata: dict[str, str] = json.loads(head).get("__metadata__") or {}
+    except (ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path}: not a safetensors file ({error})") from error
+    return metadata
 
 
 def match(

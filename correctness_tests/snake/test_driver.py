@@ -174,12 +174,27 @@ def test_moves_and_draws_are_drawn_anew_for_each_game_step_and_chunk(make):
     assert_distributed(draws / DRAWS, "uniform")
 
 
+def by_episode(rewards, ended):
+    """The rewards of each episode that ended, a list of lists."""
+    found = []
+    for column, ends in zip(rewards.T, ended.T):
+        rest = []
+        for reward, end in zip(column, ends):
+            rest.append(reward)
+            if end:
+                found.append(rest)
+                rest = []
+    return found
+
+
 def test_a_chunk_is_summed_up_in_foods_episodes_and_mean_loss(make):
     made, rng = make(envs=16), np.random.default_rng(0)
     rewards, ended = rng.choice([-1, -0.01, 1], (16, 16)), rng.random((16, 16)) < 0.3
     losses = rng.random(64)
     made.loop.op = lambda explore, moves, draws, rows: (moves, rewards, ended, losses)
     seen = made.learn()
+    assert seen.pop("length") == pytest.approx(np.mean([len(each) for each in by_episode(rewards, ended)]))
+    assert seen.pop("return") == pytest.approx(np.mean([sum(each) for each in by_episode(rewards, ended)]))
     assert seen == {
         "foods": sum(reward == 1 for reward in rewards.flat),
         "episodes": sum(ended.flat),

@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Protocol, Self
 from . import runs, training
 from .checks import CHANGES, check_integer
 from .config_fields import given, single_fields
+from .pipes import quiet_pipe
+from .signals import exit_code, interruptible
+from .threads import configuration, described, use_threads
 from .workers import WorkersEnded
 
 EPISODES = 100  # of an evaluation
@@ -23,6 +26,8 @@ class Agent(Protocol):
     One whose training is worth a look while it goes on has ``lines(figures, seconds)``: the lines that are shown every
     ten seconds, from what :meth:`learn` returned last and the seconds since the last time. One that can do without
     what it trains by has ``load_to_evaluate(path, **changes)``, which is :meth:`load` of an agent that only evaluates.
+    ``prepare()``, if there is one, is called before training and raises what :meth:`learn` would. The configuration's
+    ``weights``, their number, times its ``batch`` decide how many threads train by default.
 
     Attributes:
         UNIT: what its training is counted in, as in ``environment steps``.
@@ -106,14 +111,28 @@ def main(
     """
     options = parser(agent, config, choices, steps, others).parse_args(arguments)
     try:
-        options.run(agent, config, options)
+        with quiet_pipe(), interruptible():
+            options.run(agent, config, options)
     except OSError as error:
         named = error.strerror and error.filename
         sys.exit(f"{options.command}: {f'{error.filename}: {error.strerror}' if named else error}")
-    except (ValueError, NotImplementedError, ImportError, WorkersEnded) as error:
+    except (ValueError, NotImplementedError, ImportError, FloatingPointError, WorkersEnded) as error:
         sys.exit(f"{options.command}: {error}")
-    except KeyboardInterrupt:
-        sys.exit(training.INTERRUPTED)
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        first = str(error).strip().partition("\n")[0] or "MemoryError"
+        sys.exit(f"{options.command}: not enough memory ({first}); try a smaller --capacity, --buffer or --batch")
+    except KeyboardInterrupt as error:
+        sys.exit(exit_code(error))
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Return whether NumPy, torch or JAX could not allocate memory."""
+    words = str(error).lower()
+    return isinstance(error, MemoryError) or any(
+        text in words for text in ("out of memory", "can't allocate memory", "resource_exhausted")
+    )
 
 
 def parser(
@@ -133,11 +152,13 @@ def parser(
         others: further commands by name.
     """
     made = argparse.ArgumentParser(
-        prog=f"python -m {agent.__module__.rpartition('.')[0]}", description=(agent.__doc__ or "").partition("\n")[0]
+        prog=f"python -m {agent.__module__.rpartition('.')[0]}",
+        description=(agent.__doc__ or "").partition("\n")[0],
+        allow_abbrev=False,
     )
     commands = made.add_subparsers(dest="command", required=True)
-    trains = commands.add_parser("train", help="train and save a checkpoint")
-    trains.set_defaults(run=train)
+    trains = commands.add_parser("train", help="train and save a checkpoint", allow_abbrev=False)
+    trains.set_defaults(run=training.train)
     file = "file to write, and with --resume to go on from, or its --output-dir (default: in --output-dir)"
     trains.add_argument("checkpoint", type=Path, nargs="?", help=file)
     trains.add_argument("--config", type=Path, metavar="FILE", help="YAML whose names are the options below")
@@ -149,16 +170,18 @@ def parser(
     until.add_argument("--steps", type=int, metavar="N", help=unit)
     until.add_argument("--duration", metavar="HOURS", help="or for so long: 0.5, 30m, 90s")
     trains.add_argument("--seed", type=int, metavar="N", help="of everything that is random (default: 0)")
-    trains.add_argument("--threads", type=int, metavar="N", help="of one torch operation, and of the games")
-    trains.add_argument("--inter-op-threads", type=int, metavar="N", help="of torch operations side by side")
-    evaluates = commands.add_parser("evaluate", help="play without learning, and print how well")
+    evaluates = commands.add_parser("evaluate", help="play without learning, and print how well", allow_abbrev=False)
+    for command in (trains, evaluates):
+        threads = "threads of one operation, and of the games (default: 1 for a small net, else all cores)"
+        command.add_argument("--threads", type=int, metavar="N", help=threads)
+        command.add_argument("--inter-op-threads", type=int, metavar="N", help="torch operations that run side by side")
     evaluates.set_defaults(run=evaluate)
     evaluates.add_argument("checkpoint", type=Path, help="file to read, or the --output-dir of the training")
     names, most = ("--episodes", "--num-episodes"), f"default: {EPISODES}"
     evaluates.add_argument(*names, type=int, default=EPISODES, metavar="N", help=most)
     if getattr(agent, "STOCHASTIC", False):
         evaluates.add_argument("--deterministic", action="store_true", help="take the likeliest action")
-    compares = commands.add_parser("compare", help="show runs beside each other, and draw their returns")
+    compares = commands.add_parser("compare", help="show runs side by side, and plot their returns", allow_abbrev=False)
     compares.set_defaults(run=compare)
     compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training")
     page = Path("comparison.html")
@@ -174,7 +197,7 @@ def parser(
             evaluates.add_argument(option, **how, help=f"{sentence} (default: that of the checkpoint)")
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
-        command = commands.add_parser(name, help=f"print {summary}")
+        command = commands.add_parser(name, help=f"print {summary}", allow_abbrev=False)
         command.set_defaults(run=lambda agent, config, options, text=text: print(text()))
     return made
 
@@ -192,18 +215,6 @@ PARSERS: dict[Any, Callable[[str], Any]] = {int: int, float: float, str: str, tu
 METAVARS = {int: "N", float: "X", str: "NAME", tuple[int, ...]: "N,..."}
 
 
-def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Train, see :func:`.training.train`.
-
-    Args:
-        agent_class: the class of the workload's agent.
-        config: the dataclass that says what it is made of.
-        options: the parsed command line.
-    """
-    set_threads(options)
-    training.train(agent_class, config, options)
-
-
 def compare(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
     """Print runs beside each other and draw their returns, see :func:`.runs.compare`.
 
@@ -213,25 +224,6 @@ def compare(agent_class: type[Agent], config: type, options: argparse.Namespace)
         options: the parsed command line.
     """
     runs.compare(options.runs, options.output)
-
-
-def set_threads(options: argparse.Namespace) -> None:
-    """Give torch its threads, and the games; torch takes the inter-op number once, before its first parallel work.
-
-    Args:
-        options: the parsed command line.
-    """
-    for name, function in (("threads", "set_num_threads"), ("inter_op_threads", "set_num_interop_threads")):
-        count = getattr(options, name)
-        if count is not None:
-            check_integer(name, count, 1)
-            import torch
-
-            getattr(torch, function)(count)
-    if options.threads is not None:
-        from .procgen_env import set_threads as of_games
-
-        of_games(options.threads)
 
 
 def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
@@ -246,9 +238,14 @@ def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace
     check_integer("seed", options.seed, 0)
     path = options.checkpoint / runs.CHECKPOINT if options.checkpoint.is_dir() else options.checkpoint
     load = getattr(agent_class, "load_to_evaluate", agent_class.load)
-    agent = load(path, **given(config, options))
+    fields = given(config, options)
+    threads = use_threads(options, configuration(agent_class, config, fields, path), options.episodes)
+    agent = load(path, **fields)
+    print(described(agent.config, threads), file=sys.stderr)
     how = {"deterministic": True} if getattr(options, "deterministic", False) else {}
     try:
+        if wrong := training.not_finite(agent):
+            raise FloatingPointError(f"{path}, step {agent.step}: {wrong}; evaluate an earlier checkpoint")
         figures = agent.evaluate(options.episodes, options.seed, **how)
     finally:
         agent.close()

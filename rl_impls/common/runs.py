@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
 import multiprocessing
 import os
+import platform
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
 from .files import write_whole
 
 CHECKPOINT, CURVE, SUMMARY = "agent.safetensors", "curve.csv", "run.json"  # in the folder of a run
+PACKAGES = ("numpy", "torch", "jax", "optax", "gymnasium", "procgen-mirror")
 SMOOTHED = 20  # points of a curve that are averaged in a picture
 
 
@@ -92,6 +97,33 @@ def keep_summary(folder: Path, config: Mapping[str, Any], figures: Mapping[str, 
     write_whole(folder / SUMMARY, json.dumps({"config": config, **figures}, indent=2).encode() + b"\n")
 
 
+def provenance() -> dict[str, Any]:
+    """Return the git commit of this package, None where it is in no repository, and the versions that it uses."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return {"commit": commit(Path(__file__)), "versions": versions}
+
+
+def commit(file: Path) -> str | None:
+    """Return the commit of the repository that tracks a file, with ``+dirty`` where the working tree differs from it.
+
+    Args:
+        file: any; of one that git does not track, as in ``site-packages``, the commit is None.
+    """
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(file.parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", file.name)
+        return git("describe", "--always", "--abbrev=40", "--dirty=+dirty", "--exclude=*")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def points(folder: Path) -> list[dict[str, float]]:
     """Return the curve of a run, a dict of figures by name for each point; no points where there is no curve.
 
@@ -164,7 +196,9 @@ def compare(folders: Sequence[Path], output: Path) -> None:
         "seconds": lambda run, curve: f"{curve[-1]['seconds']:,.0f}",
         "steps a second": lambda run, curve: f"{run['rate']:,.0f}" if "rate" in run else "-",
         "peak memory, MB": lambda run, curve: f"{run['peak_memory'] / 1e6:,.0f}" if "rate" in run else "-",
-        f"return, last {SMOOTHED} points": lambda run, curve: f"{smoothed(column(curve, 'return'))[-1]:.2f}",
+        f"return, last {SMOOTHED} points": lambda run, curve: f"{smoothed(column(curve, 'return'))[-1]:.2f}".replace(
+            "nan", "-"
+        ),
     }
     for name, value in shown.items():
         table.add_row(name, *(value(run, curve) if curve else "-" for run, curve in runs.values()))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 KINDS = {"float": "f", "bfloat": "f", "int": "i", "uint": "u", "bool": "bool"}
@@ -56,6 +58,16 @@ def kind_of(value: Any) -> str:
     """
     name = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.").rstrip("0123456789")
     return KINDS.get(name, name)
+
+
+def count(shapes: Iterable[str], axes: Mapping[str, int] = MappingProxyType({})) -> int:
+    """Return the number of elements of arrays in all.
+
+    Args:
+        shapes: of the arrays, such as ``f32[N, 64, H]``.
+        axes: size of each axis that has a name.
+    """
+    return sum(math.prod(int(axes.get(name, name)) for name in parse(shape)[1]) for shape in shapes)
 
 
 def described(value: Any) -> str:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .checks import check_integer
 from .config_fields import given, single_fields
 from .config_file import NOTHING, Chosen, read
 from .ranks import launched
-from .runs import CHECKPOINT, CURVE, Recorder, keep_summary, peak_memory
+from .runs import CHECKPOINT, SUMMARY, Recorder, keep_summary, peak_memory, provenance, summary
+from .signals import ending_signals
+from .threads import configuration, described, use_threads
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,7 +31,6 @@ if TYPE_CHECKING:
 
     from .command import Agent
 
-INTERRUPTED = 130
 SAVED_EVERY = 600  # seconds
 SAID_EVERY = 10  # seconds, of an agent that has lines to say
 UNITS = {"h": 3600, "m": 60, "s": 1}
@@ -83,98 +88,156 @@ def length(options: argparse.Namespace, chosen: Chosen) -> tuple[int | None, flo
 
 
 def place(options: argparse.Namespace) -> Path:
-    """Return the file of the checkpoint, checked; the folder of a run that goes on becomes the output's.
+    """Return the path of the checkpoint; with ``--resume``, the folder of a run also becomes ``options.output_dir``.
 
     Args:
         options: the parsed command line.
 
     Raises:
-        ValueError: none was named, or a folder that does not exist, or that holds another run.
+        ValueError: no path was given, its folder does not exist, or it would replace the checkpoint of another run.
     """
     if options.resume and options.output_dir is None and options.checkpoint and options.checkpoint.is_dir():
         options.checkpoint, options.output_dir = None, options.checkpoint
     path: Path | None = options.checkpoint
     folder: Path | None = options.output_dir
+    new = not options.resume and launched()[0] == 0  # only the first process of several writes
     if path is None:
         if folder is None:
-            raise ValueError("checkpoint: got none, wanted a file, or --output-dir")
+            raise ValueError("checkpoint: no file was given; name one, or a folder by --output-dir")
         if folder.exists() and not folder.is_dir():
-            raise ValueError(f"output-dir: got {folder}, wanted a folder")
-        if (folder / CURVE).exists() and not options.resume and launched()[0] == 0:  # which alone writes there
-            raise ValueError(f"output-dir: got {folder}, which holds a run, wanted another folder, or --resume")
+            raise ValueError(f"output-dir: {folder} is not a folder")
+        if new and (folder / CHECKPOINT).exists():
+            raise ValueError(f"output-dir: {folder} holds a run; add --resume to continue it, or choose another folder")
         return folder / CHECKPOINT
     if not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"checkpoint: got {path}, wanted a file in a folder that exists")
+        raise ValueError(f"checkpoint: {path} must be a file in a folder that exists")
+    if new and path.exists():
+        raise ValueError(f"checkpoint: {path} exists; add --resume to continue it, or choose another file")
     return path
 
 
 def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Train with a progress bar; write the checkpoint every ten minutes and at the end, or when Ctrl-C came.
+    """Train with a progress bar, and write checkpoints: at the start, every ten minutes and at the end.
+
+    Ctrl-C, SIGTERM and a closed terminal end the training after the current chunk; its checkpoint is written too.
 
     Args:
         agent_class: the class of the workload's agent.
         config: the dataclass that says what it is made of.
         options: the parsed command line.
+
+    Raises:
+        ValueError: an argument that makes no sense.
+        OSError: the checkpoint or the curve cannot be written.
+        FloatingPointError: the loss or the weights are not finite any more.
     """
     path, chosen = place(options), from_file(config, options.config)
     words = {name: value for name, value in vars(options).items() if value is not None}
     try:
         steps, duration = length(options, chosen)
-        agent = make(agent_class, config, path, chosen.values, words)
+        fields = chosen_fields(config, chosen.values, words)
+        threads = use_threads(options, configuration(agent_class, config, fields, path if options.resume else None))
+        agent = agent_class.load(path, **fields) if options.resume else agent_class(**{"seed": 0, **fields})
     except ValueError as error:
         name = str(error).partition(":")[0]
         raise (error if name in words else chosen.located(error)) from None
-    first, recorder = launched()[0] == 0, None
+    first = launched()[0] == 0
+    folder, recorder = options.output_dir if first else None, None
     try:
-        recorder = Recorder(options.output_dir if first else None, agent.step)
-        if first and options.output_dir is not None:
-            keep_summary(options.output_dir, asdict(agent.config), {})
-        interrupted, figures = run(agent, path, steps, duration, recorder)
-        agent.save(path)
-        if first and options.output_dir is not None:
-            keep_summary(options.output_dir, asdict(agent.config), {"step": agent.step, **figures})
+        about = {"seed": fields.get("seed", 0), "threads": threads, **provenance()}
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            if options.resume and (folder / SUMMARY).exists():
+                about["seed"] = summary(folder).get("seed")
+        save_first(agent, path)
+        recorder = Recorder(folder, agent.step)
+        if folder is not None:
+            keep_summary(folder, asdict(agent.config), about)
+        if first:
+            print(f"training from step {agent.step} {until(agent.step, steps, duration)}")
+            print(described(agent.config, threads), flush=True)
+        signals, figures = run(agent, path, steps, duration, recorder)
+        if folder is not None:
+            keep_summary(folder, asdict(agent.config), about | {"step": agent.step, **figures})
     finally:
         agent.close()
         if recorder:
             recorder.close()
     if first:
         memory = figures["peak_memory"] / 1e6
-        print(f"{figures['rate']:,.0f} {agent.UNIT} a second, {memory:,.0f} MB of memory at the most")
+        print(f"{figures['rate']:,.0f} {agent.UNIT} per second, peak memory {memory:,.0f} MB")
         print(f"{path}: {agent.step} {agent.UNIT}")
-    if interrupted:
-        sys.exit(INTERRUPTED)
+        if signals:
+            print(f"stopped by {signals[0].name}; continue with --resume")
+    if signals:
+        sys.exit(128 + signals[0])
 
 
-def make(agent_class: type[Agent], config: type, path: Path, chosen: dict[str, Any], words: dict[str, Any]) -> Agent:
-    """Return the agent, new or of the checkpoint.
+def save_first(agent: Agent, path: Path) -> None:
+    """Write the first checkpoint, so that a place that cannot be written is found before any training.
 
     Args:
-        agent_class: the class of the workload's agent.
-        config: the dataclass that says what it is made of.
+        agent: that is about to be trained.
         path: of the checkpoint.
-        chosen: what the file says, by name.
-        words: what the command line says, which counts more.
 
     Raises:
-        ValueError: a value that makes no sense, or a file beside a checkpoint that is gone on from.
+        FloatingPointError: the weights of a checkpoint that is resumed are not finite.
+        NotImplementedError: the agent cannot learn on this backend.
     """
-    if words["resume"] and chosen.keys() - {"steps", "duration"}:
-        raise ValueError("config: got a file with --resume, wanted none: the checkpoint says what it is made of")
-    said = chosen | words
-    named = given(config, argparse.Namespace(**said))
+    if hasattr(agent, "prepare"):
+        agent.prepare()
+    if wrong := not_finite(agent):
+        raise FloatingPointError(f"{path}, step {agent.step}: {wrong}; resume from an earlier checkpoint")
+    agent.save(path)
+
+
+def chosen_fields(config: type, in_file: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
+    """Return what the agent is made from: the seed and fields that were given, the command line before the file.
+
+    Args:
+        config: the dataclass that says what an agent is made of.
+        in_file: values in the configuration file, by name.
+        words: values on the command line, by name.
+
+    Raises:
+        ValueError: a seed that makes no sense, or a file beside ``--resume``.
+    """
+    if words["resume"] and in_file.keys() - {"steps", "duration"}:
+        raise ValueError("config: a file cannot be combined with --resume: the checkpoint holds the configuration")
+    said = in_file | words
+    fields = given(config, argparse.Namespace(**said))
     if "seed" in said:
-        named["seed"] = check_integer("seed", said["seed"], 0)
-    return agent_class.load(path, **named) if words["resume"] else agent_class(**{"seed": 0, **named})
+        fields["seed"] = check_integer("seed", said["seed"], 0)
+    return fields
+
+
+def until(first: int, steps: int | None, duration: float | None) -> str:
+    """Return when a training ends, for its first line of output."""
+    return f"to {first + steps}" if steps else f"for {round(duration or 0)} s"
+
+
+def not_finite(agent: Agent, figures: Mapping[str, float] = MappingProxyType({})) -> str:
+    """Return whether the loss or the weights are infinite or NaN, in words; an empty text where they are finite.
+
+    Args:
+        agent: its ``params`` are read, if it has any.
+        figures: of the last chunk; ``loss`` is read, unless the chunk had no ``updates``.
+    """
+    loss = figures.get("loss", 0.0) if figures.get("updates", 1) else 0.0
+    if not math.isfinite(loss):
+        return f"the loss became {loss}"
+    weights: Mapping[str, Any] = getattr(agent, "params", {})
+    return "" if all(np.isfinite(value).all() for value in weights.values()) else "weights became infinite or NaN"
 
 
 def run(
     agent: Agent, path: Path, steps: int | None, duration: float | None, recorder: Recorder
-) -> tuple[list[int], dict[str, float]]:
-    """Train; return the signals that came meanwhile, and the steps a second (``rate``) and bytes of memory.
+) -> tuple[list[signal.Signals], dict[str, float]]:
+    """Train and save; return the signals that stopped it, and the steps per second (``rate``) and bytes of memory.
 
     Args:
         agent: that is trained.
-        path: where it is saved now and then, so that little is lost if something fails.
+        path: of the checkpoint.
         steps: for how long, or None.
         duration: the same in seconds, or None.
         recorder: that keeps the curve.
@@ -182,28 +245,42 @@ def run(
     first = agent.step
     total = first + steps if steps else round(duration or 0)
     shows, agree = launched()[0] == 0, getattr(agent, "agree", bool)
-    with interruption() as interrupted, progress_bar(disable=not shows) as progress:
-        if shows:
-            print(f"training from step {first} {f'to {total}' if steps else f'for {total} s'}", flush=True)
+    failed: OSError | None = None
+    with stop_signals() as signals, progress_bar(disable=not shows) as progress:
         task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
         start, now, saved, said, over = perf_counter(), 0.0, 0.0, 0.0, False
-        while not agree(bool(interrupted) or over):
-            figures = agent.learn()
+        while not agree(bool(signals) or over or failed is not None):
+            before, figures = agent.step, agent.learn()
             now = perf_counter() - start
-            recorder.add(agent.step, now, figures)
-            text = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
-            rate = f"{(agent.step - first) / now:,.0f} {agent.UNIT}/s"
             over = agent.step >= total if steps else now >= (duration or 0)
-            done = min(agent.step if steps else int(now), total)
-            progress.update(task, completed=done, description=text, rate=rate)
-            if hasattr(agent, "lines") and (now - said >= SAID_EVERY or over):
-                for line in agent.lines(figures, now - said):
-                    progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
-                said = now
+            try:
+                recorder.add(agent.step, now, figures)
+                text = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+                rate = f"{(agent.step - first) / now:,.0f} {agent.UNIT}/s"
+                done = min(agent.step if steps else int(now), total)
+                progress.update(task, completed=done, description=text, rate=rate)
+                if hasattr(agent, "lines") and (now - said >= SAID_EVERY or over):
+                    for line in agent.lines(figures, now - said):
+                        progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+                    said = now
+            except OSError as error:  # a full disk or a closed terminal: save before it ends the command
+                failed = error
+            wrong = not_finite(agent, figures)
+            if agree(bool(wrong)):
+                raise FloatingPointError(
+                    f"between steps {before} and {agent.step}, {wrong or 'weights became infinite or NaN'}; "
+                    f"{path} still holds the last good state; train with a smaller --learning-rate"
+                )
             if agree(now - saved >= SAVED_EVERY):
-                agent.save(path)
+                try:
+                    agent.save(path)
+                except OSError as error:
+                    progress.console.print(f"warning: no checkpoint at step {agent.step}: {error}", markup=False)
                 saved = now
-    return interrupted, {"rate": (agent.step - first) / max(now, 1e-9), "peak_memory": peak_memory()}
+        agent.save(path)
+    if failed is not None:
+        raise failed
+    return signals, {"rate": (agent.step - first) / max(now, 1e-9), "peak_memory": peak_memory()}
 
 
 def progress_bar(**how: Any) -> Progress:
@@ -225,11 +302,20 @@ def progress_bar(**how: Any) -> Progress:
 
 
 @contextlib.contextmanager
-def interruption() -> Iterator[list[int]]:
-    """Yield a list that Ctrl-C fills, so that training ends between two chunks and is saved."""
-    seen: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+def stop_signals() -> Iterator[list[signal.Signals]]:
+    """Yield a list that Ctrl-C, SIGTERM and SIGHUP fill; a second signal raises KeyboardInterrupt, a third kills."""
+    seen: list[signal.Signals] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        seen.append(signal.Signals(number))
+        if len(seen) > 1:
+            for each in before:
+                signal.signal(each, signal.SIG_DFL)
+            raise KeyboardInterrupt(number)
+
+    before = {number: signal.signal(number, stop) for number in ending_signals()}
     try:
         yield seen
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -12,12 +12,13 @@ from ..common import checkpoint
 from ..common.checks import check_changes, check_choice, check_fields, check_integer
 from ..common.procgen_env import MODES, check_seed
 from ..common.procgen_state import check_state, level_range, pack, unpack
+from ..common.shapes import count
 from .evaluation import evaluate
 from .games import KNOWN, NES
 from .knobs import FORMS
 from .loop import check_room, per_stream
 from .memory import DTYPES, FIELDS, STACK
-from .spec import INITS, SIDES, init_net
+from .spec import INITS, SIDES, init_net, shapes
 
 NORMS, SAMPLINGS = ("none", "batch"), ("uniform", "prioritised")
 CHOICES = MappingProxyType(
@@ -126,6 +127,11 @@ class Config:
     def streams(self):
         """Environments of all collectors."""
         return self.collectors * self.envs
+
+    @property
+    def weights(self):
+        """Number of weights of the net."""
+        return count(shapes(self.side).values())
 
     @property
     def knobs(self):

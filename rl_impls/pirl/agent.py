@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import backends, params
 from ..common.checks import check_changes, check_fields, check_integer, check_number
+from ..common.episodes import mean
 from ..common.replay import Replay
 from .env import PirlEnv, sample_points
 from .physics import ACTIONS, STATES
@@ -76,6 +77,11 @@ class Config:
     def sizes(self):
         """Widths of all layers."""
         return (STATES, *self.hidden, ACTIONS)
+
+    @property
+    def weights(self):
+        """Number of weights of the net."""
+        return params.count_mlp(self.sizes)
 
 
 def fresh_state(weights):
@@ -247,13 +253,14 @@ class PirlAgent:
         """Drive for one chunk, from where the last call ended, and learn in between.
 
         Returns:
-            ``episodes``, how many ended in this chunk, ``safe``, how many of them on the road, and ``loss``, the mean
-            over its updates: nan where none was due.
+            ``return``, the mean over the episodes that ended in this chunk, nan where none did; ``episodes``, how many
+            did, and ``safe``, how many of them on the road; ``updates``; ``loss``, the mean over them, nan where none
+            was due.
 
         Raises:
             OpUnavailable: the backend is for inference only.
         """
-        self._build_train_step()
+        self.prepare()
         episodes, safe, losses = 0, 0, []
         for _ in range(self.chunk):
             reward, terminated = self._drive()
@@ -261,7 +268,10 @@ class PirlAgent:
             if self.step >= self.config.warm_up and self.step % self.config.every == 0:
                 losses.append(self.train())
         made = [loss for loss in losses if loss is not None]
-        return {"episodes": episodes, "safe": safe, "loss": sum(made) / len(made) if made else math.nan}
+        return {
+            "return": safe / episodes if episodes else math.nan, "episodes": episodes, "safe": safe,
+            "updates": len(made), "loss": mean(made),
+        }  # fmt: skip
 
     def _drive(self):
         """Make an environment step, of a new episode where the last has ended, and store it."""
@@ -314,7 +324,7 @@ class PirlAgent:
         """
         if len(self.replay) < self.config.batch:
             return None
-        self._build_train_step()
+        self.prepare()
         batch = self.replay.sample(self.rng, self.config.batch).values()
         points = sample_points(self.rng, self.config.points)
         loss = self._train_step(*map(self.backend.from_host, (*batch, *points)))
@@ -324,7 +334,12 @@ class PirlAgent:
         self._behind.update(self._nets)
         return float(self.backend.to_host(loss))
 
-    def _build_train_step(self):
+    def prepare(self):
+        """Build the train step.
+
+        Raises:
+            OpUnavailable: the backend is for inference only.
+        """
         if self._train_step:
             return
         if self.backend.lowering not in TRAINS:

@@ -10,9 +10,11 @@ import numpy as np
 from .. import backends
 from ..common import checkpoint
 from ..common.checks import CHANGES, check_changes, check_choice, check_fields, check_integer
+from ..common.episodes import finished, mean
 from ..common.procgen_env import GAMES, MODES, MOST, check_installed, check_seed
 from ..common.procgen_state import check_state, level_range, unpack
 from ..common.ranks import launched
+from ..common.shapes import count
 from ..params import CheckpointError
 from .cluster import parts_of
 from .evaluation import HELD_OUT, evaluate
@@ -148,6 +150,11 @@ class Config:
         """The form's knobs."""
         return FORMS[self.form]
 
+    @property
+    def weights(self):
+        """Number of weights of the net."""
+        return count(SHAPES[self.net].values())
+
     def env(self, seed):
         """Return what the environments are made of, see :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
 
@@ -181,12 +188,17 @@ class ProcgenAgent:
     STOCHASTIC = True  # actions are drawn in an evaluation, or the likeliest are taken
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
-        chosen = check_choice("algorithm", config.get("algorithm", Config.algorithm), ALGORITHMS)
-        self.config = Config(backend, form, **{**ALGORITHMS[chosen], **config})
+        self.config = self.configure(backend=backend, form=form, **config)
         self.rng, self.step = np.random.default_rng(check_seed(seed)), 0
         self.seed = int(self.rng.integers(2**31))
         self.playing = np.zeros((2, self.config.envs))
         self._build(init_net(self.rng, self.config.net))
+
+    @staticmethod
+    def configure(**fields):
+        """Return the configuration: the given fields, and the algorithm's defaults for the others."""
+        chosen = check_choice("algorithm", fields.get("algorithm", Config.algorithm), ALGORITHMS)
+        return Config(**{**ALGORITHMS[chosen], **fields})
 
     def _build(self, weights, env_state=None):
         config = self.config
@@ -235,15 +247,9 @@ class ProcgenAgent:
         rewards, ended, losses = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
         self.step += self.chunk
         self.playing[:, self.loop.begun_anew()] = 0
-        returns, lengths = [], []
-        for reward, end in zip(rewards, ended):
-            self.playing += reward, np.ones_like(reward)
-            returns.extend(self.playing[0, end])
-            lengths.extend(self.playing[1, end])
-            self.playing[:, end] = 0
-        means = [float(np.mean(values)) if values else float("nan") for values in (returns, lengths)]
-        figures = {"return": means[0], "length": means[1], "episodes": len(returns), "loss": float(losses.mean())}
-        return figures | self.loop.stats()
+        returns, lengths = finished(self.playing, rewards, ended)
+        figures = {"return": mean(returns), "length": mean(lengths), "episodes": len(returns)}
+        return figures | {"loss": float(losses.mean())} | self.loop.stats()
 
     def evaluate(self, episodes, seed, deterministic=False):
         """Play without learning; see :func:`.evaluation.evaluate`.

@@ -10,11 +10,13 @@ import numpy as np
 from .. import backends, params
 from ..common import checkpoint
 from ..common.checks import check_changes, check_fields, check_integer
+from ..common.episodes import finished, mean
 from .env import ACTIONS, DRAWS
 from .memory import DTYPES, FIELDS
 from .spec import Geometry
 from .vector_env import VectorisedEnvs
 
+RUNNING = "agent.running"  # return and length so far of each running episode
 PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
 CHUNK = 256  # environment steps in one call of the loop, or one step of all environments if they are more
 EXPLORED = 20_000  # environment steps over which epsilon falls
@@ -81,6 +83,11 @@ class Config:
         """Widths of all layers."""
         return (self.geometry.cells, self.hidden, self.hidden, ACTIONS)
 
+    @property
+    def weights(self):
+        """Number of weights of the net."""
+        return params.count_mlp(self.sizes)
+
 
 def epsilon(step):
     """Share of drawn moves after ``step`` environment steps: from 1 to 0.05 in a straight line.  -> f[...]
@@ -114,7 +121,7 @@ class SnakeAgent:
         self.rng = np.random.default_rng(seed)
         weights = params.init_mlp(self.rng, self.config.sizes)
         self.loop = self._build(weights, *self._play_at_random())
-        self.step = 0
+        self.step, self.running = 0, np.zeros((2, self.config.envs))
 
     def _play_at_random(self):
         """Return the games and the transitions of the warm-up."""
@@ -165,7 +172,8 @@ class SnakeAgent:
         """Play one chunk and learn in between.
 
         Returns:
-            ``foods`` and ``episodes``, counted in this chunk, and ``loss``, the mean over its updates.
+            ``return`` and ``length``, means over the episodes that ended in this chunk, nan where none did;
+            ``foods`` and ``episodes``, counted in this chunk; ``loss``, the mean over its updates.
         """
         config, steps = self.config, self._steps
         at = self.step + np.arange(steps) * config.envs
@@ -177,7 +185,11 @@ class SnakeAgent:
         rows = np.array([self.rng.choice(count, config.batch, replace=False) for count in stored])
         _, rewards, ended, losses = self.loop(explore, moves, self._draws(steps), rows)
         self.step += self.chunk
-        return {"foods": int((rewards > 0).sum()), "episodes": int(ended.sum()), "loss": float(losses.mean())}
+        returns, lengths = finished(self.running, rewards, ended)
+        return {
+            "return": mean(returns), "length": mean(lengths), "foods": int((rewards > 0).sum()),
+            "episodes": len(returns), "loss": float(losses.mean()),
+        }  # fmt: skip
 
     def evaluate(self, episodes, seed):
         """Play greedily, all episodes side by side.
@@ -201,7 +213,7 @@ class SnakeAgent:
         Args:
             path: of the file.
         """
-        checkpoint.save(path, self, self.loop.state())
+        checkpoint.save(path, self, self.loop.state() | {RUNNING: self.running})
 
     @classmethod
     def load(cls, path, **changes):
@@ -219,6 +231,7 @@ class SnakeAgent:
         config, state, rng, step = checkpoint.read(path, Config, outline)
         agent = cls.__new__(cls)
         agent.config, agent.rng, agent.step = replace(config, **changes), rng, step
+        agent.running = state.pop(RUNNING, np.zeros((2, config.envs)))
         weights = {k.removeprefix("train.online."): v for k, v in state.items() if k.startswith("train.online.")}
         env_state = {k.removeprefix("env."): v for k, v in state.items() if k.startswith("env.")}
         agent.loop = agent._build(weights, env_state, [state[f"memory.{name}"] for name in FIELDS])
@@ -246,6 +259,8 @@ def outline(config, arrays):
     }
     zeros |= {f"env.{n}": np.broadcast_to(np.int64(0), envs) for n in ("head", "heading", "length", "food", "steps")}
     zeros["env.lifetimes"] = np.broadcast_to(np.float32(0), (*envs, *board))
+    if RUNNING in arrays:  # earlier checkpoints have none
+        zeros[RUNNING] = np.broadcast_to(0.0, (2, *envs))
     return zeros | {"train.step": np.array(0, np.int32), "loop.step": np.array(0)}
 
 

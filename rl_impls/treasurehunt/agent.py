@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from .. import backends
 from ..common import checkpoint
 from ..common.checks import check_changes, check_fields, check_integer
-from ..common.shapes import parse
+from ..common.shapes import count, parse
 from ._numpy import COSINES
 from .memory import LEAST, Memory
 from .spec import ACTIONS, ARGUMENTS, DRAWS, FRAMES, MEMORY, NETS, Settings
@@ -64,6 +65,11 @@ class Config:
         check_fields(self, **rates, gamma=(0, 1), hidden=(1, 2**16), capacity=(1,))
         check_fields(self, worlds=(1, self.capacity), batch=(1, self.capacity))
 
+    @property
+    def weights(self):
+        """Number of weights of all agents' nets."""
+        return count(NETS.values(), axes(self))
+
 
 def init_params(rng, config):
     """Return weights of every agent, uniform within one over the square root of a layer's inputs.  -> f32[N, ...]
@@ -113,6 +119,11 @@ class TreasurehuntAgents:
         self._take(Config(backend, form, **config), np.random.default_rng(seed), 0)
         weights, stored = init_params(self.rng, self.config), self._play_randomly()
         self.loop = self._build(weights, stored, self.worlds.get_state())
+
+    @staticmethod
+    def configure(settings=MappingProxyType({}), **fields):
+        """Return the configuration; the settings of the worlds may be a mapping, as a checkpoint holds them."""
+        return Config(settings=settings if isinstance(settings, Settings) else Settings(**settings), **fields)
 
     def _take(self, config, rng, step):
         """Take over what is not in the loop."""
@@ -287,7 +298,7 @@ class TreasurehuntAgents:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
         """
         check_changes(changes)
-        config, state, rng, step = checkpoint.read(path, configured, outline)
+        config, state, rng, step = checkpoint.read(path, cls.configure, outline)
         agents = cls.__new__(cls)
         agents._take(replace(config, **changes), rng, step)
         weights = {name: state[f"train.online.{name}"] for name in NETS}
@@ -296,16 +307,6 @@ class TreasurehuntAgents:
         shared = {name: state[f"memory.{name}"] for name in ("time", "last", "pushed")}
         agents.mirror.restore(agents.mirror.arrays() | shared)
         return agents
-
-
-def configured(settings, **fields):
-    """Return the configuration that a checkpoint holds.
-
-    Args:
-        settings: the fields of its :class:`.spec.Settings`.
-        fields: its other fields.
-    """
-    return Config(settings=Settings(**settings), **fields)
 
 
 def outline(config, arrays):
