@@ -308,6 +308,20 @@ def test_what_is_returned_is_the_callers_own(make):
         np.testing.assert_array_equal(array, copy)
 
 
+def test_np_random_seed_is_the_seed_of_the_games(make):
+    env = make(seed=3)
+    assert env.np_random_seed == 3
+    env.reset()
+    assert env.np_random_seed == 3
+    env.reset(seed=4)
+    assert env.np_random_seed == 4
+
+
+def test_render_points_to_the_observations(make):
+    with pytest.raises(NotImplementedError, match=r"no render modes; observe\(\) returns the frames"):
+        make().render()
+
+
 def test_the_environment_says_that_it_resets_in_the_same_step(make):
     assert make().metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert make().single_action_space.n == ACTIONS
@@ -477,7 +491,13 @@ def test_the_bytes_of_a_game_say_what_it_is_made_for(make):
 
 
 @pytest.mark.parametrize(
-    ("how", "message"), [({"seed": "x"}, "seed: got 'x'"), ({"options": {"a": 1}}, "options: got")]
+    ("how", "message"),
+    [
+        ({"seed": "x"}, "seed: got 'x'"),
+        ({"seed": [1] * N}, r"seed: got \[1, 1, 1, 1\]"),
+        ({"options": {"a": 1}}, r"options: Procgen has no reset options, got \['a'\]"),
+        ({"options": {"reset_mask": np.ones(N, bool)}}, "options: Procgen cannot reset some games alone"),
+    ],
 )
 def test_a_reset_by_what_it_does_not_know_is_refused(make, how, message):
     with pytest.raises(ValueError, match=f"^{message}"):

@@ -91,6 +91,58 @@ def test_an_update_changes_the_answers_of_every_batch_size(learner):
         np.testing.assert_allclose(np.atleast_2d(new), q_values(agent.params, states), atol=1e-6)
 
 
+@pytest.fixture
+def compiled_programs():
+    """The programs that JAX compiles during a test, as a list that grows."""
+    from jax import monitoring
+
+    programs = []
+
+    def listen(event, duration_secs, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            programs.append(duration_secs)
+
+    monitoring.register_event_duration_secs_listener(listen)
+    yield programs
+    monitoring.unregister_event_duration_listener(listen)
+
+
+def test_jax_compiles_one_program_for_each_power_of_two_of_rows(compiled_programs):
+    agent = make("jax", hidden=(9, 7))  # widths of no other test: JAX shares programs between agents
+    agent.get_qs(STATES[0])
+    before = len(compiled_programs)
+    for rows in range(2, 71):
+        agent.get_qs_batch(np.resize(STATES, (rows, 16)))
+    assert len(compiled_programs) - before == len((2, 4, 8, 16, 32, 64, 128))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "jax"])
+def test_batches_of_any_size_have_the_q_values_of_the_reference(backend, unavailable):
+    from rl_impls.pirl._numpy import q_values
+
+    agent = make(backend)
+    for rows in (1, 3, 65, 1024, 2500):
+        states = np.resize(STATES, (rows, 16)) * np.linspace(0.5, 1, rows, dtype=np.float32)[:, None]
+        try:
+            batch = agent.get_qs_batch(states)
+        except BackendUnavailable as error:
+            unavailable(error)
+        np.testing.assert_allclose(batch, q_values(agent.params, states), atol=1e-6)
+
+
+def test_an_update_changes_the_answers_of_batches_that_share_a_compiled_size(learner):
+    from rl_impls.pirl._numpy import q_values
+
+    agent = make(learner)
+    live(agent, 20)
+    agent.get_qs_batch(STATES[:5])
+    for _ in range(2):
+        agent.train()
+        for rows in (7, 5, 8, 12):  # a new size, an old one, the size of both, and one of a new program
+            expected = q_values(agent.params, STATES[:rows])
+            np.testing.assert_allclose(agent.get_qs_batch(STATES[:rows]), expected, atol=1e-6)
+
+
 def test_loss_falls(learner):
     agent = make(learner, learning_rate=1e-2, hidden=(32, 32), points=32)
     live(agent, 20)

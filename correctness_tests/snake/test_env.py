@@ -240,9 +240,15 @@ def test_an_impossible_geometry_is_refused(maker, name, options):
         maker(**options)
 
 
-def test_an_unknown_render_mode_is_refused():
+@pytest.mark.parametrize("maker", [make, make_vector])
+def test_an_unknown_render_mode_is_refused(maker):
     with pytest.raises(ValueError, match=r"^render_mode: got 'human', wanted None, 'ansi' or 'rgb_array'"):
-        make(render_mode="human")
+        maker(render_mode="human")
+
+
+def test_unknown_reset_options_are_refused():
+    with pytest.raises(ValueError, match=r"^options: SnakeEnv has no reset options, got \['reset_mask'\]"):
+        make().reset(options={"reset_mask": np.ones(1, bool)})
 
 
 @pytest.mark.parametrize("action", [-1, 4, 1.0, "2", None, [1]])

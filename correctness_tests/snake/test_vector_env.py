@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from correctness_tests.snake.games import BOARDS, DRAWS, N, make_vector
+from correctness_tests.snake.games import BOARDS, DRAWS, N, Prescribed, make, make_vector, start
 
 
 def test_one_seed_gives_one_course_of_all_games():
@@ -30,8 +35,8 @@ def test_arrays_of_a_step_are_new():
         obs, *others = env.step(np.zeros(4, int))[:4]
         kept += [obs, *others]
         copies += [array.copy() for array in (obs, *others)]
-    for array, copy in zip(kept, copies):
-        np.testing.assert_array_equal(array, copy)
+    for array, copied in zip(kept, copies):
+        np.testing.assert_array_equal(array, copied)
 
 
 @settings(max_examples=20)
@@ -100,8 +105,6 @@ def test_a_state_of_other_boards_is_refused():
 
 
 def test_games_are_reset_before_their_first_step():
-    from gymnasium.error import ResetNeeded
-
     env = make_vector()
     draws = np.zeros((N, 3), np.int32)
     actions = np.zeros(N, int)
@@ -109,3 +112,157 @@ def test_games_are_reset_before_their_first_step():
     for use in uses:
         with pytest.raises(ResetNeeded, match="wanted reset"):
             use()
+
+
+@pytest.fixture
+def sync():
+    """Gymnasium's own vector environment over plain games, which reset in the same step."""
+    env = gymnasium.vector.SyncVectorEnv([lambda: make(BOARDS[1])] * N, autoreset_mode="SameStep")
+    yield env
+    env.close()
+
+
+def prescribe(sync, draws):
+    for env, row in zip(sync.envs, draws):
+        env.np_random = Prescribed(row)
+
+
+def assert_equivalent(got, expected):
+    """Gymnasium compares arrays, dtypes and infos; rewards alone are float32 here and float64 there."""
+    if len(got) == 5:
+        got = got[0], got[1].astype(np.float64), *got[2:]
+    assert data_equivalence(got, expected)
+
+
+def test_steps_and_resets_are_those_of_a_sync_vector_env(sync):
+    env, rng = make_vector(BOARDS[1]), np.random.default_rng(0)
+
+    def draws():
+        """Return the numbers that the next reset or step of ``env`` draws."""
+        return copy.deepcopy(env).draw()
+
+    env.reset(seed=0)
+    prescribe(sync, draws())
+    assert_equivalent(env.reset(), sync.reset())
+    ends = 0
+    for t in range(120):
+        prescribe(sync, draws())
+        actions = rng.integers(4, size=N)
+        outcome = env.step(actions)
+        assert_equivalent(outcome, sync.step(actions))
+        ends += int((outcome[2] | outcome[3]).sum())
+        if t % 4 == 0:
+            mask = np.array([True, t % 8 == 0, False])
+            prescribe(sync, draws())
+            assert_equivalent(env.reset(options={"reset_mask": mask}), sync.reset(options={"reset_mask": mask}))
+    assert ends > 10
+
+
+def test_a_masked_reset_keeps_the_state_of_the_other_games():
+    env = make_vector()
+    env.reset(seed=0)
+    shown = env.step(np.ones(N, int))[0]
+    before = env.get_state()
+    mask = np.array([False, True, False])
+    boards, infos = env.reset(options={"reset_mask": mask})
+    np.testing.assert_array_equal(boards[~mask], shown[~mask])
+    after = env.get_state()
+    for name, array in after.items():
+        np.testing.assert_array_equal(array[~mask], before[name][~mask])
+    assert after["steps"].tolist() == [1, 0, 1]
+    assert infos["_foods"].tolist() == mask.tolist()
+
+
+def test_a_seed_fixes_a_masked_reset():
+    def boards(seed):
+        env = make_vector()
+        env.reset(seed=0)
+        return env.reset(seed=seed, options={"reset_mask": np.array([True, False, True])})[0]
+
+    np.testing.assert_array_equal(boards(5), boards(5))
+    assert not np.array_equal(boards(5), boards(6))
+
+
+BAD_OPTIONS = {
+    "integers": ({"reset_mask": np.array([1, 0, 1])}, r"^reset_mask: got int64\[3\]; pass a NumPy array bool\[3\]$"),
+    "another length": ({"reset_mask": np.ones(4, bool)}, r"^reset_mask: got bool\[4\]; pass a NumPy array bool\[3\]$"),
+    "a list": ({"reset_mask": [True] * 3}, r"^reset_mask: got list; pass a NumPy array bool\[3\]$"),
+    "no game": ({"reset_mask": np.zeros(3, bool)}, r"^reset_mask: selects no game; pass at least one True"),
+    "another name": ({"mask": np.ones(3, bool)}, r"^options: unknown reset options \['mask'\]; the only one is"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_bad_reset_options_are_refused_and_change_nothing(options, message):
+    env = make_vector()
+    env.reset(seed=0)
+    before, draws = env.get_state(), env.np_random.bit_generator.state
+    with pytest.raises(ValueError, match=message):
+        env.reset(seed=1, options=options)
+    assert env.np_random.bit_generator.state == draws
+    for name, array in env.get_state().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_the_first_reset_starts_all_games():
+    env = make_vector()
+    with pytest.raises(ResetNeeded, match=r"^reset of some games: .*wanted reset\(\) first"):
+        env.reset(options={"reset_mask": np.array([True, False, True])})
+    env.reset(options={"reset_mask": np.ones(N, bool)})
+    env.step(np.zeros(N, int))
+
+
+def test_one_seed_for_each_game_is_refused():
+    with pytest.raises(ValueError, match=r"^seed: all games share one generator; pass one integer or None"):
+        make_vector().reset(seed=[1, 2, 3])
+
+
+def test_np_random_is_seeded_by_reset_and_kept_without_a_seed():
+    env = make_vector()
+    env.reset(seed=np.int64(3))
+    assert env.np_random_seed == 3
+    env.reset()
+    assert env.np_random_seed == 3
+    env.np_random = np.random.default_rng(0)
+    assert env.np_random_seed == -1
+
+
+def test_episode_statistics_start_anew_in_the_games_that_are_reset():
+    env = RecordEpisodeStatistics(make_vector())
+    env.reset(seed=0)
+    env.step(np.ones(N, int))
+    env.reset(options={"reset_mask": np.array([True, False, False])})
+    assert env.episode_lengths.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
+def test_each_game_is_drawn_as_a_plain_one(mode):
+    env, plain = make_vector(render_mode=mode), make(render_mode=mode)
+    with pytest.raises(ResetNeeded, match=r"^render: .*wanted reset\(\) first"):
+        env.render()
+    draws = np.random.default_rng(0).integers(DRAWS, size=(N, 3))
+    env.reset_with(draws)
+    frames = env.render()
+    assert len(frames) == N
+    for frame, row in zip(frames, draws):
+        start(plain, *row)
+        np.testing.assert_array_equal(frame, plain.render())
+
+
+def test_without_a_render_mode_no_game_is_drawn():
+    env = make_vector()
+    env.reset(seed=0)
+    assert env.render() is None
+
+
+@pytest.mark.parametrize("mode", ["sync", "vector_entry_point"])
+def test_make_vec_passes_on_its_arguments_and_its_spec_makes_the_same_games(mode):
+    made = gymnasium.make_vec("rlgauge/Snake-v0", N, vectorization_mode=mode, dim=8, render_mode="rgb_array")
+    again = gymnasium.make_vec(made.spec)
+    for env in (made, again):
+        env.reset(seed=0)
+        obs, *_ = env.step(env.action_space.sample())
+        assert env.observation_space.contains(obs)
+        assert [frame.shape for frame in env.render()] == [(8 * 16, 8 * 16, 3)] * N
+        env.close()
+        env.close()

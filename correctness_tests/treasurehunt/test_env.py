@@ -131,6 +131,11 @@ def test_bad_actions_are_refused_and_change_nothing(actions):
     env.step([0, 1, 2])
 
 
+def test_unknown_reset_options_are_refused():
+    with pytest.raises(ValueError, match=r"^options: TreasurehuntEnv has no reset options, got \['turns'\]"):
+        make().reset(options={"turns": 3})
+
+
 def test_a_step_outside_an_episode_is_refused_and_changes_nothing():
     from gymnasium.error import ResetNeeded
 

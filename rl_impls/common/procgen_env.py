@@ -155,6 +155,7 @@ class ProcgenVectorEnv(VectorEnv):
         self.envs._reuse_arrays = True  # observe() copies otherwise
         _, obs, _ = self.envs.observe()
         self.frames, self.info = obs["rgb"], self.envs._info  # that Procgen writes into
+        super().reset(seed=self.seed)  # so that np_random_seed is the seed of the games
         self.closed, self.fresh = False, True
         self.forget()
 
@@ -182,14 +183,15 @@ class ProcgenVectorEnv(VectorEnv):
 
         Args:
             seed: with which the games are made anew; an integer from 0 to 2**31 - 1.
-            options: none are known.
+            options: empty or None; there are none.
         """
         self.check_open("reset")
+        if "reset_mask" in (options or {}):
+            raise ValueError("options: Procgen cannot reset some games alone (reset_mask); reset all, or set_state()")
         if options:
-            raise ValueError(f"options: got {options!r}, wanted none")
+            raise ValueError(f"options: Procgen has no reset options, got {sorted(options)}; pass options=None")
         if seed is not None:
             self.seed = check_seed(seed)
-            super().reset(seed=self.seed)
             self.envs.close()
             self.make()
         elif not self.fresh:
@@ -320,6 +322,14 @@ class ProcgenVectorEnv(VectorEnv):
         self.forget()
         self.returns[:], self.fresh = state["returns"], False
         np.negative(state["lengths"], out=self.begun)
+
+    def render(self):
+        """Refuse to draw: the observations are the frames.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("render: ProcgenVectorEnv has no render modes; observe() returns the frames")
 
     def close_extras(self, **others):
         """End the games and their threads.

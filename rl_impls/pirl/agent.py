@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from .. import backends, params
+from ..common.batching import BatchGrid
 from ..common.checks import check_changes, check_fields, check_integer, check_number
 from ..common.episodes import mean
 from ..common.replay import Replay
@@ -21,6 +22,7 @@ PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
 REPLAY, METADATA = "replay.", ("config", "rng", "updates", "step")
 EPISODE = "env.state"  # where an episode is running
 CHUNK = 256  # environment steps
+GRID = BatchGrid(2**k for k in range(11))  # batch sizes, 1 to 1024 rows, for which a compiled net is built
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,17 @@ class PirlAgent:
         return self._forward(checked("states", states, (-1, STATES)))
 
     def _forward(self, states):
-        size = len(states)
+        """Return the Q-values; a compiled net is called with batches padded to the sizes of ``GRID``."""
+        if self.backend.lowering == "eager":  # one net takes batches of any size
+            return self._call_net(None, states)
+        outs = []
+        for start, stop, size in GRID.chunks(len(states)):
+            rows = states[start:stop]
+            batch = rows if len(rows) == size else np.resize(rows, (size, STATES))  # which repeats the rows
+            outs.append(self._call_net(size, batch)[: len(rows)])
+        return outs[0] if len(outs) == 1 else np.concatenate(outs)
+
+    def _call_net(self, size, states):
         if size not in self._nets:
             spec, example = {"params": self.params}, (self.backend.to_device(states),)
             self._nets[size] = self.backend.build("pirl", "forward", spec, example, self.knobs)

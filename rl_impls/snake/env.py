@@ -18,6 +18,27 @@ DRAWS = 2**31 - 1  # a draw is an integer from 0 to DRAWS - 1
 SYMBOLS = np.array([".", "o", "@", "*"])  # empty, body, head, food
 COLOURS = np.array([[24, 24, 24], [60, 140, 60], [120, 220, 120], [220, 60, 60]], np.uint8)
 PIXELS = 16
+RENDER_MODES = "ansi", "rgb_array"
+
+
+def check_render_mode(mode):
+    """Return the render mode if it is None, ``ansi`` or ``rgb_array``; raise a ValueError otherwise."""
+    if mode not in (None, *RENDER_MODES):
+        raise ValueError(f"render_mode: got {mode!r}, wanted None, 'ansi' or 'rgb_array'")
+    return mode
+
+
+def draw_board(board, mode):
+    """Return a board as text of ``dim`` lines (``ansi``) or as an image u8[16 dim, 16 dim, 3] (``rgb_array``).
+
+    Args:
+        board: f32[dim, dim], as in :class:`SnakeEnv`.
+        mode: ``ansi`` or ``rgb_array``.
+    """
+    kinds = np.select([board == EMPTY, board == HEAD, board == FOOD], [0, 2, 3], 1)
+    if mode == "ansi":
+        return "\n".join("".join(row) for row in SYMBOLS[kinds])
+    return COLOURS[kinds].repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
 
 
 class SnakeEnv(gymnasium.Env):
@@ -43,13 +64,11 @@ class SnakeEnv(gymnasium.Env):
         gymnasium.error.ResetNeeded: a step outside an episode, or a look at one before the first; nothing is changed.
     """
 
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
+    metadata = {"render_modes": [*RENDER_MODES], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
 
     def __init__(self, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
         self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode: got {render_mode!r}, wanted None, 'ansi' or 'rgb_array'")
-        self.render_mode = render_mode
+        self.render_mode = check_render_mode(render_mode)
         self.observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
         self.action_space = gymnasium.spaces.Discrete(ACTIONS)
         self.snake, self.running = None, False
@@ -59,8 +78,10 @@ class SnakeEnv(gymnasium.Env):
 
         Args:
             seed: of all draws from here on; None goes on with the generator there is.
-            options: none are known.
+            options: empty or None; there are none.
         """
+        if options:
+            raise ValueError(f"options: SnakeEnv has no reset options, got {sorted(options)}; pass options=None")
         super().reset(seed=seed)
         food, start, heading = self.np_random.integers(DRAWS, size=3)
         border, side = self.geometry.dist_to_border, self.geometry.side
@@ -142,11 +163,7 @@ class SnakeEnv(gymnasium.Env):
         self.check_started("render")
         if self.render_mode is None:
             return None
-        board = self.observation()
-        kinds = np.select([board == EMPTY, board == HEAD, board == FOOD], [0, 2, 3], 1)
-        if self.render_mode == "ansi":
-            return "\n".join("".join(row) for row in SYMBOLS[kinds])
-        return COLOURS[kinds].repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
+        return draw_board(self.observation(), self.render_mode)
 
     def get_state(self):
         """Return the episode as arrays by name, without the random generator.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from types import MappingProxyType
 
 import gymnasium
@@ -11,7 +12,20 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from ..common.checks import check_integer
-from .env import ACTIONS, DEATH_REWARD, DRAWS, FOOD, FOOD_REWARD, HEAD, MOVES, STEP_REWARD, SnakeEnv
+from .env import (
+    ACTIONS,
+    DEATH_REWARD,
+    DRAWS,
+    FOOD,
+    FOOD_REWARD,
+    HEAD,
+    MOVES,
+    RENDER_MODES,
+    STEP_REWARD,
+    SnakeEnv,
+    check_render_mode,
+    draw_board,
+)
 from .spec import Geometry
 
 STATE = "lifetimes", "head", "heading", "length", "food", "steps"
@@ -37,24 +51,32 @@ class SnakeVectorEnv(VectorEnv):
     Infos as in Gymnasium's SyncVectorEnv in the mode SAME_STEP: ``foods`` int[N], and where a game ended ``final_obs``
     and ``final_info``, with a mask bool[N] named ``_foods`` and so on for each. All arrays returned are new.
 
+    All games draw from one generator, ``np_random``. Gymnasium's vector wrappers that change observations refuse the
+    mode SAME_STEP: pass single-environment wrappers to ``make_vec(..., vectorization_mode="sync", wrappers=...)``.
+
     Args:
         num_envs: number of games, N.
         starting_blocks: length of a snake at the start, in cells.
         dim: rows, and columns, of the board.
         dist_to_border: cells between the head at the start and the border.
         max_steps: after which an episode is truncated.
+        render_mode: ``ansi``, ``rgb_array``, or None where nothing is drawn.
 
     Raises:
         ValueError: a geometry, actions, draws or a state that makes no sense; nothing is changed.
         gymnasium.error.ResetNeeded: a step, or a look at the games, before the first reset; nothing is changed.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  (Gymnasium's own form)
+    metadata = {  # noqa: RUF012  (Gymnasium's own form)
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": [*RENDER_MODES],
+        "render_fps": 10,
+    }
 
-    def __init__(self, num_envs, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500):
+    def __init__(self, num_envs, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
         self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
         check_integer("num_envs", num_envs, 1, 2**31 - 1)
-        self.num_envs = num_envs
+        self.num_envs, self.render_mode = num_envs, check_render_mode(render_mode)
         self.single_observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
         self.single_action_space = gymnasium.spaces.Discrete(ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -64,14 +86,24 @@ class SnakeVectorEnv(VectorEnv):
         self.lifetimes = None
 
     def reset(self, *, seed=None, options=None):
-        """Start all games.  -> boards f32[N, dim, dim], infos
+        """Start all games, or those that a mask selects.  -> boards f32[N, dim, dim], infos
+
+        The other games keep their state and their boards, and ``infos["_foods"]`` is false for them.
 
         Args:
-            seed: of all draws from here on; None goes on with the generator there is.
-            options: none are known.
+            seed: of the generator that all games share, with a mask too; None keeps the generator.
+            options: ``{"reset_mask": mask}`` with a mask bool[N], true at least once.
         """
-        super().reset(seed=seed)
-        return self.reset_with(self.draw())
+        mask = self.check_options(options)
+        if seed is not None and not isinstance(seed, Integral):
+            raise ValueError(f"seed: all games share one generator; pass one integer or None, not {seed!r}")
+        if not mask.all():
+            self.check_started("reset of some games")
+        super().reset(seed=None if seed is None else int(seed))
+        if mask.all():
+            return self.reset_with(self.draw())
+        self.start(np.flatnonzero(mask), self.draw())
+        return self.observe(), {"foods": np.zeros(self.num_envs, np.intp), "_foods": mask}
 
     def step(self, actions):
         """Move by one cell.  -> boards f32[N, dim, dim], rewards f32[N], terminated bool[N], truncated bool[N], infos
@@ -202,6 +234,17 @@ class SnakeVectorEnv(VectorEnv):
         """Return how many foods each game has had.  -> {"foods": int[N], "_foods": bool[N]}"""
         return {"foods": self.length - self.geometry.starting_blocks, "_foods": np.ones(self.num_envs, bool)}
 
+    def render(self):
+        """Return a picture of each game as in :meth:`.env.SnakeEnv.render`, or None without a render mode.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
+        self.check_started("render")
+        if self.render_mode is None:
+            return None
+        return tuple(draw_board(board, self.render_mode) for board in self.observe())
+
     def get_state(self):
         """Return copies of all arrays of the games, all but the generator.
 
@@ -240,6 +283,26 @@ class SnakeVectorEnv(VectorEnv):
         """
         if self.lifetimes is None:
             raise ResetNeeded(f"{name}: got no games to go on with, wanted reset() first")
+
+    def check_options(self, options):
+        """Return which games ``reset(options=options)`` starts, a new bool[N].
+
+        Raises:
+            ValueError: an unknown option, or a mask that is not bool[N] with a True.
+        """
+        options = options or {}
+        unknown = sorted(set(options) - {"reset_mask"})
+        if unknown:
+            raise ValueError(f"options: unknown reset options {unknown}; the only one is 'reset_mask'")
+        if "reset_mask" not in options:
+            return np.ones(self.num_envs, bool)
+        mask = options["reset_mask"]
+        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
+            got = f"{mask.dtype}{list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
+            raise ValueError(f"reset_mask: got {got}; pass a NumPy array bool[{self.num_envs}]")
+        if not mask.any():
+            raise ValueError("reset_mask: selects no game; pass at least one True, or do not call reset()")
+        return mask.copy()
 
     def check_actions(self, actions):
         """Return actions as an array, int[N].

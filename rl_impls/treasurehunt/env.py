@@ -43,8 +43,10 @@ class TreasurehuntEnv(gymnasium.Env):
 
         Args:
             seed: of all draws from here on; None goes on with the generator there is.
-            options: none are known.
+            options: empty or None; there are none.
         """
+        if options:
+            raise ValueError(f"options: TreasurehuntEnv has no reset options, got {sorted(options)}; pass options=None")
         super().reset(seed=seed)
         obs = self.world.reset(self.draw())
         self.started = self.running = True

@@ -1,0 +1,77 @@
+"""The Neuron workflow installs what its commands import, and leaves torch to the runner."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from importlib import metadata
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from .commands import ROOT, hiding, python
+
+STEPS = yaml.safe_load((ROOT / ".github/workflows/neuron.yml").read_text())["jobs"]["neuron"]["steps"]
+RUNNER = {"torch"}  # installed by the runner, beside torch-neuronx
+
+
+def script(name):
+    """Return the commands of a step whose name begins like this."""
+    (found,) = (step["run"] for step in STEPS if step.get("name", "").startswith(name))
+    return found
+
+
+def pytest_arguments(step):
+    return shlex.split(script(step).partition("-m pytest ")[2])
+
+
+def with_dependencies(requirements):
+    """Return the names of distributions and of all that they require, by the metadata of what is installed here."""
+    names, left = set(), list(requirements)
+    while left:
+        requirement = Requirement(left.pop())
+        name = canonicalize_name(requirement.name)
+        needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if needed and name not in names:
+            names.add(name)
+            left += metadata.requires(name) or ()
+    return names
+
+
+@pytest.fixture(scope="module")
+def workflow_installs():
+    """The names of the distributions that the workflow installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (extras,) = re.findall(r"pip install -e '\.\[(.+)\]'", script("Install"))
+    listed = [project["optional-dependencies"][extra] for extra in extras.split(",")]
+    return with_dependencies(sum(listed, project["dependencies"]))
+
+
+@pytest.fixture
+def path_of_workflow(workflow_installs, tmp_path):
+    """A PYTHONPATH with which Python finds only the packages that the workflow's environment has."""
+    kept = with_dependencies(RUNNER) | workflow_installs | {"rlgauge", "pip", "setuptools"}
+    modules = metadata.packages_distributions().items()
+    others = [module for module, owners in modules if not kept & {canonicalize_name(owner) for owner in owners}]
+    assert "jax" in others
+    return hiding(tmp_path, *others)
+
+
+def test_installing_does_not_replace_the_torch_of_the_runner(workflow_installs):
+    assert not RUNNER & workflow_installs
+
+
+@pytest.mark.slow
+def test_tests_pass_with_what_the_workflow_installs(path_of_workflow):
+    command = "-m", "pytest", "-p", "no:cacheprovider", *pytest_arguments("Test")
+    done = python(*command, limit=300, PYTHONPATH=path_of_workflow)
+    assert done.returncode == 0, done.stdout
+
+
+def test_benchmarks_are_collected_with_what_the_workflow_installs(path_of_workflow, tmp_path):
+    arguments = [str(tmp_path / word) if word.endswith(".json") else word for word in pytest_arguments("Benchmark")]
+    done = python("-m", "pytest", "-p", "no:cacheprovider", "--collect-only", *arguments, PYTHONPATH=path_of_workflow)
+    assert done.returncode == 0, done.stdout
