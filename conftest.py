@@ -16,7 +16,6 @@ import pytest
 from perf_tests.gate.selfcheck.dosed import DOSED
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
-from perf_tests.suite.limits import complaints
 from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, choose, get
 from rlgauge import files
 from rlgauge.interrupts import by_sigterm
@@ -193,18 +192,17 @@ def seed(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(scope="session")
-def run(request: pytest.FixtureRequest, limits: Mapping[str, float], threads: int, seed: int) -> Any:
+def run(request: pytest.FixtureRequest, threads: int, seed: int) -> Any:
     """Time all benchmarks of this session; return what is known of each."""
     from perf_tests.passes import Run
-    from perf_tests.report.table import row_line
-    from perf_tests.rows import row
+    from perf_tests.report.table import duration
 
     config = request.config
     chosen = [cast(Any, item).callspec.params["variant"] for item in request.session.items if is_benchmark(item)]
     rounds = 1 if config.getoption("benchmark_disable") else config.getoption("rounds")
     dose = config.stash.get(DOSED, 0.0)
     timed = config.stash[RUN] = Run(chosen, threads, seed, rounds, logger(config), dose)
-    timed.measure(lambda one: row_line(row(one, limits, threads)))
+    timed.measure(lambda one: f"{duration(one.figures()['seconds_per_call']):>7}  {one.variant.id}")
     return timed
 
 
@@ -243,8 +241,10 @@ def about(config: pytest.Config) -> dict[str, Any]:
         "threads": config.getoption("threads"),
         "seed": config.getoption("seed"),
     }
+    if LIMITS in config.stash:
+        found["limits"] = config.stash[LIMITS]
     if RUN in config.stash:
-        found |= {"limits": config.stash[LIMITS], "loudness": config.stash[RUN].loudness()}
+        found["loudness"] = config.stash[RUN].loudness()
     return found
 
 
@@ -264,7 +264,7 @@ def _measured(config: pytest.Config) -> list[dict[str, Any]]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that measured fewer benchmarks than it selected, none at all, or one that is faster than can be."""
+    """Fail a run that measured fewer benchmarks than it selected."""
     config = session.config
     if config.option.collectonly or config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
         return
@@ -277,7 +277,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.exitstatus != 0:
         return
     wrong = config.stash[WRONG]
-    wrong += complaints(_measured(config), config.stash[LIMITS]) if measured else []
     if asked and (measured == 0 or measured + ended < len(asked)):
         wrong.append(f"{len(asked)} benchmarks were selected and {measured} were measured")
     if wrong:
@@ -285,12 +284,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print each benchmark's time per call, rate and share of the machine's limit."""
+    """Print each benchmark's time per call, rate and share of the machine's limit, then warnings and errors."""
     rows = _measured(config)
     if rows:
-        from perf_tests.report.table import text_tables
+        from perf_tests.report.table import text_tables, warnings, wrapped
 
         terminalreporter.write_line("")
-        terminalreporter.write_line(text_tables(rows, about(config)))
+        terminalreporter.write_line(text_tables(rows))
+        for words in warnings(about(config), rows):
+            terminalreporter.write_line(f"\n{wrapped(words)}", yellow=True)
     for words in config.stash[WRONG]:
         terminalreporter.write_line(f"ERROR: {words}", red=True)

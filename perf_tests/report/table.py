@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import io
+import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perf_tests.suite.limits import complaints, share_words
+from perf_tests.suite.limits import above_peak, above_peak_warnings, share_words
 
 from .order import Row, Span, items, per_item, ranks, with_default_malloc
 
 SEEN = 0.10  # a change with default malloc beyond which both figures are shown
 COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
            "rate": "right", "of limit": "right", "": "left"}  # fmt: skip
+WIDTH = 80  # columns of the text tables
+NAMES = "  {rank:<5} {form:<15} {backend:<18}"
+FIGURES = "  {time:>7}  {half:>5}  {rate:>7}  {share:>8}"
 LEGEND = (
-    "± is half of the interval in which a row's time stands. Rows share ranks unless the passes of the run tell them "
-    "apart by more than processes differ. Ranks go by the time of an item, as calls of different forms may hold "
-    "different numbers of them."
+    "± is half of a row's confidence interval: that of the median at 95 %, plus 3 % on either side, because two "
+    "processes that run the same code differ by that much. Rows are sorted by the time per item, since calls of "
+    "different forms may handle different numbers of items. Rows whose difference is not significant share a rank: 2-3 "
+    'is second or third. "of limit" is the share of the best that this machine was measured to do in this run: "in '
+    'cache" means more bytes per second than main memory delivers, "-" means no work worth counting.'
 )
+UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # the space between a number and its unit
 
 
 def quantity(value: float) -> str:
@@ -115,7 +122,7 @@ def phases(row: Row) -> str:
 
 
 def notes(row: Row) -> str:
-    """Return all that qualifies a row: what disturbed it, default malloc, latencies, phases.
+    """Return what qualifies a row: a share above the peak, disturbed samples, default malloc, latencies, phases.
 
     Args:
         row: of a result.
@@ -125,6 +132,7 @@ def notes(row: Row) -> str:
         filter(
             None,
             [
+                "above the measured peak" if above_peak(row) else "",
                 f"disturbed {percent(row['disturbed'])}" if row["disturbed"] else "",
                 f"default malloc: {duration(changed * row['seconds_per_call'])}" if changed else "",
                 f"p50 {duration(row['latency_p50_s'])}, p99 {duration(row['latency_p99_s'])}"
@@ -137,18 +145,18 @@ def notes(row: Row) -> str:
 
 
 def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
-    """Return what a reader has to know first: a tree that is in no commit, a loud machine, rows that cannot be.
+    """Return what limits the trust in a run: uncommitted changes, disturbances, rows above the machine's peak.
 
     Args:
-        machine: what :func:`perf_tests.suite.machine.info` returned, and the machine's limits.
+        machine: the machine, its limits and the loudness of the run.
         rows: of a result.
     """
-    dirty = f"The working tree had changes that are in no commit: {machine['git']}."
+    dirty = f"The working tree had uncommitted changes: {machine['git']}."
     loudness = machine.get("loudness", {}).get("text", "")
     return [
         *([dirty] if machine["git"].endswith("+dirty") else []),
         *filter(None, [loudness]),
-        *complaints(rows, machine.get("limits", {})),
+        *above_peak_warnings(rows, machine.get("limits", {})),
     ]
 
 
@@ -204,32 +212,24 @@ def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
     ]
 
 
+def half_words(row: Row) -> str:
+    """Return half of a row's confidence interval, nothing for a single sample."""
+    return percent(per_item(row).half) if row["samples"] > 1 else ""
+
+
 def figures(row: Row) -> list[str]:
     """Return the time of a call, half of its interval, rate, share of the limit, notes.
 
     Args:
         row: of a result.
     """
-    half = percent(per_item(row).half)
     return [
         duration(row["seconds_per_call"]),
-        half,
+        half_words(row),
         rate(row),
         share_words(row["limit_share"], row["bound"]),
         notes(row),
     ]
-
-
-def row_line(row: Row) -> str:
-    """Return a row as a line of progress: id, time of a call, half of its interval if it has one, rate, share, notes.
-
-    Args:
-        row: of a result.
-    """
-    call, half, per_second, of_limit, said = figures(row)
-    reached = f"{of_limit} of limit" if of_limit.endswith("%") else of_limit.strip("-")
-    call = f"{call} ± {half}" if row["samples"] > 1 else call
-    return f"{row['id']}: {', '.join(filter(None, [call, per_second, reached, said]))}"
 
 
 def ratio_words(ratio: Span) -> str:
@@ -254,29 +254,64 @@ def call_words(row: Row, count: float) -> str:
     return f"{shown}, disturbed {percent(row['disturbed'])}" if row["disturbed"] else shown
 
 
-def text_tables(rows: Iterable[Row], machine: Mapping[str, Any] | None = None) -> str:
-    """Return all results for a terminal; with the machine's facts, what a reader has to know first is said above them.
+def wrapped(text: str, indent: int = 0, hanging: int | None = None) -> str:
+    """Wrap text to 80 columns at spaces, never between a number and its unit.
+
+    Args:
+        text: one paragraph.
+        indent: columns before the first line.
+        hanging: columns before the other lines; those before the first unless given.
+    """
+    lines = textwrap.wrap(
+        UNBROKEN.sub("\xa0", text),
+        WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent if hanging is None else hanging),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines).replace("\xa0", " ")
+
+
+def listed(text: str) -> str:
+    """Return text that :func:`wrapped` breaks after commas and semicolons alone."""
+    return re.sub(r"(?<![,;]) ", "\xa0", text)
+
+
+def text_row(row: Row, rank: str) -> list[str]:
+    """Return the lines of one row of a text table.
+
+    Args:
+        row: of a result.
+        rank: of the row in its group.
+    """
+    names = NAMES.format(rank=rank, form=row["form"], backend=row["backend"])
+    said = FIGURES.format(
+        time=duration(row["seconds_per_call"]),
+        half=half_words(row),
+        rate=f"{quantity(row['items_per_second'])}/s",
+        share=share_words(row["limit_share"], row["bound"]),
+    )
+    blank = " " * len(NAMES.format(rank="", form="", backend=""))
+    shown = [names + said] if len(names) == len(blank) else [names, blank + said]
+    return [*shown, *filter(None, [wrapped(listed(notes(row)), 8)])]
+
+
+def text_tables(rows: Iterable[Row]) -> str:
+    """Return all results as text of at most 80 columns: a heading for each op and its axes, a line for each row.
 
     Args:
         rows: of a result.
-        machine: facts of the machine, if they are to be told.
     """
-    from rich.console import Console
-    from rich.table import Table
-
-    rows = list(rows)
-    table = Table(
-        box=None, pad_edge=False, title="time per call, rate, and share of what this machine could do at most"
-    )
-    for name, justify in COLUMNS.items():
-        table.add_column(name, justify=justify, no_wrap=bool(name))  # type: ignore[arg-type]
-    for group in lines(rows):
-        for cells in group:
-            table.add_row(*cells)
-        table.add_section()
-    out = io.StringIO()
-    console = Console(file=out, width=170)
-    for words in [*(warnings(machine, rows) if machine else ()), LEGEND]:
-        console.print(words, markup=False, highlight=False)
-    console.print(table)
-    return out.getvalue()
+    head = NAMES.format(rank="rank", form="form", backend="backend")
+    head += FIGURES.format(time="a call", half="±", rate="rate", share="of limit")
+    shown, workload = [], None
+    for name, group in grouped(rows).items():
+        if group[0]["workload"] != workload:
+            workload = group[0]["workload"]
+            shown += [head, "-" * WIDTH]
+        shown.append(wrapped(listed(f"{name} ({group[0]['unit']}/s)"), hanging=4))
+        for row, rank in zip(group, ranked(group)):
+            shown += text_row(row, rank)
+        shown.append("")
+    return "\n".join([*shown, wrapped(LEGEND)])
