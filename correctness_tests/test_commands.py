@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from perf_tests.rows import machine_of
 from rl_impls.backends import BACKENDS, BackendUnavailable
 
 from .commands import ROOT, copy_with, environment, hiding, pytest_runs, python
@@ -83,7 +84,7 @@ def test_a_benchmark_reports_its_figures_and_a_missing_backend_its_reason(said):
     assert "OpenMP waits by" in text
     assert "1 passed, 1 skipped" in text
     assert "neuron: torch_neuronx is not installed (install AWS's own torch-neuronx on" in text
-    machine = said[2]["machine_info"]["rlgauge"]
+    machine = machine_of(said[2])
     assert {"cpu_model", "cores", "threads", "blas", "versions", "git", "seed", "loudness"} <= machine.keys()
     assert {"numpy", "torch", "jax"} <= machine["versions"].keys()
     limits = machine["limits"]

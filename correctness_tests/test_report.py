@@ -359,11 +359,12 @@ def test_text_table_breaks_headings_and_notes_between_entries_alone():
 def test_only_what_is_shown_is_kept():
     kept = row("numpy", 1e-5)
     result = {
-        "machine_info": {"rlgauge": {"git": "x"}},
+        "machine_info": {"system": "Linux", "rlgauge": {"cores": 2}},
+        "rlgauge": {"git": "x"},
         "datetime": "2020-01-02T00:00:00",
         "benchmarks": [{"extra_info": {**kept, "counters": {}, "device": "cpu"}, "stats": {"rounds": 3}}],
     }
-    assert reduce(result) == {"date": "2020-01-02", "machine": {"git": "x"}, "rows": [kept]}
+    assert reduce(result) == {"date": "2020-01-02", "machine": {"cores": 2, "git": "x"}, "rows": [kept]}
 
 
 @pytest.fixture
