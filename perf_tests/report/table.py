@@ -1,4 +1,4 @@
-"""Results as tables: a row per benchmark, ranked as far as its samples tell, beside the machine's limit."""
+"""Results as tables: a row per benchmark with its rank, time, rate and share of the machine's limit."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # the space between a num
 
 
 def quantity(value: float) -> str:
-    """Return three significant digits with a prefix: 12.3k, 4.56M.
-
-    Args:
-        value: a number.
-    """
+    """Return three significant digits with a prefix: 12.3k, 4.56M."""
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{value / factor:.3g}{prefix}"
@@ -40,11 +36,7 @@ def quantity(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return three significant digits in us, ms or s.
-
-    Args:
-        seconds: the time.
-    """
+    """Return three significant digits in us, ms or s."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
@@ -52,67 +44,39 @@ def duration(seconds: float) -> str:
 
 
 def percent(part: float) -> str:
-    """Return two significant digits, whole per cents from 10 on: 0.013 %, 4.2 %, 140 %.
-
-    Args:
-        part: of 1.
-    """
+    """Return a fraction as a percentage with two significant digits or more: 0.013 %, 4.2 %, 140 %."""
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
 
 def factor(value: float) -> str:
-    """Return a ratio with two decimals, below 0.1 and from 10 on with as many as it takes for two or three digits.
-
-    Args:
-        value: a number.
-    """
+    """Return a ratio with two decimals, or with two significant digits below 0.1 and three from 10 on."""
     return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
 def axes(row: Row) -> str:
-    """Return the axes as in ``batch 32, io host``.
-
-    Args:
-        row: of a result.
-    """
+    """Return the axes as in ``batch 32, io host``."""
     return ", ".join(f"{name} {value}" for name, value in row["axes"].items())
 
 
 def title(row: Row) -> str:
-    """Return what a row is compared within: op, axes, and the precision where it is not float32.
-
-    Args:
-        row: of a result.
-    """
+    """Return the group that a row is ranked in: op, axes, and the precision if it is not float32."""
     precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
     return " ".join(filter(None, [f"{row['workload']}.{row['op']}", axes(row), precision]))
 
 
 def rate(row: Row) -> str:
-    """Return the items per second, as in ``12.3k samples/s``.
-
-    Args:
-        row: of a result.
-    """
+    """Return the items per second, as in ``12.3k samples/s``."""
     return f"{quantity(row['items_per_second'])} {row['unit']}/s"
 
 
 def marked(row: Row) -> float | None:
-    """Return how many times as long a row takes with default malloc, where that is seen to be more than 10 % off.
-
-    Args:
-        row: of a result.
-    """
+    """Return how many times as long a row takes with default malloc, None if it is within 10 %."""
     changed = with_default_malloc(row)
     return changed.middle if changed and abs(changed.middle - 1) > SEEN else None
 
 
 def phases(row: Row) -> str:
-    """Return the shares of a loop's phases, longest first, and the lag of the policy that acts.
-
-    Args:
-        row: of a result.
-    """
+    """Return the shares of a loop's phases, longest first, and the lag of the acting policy."""
     spent: Mapping[str, float] = row.get("phases") or {}
     whole = sum(spent.values())
     told = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
@@ -122,11 +86,7 @@ def phases(row: Row) -> str:
 
 
 def notes(row: Row) -> str:
-    """Return what qualifies a row: a share above the peak, disturbed samples, default malloc, latencies, phases.
-
-    Args:
-        row: of a result.
-    """
+    """Return what qualifies a row: a share above the peak, disturbed samples, default malloc, latencies, phases."""
     changed = marked(row)
     return "; ".join(
         filter(
@@ -161,11 +121,7 @@ def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
 
 
 def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the rows of each op, axes and precision, fastest item first, in the order in which they first came.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the rows by op, axes and precision, in the order of their first rows, each group fastest first."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(title(row), []).append(row)
@@ -173,11 +129,7 @@ def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def stale(row: Row) -> bool:
-    """Return whether a row was measured under another version of its case than the present one.
-
-    Args:
-        row: of a result.
-    """
+    """Return whether the case of a row has changed since the row was measured."""
     return bool(row.get("stale"))
 
 
@@ -192,11 +144,7 @@ def ranked(group: list[Row]) -> list[str]:
 
 
 def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
-    """Return the cells of every row, by group; a stale row says so in the place of its figures.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the cells of every row, by group; a stale row has no figures."""
     return [
         [
             [
@@ -218,11 +166,7 @@ def half_words(row: Row) -> str:
 
 
 def figures(row: Row) -> list[str]:
-    """Return the time of a call, half of its interval, rate, share of the limit, notes.
-
-    Args:
-        row: of a result.
-    """
+    """Return the time of a call, half of its interval, rate, share of the limit, notes."""
     return [
         duration(row["seconds_per_call"]),
         half_words(row),
@@ -233,11 +177,7 @@ def figures(row: Row) -> list[str]:
 
 
 def ratio_words(ratio: Span) -> str:
-    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``, and a word where the interval includes 1.
-
-    Args:
-        ratio: of two times.
-    """
+    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``; says so if the interval includes 1."""
     shown = f"{factor(ratio.middle)} ({factor(ratio.low)}-{factor(ratio.high)})"
     return f"{shown}: not told apart" if ratio.undecided else shown
 
@@ -298,11 +238,7 @@ def text_row(row: Row, rank: str) -> list[str]:
 
 
 def text_tables(rows: Iterable[Row]) -> str:
-    """Return all results as text of at most 80 columns: a heading for each op and its axes, a line for each row.
-
-    Args:
-        rows: of a result.
-    """
+    """Return all results as text of at most 80 columns: a heading for each op and its axes, a line for each row."""
     head = NAMES.format(rank="rank", form="form", backend="backend")
     head += FIGURES.format(time="a call", half="±", rate="rate", share="of limit")
     shown, workload = [], None
