@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,11 +18,10 @@ import pytest
 from perf_tests.gate.selfcheck.dosed import DOSED
 from perf_tests.suite import limits as machine_limits
 from perf_tests.suite import machine, process
-from perf_tests.suite.limits import complaints
 from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, choose, get
 from rlgauge import files
 from rlgauge.interrupts import by_sigterm
-from rlgauge.machine import cpu_model
+from rlgauge.machine import cpu_model, git_state
 from rlgauge.plugin import logger
 
 ROOT = Path(__file__).parent
@@ -30,7 +31,10 @@ VARIANTS = pytest.StashKey[list[Any]]()
 LIMITS = pytest.StashKey[Mapping[str, float]]()
 RUN = pytest.StashKey[Any]()
 REMOVED = pytest.StashKey[str]()
+DIFFERENT = pytest.StashKey[str]()
 WRITE = pytest.StashKey[Callable[[bytes], None]]()
+GROUPINGS = ("group", "name", "func", "fullname", "fullfunc", "param", "param:variant")
+TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose"))
 ROOM, HEAD = 2048, 8  # bytes of JSON for each sample, and as how many samples the rest of a benchmark counts
 
 
@@ -73,6 +77,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def check_benchmark_options(config: pytest.Config) -> None:
+    """Reject options of pytest-benchmark with which it would end in a traceback, after all was timed."""
+    if config.getoption("benchmark_histogram") and find_spec("pygal") is None:
+        raise ValueError("--benchmark-histogram: pygal is not installed (pip install 'pytest-benchmark[histogram]')")
+    compared = config.getoption("benchmark_compare")
+    if isinstance(compared, str) and len(Path(compared).parts) > 2 and not Path(compared).is_file():
+        raise ValueError(
+            f"--benchmark-compare: no file {compared!r} (give an existing file or the number of a run: 0001)"
+        )
+    for name in config.getoption("benchmark_group_by").split(","):
+        if name not in GROUPINGS:
+            raise ValueError(f"--benchmark-group-by: unknown grouping {name!r} (choose from {', '.join(GROUPINGS)})")
+
+
 def make_ready(config: pytest.Config, stack: ExitStack) -> None:
     """Take room for the JSON before anything is timed, and tidy the compile caches."""
     path = config.getoption("benchmark_json")
@@ -103,6 +121,7 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in demanded():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
             choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})
+        check_benchmark_options(config)
         selection = config.stash[SELECTION] = selection_of(config)
         config.stash[VARIANTS] = select(selection)
         make_ready(config, stack)
@@ -119,9 +138,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Have pytest-benchmark's JSON written into the room that was taken."""
-    if WRITE in session.config.stash:
-        cast(Any, session.config)._benchmarksession.save_json = functools.partial(save_json, session)
+    """Set up pytest-benchmark: its JSON goes into the reserved file, its table is shown if its options ask for it."""
+    config = session.config
+    benchmarks = cast(Any, config)._benchmarksession
+    if WRITE in config.stash:
+        benchmarks.save_json = functools.partial(save_json, session)
+    given = any(str(argument).startswith(TABLE_OPTIONS) for argument in config.invocation_params.args)
+    if not (benchmarks.compare or benchmarks.histogram or given):
+        benchmarks.quiet = True  # the suite's own table is enough
+    if benchmarks.compare_fail and not benchmarks.compared_mapping:
+        raise pytest.UsageError(
+            "--benchmark-compare-fail: there is no run to compare with (save one with --benchmark-save=NAME, "
+            "then add --benchmark-compare)"
+        )
 
 
 def save_json(session: pytest.Session, content: Any) -> None:
@@ -151,7 +180,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
         f"selected: {len(config.stash[VARIANTS])} benchmarks, tier {config.stash[SELECTION].tier}, "
         f"seed {config.getoption('seed')}",
-        *filter(None, [config.stash.get(REMOVED, "")]),
+        *filter(None, [config.stash.get(REMOVED, ""), config.stash.get(DIFFERENT, "")]),
     ]
 
 
@@ -193,18 +222,17 @@ def seed(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(scope="session")
-def run(request: pytest.FixtureRequest, limits: Mapping[str, float], threads: int, seed: int) -> Any:
+def run(request: pytest.FixtureRequest, threads: int, seed: int) -> Any:
     """Time all benchmarks of this session; return what is known of each."""
     from perf_tests.passes import Run
-    from perf_tests.report.table import row_line
-    from perf_tests.rows import row
+    from perf_tests.report.table import duration
 
     config = request.config
     chosen = [cast(Any, item).callspec.params["variant"] for item in request.session.items if is_benchmark(item)]
     rounds = 1 if config.getoption("benchmark_disable") else config.getoption("rounds")
     dose = config.stash.get(DOSED, 0.0)
     timed = config.stash[RUN] = Run(chosen, threads, seed, rounds, logger(config), dose)
-    timed.measure(lambda one: row_line(row(one, limits, threads)))
+    timed.measure(lambda one: f"{duration(one.figures()['seconds_per_call']):>7}  {one.variant.id}")
     return timed
 
 
@@ -233,24 +261,57 @@ def unavailable() -> Callable[[BackendUnavailable], None]:
     return end
 
 
-def about(config: pytest.Config) -> dict[str, Any]:
-    """Return what the figures depend on: the machine and its limits, how loud it was, the seed."""
-    from perf_tests.rows import FORMAT
-
-    found = {
-        "format": FORMAT,
-        **machine.info(ROOT),
-        "threads": config.getoption("threads"),
-        "seed": config.getoption("seed"),
-    }
+def about_run(config: pytest.Config) -> dict[str, Any]:
+    """Return what differs from run to run: commit, seed, measured limits of the machine, disturbances."""
+    found = {"git": git_state(ROOT), "seed": config.getoption("seed")}
+    if LIMITS in config.stash:
+        found["limits"] = config.stash[LIMITS]
     if RUN in config.stash:
-        found |= {"limits": config.stash[LIMITS], "loudness": config.stash[RUN].loudness()}
+        found["loudness"] = config.stash[RUN].loudness()
     return found
 
 
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
-    """Add it to the head of the JSON."""
-    machine_info["rlgauge"] = about(config)
+    """Add what the figures depend on and is the same in all runs; remove the CPU's present frequency, which is not."""
+    from perf_tests.rows import FORMAT
+
+    machine_info["rlgauge"] = {"format": FORMAT, **machine.environment(), "threads": config.getoption("threads")}
+    for name in ("hz_actual", "hz_actual_friendly"):
+        machine_info["cpu"].pop(name, None)
+
+
+def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
+    """Add what differs from run to run beside ``machine_info``, which is compared."""
+    output_json["rlgauge"] = about_run(config)
+
+
+def flattened(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested dictionaries, each with its names joined by dots."""
+    if isinstance(found, dict):
+        for key, value in found.items():
+            yield from flattened(value, f"{name}.{key}" if name else key)
+    else:
+        yield name, found
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_benchmark_compare_machine_info(
+    config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
+) -> None:
+    """Warn of a comparison with another machine, by the names of what differs."""
+    from perf_tests.report.table import wrapped
+
+    here, there = (
+        dict(flattened(info)) for info in (json.loads(json.dumps(machine_info)), compared_benchmark["machine_info"])
+    )
+    names = [name for name in sorted({*here, *there}) if here.get(name) != there.get(name)]
+    if names:
+        values = (f"{name} {reprlib.repr(there.get(name))}, now {reprlib.repr(here.get(name))}" for name in names)
+        config.stash[DIFFERENT] = wrapped(
+            f"WARNING: the saved run of {compared_benchmark['datetime'][:16]} is of another machine or setup, so "
+            f"its times may not be comparable: {'; '.join(values)}"
+        )
+    compared_benchmark["machine_info"] = machine_info  # or pytest-benchmark dumps both in a warning of its own
 
 
 def is_benchmark(item: Any) -> bool:
@@ -264,7 +325,7 @@ def _measured(config: pytest.Config) -> list[dict[str, Any]]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that measured fewer benchmarks than it selected, none at all, or one that is faster than can be."""
+    """Fail a run that measured fewer benchmarks than it selected, or that --benchmark-compare-fail finds slower."""
     config = session.config
     if config.option.collectonly or config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
         return
@@ -274,10 +335,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reports = [r for kind in ("skipped", "failed", "error") for r in (reporter.stats.get(kind, ()) if reporter else ())]
     ended = len(nodes & {getattr(report, "nodeid", "") for report in reports})
     measured = len(_measured(config))
+    wrong = config.stash[WRONG]
+    benchmarks = cast(Any, config)._benchmarksession
+    wrong += [f"--benchmark-compare-fail: {name}: {words}" for name, words in benchmarks.performance_regressions]
+    benchmarks.performance_regressions = []  # or pytest-benchmark ends the run with a traceback
     if session.exitstatus != 0:
         return
-    wrong = config.stash[WRONG]
-    wrong += complaints(_measured(config), config.stash[LIMITS]) if measured else []
     if asked and (measured == 0 or measured + ended < len(asked)):
         wrong.append(f"{len(asked)} benchmarks were selected and {measured} were measured")
     if wrong:
@@ -285,12 +348,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print each benchmark's time per call, rate and share of the machine's limit."""
+    """Print each benchmark's time per call, rate and share of the machine's limit, then warnings and errors."""
     rows = _measured(config)
     if rows:
-        from perf_tests.report.table import text_tables
+        from perf_tests.report.table import text_tables, warnings, wrapped
 
         terminalreporter.write_line("")
-        terminalreporter.write_line(text_tables(rows, about(config)))
+        terminalreporter.write_line(text_tables(rows))
+        said = [*map(wrapped, warnings(about_run(config), rows)), config.stash.get(DIFFERENT, "")]
+        for words in filter(None, said):
+            terminalreporter.write_line(f"\n{words}", yellow=True)
     for words in config.stash[WRONG]:
         terminalreporter.write_line(f"ERROR: {words}", red=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from perf_tests.rows import machine_of
 from rl_impls.backends import BACKENDS, BackendUnavailable
 
 from .commands import ROOT, copy_with, environment, hiding, pytest_runs, python
@@ -83,7 +84,7 @@ def test_a_benchmark_reports_its_figures_and_a_missing_backend_its_reason(said):
     assert "OpenMP waits by" in text
     assert "1 passed, 1 skipped" in text
     assert "neuron: torch_neuronx is not installed (install AWS's own torch-neuronx on" in text
-    machine = said[2]["machine_info"]["rlgauge"]
+    machine = machine_of(said[2])
     assert {"cpu_model", "cores", "threads", "blas", "versions", "git", "seed", "loudness"} <= machine.keys()
     assert {"numpy", "torch", "jax"} <= machine["versions"].keys()
     limits = machine["limits"]
@@ -145,6 +146,8 @@ from multiprocessing import shared_memory
 def double(spec, example, *, knobs, target):
     return lambda x: x * spec["factor"]
 
+overstated = double
+
 def hang(spec, example, *, knobs, target):
     memory, child = shared_memory.SharedMemory(create=True, size=8), subprocess.Popen(["sleep", "600"])
     def call(x):
@@ -160,6 +163,8 @@ def inputs(rng, batch):
 CASES = (
     Case("toy", "double", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
          items=lambda batch: batch, gate=[{}]),
+    Case("toy", "overstated", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
+         items=lambda batch: batch, flops=lambda batch: 1e15, reference=None, bench=[{}]),
     Case("toy", "hang", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
          items=lambda batch: batch, reference=None, cores="own", bench=[{}]),
 )
@@ -202,6 +207,16 @@ def test_a_workload_is_added_by_its_own_files_alone(toy, variables):
     assert " passed" in done.stdout
     done = python("-m", "rl_impls", cwd=toy, **variables)
     assert "toy" in done.stdout.splitlines()[0]
+
+
+def test_a_row_above_the_peak_of_the_machine_is_marked_and_warned_of_but_fails_no_run(toy, variables):
+    done = python(*RUN, "--op", "overstated", "--rounds", "1", cwd=toy, **variables)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    assert "        above the measured peak\n" in done.stdout
+    warning = r"Above the machine's measured peak: toy\.overstated\[full-numpy-batch1000\] \(\d+ %\)\. "
+    assert re.search(warning, " ".join(done.stdout.split()))
+    assert "ERROR" not in done.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.rows import FORMAT
 from rlgauge.files import Unwritable
 
 from .commands import ROOT
@@ -57,21 +56,23 @@ def test_room_is_taken_for_each_sample_of_each_benchmark(conftest, monkeypatch, 
     assert asked == [("out.json", 3 * (5 + conftest.HEAD) * conftest.ROOM)] * count
 
 
-def finished(conftest, measured, skipped, share=0.5, code=0):
+def finished(conftest, measured, skipped, code=0):
     """End a session that selected two benchmarks; return its exit code and what is said to be wrong."""
     items = [
         SimpleNamespace(name=f"test_perf[{name}]", nodeid=name, callspec=SimpleNamespace(params={"variant": None}))
         for name in "ab"
     ]
-    rows = [{"id": name, "limit_share": share, "bound": "flops"} for name in measured]
+    rows = [{"id": name} for name in measured]
     stats = {"skipped": [SimpleNamespace(nodeid=name) for name in skipped]}
     session = SimpleNamespace(items=items, exitstatus=code)
     session.config = SimpleNamespace(
         option=SimpleNamespace(collectonly=False),
         getoption=lambda name: None,
         pluginmanager=SimpleNamespace(getplugin=lambda name: SimpleNamespace(stats=stats)),
-        stash={conftest.WRONG: [], conftest.LIMITS: {"threads": 1.0, "float32_flops": 1e9}},
-        _benchmarksession=SimpleNamespace(benchmarks=[SimpleNamespace(extra_info=row) for row in rows]),
+        stash={conftest.WRONG: []},
+        _benchmarksession=SimpleNamespace(
+            benchmarks=[SimpleNamespace(extra_info=row) for row in rows], performance_regressions=[]
+        ),
     )
     conftest.pytest_sessionfinish(session)
     return session.exitstatus, session.config.stash[conftest.WRONG]
@@ -91,9 +92,7 @@ def test_a_run_that_measured_less_than_it_selected_fails_but_for_what_it_says_of
     assert finished(conftest, measured, skipped) == (bool(wrong), wrong)
 
 
-def test_a_run_that_is_faster_than_can_be_fails_and_another_failure_stays_what_it_is(conftest):
-    code, (first, _) = finished(conftest, "ab", "", share=1.5)
-    assert (code, first[:22]) == (1, "a: 150 % of the limit:")
+def test_a_run_that_failed_otherwise_keeps_its_exit_code(conftest):
     assert finished(conftest, "a", "", code=2) == (2, [])
 
 
@@ -175,7 +174,7 @@ def test_compile_caches_are_tidied_before_what_is_timed(conftest, monkeypatch, g
 
 def configured(conftest, monkeypatch, require="", select=lambda selection: ["a", "b"], **given):
     """Configure a run; return what it keeps, the threads that are set, and what is cleaned up after it."""
-    options = {"threads": 3, "rounds": 8, "seed": 0, "numprocesses": None, "gate_against": None} | given
+    options = {"threads": 3, "rounds": 8, "seed": 0, "benchmark_group_by": "group"} | given
     threads, cleanups = [], []
     monkeypatch.setattr(conftest.process, "set_up", lambda threads_, turn: threads.append((threads_, turn)))
     monkeypatch.setattr(conftest, "make_ready", lambda config, stack: stack.callback(cleanups.append, "left"))
@@ -184,7 +183,7 @@ def configured(conftest, monkeypatch, require="", select=lambda selection: ["a",
     monkeypatch.setattr("perf_tests.selection.select", select)
     monkeypatch.setenv("RL_PERF_REQUIRE", require)
     config = SimpleNamespace(
-        getoption=lambda name, default=None: options[name], stash={}, add_cleanup=cleanups.append,
+        getoption=lambda name, default=None: options.get(name, default), stash={}, add_cleanup=cleanups.append,
         workerinput={"workerid": "gw2"},
     )  # fmt: skip
     conftest.pytest_configure(config)
@@ -241,18 +240,6 @@ def test_an_import_that_fails_is_head_s_where_the_gate_runs(conftest, monkeypatc
         configured(conftest, monkeypatch, select=raising(KeyError("w")))
     with pytest.raises(pytest.UsageError, match=r"^wrong$"):
         configured(conftest, monkeypatch, select=raising(ValueError("wrong")), gate_against="main")
-
-
-def test_the_json_goes_where_room_was_taken(conftest):
-    kept = []
-    session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
-    session.config = SimpleNamespace(stash={}, _benchmarksession=SimpleNamespace(save_json="its own"))
-    conftest.pytest_sessionstart(session)
-    assert session.config._benchmarksession.save_json == "its own"
-    session.config.stash = {conftest.WRITE: kept.append, conftest.WRONG: []}
-    conftest.pytest_sessionstart(session)
-    session.config._benchmarksession.save_json({"a": 1})
-    assert kept == [b'{\n    "a": 1\n}']
 
 
 @pytest.mark.parametrize(("only", "left"), [(True, ["timed"]), (False, ["timed", "plain", "none"])])
@@ -322,35 +309,6 @@ def test_the_quick_order_is_the_one_with_fewer_terms_as_a_number(conftest):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("disabled", "dosed", "rounds"), [(True, None, 1), (False, None, 5), (False, 0.25, 5)])
-def test_a_run_times_the_benchmarks_of_its_session_alone(conftest, monkeypatch, disabled, dosed, rounds):
-    made, shown = [], []
-
-    class Faked:
-        def __init__(self, *of):
-            made.append(of)
-
-        def measure(self, show):
-            shown.append(show("one"))
-
-    monkeypatch.setattr("perf_tests.passes.Run", Faked)
-    monkeypatch.setattr("perf_tests.rows.row", lambda *of: of)
-    monkeypatch.setattr("perf_tests.report.table.row_line", lambda row: ("line", row))
-    monkeypatch.setattr(conftest, "logger", lambda config: "log")
-
-    def item(name, **params):
-        return SimpleNamespace(name=name, callspec=SimpleNamespace(params=params))
-
-    items = [item("test_perf[a]", variant="a"), item("test_other[a]", variant="a"), item("test_perf[b]", variant="b")]
-    stash = {} if dosed is None else {conftest.DOSED: dosed}
-    config = SimpleNamespace(getoption={"benchmark_disable": disabled, "rounds": 5}.get, stash=stash)
-    request = SimpleNamespace(config=config, session=SimpleNamespace(items=items))
-    found = conftest.run.__wrapped__(request, "limits", 3, 7)
-    assert made == [(["a", "b"], 3, 7, rounds, "log", dosed or 0.0)]
-    assert shown == [("line", ("one", "limits", 3))]
-    assert found is stash[conftest.RUN]
-
-
 def test_fixtures_say_what_the_options_do(conftest, monkeypatch):
     config = SimpleNamespace(getoption={"threads": "3", "seed": "7"}.get, stash={})
     assert (conftest.threads.__wrapped__(config), conftest.seed.__wrapped__(config)) == (3, 7)
@@ -380,23 +338,6 @@ def test_what_is_required_has_to_name_what_is_missing(conftest, monkeypatch, bac
     assert str(ended.value.msg) == (f"RL_PERF_REQUIRE={required}, but {error}" if fails else str(error))
 
 
-def test_the_head_of_the_json_says_the_machine_and_of_a_run_its_limits_and_how_loud_it_was(conftest, monkeypatch):
-    asked = []
-    monkeypatch.setattr(conftest.machine, "info", lambda root: asked.append(root) or {"cores": 64, "threads": 64})
-    config = SimpleNamespace(getoption={"threads": 2, "seed": 5}.get, stash={})
-    plain = {"format": FORMAT, "cores": 64, "threads": 2, "seed": 5}
-    assert conftest.about(config) == plain
-    assert asked == [ROOT]
-    loud = SimpleNamespace(loudness=lambda: {"share": 0.5})
-    config.stash = {conftest.RUN: loud, conftest.LIMITS: {"copy_bytes": 1.0}}
-    told = {"cpu": "as it was"}
-    conftest.pytest_benchmark_update_machine_info(config, told)
-    assert told == {
-        "cpu": "as it was",
-        "rlgauge": plain | {"limits": {"copy_bytes": 1.0}, "loudness": {"share": 0.5}},
-    }
-
-
 def test_a_session_that_lists_or_times_nothing_on_purpose_is_no_failure(conftest):
     for collect, option in ((True, None), (False, "benchmark_disable"), (False, "benchmark_skip")):
         given, options = {option: True}, SimpleNamespace(collectonly=collect)
@@ -414,14 +355,16 @@ def test_what_ended_otherwise_is_counted_once_and_what_is_wrong_already_fails(co
     stats = {kind: said}
 
     def ended(wrong, rows=("a",)):
-        stash = {conftest.WRONG: wrong, conftest.LIMITS: {}}
-        benchmarks = [SimpleNamespace(extra_info={"id": row, "bound": None}) for row in rows]
+        stash = {conftest.WRONG: wrong}
+        benchmarks = [SimpleNamespace(extra_info={"id": row}) for row in rows]
         config = SimpleNamespace(
             option=SimpleNamespace(collectonly=False),
             getoption=lambda name: None,
             pluginmanager=SimpleNamespace(getplugin=lambda name: SimpleNamespace(stats=stats)),
             stash=stash,
-            _benchmarksession=SimpleNamespace(benchmarks=[*benchmarks, SimpleNamespace(extra_info={})]),
+            _benchmarksession=SimpleNamespace(
+                benchmarks=[*benchmarks, SimpleNamespace(extra_info={})], performance_regressions=[]
+            ),
         )
         session = SimpleNamespace(items=items, exitstatus=0, config=config)
         conftest.pytest_sessionfinish(session)
@@ -430,22 +373,6 @@ def test_what_ended_otherwise_is_counted_once_and_what_is_wrong_already_fails(co
     assert ended([]) == (0, [])
     assert ended(["no room"]) == (1, ["no room"])
     assert ended([], rows=()) == (1, ["2 benchmarks were selected and 0 were measured"])
-
-
-def test_the_tables_and_what_is_wrong_are_printed_in_the_end(conftest, monkeypatch):
-    printed = []
-    monkeypatch.setattr(conftest, "about", lambda config: "about")
-    monkeypatch.setattr("perf_tests.report.table.text_tables", lambda rows, about: f"{rows} {about}")
-    terminal = SimpleNamespace(write_line=lambda line, **how: printed.append((line, how)))
-    config = SimpleNamespace(stash={conftest.WRONG: ["no room"]}, _benchmarksession=None)
-    conftest.pytest_terminal_summary(terminal, config)
-    assert printed == [("ERROR: no room", {"red": True})]
-    printed.clear()
-    config._benchmarksession = SimpleNamespace(
-        benchmarks=[SimpleNamespace(extra_info=info) for info in ({"id": "a"}, {"other": 1})]
-    )
-    conftest.pytest_terminal_summary(terminal, config)
-    assert printed == [("", {}), ("[{'id': 'a'}] about", {}), ("ERROR: no room", {"red": True})]
 
 
 def test_a_benchmark_is_a_test_of_that_name_with_a_variant(conftest):

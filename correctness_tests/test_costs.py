@@ -127,27 +127,22 @@ def dispatched(variant):
     return sum(counts)
 
 
-def quick():
-    """Torch's variants that are quick to count: the two cheapest and the dearest of each op and form.
+def counted_variants():
+    """Return torch's variants that are counted: the cheapest, the next and the dearest quick one of each case and form.
 
-    Left out are processes and threads, in which nothing is counted from here, and forms naive but for one knob. Of each
-    op the cheapest of whose FLOPs all are charged is no slow test, or else the cheapest.
+    Processes and threads cannot be counted from here. Forms that are naive but for one knob cost what naive does.
     """
     found = {}
     for variant in variants().values():
-        flops = variant.case.flops(**variant.axes)
-        counts = variant.backend == "torch" and variant.case.cores != "own" and not variant.form.startswith("only_")
-        if counts and flops <= LARGEST:
-            found.setdefault((variant.case.name, variant.form), {}).setdefault(flops, variant)
-    by_cost = [[costs[flops] for flops in sorted(costs)] for costs in found.values()]
-    chosen = [variant for several in by_cost for variant in dict.fromkeys([*several[:2], several[-1]])]
-    first = {}
-    for variant in sorted(chosen, key=lambda variant: (computes_more(variant), variant.case.flops(**variant.axes))):
-        first.setdefault(variant.case.name, variant)
-    return [
-        pytest.param(variant, id=variant.id, marks=() if variant in first.values() else pytest.mark.slow)
-        for variant in chosen
-    ]
+        if variant.backend == "torch" and variant.case.cores != "own" and not variant.form.startswith("only_"):
+            flops = variant.case.flops(**variant.axes)
+            found.setdefault((id(variant.case), variant.form), {}).setdefault(flops, variant)
+    chosen = []
+    for costs in found.values():
+        cheapest, *others = sorted(costs)
+        quick = [flops for flops in others if flops <= LARGEST]
+        chosen += [costs[flops] for flops in dict.fromkeys([cheapest, *quick[:1], *quick[-1:]])]
+    return [pytest.param(variant, id=variant.id) for variant in chosen]
 
 
 def beside_torch(variant):
@@ -161,7 +156,7 @@ def computes_more(variant):
     return any(name == variant.case.name and wanted.items() <= has.items() for name, wanted, _ in MORE)
 
 
-@pytest.mark.parametrize("counted_variant", quick())
+@pytest.mark.parametrize("counted_variant", counted_variants())
 def test_flops_are_those_that_torch_dispatches(counted_variant, one_thread):
     stated, count = counted_variant.case.flops(**counted_variant.axes), dispatched(counted_variant)
     count += beside_torch(counted_variant)

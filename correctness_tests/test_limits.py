@@ -165,8 +165,10 @@ def test_phases_of_a_row_are_of_one_call_and_other_figures_as_the_op_says():
         (None, None, "-"),
         (0.00123, "flops", "0.12 %"),
         (0.0456, "bytes", "4.6 %"),
+        (0.1, "flops", "10 %"),
         (0.124, "flops", "12 %"),
         (0.999, "bytes", "100 %"),
+        (1.0, "bytes", "100 %"),
         (1.5, "bytes", "in cache"),
         (1.5, "flops", "150 %"),
     ],
@@ -175,18 +177,17 @@ def test_a_share_in_words(share, bound, words):
     assert limits.share_words(share, bound) == words
 
 
-def test_a_row_that_computes_more_than_the_machine_can_is_complained_of():
+def test_a_row_above_the_measured_peak_is_warned_of():
     rows = [
-        {"id": "impossible", "limit_share": 1.2, "bound": "flops"},
+        {"id": "too fast", "limit_share": 1.01, "bound": "flops"},
+        {"id": "at the peak", "limit_share": 1.0, "bound": "flops"},
         {"id": "in cache", "limit_share": 1.2, "bound": "bytes"},
-        {"id": "fine", "limit_share": 0.9, "bound": "flops"},
         {"id": "free", "limit_share": None, "bound": None},
     ]
-    (line,) = limits.complaints(rows, LIMITS)
-    assert line == (
-        "impossible: 120 % of the limit: its cost is too high, or the peak was measured too low "
-        "(FLOP/s with 1 threads: float32 1e+09, bfloat16 2e+09)"
-    )
+    (line,) = limits.above_peak_warnings(rows, LIMITS)
+    assert line.startswith("Above the machine's measured peak: too fast (101 %). ")
+    assert "(FLOP/s: float32 1e+09, bfloat16 2e+09)" in line
+    assert limits.above_peak_warnings(rows[1:], LIMITS) == []
 
 
 def test_limits_are_asked_for_at_the_root_and_a_process_that_fails_is_an_error(monkeypatch):
@@ -220,12 +221,3 @@ def test_a_limit_is_the_best_over_all_sizes_of_matrices(monkeypatch):
 def test_what_a_call_moves_is_held_against_copies_whatever_its_precision():
     assert limits.share(4e8, 1e8, "int8", 2.0, LIMITS) == (0.5, "bytes")
     assert limits.share(4e8, 0.0, "int8", 2.0, LIMITS) == (None, None)
-
-
-def test_a_row_that_just_reaches_the_limit_is_not_complained_of():
-    rows = [{"id": "just", "limit_share": 1.0, "bound": "flops"}, {"id": "over", "limit_share": 1.01, "bound": "flops"}]
-    (line,) = limits.complaints(rows, {**LIMITS, "threads": 2.0})
-    assert line.startswith("over: 101 % of the limit: ")
-    assert "with 2 threads: float32 1e+09, bfloat16 2e+09)" in line
-    assert limits.share_words(1.0, "bytes") == "100 %"
-    assert limits.share_words(0.1, "flops") == "10 %"

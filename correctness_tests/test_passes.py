@@ -214,7 +214,7 @@ def test_a_machine_that_stays_loud_is_given_up_and_said_so(monkeypatch):
     run, (worker,), _ = scripted_run(monkeypatch, lambda *_: STOLEN, NAMES[:1])
     assert len([do for do, _ in worker.asked if do == "visit"]) == ROUNDS + AGAIN
     assert run.loudness()["left"] == 1
-    assert f"100.0 % of {ROUNDS} samples disturbed by others" in run.loudness()["text"]
+    assert f"disturbed 100.0 % of {ROUNDS} samples" in run.loudness()["text"]
     assert "1 of 1 benchmarks stayed disturbed" in run.loudness()["text"]
 
 
@@ -222,7 +222,7 @@ def test_the_pace_of_the_cores_is_said(monkeypatch):
     script = lambda name, visit: USUAL | {"pace": 1e-4 if visit == 1 else 2e-4}  # noqa: E731
     run, _, _ = scripted_run(monkeypatch, script, NAMES[:1])
     assert run.loudness()["pace"] == 0.5
-    assert run.loudness()["text"].endswith("the median sample found a core at 50 % of its best pace")
+    assert run.loudness()["text"].endswith("the cores ran at 50 % of their fastest speed in this run.")
 
 
 def test_a_benchmark_that_ends_its_process_fails_alone(monkeypatch):
@@ -573,8 +573,8 @@ def test_how_loud_a_run_was_counts_samples_and_benchmarks():
     run.first, run.disturbed, run.again = 40, 10, 3
     assert run.loudness() == {
         "share": 0.25, "retaken": 3, "left": 1, "pace": 1.0,
-        "text": "25.0 % of 40 samples disturbed by others, 3 more taken, 1 of 2 benchmarks stayed disturbed; "
-        "the median sample found a core at 100 % of its best pace",
+        "text": "Other programs disturbed 25.0 % of 40 samples. 3 samples were taken again, and 1 of 2 benchmarks "
+        "stayed disturbed. In the median sample the cores ran at 100 % of their fastest speed in this run.",
     }  # fmt: skip
     assert (run_of().loudness()["pace"], run_of().loudness()["share"]) == (1.0, 0.0)
 

@@ -20,15 +20,16 @@ from perf_tests.report.table import (
     call_words,
     duration,
     factor,
+    figures,
     lines,
     notes,
     percent,
     quantity,
     ratio_words,
-    row_line,
     text_tables,
 )
 from perf_tests.suite.cases import CasesError, front_of, pirl, variants
+from perf_tests.suite.limits import share_words
 
 LIMITS = {"threads": 2.0, "float32_flops": 4.63e11, "bfloat16_flops": 8e11, "copy_bytes": 2e10}
 MACHINE = {
@@ -75,7 +76,7 @@ def test_use_goes_by_the_time_with_default_malloc_and_both_are_shown():
 def test_both_times_are_shown_beyond_ten_per_cent(ratio, shown):
     one = row(default_malloc=malloc(ratio))
     assert call_words(one, 8) == shown
-    assert ("default malloc: 11.1 us" in row_line(one)) is ("(" in shown)
+    assert ("default malloc: 11.1 us" in notes(one)) is ("(" in shown)
 
 
 def test_a_difference_with_default_malloc_that_may_be_none_changes_nothing():
@@ -265,15 +266,14 @@ def test_default_malloc_of_another_version_does_not_count():
     assert "10 us (20 us)" in page(kept, versions=PRESENT)
 
 
-def test_a_dirty_tree_a_loud_machine_and_an_impossible_row_are_said_first():
+def test_uncommitted_changes_disturbances_and_rows_above_the_peak_are_said_first():
     loud = MACHINE | {"git": "abc+dirty", "loudness": {"text": "3 % of the samples were disturbed."}}
     fast = row(limit_share=1.4)
     lines = page(results(fast, machine=loud), versions=PRESENT).splitlines()[4:]
-    assert lines[2] == "**The working tree had changes that are in no commit: abc+dirty.**"
+    assert lines[2] == "**The working tree had uncommitted changes: abc+dirty.**"
     assert lines[4] == "**3 % of the samples were disturbed.**"
-    assert lines[6].startswith(f"**{fast['id']}: 140 % of the limit: its cost is too high, or the peak")
-    assert text_tables([fast], loud).startswith("The working tree had changes that are in no commit: abc+dirty.\n")
-    assert "no commit" not in page(results(row()), versions=PRESENT)
+    assert lines[6].startswith(f"**Above the machine's measured peak: {fast['id']} (140 %).")
+    assert "uncommitted" not in page(results(row()), versions=PRESENT)
 
 
 def test_the_head_names_the_limits_that_shares_are_of():
@@ -319,27 +319,52 @@ def test_notes_show_phases_lag_latencies_and_what_stayed_disturbed():
     assert call_words(one, 64) == "1 ms, disturbed 40 %"
 
 
-def test_a_row_as_a_line_has_time_interval_rate_and_share():
-    assert row_line(row()) == "pirl.forward[full-torch-1e-05]: 10 us ± 2 %, 800k samples/s, 50 % of limit"
-    assert row_line(row(limit_share=None, bound=None)).endswith(": 10 us ± 2 %, 800k samples/s")
-    assert row_line(row(limit_share=2.0, bound="bytes")).endswith("800k samples/s, in cache")
-
-
 def test_text_table_shows_rank_time_rate_and_share():
     text = text_tables([row("torch", 3e-5), row("onnx", 1e-5)])
-    assert text.index(" onnx ") < text.index(" torch ")
-    assert re.search(r"1 +full +onnx +10 us +2 % +800k samples/s +50 %", text)
-    assert "unless the passes of the run tell them apart" in text
+    heading, first, second, *_ = text.splitlines()[2:]
+    assert heading == "pirl.forward batch 8, io host, hidden 32 (samples/s)"
+    assert first.split() == ["1", "full", "onnx", "10", "us", "2", "%", "800k/s", "50", "%"]
+    assert second.split() == ["2", "full", "torch", "30", "us", "2", "%", "267k/s", "50", "%"]
+
+
+def test_text_table_of_a_full_run_fits_80_columns_and_cuts_no_figure():
+    rows = json.loads(RESULTS.read_text())["rows"]
+    text = text_tables(rows)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    for one in rows:
+        figures = duration(one["seconds_per_call"]), f"{quantity(one['items_per_second'])}/s"
+        names, share = (one["form"], one["backend"]), share_words(one["limit_share"], one["bound"])
+        time, rate, share = map(re.escape, (*figures, share))
+        assert re.search(rf"^  .* {' +'.join(names)} +{time} .* {rate} +{share}$", text, re.MULTILINE), one["id"]
+
+
+def test_text_table_breaks_headings_and_notes_between_entries_alone():
+    axes = {f"an_axis_of_many_letters_{number}": number for number in range(4)}
+    one = row(axes=axes, form="a_form_of_many_letters", backend="a-backend-of-many-letters",
+              phases={f"phase{number}": 1.0 for number in range(12)}, disturbed=0.4)  # fmt: skip
+    lines = text_tables([one]).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[2:5] == [
+        "pirl.forward an_axis_of_many_letters_0 0, an_axis_of_many_letters_1 1,",
+        "    an_axis_of_many_letters_2 2, an_axis_of_many_letters_3 3 (samples/s)",
+        "  1     a_form_of_many_letters a-backend-of-many-letters",
+    ]
+    assert lines[5].split() == ["10", "us", "2", "%", "800k/s", "50", "%"]
+    assert lines[6].startswith("        disturbed 40 %; phase0 8 %, ")
+    assert all(line.startswith("        phase") for line in lines[7:9])
+    assert all(line.endswith(("%", "%,")) for line in lines[6:9])
 
 
 def test_only_what_is_shown_is_kept():
     kept = row("numpy", 1e-5)
     result = {
-        "machine_info": {"rlgauge": {"git": "x"}},
+        "machine_info": {"system": "Linux", "rlgauge": {"cores": 2}},
+        "rlgauge": {"git": "x"},
         "datetime": "2020-01-02T00:00:00",
         "benchmarks": [{"extra_info": {**kept, "counters": {}, "device": "cpu"}, "stats": {"rounds": 3}}],
     }
-    assert reduce(result) == {"date": "2020-01-02", "machine": {"git": "x"}, "rows": [kept]}
+    assert reduce(result) == {"date": "2020-01-02", "machine": {"cores": 2, "git": "x"}, "rows": [kept]}
 
 
 @pytest.fixture
@@ -470,12 +495,13 @@ def test_a_loop_tells_its_phases_longest_first_without_those_that_are_nothing():
     assert notes(one) == "p50 1 ms, p99 2 s; b 94 %, c 4 %, a 1 %"
     assert notes(row(policy_lag_steps=2.0)) == "policy lag 2 steps"
     assert notes(row()) == ""
+    assert notes(row(limit_share=1.03)) == "above the measured peak"
+    assert notes(row(limit_share=1.03, bound="bytes")) == ""
     assert notes(row(disturbed=0.05, default_malloc=malloc(2.0))) == "disturbed 5 %; default malloc: 20 us"
 
 
-def test_a_row_of_one_sample_has_no_interval_and_one_beside_the_limit_says_so():
-    assert row_line(row(samples=1)) == "pirl.forward[full-torch-1e-05]: 10 us, 800k samples/s, 50 % of limit"
-    assert row_line(row(samples=2)).startswith("pirl.forward[full-torch-1e-05]: 10 us ± 2 %, ")
+def test_a_row_of_one_sample_has_no_interval():
+    assert [figures(row(samples=samples))[1] for samples in (1, 2)] == ["", "2 %"]
 
 
 def test_the_name_of_an_op_stands_in_its_first_row_alone():

@@ -281,10 +281,10 @@ class Run:
         return [timed for group in self.rng.sample(found, len(found)) for timed in self.rng.sample(group, len(group))]
 
     def loudness(self) -> dict[str, Any]:
-        """Return how much of the run was disturbed by others, at first, and after that was taken again.
+        """Return how much other programs disturbed the run.
 
-        ``pace`` is how fast the cores were in the median sample, as a part of their fastest: below 0.9 or so others had
-        the same cores from outside of this machine.
+        ``pace`` is the speed of the cores in the median sample, as a part of their fastest in this run. Below about
+        0.9, something outside this machine, such as another virtual machine, used the same cores.
         """
         timed = [one for one in self.timed.values() if one.samples]
         left = sum(one.disturbed() > 0 for one in timed)
@@ -292,9 +292,9 @@ class Run:
         paces = [sample["pace"] for one in timed for sample in one.samples.values()]
         pace = min(paces) / median(paces) if paces else 1.0
         text = (
-            f"{100 * share:.1f} % of {self.first} samples disturbed by others, {self.again} more taken, "
-            f"{left} of {len(timed)} benchmarks stayed disturbed; the median sample found a core at "
-            f"{100 * pace:.0f} % of its best pace"
+            f"Other programs disturbed {100 * share:.1f} % of {self.first} samples. {self.again} samples were taken "
+            f"again, and {left} of {len(timed)} benchmarks stayed disturbed. In the median sample the cores ran at "
+            f"{100 * pace:.0f} % of their fastest speed in this run."
         )
         return {"share": share, "retaken": self.again, "left": left, "pace": pace, "text": text}
 

@@ -10,7 +10,16 @@ from rl_impls.backends import get
 from .suite.limits import share
 from .timed import Timed
 
-FORMAT = 1  # of what is added to pytest-benchmark's JSON; raised when a reader of the old one would be wrong
+FORMAT = 2  # of what is added to pytest-benchmark's JSON; raised when a reader of the old one would be wrong
+
+
+def machine_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a pytest-benchmark JSON of this suite says of the machine and of the run.
+
+    What stays the same from run to run stands in ``machine_info``, because ``--benchmark-compare`` warns if that
+    differs; the commit, the seed and what is measured of the machine stand beside it.
+    """
+    return {**result.get("machine_info", {}).get("rlgauge", {}), **result.get("rlgauge", {})}
 
 
 def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, Any]:

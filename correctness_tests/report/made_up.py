@@ -45,17 +45,17 @@ def foreign(name, seconds=1e-3, group=None, **params):
 
 def result(benchmarks, threads=2, **head):
     """Return the JSON of a run of this suite."""
-    machine = {"format": 1, "cpu_model": "a CPU", "cores": 2, "threads": threads, "versions": {"numpy": "2"},
-               "git": "abcdef123456", "seed": 0, "limits": LIMITS,
-               "loudness": {"text": "1 % of 8 samples disturbed"}}  # fmt: skip
-    return {"machine_info": {"system": "Linux", "rlgauge": machine}, "commit_info": {"id": "abcdef1234567890"},
+    machine = {"format": 2, "cpu_model": "a CPU", "cores": 2, "threads": threads, "versions": {"numpy": "2"}}
+    run = {"git": "abcdef123456", "seed": 0, "limits": LIMITS, "loudness": {"text": "1 % of 8 samples disturbed"}}
+    return {"machine_info": {"system": "Linux", "rlgauge": machine}, "rlgauge": run,
+            "commit_info": {"id": "abcdef1234567890"},
             "benchmarks": list(benchmarks), "datetime": "2020-01-02T03:04:05", "version": "5.3.1"} | head  # fmt: skip
 
 
 def foreign_result(benchmarks):
     """Return the JSON of another suite's run."""
     machine = {"cpu": {"brand_raw": "their CPU", "count": 8}, "system": "Linux", "python_version": "3.11.7"}
-    return result(benchmarks) | {"machine_info": machine}
+    return result(benchmarks) | {"machine_info": machine, "rlgauge": {}}
 
 
 def claims(*contexts, **changed):

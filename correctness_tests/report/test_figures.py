@@ -26,7 +26,6 @@ from perf_tests.report.html.facts import cautions, facts, tiles
 from perf_tests.report.html.figures import label
 from perf_tests.report.html.page import colors, embedded, page
 from perf_tests.report.html.runs import BadInput, read
-from perf_tests.report.table import row_line
 from rlgauge.rule import Record
 
 from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
@@ -369,8 +368,3 @@ def test_what_is_not_sure_is_counted(run_of):
     run = run_of([ours(disturbed=0.5), ours(samples=1), ours()])
     assert tiles(run.rows, {})["stayed disturbed"] == "1"
     assert "1 of 3 benchmarks have one sample" in cautions(run, [], None)[1]
-
-
-def test_a_line_of_progress_has_an_interval_where_there_are_several_samples():
-    shown = [row_line(ours(samples=samples)["extra_info"]) for samples in (8, 1)]
-    assert ["±" in line for line in shown] == [True, False]

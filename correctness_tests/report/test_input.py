@@ -77,7 +77,7 @@ def lacking():
 def newer():
     """Return a run of a later format of this suite."""
     found = result([ours()])
-    found["machine_info"]["rlgauge"]["format"] = 2
+    found["machine_info"]["rlgauge"]["format"] = 3
     return found
 
 
@@ -91,7 +91,7 @@ def newer():
         (infinite(), f"{WANTED}: benchmarks.0.stats.median: Input should be greater than 0"),
         (lacking(), f"{WANTED}: extra_info.low: Field required"),
         (result([ours()], version="6.0.0"), "was written by pytest-benchmark 6.0.0, wanted 5.x or older"),
-        (newer(), "its format is 2, wanted 1 or older: use a newer rlgauge"),
+        (newer(), "its format is 3, wanted 2 or older: use a newer rlgauge"),
         (result([]), "holds no benchmarks: nothing was measured"),
     ],
 )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from perf_tests.rows import machine_of
 from rlgauge.files import Unwritable, write_all
 
 from .headlines import headlines, picture
@@ -40,7 +41,7 @@ def reduce(result: Results) -> dict[str, Any]:
         result: JSON of a pytest-benchmark run, parsed.
     """
     rows = [{name: b["extra_info"][name] for name in KEPT if name in b["extra_info"]} for b in result["benchmarks"]]
-    return {"date": result["datetime"][:10], "machine": result["machine_info"]["rlgauge"], "rows": rows}
+    return {"date": result["datetime"][:10], "machine": machine_of(result), "rows": rows}
 
 
 def insert(text: str, start: str, end: str, body: str) -> str:

@@ -1,31 +1,34 @@
-"""Results as tables: a row per benchmark, ranked as far as its samples tell, beside the machine's limit."""
+"""Results as tables: a row per benchmark with its rank, time, rate and share of the machine's limit."""
 
 from __future__ import annotations
 
-import io
+import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perf_tests.suite.limits import complaints, share_words
+from perf_tests.suite.limits import above_peak, above_peak_warnings, share_words
 
 from .order import Row, Span, items, per_item, ranks, with_default_malloc
 
 SEEN = 0.10  # a change with default malloc beyond which both figures are shown
 COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
            "rate": "right", "of limit": "right", "": "left"}  # fmt: skip
+WIDTH = 80  # columns of the text tables
+NAMES = "  {rank:<5} {form:<15} {backend:<18}"
+FIGURES = "  {time:>7}  {half:>5}  {rate:>7}  {share:>8}"
 LEGEND = (
-    "± is half of the interval in which a row's time stands. Rows share ranks unless the passes of the run tell them "
-    "apart by more than processes differ. Ranks go by the time of an item, as calls of different forms may hold "
-    "different numbers of them."
+    "± is half of a row's confidence interval: that of the median at 95 %, plus 3 % on either side, because two "
+    "processes that run the same code differ by that much. Rows are sorted by the time per item, since calls of "
+    "different forms may handle different numbers of items. Rows whose difference is not significant share a rank: 2-3 "
+    'is second or third. "of limit" is the share of the best that this machine was measured to do in this run: "in '
+    'cache" means more bytes per second than main memory delivers, "-" means no work worth counting.'
 )
+UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # the space between a number and its unit
 
 
 def quantity(value: float) -> str:
-    """Return three significant digits with a prefix: 12.3k, 4.56M.
-
-    Args:
-        value: a number.
-    """
+    """Return three significant digits with a prefix: 12.3k, 4.56M."""
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{value / factor:.3g}{prefix}"
@@ -33,11 +36,7 @@ def quantity(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return three significant digits in us, ms or s.
-
-    Args:
-        seconds: the time.
-    """
+    """Return three significant digits in us, ms or s."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
@@ -45,67 +44,39 @@ def duration(seconds: float) -> str:
 
 
 def percent(part: float) -> str:
-    """Return two significant digits, whole per cents from 10 on: 0.013 %, 4.2 %, 140 %.
-
-    Args:
-        part: of 1.
-    """
+    """Return a fraction as a percentage with two significant digits or more: 0.013 %, 4.2 %, 140 %."""
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
 
 def factor(value: float) -> str:
-    """Return a ratio with two decimals, below 0.1 and from 10 on with as many as it takes for two or three digits.
-
-    Args:
-        value: a number.
-    """
+    """Return a ratio with two decimals, or with two significant digits below 0.1 and three from 10 on."""
     return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
 def axes(row: Row) -> str:
-    """Return the axes as in ``batch 32, io host``.
-
-    Args:
-        row: of a result.
-    """
+    """Return the axes as in ``batch 32, io host``."""
     return ", ".join(f"{name} {value}" for name, value in row["axes"].items())
 
 
 def title(row: Row) -> str:
-    """Return what a row is compared within: op, axes, and the precision where it is not float32.
-
-    Args:
-        row: of a result.
-    """
+    """Return the group that a row is ranked in: op, axes, and the precision if it is not float32."""
     precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
     return " ".join(filter(None, [f"{row['workload']}.{row['op']}", axes(row), precision]))
 
 
 def rate(row: Row) -> str:
-    """Return the items per second, as in ``12.3k samples/s``.
-
-    Args:
-        row: of a result.
-    """
+    """Return the items per second, as in ``12.3k samples/s``."""
     return f"{quantity(row['items_per_second'])} {row['unit']}/s"
 
 
 def marked(row: Row) -> float | None:
-    """Return how many times as long a row takes with default malloc, where that is seen to be more than 10 % off.
-
-    Args:
-        row: of a result.
-    """
+    """Return how many times as long a row takes with default malloc, None if it is within 10 %."""
     changed = with_default_malloc(row)
     return changed.middle if changed and abs(changed.middle - 1) > SEEN else None
 
 
 def phases(row: Row) -> str:
-    """Return the shares of a loop's phases, longest first, and the lag of the policy that acts.
-
-    Args:
-        row: of a result.
-    """
+    """Return the shares of a loop's phases, longest first, and the lag of the acting policy."""
     spent: Mapping[str, float] = row.get("phases") or {}
     whole = sum(spent.values())
     told = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
@@ -115,16 +86,13 @@ def phases(row: Row) -> str:
 
 
 def notes(row: Row) -> str:
-    """Return all that qualifies a row: what disturbed it, default malloc, latencies, phases.
-
-    Args:
-        row: of a result.
-    """
+    """Return what qualifies a row: a share above the peak, disturbed samples, default malloc, latencies, phases."""
     changed = marked(row)
     return "; ".join(
         filter(
             None,
             [
+                "above the measured peak" if above_peak(row) else "",
                 f"disturbed {percent(row['disturbed'])}" if row["disturbed"] else "",
                 f"default malloc: {duration(changed * row['seconds_per_call'])}" if changed else "",
                 f"p50 {duration(row['latency_p50_s'])}, p99 {duration(row['latency_p99_s'])}"
@@ -137,27 +105,23 @@ def notes(row: Row) -> str:
 
 
 def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
-    """Return what a reader has to know first: a tree that is in no commit, a loud machine, rows that cannot be.
+    """Return what limits the trust in a run: uncommitted changes, disturbances, rows above the machine's peak.
 
     Args:
-        machine: what :func:`perf_tests.suite.machine.info` returned, and the machine's limits.
+        machine: the machine, its limits and the loudness of the run.
         rows: of a result.
     """
-    dirty = f"The working tree had changes that are in no commit: {machine['git']}."
+    dirty = f"The working tree had uncommitted changes: {machine['git']}."
     loudness = machine.get("loudness", {}).get("text", "")
     return [
         *([dirty] if machine["git"].endswith("+dirty") else []),
         *filter(None, [loudness]),
-        *complaints(rows, machine.get("limits", {})),
+        *above_peak_warnings(rows, machine.get("limits", {})),
     ]
 
 
 def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the rows of each op, axes and precision, fastest item first, in the order in which they first came.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the rows by op, axes and precision, in the order of their first rows, each group fastest first."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(title(row), []).append(row)
@@ -165,11 +129,7 @@ def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def stale(row: Row) -> bool:
-    """Return whether a row was measured under another version of its case than the present one.
-
-    Args:
-        row: of a result.
-    """
+    """Return whether the case of a row has changed since the row was measured."""
     return bool(row.get("stale"))
 
 
@@ -184,11 +144,7 @@ def ranked(group: list[Row]) -> list[str]:
 
 
 def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
-    """Return the cells of every row, by group; a stale row says so in the place of its figures.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the cells of every row, by group; a stale row has no figures."""
     return [
         [
             [
@@ -204,40 +160,24 @@ def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
     ]
 
 
-def figures(row: Row) -> list[str]:
-    """Return the time of a call, half of its interval, rate, share of the limit, notes.
+def half_words(row: Row) -> str:
+    """Return half of a row's confidence interval, nothing for a single sample."""
+    return percent(per_item(row).half) if row["samples"] > 1 else ""
 
-    Args:
-        row: of a result.
-    """
-    half = percent(per_item(row).half)
+
+def figures(row: Row) -> list[str]:
+    """Return the time of a call, half of its interval, rate, share of the limit, notes."""
     return [
         duration(row["seconds_per_call"]),
-        half,
+        half_words(row),
         rate(row),
         share_words(row["limit_share"], row["bound"]),
         notes(row),
     ]
 
 
-def row_line(row: Row) -> str:
-    """Return a row as a line of progress: id, time of a call, half of its interval if it has one, rate, share, notes.
-
-    Args:
-        row: of a result.
-    """
-    call, half, per_second, of_limit, said = figures(row)
-    reached = f"{of_limit} of limit" if of_limit.endswith("%") else of_limit.strip("-")
-    call = f"{call} ± {half}" if row["samples"] > 1 else call
-    return f"{row['id']}: {', '.join(filter(None, [call, per_second, reached, said]))}"
-
-
 def ratio_words(ratio: Span) -> str:
-    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``, and a word where the interval includes 1.
-
-    Args:
-        ratio: of two times.
-    """
+    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``; says so if the interval includes 1."""
     shown = f"{factor(ratio.middle)} ({factor(ratio.low)}-{factor(ratio.high)})"
     return f"{shown}: not told apart" if ratio.undecided else shown
 
@@ -254,29 +194,60 @@ def call_words(row: Row, count: float) -> str:
     return f"{shown}, disturbed {percent(row['disturbed'])}" if row["disturbed"] else shown
 
 
-def text_tables(rows: Iterable[Row], machine: Mapping[str, Any] | None = None) -> str:
-    """Return all results for a terminal; with the machine's facts, what a reader has to know first is said above them.
+def wrapped(text: str, indent: int = 0, hanging: int | None = None) -> str:
+    """Wrap text to 80 columns at spaces, never between a number and its unit.
 
     Args:
-        rows: of a result.
-        machine: facts of the machine, if they are to be told.
+        text: one paragraph.
+        indent: columns before the first line.
+        hanging: columns before the other lines; those before the first unless given.
     """
-    from rich.console import Console
-    from rich.table import Table
-
-    rows = list(rows)
-    table = Table(
-        box=None, pad_edge=False, title="time per call, rate, and share of what this machine could do at most"
+    lines = textwrap.wrap(
+        UNBROKEN.sub("\xa0", text),
+        WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent if hanging is None else hanging),
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    for name, justify in COLUMNS.items():
-        table.add_column(name, justify=justify, no_wrap=bool(name))  # type: ignore[arg-type]
-    for group in lines(rows):
-        for cells in group:
-            table.add_row(*cells)
-        table.add_section()
-    out = io.StringIO()
-    console = Console(file=out, width=170)
-    for words in [*(warnings(machine, rows) if machine else ()), LEGEND]:
-        console.print(words, markup=False, highlight=False)
-    console.print(table)
-    return out.getvalue()
+    return "\n".join(lines).replace("\xa0", " ")
+
+
+def listed(text: str) -> str:
+    """Return text that :func:`wrapped` breaks after commas and semicolons alone."""
+    return re.sub(r"(?<![,;]) ", "\xa0", text)
+
+
+def text_row(row: Row, rank: str) -> list[str]:
+    """Return the lines of one row of a text table.
+
+    Args:
+        row: of a result.
+        rank: of the row in its group.
+    """
+    names = NAMES.format(rank=rank, form=row["form"], backend=row["backend"])
+    said = FIGURES.format(
+        time=duration(row["seconds_per_call"]),
+        half=half_words(row),
+        rate=f"{quantity(row['items_per_second'])}/s",
+        share=share_words(row["limit_share"], row["bound"]),
+    )
+    blank = " " * len(NAMES.format(rank="", form="", backend=""))
+    shown = [names + said] if len(names) == len(blank) else [names, blank + said]
+    return [*shown, *filter(None, [wrapped(listed(notes(row)), 8)])]
+
+
+def text_tables(rows: Iterable[Row]) -> str:
+    """Return all results as text of at most 80 columns: a heading for each op and its axes, a line for each row."""
+    head = NAMES.format(rank="rank", form="form", backend="backend")
+    head += FIGURES.format(time="a call", half="±", rate="rate", share="of limit")
+    shown, workload = [], None
+    for name, group in grouped(rows).items():
+        if group[0]["workload"] != workload:
+            workload = group[0]["workload"]
+            shown += [head, "-" * WIDTH]
+        shown.append(wrapped(listed(f"{name} ({group[0]['unit']}/s)"), hanging=4))
+        for row, rank in zip(group, ranked(group)):
+            shown += text_row(row, rank)
+        shown.append("")
+    return "\n".join([*shown, wrapped(LEGEND)])

@@ -33,12 +33,8 @@ def blas() -> str:
     return f"{build.get('name')} {build.get('version')}"
 
 
-def info(root: Path) -> dict[str, Any]:
-    """Return all of it, for the head of a result file.
-
-    Args:
-        root: of the repository.
-    """
+def environment() -> dict[str, Any]:
+    """Return what stays the same from run to run: the hardware, settings and versions."""
     return {
         "cpu_model": cpu_model(),
         "vectors": vectors(),
@@ -47,5 +43,9 @@ def info(root: Path) -> dict[str, Any]:
         "omp_wait_policy": waiting_policy(),
         "blas": blas(),
         "versions": versions(),
-        "git": git_state(root),
     }
+
+
+def info(root: Path) -> dict[str, Any]:
+    """Return the environment and the commit of the repository at ``root``."""
+    return {**environment(), "git": git_state(root)}

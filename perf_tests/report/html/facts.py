@@ -8,7 +8,6 @@ from typing import Any
 from perf_tests.report.order import Row
 from perf_tests.report.page import ceilings
 from perf_tests.report.table import warnings
-from perf_tests.suite.limits import complaints
 from rlgauge.machine import called
 
 from .claims import Claims
@@ -73,7 +72,7 @@ def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str
         others: runs at other numbers of threads.
         claims: that are shown too, if any.
     """
-    told = warnings({**run.machine, "git": run.commit}, ())
+    told = warnings({**run.machine, "git": run.commit}, run.rows)
     if not run.machine:
         told.append(
             "This is no run of this suite: its benchmarks were timed one after the other in one process, so what "
@@ -105,16 +104,6 @@ def place(machine: Mapping[str, Any]) -> str:
         machine: as a result says it.
     """
     return f"{called(machine)}, {machine.get('cores', '?')} cores" if machine.get("cpu_model") else ""
-
-
-def impossible(run: Run) -> list[str]:
-    """Return a line for each benchmark that computes faster than the machine was measured to be able to.
-
-    Args:
-        run: that is shown.
-    """
-    limits = part(run.machine, "limits")
-    return complaints([row for row in run.rows if row["limit_share"]], limits) if limits else []
 
 
 def tiles(rows: Sequence[Row], others: dict[str, str]) -> dict[str, str]:

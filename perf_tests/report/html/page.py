@@ -16,7 +16,7 @@ from rlgauge.report import WORDS
 
 from . import answers, gated, knobs, limit, over_commits, overview, phases, promised, scaling, threads
 from .claims import Claims
-from .facts import cautions, facts, impossible, machine, tiles
+from .facts import cautions, facts, machine, tiles
 from .figures import Chapter, by
 from .markup import table
 from .runs import Run
@@ -87,21 +87,11 @@ def every(rows: Sequence[Row]) -> str:
     told = []
     for (workload,), found in by(rows, "workload").items():
         cells = [cells for group in lines(found) for cells in group]
-        one_sample = [row["samples"] < 2 for row in found]
         told.append(
             f"<details><summary>{escape(workload)}: {len(found)} benchmarks</summary>"
-            f"{table(list(COLUMNS), [without_interval(cell) if any(one_sample) else cell for cell in cells])}</details>"
+            f"{table(list(COLUMNS), cells)}</details>"
         )
     return "".join(told)
-
-
-def without_interval(cells: Sequence[str]) -> list[str]:
-    """Return the cells of a row with what is not known of one sample left out.
-
-    Args:
-        cells: of a row.
-    """
-    return ["" if cell == "nan %" else cell for cell in cells]
 
 
 def embedded(data: object) -> str:
@@ -170,7 +160,7 @@ def page(
         tiles="".join(f"<div><b>{escape(count)}</b> {escape(name)}</div>" for name, count in counted.items()),
         facts="".join(f"<dt>{escape(name)}</dt><dd>{escape(one)}</dd>" for name, one in facts(run).items()),
         subtitle=escape(f"{machine(run)} · commit {run.commit} · {run.result.datetime[:10]}"),
-        cautions="".join(f"<li>{escape(words)}</li>" for words in told) + folded(impossible(run)),
+        cautions="".join(f"<li>{escape(words)}</li>" for words in told),
         sections="".join(map(section, found)),
         legend=escape(LEGEND),
         every=every(run.rows),
@@ -178,19 +168,6 @@ def page(
         plotly=plotly(),
         script="".join((HERE / name).read_text() for name in ("plots.js", "page.js")),
     )
-
-
-def folded(lines: Sequence[str]) -> str:
-    """Return one caution that holds a line for each benchmark that cannot be, nothing where there are none.
-
-    Args:
-        lines: what is said of each.
-    """
-    if not lines:
-        return ""
-    told = "".join(f"<p>{escape(words)}</p>" for words in lines)
-    head = f"{len(lines)} benchmarks compute faster than the measured peak of this machine: their share of it is wrong"
-    return f"<li><details><summary>{head}</summary>{told}</details></li>"
 
 
 def verdicts(claims: Claims | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from perf_tests.report.order import SCATTER, Row
-from perf_tests.rows import FORMAT
+from perf_tests.rows import FORMAT, machine_of
 from rlgauge.artifact import first
 from rlgauge.statistics import interval
 
@@ -81,9 +81,10 @@ class Measured(BaseModel):
 
 
 class Result(BaseModel):
-    """A pytest-benchmark JSON."""
+    """A pytest-benchmark JSON, with what this suite adds."""
 
     machine_info: dict[str, Any] = {}
+    rlgauge: dict[str, Any] = {}
     commit_info: dict[str, Any] = {}
     benchmarks: list[Benchmark]
     datetime: str
@@ -156,9 +157,10 @@ def read(path: Path) -> Run:
     major = result.version.partition(".")[0]
     if not major.isdecimal() or int(major) > KNOWN:
         raise BadInput(f"{path}: was written by pytest-benchmark {result.version}, wanted {KNOWN}.x or older")
-    machine = result.machine_info.get("rlgauge", {})
-    if not isinstance(machine, dict) or not isinstance(machine.get("format", FORMAT), int):
+    known = result.machine_info.get("rlgauge", {})
+    if not isinstance(known, dict) or not isinstance(known.get("format", FORMAT), int):
         raise BadInput(f"{path}: wanted {WANTED}: machine_info.rlgauge is not what this suite writes")
+    machine = machine_of(found)
     if machine.get("format", FORMAT) > FORMAT:
         raise BadInput(f"{path}: its format is {machine['format']}, wanted {FORMAT} or older: use a newer rlgauge")
     if not result.benchmarks:
