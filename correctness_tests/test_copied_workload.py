@@ -14,7 +14,6 @@ PAGE = ROOT / "docs" / "adding-a-workload.md"
 # a paragraph that begins with the path, and the code after it
 FILES = dict(re.findall(r"^`([\w/]+\.py)`[ ,](?:.+\n)+\n```python\n((?:.*\n)*?)```$", PAGE.read_text(), re.M))
 GENERAL = (
-    "against_reference", "agents", "axes", "backends", "cases", "command", "costs", "docstrings", "knobs_seen",
     "precision", "rooms", "specs",
 )  # fmt: skip
 
