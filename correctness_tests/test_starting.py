@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from correctness_tests.waiting import alive, limit, started, until
+from correctness_tests.waiting import alive, limit, started, state_of, until
 
 limited = limit("processes")
 
@@ -32,6 +32,9 @@ class Saying:
         variables = [os.environ[name] for name in THREAD_VARIABLES]
         return {"found": self.found, "modules": modules, "variables": variables, "cores": len(os.sched_getaffinity(0)),
                 "pid": os.getpid()}
+
+    def large(self):
+        return bytes(100_000_000)
 
 
 def say(threads=1):
@@ -101,6 +104,58 @@ def test_where_no_socket_can_have_the_path_of_temporary_files_they_are_started_a
     monkeypatch.setenv("TMPDIR", str(tmp_path / ("long" * 30)))
     (tmp_path / ("long" * 30)).mkdir()
     assert [each["found"] for each in said(tmp_path, "print(json.dumps(say()[1]))")] == [False] * 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_workers_outlive_a_signal_to_the_group_that_the_first_process_handles(tmp_path, number):
+    before, after = said(
+        tmp_path,
+        "os.setsid()",
+        f"signal.signal({int(number)}, lambda *_: None)",
+        "workers, before = say()",
+        f"os.killpg(0, {int(number)})",
+        "workers.tell([('said',)] * 2)",
+        "print(json.dumps([before, workers.answers()]))",
+    )
+    assert [each["pid"] for each in before] == [each["pid"] for each in after]
+
+
+EARLIER = """
+import tempfile
+folder = tempfile.TemporaryDirectory()  # so that its finalizer and those after it run after multiprocessing's
+"""
+
+
+def test_a_worker_that_is_stopped_does_not_keep_the_first_process_from_ending(tmp_path):
+    lines = [
+        "workers, found = say()",
+        "print(json.dumps([each['pid'] for each in found]), flush=True)",
+        "sys.stdin.read()",
+    ]
+    command, options = script(tmp_path, lines)
+    path = Path(command[1])
+    path.write_text(EARLIER + path.read_text())
+    with started(command, stdin=subprocess.PIPE, **options) as first:
+        pids = json.loads(first.stdout.readline())
+        os.kill(pids[0], signal.SIGSTOP)
+        until(lambda: state_of(pids[0]) == "T", "the worker to stop")
+        first.stdin.close()
+        assert first.wait(20) == 0
+    until(lambda: not any(map(alive, pids)), "they have ended")
+
+
+def test_a_worker_ends_with_the_first_process_although_it_writes_an_answer_that_nobody_reads(tmp_path):
+    lines = [
+        "workers, found = say()",
+        "workers.tell([('large',)] * 2)",
+        "print(json.dumps([each['pid'] for each in found]), flush=True)",
+        "sys.stdin.read()",
+    ]
+    command, options = script(tmp_path, lines)
+    with started(command, stdin=subprocess.PIPE, **options) as first:
+        pids = json.loads(first.stdout.readline())
+        first.kill()
+        until(lambda: not any(map(alive, pids)), "they have ended")
 
 
 SIGNALS = [(send, how) for send in (os.kill, os.killpg) for how in (signal.SIGTERM, signal.SIGINT)]
