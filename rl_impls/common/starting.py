@@ -72,11 +72,13 @@ def context_of(threads, needs=()):
 
 
 def begin(cores):
-    """Have what a process has that was started anew, wherever it comes from; the first process ends it.
+    """Set the signal handlers and the cores of a new process.
+
+    A signal to the whole group is for the first process alone, which may still need this one, and ends it.
 
     Args:
         cores: that the first process has.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     os.sched_setaffinity(0, cores)
