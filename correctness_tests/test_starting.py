@@ -106,7 +106,7 @@ def test_where_no_socket_can_have_the_path_of_temporary_files_they_are_started_a
     assert [each["found"] for each in said(tmp_path, "print(json.dumps(say()[1]))")] == [False] * 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_workers_outlive_a_signal_to_the_group_that_the_first_process_handles(tmp_path, number):
     before, after = said(
         tmp_path,
@@ -158,10 +158,15 @@ def test_a_worker_ends_with_the_first_process_although_it_writes_an_answer_that_
         until(lambda: not any(map(alive, pids)), "they have ended")
 
 
-SIGNALS = [(send, how) for send in (os.kill, os.killpg) for how in (signal.SIGTERM, signal.SIGINT)]
+SIGNALS = [
+    *((send, how) for send in (os.kill, os.killpg) for how in (signal.SIGTERM, signal.SIGINT)),
+    (os.killpg, signal.SIGHUP),
+    (os.kill, signal.SIGKILL),
+    (None, None),
+]
 
 
-@pytest.mark.parametrize(("send", "how"), [*SIGNALS, (os.kill, signal.SIGKILL), (None, None)])
+@pytest.mark.parametrize(("send", "how"), SIGNALS)
 def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
     lines = [
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",

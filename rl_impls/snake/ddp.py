@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..backends import get
 from ..common.op import Op
+from ..common.starting import OF_GROUP
 from ..common.workers import BEFORE_MULTIPROCESSING, Handed, WorkersEnded, cause_of_death, end, limit
 
 SECONDS = 60  # default timeout of either process
@@ -58,7 +59,7 @@ def follow(pipe, args):
             :class:`DistributedTrainStep`; spec; half a batch and losses f32[2], both shared; knobs; timeout.
     """
     store, make, make_loss, spec, half, losses, knobs, timeout = args
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in OF_GROUP:
         signal.signal(number, signal.SIG_IGN)  # the first process ends this one
     try:
         train = make(spec, half, knobs, get("torch").lowering_here())
