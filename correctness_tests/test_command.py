@@ -360,12 +360,12 @@ def test_fields_of_a_part_are_options_like_the_others(tmp_path, play):
 @pytest.mark.parametrize("kind", [WorkersEnded, TransportBroken])
 def test_workers_that_failed_are_one_line(tmp_path, play, monkeypatch, kind):
     def learn(self):
-        raise kind("actor 1 failed: its process died 6 times before it had answered")
+        raise kind("actor 1 died 6 times before it had answered")
 
     monkeypatch.setattr(Player, "learn", learn)
     with pytest.raises(SystemExit) as ended:
         play("train", tmp_path / "it", "--steps", 1)
-    assert ended.value.code == "train: actor 1 failed: its process died 6 times before it had answered"
+    assert ended.value.code == "train: actor 1 died 6 times before it had answered"
     assert Player.made[-1] == "closed"
 
 

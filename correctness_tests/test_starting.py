@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from correctness_tests.waiting import alive, limit, started, until
+from correctness_tests.waiting import alive, limit, started, state_of, until
 
 limited = limit("processes")
 
@@ -32,6 +32,9 @@ class Saying:
         variables = [os.environ[name] for name in THREAD_VARIABLES]
         return {"found": self.found, "modules": modules, "variables": variables, "cores": len(os.sched_getaffinity(0)),
                 "pid": os.getpid()}
+
+    def large(self):
+        return bytes(100_000_000)
 
 
 def say(threads=1):
@@ -103,10 +106,67 @@ def test_where_no_socket_can_have_the_path_of_temporary_files_they_are_started_a
     assert [each["found"] for each in said(tmp_path, "print(json.dumps(say()[1]))")] == [False] * 2
 
 
-SIGNALS = [(send, how) for send in (os.kill, os.killpg) for how in (signal.SIGTERM, signal.SIGINT)]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_workers_outlive_a_signal_to_the_group_that_the_first_process_handles(tmp_path, number):
+    before, after = said(
+        tmp_path,
+        "os.setsid()",
+        f"signal.signal({int(number)}, lambda *_: None)",
+        "workers, before = say()",
+        f"os.killpg(0, {int(number)})",
+        "workers.tell([('said',)] * 2)",
+        "print(json.dumps([before, workers.answers()]))",
+    )
+    assert [each["pid"] for each in before] == [each["pid"] for each in after]
 
 
-@pytest.mark.parametrize(("send", "how"), [*SIGNALS, (os.kill, signal.SIGKILL), (None, None)])
+EARLIER = """
+import tempfile
+folder = tempfile.TemporaryDirectory()  # so that its finalizer and those after it run after multiprocessing's
+"""
+
+
+def test_a_worker_that_is_stopped_does_not_keep_the_first_process_from_ending(tmp_path):
+    lines = [
+        "workers, found = say()",
+        "print(json.dumps([each['pid'] for each in found]), flush=True)",
+        "sys.stdin.read()",
+    ]
+    command, options = script(tmp_path, lines)
+    path = Path(command[1])
+    path.write_text(EARLIER + path.read_text())
+    with started(command, stdin=subprocess.PIPE, **options) as first:
+        pids = json.loads(first.stdout.readline())
+        os.kill(pids[0], signal.SIGSTOP)
+        until(lambda: state_of(pids[0]) == "T", "the worker to stop")
+        first.stdin.close()
+        assert first.wait(20) == 0
+    until(lambda: not any(map(alive, pids)), "they have ended")
+
+
+def test_a_worker_ends_with_the_first_process_although_it_writes_an_answer_that_nobody_reads(tmp_path):
+    lines = [
+        "workers, found = say()",
+        "workers.tell([('large',)] * 2)",
+        "print(json.dumps([each['pid'] for each in found]), flush=True)",
+        "sys.stdin.read()",
+    ]
+    command, options = script(tmp_path, lines)
+    with started(command, stdin=subprocess.PIPE, **options) as first:
+        pids = json.loads(first.stdout.readline())
+        first.kill()
+        until(lambda: not any(map(alive, pids)), "they have ended")
+
+
+SIGNALS = [
+    *((send, how) for send in (os.kill, os.killpg) for how in (signal.SIGTERM, signal.SIGINT)),
+    (os.killpg, signal.SIGHUP),
+    (os.kill, signal.SIGKILL),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("send", "how"), SIGNALS)
 def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
     lines = [
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",

@@ -52,12 +52,17 @@ def until(condition, what, seconds=SECONDS / 2):
         time.sleep(0.01)
 
 
+def state_of(pid):
+    """The state of a process, a letter as ``ps`` has it, or None where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def alive(pid):
     """Whether a process runs still; one that waits only to be collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    return state_of(pid) not in (None, "Z")
 
 
 def children():

@@ -6,6 +6,7 @@ import os
 import signal
 from dataclasses import replace
 from functools import partial
+from multiprocessing import forkserver
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,10 +16,12 @@ from correctness_tests.mario.collectors import Playing, names_made
 from correctness_tests.mario.pipelines import SMALL, make, spec_of
 from correctness_tests.mario.seen import collector
 from correctness_tests.phase_clock import Clock
+from correctness_tests.quick import quick
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
 from perf_tests.suite.cases import load
 from rl_impls import backends
 from rl_impls.common.phases import Phases
+from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario import collectors
 from rl_impls.mario.collectors import Collector, Collectors
 from rl_impls.mario.knobs import FORMS
@@ -263,6 +266,38 @@ def test_what_a_broken_transport_counted_is_kept_and_what_waited_is_lost(played,
     assert [stats[name] for name in ("delivered", "dropped", "lost", "waiting")] == [2 * chunk, 0, chunk, 0]
     loop.reset()
     assert not any(loop.stats()[name] for name in ("delivered", "dropped", "lost", "waiting", "batches"))
+
+
+@pytest.mark.parametrize("transport", quick(["shared_ring"], ["shared_ring", "locked_queue", "local_queues"]))
+def test_collectors_that_die_together_with_their_fork_server_are_replaced(played, transport):
+    with at_most(SECONDS, "collectors that are replaced"):
+        loop = played(transport)
+        for pid in (forkserver._forkserver._forkserver_pid, *(process.pid for _, process in loop.crew.members)):
+            os.kill(pid, signal.SIGKILL)
+        losses, _ = loop(np.arange(2))
+    assert np.isfinite(losses).all()
+    assert loop.stats()["replaced_collectors"] == SMALL["collectors"]
+
+
+@pytest.mark.parametrize("transport", ["shared_ring", "locked_queue", "local_queues"])
+def test_a_collector_that_is_stopped_is_named_and_all_end(played, transport):
+    with at_most(SECONDS, "a collector that is stopped"):
+        loop = played(transport)
+        loop.crew.timeout = 1
+        pids = [process.pid for _, process in loop.crew.members]
+        os.kill(pids[1], signal.SIGSTOP)
+        with pytest.raises(WorkersEnded, match=r"^collector 1 did not answer for 1 s: the process hangs or is stopped"):
+            loop(np.arange(1))
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.parametrize("transport", ["locked_queue", "local_queues"])
+def test_collectors_that_answer_and_do_not_hand_over_what_they_have_put_are_named(played, transport):
+    with at_most(SECONDS, "what is in the queues"):
+        loop = played(transport, unfed=1)
+        loop.crew.timeout = 1
+        with pytest.raises(WorkersEnded, match=r"^collector 0 and collector 1 did not answer for 1 s"):
+            loop(np.arange(2))
 
 
 @pytest.mark.parametrize(("step", "error"), [("players", KeyboardInterrupt), ("reset", TransportBroken)])

@@ -16,7 +16,7 @@ class Told:
     """An actor that plays nothing: the rewards of a rollout are its number, the actions are the actor's life.
 
     ``spec["told"]`` says what else happens, by the number of a rollout: ``fail``, ``die`` in the first life, ``die
-    always`` or ``wait``, always to the actor 1.
+    always``, ``wait``, or ``die with fork server`` in the first life or ``always``, always to the actor 1.
     """
 
     def __init__(self, shared, spec, index, life, threads, knobs, backend):
@@ -38,6 +38,9 @@ class Told:
         if told == "fail":
             raise ValueError("the game is over")
         if told == "die always" or (told == "die" and self.life == 0):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if told == "always die with fork server" or (told == "die with fork server" and self.life == 0):
+            os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
         if told == "wait":
             time.sleep(3600)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import resource
 import signal
+import threading
+from multiprocessing import forkserver
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,9 +33,10 @@ SPEC = {"params": {"b_return": np.zeros(1, np.float32)}, "unroll": 2, "env": {"n
 START = {"games": [b""] * 4, "returns": np.zeros(4), "lengths": np.arange(4)}
 
 
-def crew_of(depth=2, told=None):
+def crew_of(depth=2, told=None, timeout=60.0):
     """Start two actors that play nothing."""
-    return Crew(SPEC | {"told": told or {}}, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, Told)
+    spec = SPEC | {"told": told or {}, "worker_timeout": timeout}
+    return Crew(spec, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, Told)
 
 
 @pytest.fixture
@@ -149,6 +154,116 @@ def test_an_actor_that_is_killed_twice_is_replaced_twice():
     assert len(children()) == 2
 
 
+def kill_fork_server():
+    """Kill the process that actors are forked from, as a machine without memory does."""
+    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("end")
+def test_actors_that_die_together_with_their_fork_server_are_replaced():
+    crew = crew_of()
+    kill_fork_server()
+    for _, process in crew.members:
+        os.kill(process.pid, signal.SIGKILL)
+    crew.ask(0)
+    np.testing.assert_array_equal(crew.take(0).actions, [[1, 1, 2, 2]] * 2)
+    assert crew.replaced == 2
+
+
+@pytest.mark.usefixtures("end")
+def test_an_actor_is_replaced_although_the_fork_server_dies_meanwhile():
+    crew = crew_of()
+    victim, server = crew.members[1][1], forkserver._forkserver._forkserver_pid
+    victim.kill()
+    victim.join()
+    os.kill(server, signal.SIGSTOP)
+    killer = threading.Timer(0.5, os.kill, (server, signal.SIGKILL))
+    killer.start()
+    crew.ask(0)
+    np.testing.assert_array_equal(crew.take(0).actions, [[0, 0, 1, 1]] * 2)
+    killer.join()
+
+
+@contextlib.contextmanager
+def no_more_files():
+    """Let this process open nothing more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("end")
+def test_an_actor_that_cannot_be_replaced_ends_all_with_the_cause_of_its_death():
+    crew = crew_of()
+    pids = [process.pid for _, process in crew.members]
+    os.kill(pids[1], signal.SIGKILL)
+    crew.ask(0)
+    said = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many open"
+    with no_more_files(), pytest.raises(workers.WorkersEnded, match=said):
+        crew.take(0)
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.usefixtures("end")
+def test_an_actor_that_takes_the_fork_server_with_it_is_replaced():
+    crew = crew_of(told={0: "die with fork server"})
+    crew.ask(0)
+    np.testing.assert_array_equal(crew.take(0).actions, [[0, 0, 1, 1]] * 2)
+    assert crew.replaced == 1
+
+
+@pytest.mark.usefixtures("end")
+def test_actors_whose_fork_server_alone_dies_play_on_and_are_ended():
+    crew = crew_of()
+    pids = [process.pid for _, process in crew.members]
+    kill_fork_server()
+    until(lambda: not any(process.is_alive() for _, process in crew.members), "multiprocessing to miss the fork server")
+    crew.ask(0)
+    crew.take(0)
+    assert crew.replaced == 0
+    assert all(map(alive, pids))
+    crew.close()
+    until(lambda: not any(map(alive, pids)), "actors that end", seconds=5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("end")
+def test_an_actor_that_dies_with_its_fork_server_again_and_again_is_given_up():
+    died = rf"^actor 1 died {workers.LIVES + 1} times .*; the last time it ended and so did its fork server"
+    with pytest.raises(workers.WorkersEnded, match=died):
+        play_one({0: "always die with fork server"})
+
+
+@pytest.mark.usefixtures("end")
+@pytest.mark.parametrize("message", [b"", bytes(10_000_000)], ids=["short", "long"])
+def test_an_actor_that_is_stopped_is_given_up_and_ended(message):
+    crew = crew_of(timeout=1.0)
+    pid = crew.members[1][1].pid
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(workers.WorkersEnded, match=r"^actor 1 did not answer for 1 s: the process hangs or is stopped"):
+        crew.restore(START | {"games": [message] * 4})
+    assert not alive(pid)
+
+
+@pytest.mark.usefixtures("end")
+def test_an_actor_that_is_stopped_in_the_middle_of_its_answer_is_given_up():
+    crew = crew_of(timeout=1.0)
+    crew.restore(START | {"games": [bytes(10_000_000)] * 4})
+    crew.tell([("get_state",)] * 2)
+    pipe, process = crew.members[1]
+    pid = process.pid
+    assert pipe.poll(60)
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(workers.WorkersEnded, match=r"^actor 1 did not answer for 1 s"):
+        crew.answers()
+    assert not alive(pid)
+
+
 @pytest.mark.usefixtures("end")
 def test_an_exception_in_an_actor_is_an_error_and_ends_all():
     crew = crew_of(told={1: "fail"})
@@ -199,19 +314,19 @@ def play_one(told):
     [{0: "die always"}, pytest.param({"start": "die always"}, marks=pytest.mark.slow)],
     ids=["playing", "started"],
 )
-def test_an_actor_that_dies_again_and_again_is_given_up(told, monkeypatch):
-    monkeypatch.setattr(workers, "LIVES", 1)
-    with pytest.raises(RuntimeError, match=r"^actor 1 failed: its process died 2 times before it had answered"):
+def test_an_actor_that_dies_again_and_again_is_given_up(told):
+    died = rf"^actor 1 died {workers.LIVES + 1} times before it had answered; the last time it was killed by signal 9 "
+    with pytest.raises(workers.WorkersEnded, match=died):
         play_one(told)
     assert not children()
 
 
 @pytest.mark.usefixtures("end")
-def test_an_actor_that_does_not_answer_is_given_up(monkeypatch):
+def test_an_actor_that_does_not_answer_is_given_up():
     crew = crew_of(told={0: "wait"})
-    monkeypatch.setattr(workers, "SECONDS", 0.2)
+    crew.timeout = 0.2
     crew.ask(0)
-    with pytest.raises(RuntimeError, match=r"^actor 1 failed: no answer in 0.2 s$"):
+    with pytest.raises(workers.WorkersEnded, match=r"^actor 1 did not answer for 0.2 s: the process hangs or is stop"):
         crew.take(0)
     assert not children()
 

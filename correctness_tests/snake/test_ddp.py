@@ -13,6 +13,7 @@ import pytest
 
 from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, problem, trainer
 from correctness_tests.waiting import SECONDS, alive, at_most, children, limit, started, until
+from rl_impls.common.workers import WorkersEnded
 
 ROOT = Path(__file__).parents[2]
 UPDATES = 5
@@ -168,7 +169,7 @@ def test_close_ends_the_second_process_and_may_come_twice(given, made, temporary
     assert not any(map(alive, pids))
     assert children() == []
     assert left(temporary) == []
-    with pytest.raises(RuntimeError, match="the second process is gone"):
+    with pytest.raises(RuntimeError, match="the second process was ended by close"):
         update(given[1][0])
 
 
@@ -204,12 +205,24 @@ def test_failure_of_the_second_process_is_told_and_ends_both(given, without_targ
 
 
 @pytest.mark.slow
+def test_a_second_process_that_is_stopped_is_given_up_and_ended(given, made):
+    made[0].close()
+    _, update = trainer("torch", given[0] | {"worker_timeout": 5.0}, given[1][0], "ddp")
+    update(given[1][0])
+    [pid] = children()
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(WorkersEnded, match=r"the second process did not answer for 5 s: it hangs"):
+        update(given[1][0])
+    assert not alive(pid)
+
+
+@pytest.mark.slow
 def test_first_process_notices_that_the_second_was_killed(given, made):
     made[0].close()
     _, update = trainer("torch", given[0], given[1][0], "ddp")
     update(given[1][0])
     os.kill(*children(), signal.SIGKILL)
-    with pytest.raises(RuntimeError, match="the second process is gone"):
+    with pytest.raises(RuntimeError, match=r"the second process was killed by signal 9 \(SIGKILL\)"):
         update(given[1][0])
 
 

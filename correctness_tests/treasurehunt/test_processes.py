@@ -15,6 +15,7 @@ import pytest
 
 from correctness_tests.treasurehunt.hunts import build, hunt
 from correctness_tests.waiting import alive, children, limit, started, until
+from rl_impls.common.workers import WorkersEnded
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,7 +68,7 @@ def test_epochs_equal_those_of_one_process_and_close_ends_all(given, loop):
     loop.close()
     assert not any(map(alive, pids))
     assert children() == []
-    with pytest.raises(RuntimeError, match=r"^agent 0 failed: its process is gone"):
+    with pytest.raises(RuntimeError, match=r"^the agents have ended: make a new loop"):
         loop(*given[1][0])
 
 
@@ -84,10 +85,20 @@ def test_epochs_on_jax_equal_those_of_one_process(given):
 def test_a_killed_agent_is_named_and_the_others_end(given, loop):
     pids = children()
     os.kill(max(pids), signal.SIGKILL)  # the one started last
-    with pytest.raises(RuntimeError, match=r"^agent 1 failed: its process is gone"):
+    with pytest.raises(RuntimeError, match=r"^agent 1 was killed by signal 9 \(SIGKILL\)"):
         loop(*given[1][0])
     assert not any(map(alive, pids))
     assert children() == []
+
+
+@pytest.mark.slow
+def test_an_agent_that_is_stopped_is_named_and_all_end(given):
+    loop = make(given, worker_timeout=5.0)
+    pids = children()
+    os.kill(max(pids), signal.SIGSTOP)
+    with pytest.raises(WorkersEnded, match=r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"):
+        loop(*given[1][0])
+    assert not any(map(alive, pids))
 
 
 @pytest.mark.slow

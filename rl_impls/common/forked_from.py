@@ -7,7 +7,8 @@ import os
 import shutil
 import signal
 
-from .starting import FOLDER
+from .starting import FOLDER, OF_GROUP
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a signal to the whole group would leave the folder
+for number in OF_GROUP:
+    signal.signal(number, signal.SIG_IGN)  # it would leave the folder
 atexit.register(shutil.rmtree, os.environ[FOLDER], ignore_errors=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 FOLDER = "RL_IMPLS_FORKED_FROM"  # variable of the folder of the socket by which they are asked for
 GAMES = "rl_impls.common.games_loaded"  # for who plays Procgen
+OF_GROUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP  # may come to the whole group; for the first process alone
 ROOT = Path(__file__).parents[2]  # where these modules are imported from
 
 
@@ -72,11 +73,13 @@ def context_of(threads, needs=()):
 
 
 def begin(cores):
-    """Have what a process has that was started anew, wherever it comes from; the first process ends it.
+    """Set the signal handlers and the cores of a new process.
+
+    The first process may still need it, and ends it.
 
     Args:
         cores: that the first process has.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in OF_GROUP:
+        signal.signal(number, signal.SIG_IGN)
     os.sched_setaffinity(0, cores)

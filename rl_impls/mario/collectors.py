@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.starting import GAMES
-from ..common.workers import GIVES_WAY, Workers
+from ..common.workers import GIVES_WAY, SECONDS, Workers
 from ..lowering import Target, eager
 from ._numpy import RESIZE
 from .games import make_game
@@ -156,7 +156,8 @@ class Collectors(Workers):
         newest: version of the weights that collectors were given last, and these, arrays by name.
 
     Raises:
-        RuntimeError: here and later: a collector failed, or has not answered for two minutes; all are ended.
+        WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced; all
+            are ended.
         TransportBroken: later: one died and took with it what others had handed over, or could.
     """
 
@@ -176,7 +177,8 @@ class Collectors(Workers):
             return spec, index, life, senders, weights, tuple(newest), knobs
 
         niceness = NICENESS[knobs.priority]
-        super().__init__(spec["collectors"], Collector, args_of, threads=1, niceness=niceness, needs=("torch", GAMES))
+        timeout = spec.get("worker_timeout", SECONDS)
+        super().__init__(spec["collectors"], Collector, args_of, 1, niceness, ("torch", GAMES), timeout)
 
     def publish(self, version, params):
         """Give collectors new weights: what they are asked to play from now on is played by them.
@@ -192,12 +194,7 @@ class Collectors(Workers):
             self.tell([("load", version, params)] * self.actors)
             self.answers()
 
-    def replace(self, index):
-        """Put a new collector in the place of a dead one.
-
-        Args:
-            index: of it.
-        """
+    def after_death(self, index):
+        """Have the transport count what a dead collector had handed over."""
         for stream in self.streams[index]:
             self.transport.ended(stream)
-        super().replace(index)

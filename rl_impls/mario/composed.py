@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import backends
 from ..common.op import Op
-from ..common.workers import Workers
+from ..common.workers import Workers, cause_of_death, hung_up
 from .games import check_game
 from .loop import Pipeline, gathering, pushing
 from .memory import FrameReplay, PrioritisedReplay
@@ -231,16 +231,19 @@ class Handover(Op):
         self.crew.tell([("send", self.each, int(number))] * self.crew.actors)
         total = self.each * self.crew.actors
         while self.counts.sum() < total:
-            if not self.transport.take(self.store, seconds=SHORT):
+            if self.transport.take(self.store, seconds=SHORT):
+                self.crew.heard()
+            else:
                 self.check_alive()
+                self.crew.waited(SHORT, np.flatnonzero(self.counts < self.each).tolist())
         firsts = self.replay.fields["frames"][:total].reshape(self.crew.actors, self.each, -1)[..., 0]
         return np.stack([self.counts, firsts.sum(1, dtype=np.int64), self.crew.answers()], axis=1).astype(np.int64)
 
     def check_alive(self):
-        """Raise a RuntimeError where a process that hands over has died."""
-        for index, (_, process) in enumerate(self.crew.members):
-            if not process.is_alive():
-                self.crew.fail(index, "its process died")
+        """Raise :class:`~rl_impls.common.workers.WorkersEnded` where a process that hands over has died."""
+        for index, (pipe, process) in enumerate(self.crew.members):
+            if hung_up(pipe):
+                self.crew.fail(index, cause_of_death(process))
 
 
 def transport(spec, example, *, knobs, backend):

@@ -132,7 +132,7 @@ class Pipeline(Op):
         replaced: collectors that died.
 
     Raises:
-        WorkersEnded: here and later: a collector failed, or has not answered for two minutes.
+        WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced.
         TransportBroken: here, and later where a chunk is not that of an epoch or is played anew: a collector died and
             took with it what cannot be done without; all that is left is to close.
     """
@@ -271,24 +271,30 @@ class Pipeline(Op):
         self.crew.tell([("play", number + 1, self.until, self.epsilon(number))] * self.crew.actors)
 
     def drain(self, seconds=0.0):
-        """Store what has arrived.
+        """Store what has arrived; return how many experiences.
 
         Args:
             seconds: to wait for the first.
         """
-        self.transport.take(self.push, seconds=seconds)
+        taken = self.transport.take(self.push, seconds=seconds)
         self.clock("pushing")
+        return taken
 
     def take(self):
         """Wait until the chunk that was asked for is played and stored; note what the collectors tell of it."""
         found, deaths = {}, self.crew.replaced
+        self.crew.heard()
         while len(found) < self.crew.actors:
-            self.drain()
+            if self.drain():
+                self.crew.heard()
             self.crew.receive(found, SHORT)
             self.crew.replace_dead(found)
             self.clock("waiting")
-        while np.sum(self.transport.counters()["waiting"]):
-            self.drain(SHORT)
+        while np.any(waiting := self.transport.counters()["waiting"]):
+            if self.drain(SHORT):
+                self.crew.heard()
+            else:
+                self.crew.waited(SHORT, [stream // self.spec["envs"] for stream in np.flatnonzero(waiting)])
             self.crew.replace_dead(found)
         self.replaced += self.crew.replaced - deaths
         for index in range(self.crew.actors):

@@ -56,6 +56,7 @@ class Spec(TypedDict, total=False):
         prioritised: whether experiences are drawn by their priorities.
         queue: experiences that may wait between the collectors and the learner.
         chunk: experiences that a consolidating thread hands over at a time.
+        worker_timeout: seconds to wait without a sign of life from any collector; 120 by default.
     """
 
     side: int
@@ -88,6 +89,7 @@ class Spec(TypedDict, total=False):
     prioritised: bool
     queue: int
     chunk: int
+    worker_timeout: float
 
 
 LEARNT = ("side", "params", "target", "learning_rate", "gamma", "gradient_norm")

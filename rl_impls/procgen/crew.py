@@ -16,7 +16,7 @@ from .. import backends
 from ..common.procgen_env import default_threads
 from ..common.shared_arrays import SharedArrays
 from ..common.starting import GAMES
-from ..common.workers import GIVES_WAY, Workers
+from ..common.workers import GIVES_WAY, SECONDS, Workers
 from .players import Player, joined_states, share_of, share_of_state
 from .rollouts import Rollout, layout
 
@@ -132,8 +132,8 @@ class Crew(Workers):
         anew: numbers of those in whose place others began other episodes, until it is cleared.
 
     Raises:
-        WorkersEnded: here and later: an actor failed, or has not answered for two minutes; all are ended. Later: they
-            were ended before.
+        WorkersEnded: here and later: an actor failed, did not answer in time, or died and could not be replaced; all
+            are ended. Later: they were ended before.
     """
 
     def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting, more=MappingProxyType({})):
@@ -146,7 +146,8 @@ class Crew(Workers):
         def args_of(index, life):
             return make, shared, spec, index, life, threads, knobs, backend.name
 
-        super().__init__(spec["actors"], make_actor, args_of, threads, niceness, needs)
+        timeout = spec.get("worker_timeout", SECONDS)
+        super().__init__(spec["actors"], make_actor, args_of, threads, niceness, needs, timeout)
         self.restore(state)
 
     def replace(self, index):

@@ -120,12 +120,13 @@ class RayCrew(Crew):
 
     Raises:
         ValueError: the cluster does not take this process.
-        RuntimeError: here and later: an actor failed, or has not answered for two minutes, as one for which the cluster
-            has no room; all are ended.
+        WorkersEnded: here and later: an actor failed, or did not answer in time, as one for which the cluster has no
+            room; all are ended.
     """
 
     def __init__(self, spec, state, depth, knobs, backend):
         self.spec, self.depth, self.actors, self.replaced = spec, depth, spec["actors"], 0
+        self.timeout = spec.get("worker_timeout", SECONDS)
         envs = spec["env"]["num_envs"]
         self.rollout, self.versions = empty_rollout(spec, envs), np.zeros(self.actors, np.int64)
         self.members, self.lives, self.newest, self.anew = [], [0] * self.actors, [], set()
@@ -184,8 +185,7 @@ class RayCrew(Crew):
         self.replaced += 1
         self.lives[index] += 1
         if self.lives[index] > LIVES:
-            died = f"its process died {self.lives[index]} times before it had played a rollout"
-            self.fail(index, f"{died}; at last: {why}")
+            self.fail(index, f"died {self.lives[index]} times before it had played a rollout; the last time: {why}")
         with contextlib.suppress(RayError):
             ray.kill(self.members[index])
         self.members[index] = self.start(index, self.replaced)
@@ -197,16 +197,16 @@ class RayCrew(Crew):
         found = {}
         while len(found) < self.actors:
             waited_for = {self.owed[index][0][1]: index for index in range(self.actors) if index not in found}
-            ready, _ = ray.wait(list(waited_for), timeout=SECONDS)
+            ready, _ = ray.wait(list(waited_for), timeout=self.timeout)
             if not ready:
                 cores = ray.cluster_resources().get("CPU", 0)
                 room = f"the cluster has {cores:g} cores in all, and each of {self.actors} actors needs one"
-                self.fail(min(waited_for.values()), f"no answer in {SECONDS} s; {room}")
+                self.fail(min(waited_for.values()), f"did not answer for {self.timeout:g} s; {room}")
             index = waited_for[ready[0]]
             try:
-                found[index] = ray.get(ready[0])
+                found[index] = ray.get(ready[0], timeout=self.timeout)
             except RayTaskError as error:
-                self.fail(index, f"{type(error.cause).__name__}: {error.cause}")
+                self.fail(index, f"failed: {type(error.cause).__name__}: {error.cause}")
             except RayError as error:
                 self.replace(index, str(error).strip().splitlines()[-1])
             else:

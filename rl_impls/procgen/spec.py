@@ -51,6 +51,7 @@ class Spec(TypedDict, total=False):
         rank: of this one among them.
         cluster: address of a Ray cluster whose actors play, see :mod:`.cluster`; by default, and where it is empty,
             they are processes of this machine.
+        worker_timeout: seconds to wait without a sign of life from any actor; 120 by default.
     """
 
     params: Mapping[str, Any]
@@ -77,6 +78,7 @@ class Spec(TypedDict, total=False):
     processes: int
     rank: int
     cluster: str
+    worker_timeout: float
 
 
 NETS = MappingProxyType(

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
-import weakref
+from multiprocessing.util import Finalize
 
 import torch
 from torch import distributed
@@ -16,12 +16,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..backends import get
 from ..common.op import Op
+from ..common.starting import OF_GROUP
+from ..common.workers import BEFORE_MULTIPROCESSING, Handed, WorkersEnded, cause_of_death, end, limit
 
-SECONDS = 60  # to wait for the other process
+SECONDS = 60  # default timeout of either process
 NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm", "target_every"
 
 
-def join(train, make_loss, rank, store, gamma, losses):
+def join(train, make_loss, rank, store, gamma, losses, timeout):
     """Join the other process by the file ``store``; from here on both average their gradients.
 
     Args:
@@ -31,15 +33,13 @@ def join(train, make_loss, rank, store, gamma, losses):
         store: path of the file by which both find each other.
         gamma: discount of one step.
         losses: f32[2], shared by both, which gets the loss of each half.
+        timeout: seconds to wait for the other process, now and in each update.
     """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    distributed.init_process_group(
-        "gloo",
-        store=distributed.FileStore(store, 2),
-        rank=rank,
-        world_size=2,
-        timeout=datetime.timedelta(seconds=SECONDS),
-    )
+    limited = datetime.timedelta(seconds=timeout)
+    file = distributed.FileStore(store, 2)
+    file.set_timeout(limited)
+    distributed.init_process_group("gloo", store=file, rank=rank, world_size=2, timeout=limited)
     loss_of_half = make_loss(DistributedDataParallel(train.net), train.bootstrap, gamma)
 
     def loss(*half):
@@ -50,47 +50,36 @@ def join(train, make_loss, rank, store, gamma, losses):
     train.loss = loss
 
 
-def follow(pipe, store, make, make_loss, spec, half, losses, knobs):
+def follow(pipe, args):
     """Run the second process: do what comes through the pipe, on its half of the batch, until the pipe is closed.
 
     Args:
         pipe: end of a connection: names of methods and arguments come in, None or the text of an error goes out.
-        store: path of the file by which both find each other.
-        make: ``make(spec, half, knobs, target)``, the update of one process.
-        make_loss: ``make_loss(net, bootstrap, gamma)``, its loss.
-        spec: what the update is built from.
-        half: tensors shared with the first process, which writes the batch there.
-        losses: f32[2], shared by both, which gets the loss of each half.
-        knobs: of the update.
+        args: path of the file by which both find each other; ``make`` and ``make_loss`` of
+            :class:`DistributedTrainStep`; spec; half a batch and losses f32[2], both shared; knobs; timeout.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    store, make, make_loss, spec, half, losses, knobs, timeout = args
+    for number in OF_GROUP:
+        signal.signal(number, signal.SIG_IGN)  # the first process ends this one
     try:
         train = make(spec, half, knobs, get("torch").lowering_here())
         pipe.send(None)
-        join(train, make_loss, 1, store, spec["gamma"], losses)
+        join(train, make_loss, 1, store, spec["gamma"], losses, timeout)
         pipe.send(None)
         calls = {"step": lambda: train(*half)}
         while True:
             name, *args = pipe.recv()
             calls.get(name, getattr(train, name, None))(*args)
-    except EOFError:
+    except (EOFError, BrokenPipeError):
         pass
     except Exception as error:
         with contextlib.suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}")
 
 
-def end(pipe, process):
-    """End the second process, which holds nothing that has to be given back, and leave the process group.
-
-    Args:
-        pipe: to the second process; it is closed.
-        process: the second process.
-    """
-    process.kill()
-    process.join()
-    process.close()
-    pipe.close()
+def leave(pipe, process):
+    """Kill the second process and leave the process group."""
+    end([(pipe, process)])
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
@@ -107,7 +96,8 @@ class DistributedTrainStep(Op):
         target: device and lowering of the backend.
 
     Raises:
-        RuntimeError: another one is open in this process, or the second process failed.
+        RuntimeError: another one is open in this process.
+        WorkersEnded: here and later: the second process failed, died or did not answer in time; both ended.
         ValueError: a batch that is not the example's size, or of odd size.
     """
 
@@ -120,20 +110,22 @@ class DistributedTrainStep(Op):
         self.half = size // 2
         self.shared = [field[self.half :].clone().share_memory_() for field in example]
         self.losses = torch.zeros(2).share_memory_()
+        self.timeout = spec.get("worker_timeout", SECONDS)
         spec = {name: spec[name] for name in NEEDED if name in spec}
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
+        limit(self.pipe, self.timeout)
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
-            args = theirs, store, make, make_loss, spec, self.shared, self.losses, knobs
-            process = context.Process(target=follow, args=args, daemon=True)
-            process.start()
-            self.close = weakref.finalize(self, end, self.pipe, process)
-            theirs.close()
+            args = store, make, make_loss, spec, self.shared, self.losses, knobs, self.timeout
+            with theirs, Handed(args) as handed:
+                self.process = context.Process(target=follow, args=(theirs, handed), daemon=True)
+                self.process.start()
+            self.close = Finalize(self, leave, (self.pipe, self.process), exitpriority=BEFORE_MULTIPROCESSING)
             with self.both():
                 self.train = make(spec, example, knobs, target)
                 self.answer()
-                join(self.train, make_loss, 0, store, spec["gamma"], self.losses)
+                join(self.train, make_loss, 0, store, spec["gamma"], self.losses, self.timeout)
                 self.answer()
         self.state, self.actor = self.train.state, self.train.actor
 
@@ -146,10 +138,10 @@ class DistributedTrainStep(Op):
         """Wait until the second process has done what it was told.
 
         Raises:
-            RuntimeError: it failed, or has not answered for a minute.
+            RuntimeError: it failed, or did not answer in time.
         """
-        if not self.pipe.poll(SECONDS):
-            raise RuntimeError(f"no answer in {SECONDS} s")
+        if not self.pipe.poll(self.timeout):
+            raise TimeoutError
         if message := self.pipe.recv():
             raise RuntimeError(message)
 
@@ -158,17 +150,29 @@ class DistributedTrainStep(Op):
         """Return a context for what both processes do: where one fails, both end.
 
         Raises:
-            RuntimeError: one failed; with what the second process said.
+            WorkersEnded: one failed; with what the second process said, or how it ended.
         """
         try:
             yield
         except Exception as error:
-            try:
-                words = self.pipe.recv() if self.pipe.poll(1) else error
-            except (EOFError, OSError):
-                words = "the second process is gone"
+            why = self.why(error)
             self.close()
-            raise RuntimeError(f"the update in two processes failed: {words}") from error
+            raise WorkersEnded(f"the update in two processes failed: {why}") from error
+
+    def why(self, error):
+        """Say what happened to the second process, given the error in this one."""
+        if self.pipe.closed:
+            return "the second process was ended by close()"
+        try:
+            if self.pipe.poll(1):
+                return self.pipe.recv()
+        except BlockingIOError:
+            pass
+        except (EOFError, OSError):
+            return f"the second process {cause_of_death(self.process)}"
+        if isinstance(error, (TimeoutError, BlockingIOError)) or "timed out" in str(error).lower():  # gloo's words
+            return f"the second process did not answer for {self.timeout:g} s: it hangs or is stopped"
+        return error
 
     def tell(self, name, *args):
         """Have the second process call a method of its own update.

@@ -30,6 +30,7 @@ class Spec(TypedDict, total=False):
         stored: what the memory holds at the start, oldest first, the columns of ``STORED``.
         capacity: transitions that the memory keeps.
         step: environment steps made before the start.
+        worker_timeout: seconds that each of two processes waits for the other; 60 by default.
     """
 
     params: Mapping[str, Any]
@@ -43,6 +44,7 @@ class Spec(TypedDict, total=False):
     stored: Sequence[Any]
     capacity: int
     step: int
+    worker_timeout: float
 
 
 ENV_STATE = MappingProxyType(

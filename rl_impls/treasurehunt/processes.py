@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import weakref
+from multiprocessing.util import Finalize
 
 import numpy as np
 
 from .. import backends
-from ..common.starting import begin, context_of, threads_of_started
+from ..common.workers import BEFORE_MULTIPROCESSING, SECONDS, WorkersEnded, cause_of_death, end, start_process
 from .per_agent import of_agent, part_of, slice_of
 from .team import Team, Teams
 
-SECONDS = 120  # to wait for an agent
 NEEDED = ("torch", "torch._dynamo")  # which its optimisers import
 QUIET = ("begin", "remember", "finish")  # what agents do without an answer
 
 
-def serve(pipe, cores, *args):
-    """Be the process of one agent: do as the pipe says, until it is closed.
+def serve(pipe, *args):
+    """Run one agent: answer the requests from the pipe until it is closed.
 
     Args:
         pipe: to the first process.
-        cores: that the first process has.
         args: those of :class:`.team.Team`, the backend by its name.
     """
-    begin(cores)
     try:
         *args, backend = args
         agent = Team(*args, backends.get(backend))
@@ -37,26 +34,11 @@ def serve(pipe, cores, *args):
             result = found(*args) if callable(found) else found
             if answer:
                 pipe.send((True, result))
-    except EOFError:
+    except (EOFError, BrokenPipeError):
         pass
     except Exception as error:
         with contextlib.suppress(OSError):
             pipe.send((False, f"{type(error).__name__}: {error}"))
-
-
-def end(pipes, processes):
-    """End the agents, which hold nothing that they must give back.
-
-    Args:
-        pipes: to the agents.
-        processes: of the agents.
-    """
-    for process in processes:
-        process.kill()
-    for pipe, process in zip(pipes, processes):
-        process.join()
-        process.close()
-        pipe.close()
 
 
 class ProcessTeams(Teams):
@@ -71,41 +53,56 @@ class ProcessTeams(Teams):
         clock: is told the phase that has ended.
 
     Raises:
-        RuntimeError: an agent failed; all are ended.
+        WorkersEnded: here and later: an agent failed, died or did not answer in time; all are ended.
     """
 
     def __init__(self, spec, worlds, batch, knobs, backend, clock):
         self.clock, self.join = clock, np.concatenate
         agents = len(spec["params"]["w_state"])
-        cores = os.sched_getaffinity(0)
-        threads = max(1, len(cores) // agents)
-        context = context_of(threads, NEEDED if backend.source == "torch" else ())
-        self.pipes, processes = [], []
-        self.close = weakref.finalize(self, end, self.pipes, processes)
+        threads = max(1, len(os.sched_getaffinity(0)) // agents)
+        needs = NEEDED if backend.source == "torch" else ()
+        self.agents, self.timeout, self.members = agents, spec.get("worker_timeout", SECONDS), []
+        self.close = Finalize(self, end, (self.members,), exitpriority=BEFORE_MULTIPROCESSING)
         for n in range(agents):
-            ours, theirs = context.Pipe()
-            args = theirs, cores, of_agent(spec, n, slice_of), worlds, batch, knobs, backend.name
-            process = context.Process(target=serve, args=args, daemon=True)
-            with threads_of_started(threads):
-                process.start()
-            self.pipes.append(ours)
-            processes.append(process)
-            theirs.close()
+            args = of_agent(spec, n, slice_of), worlds, batch, knobs, backend.name
+            try:
+                self.members.append(start_process(serve, args, threads, needs, self.timeout))
+            except OSError as error:
+                self.fail(n, f"could not be started: {error}")
         self.answers()
+
+    def fail(self, n, why):
+        """End all agents and raise :class:`WorkersEnded`."""
+        self.close()
+        raise WorkersEnded(f"agent {n} {why}")
+
+    def check_open(self):
+        """Raise :class:`WorkersEnded` where the agents were ended."""
+        if not self.members:
+            raise WorkersEnded("the agents have ended: make a new loop after close() or an error")
+
+    def fail_silent(self, n):
+        """End all agents as one hangs."""
+        self.fail(n, f"did not answer for {self.timeout:g} s: the process hangs or is stopped")
+
+    def answer(self, n):
+        """Wait for the answer of an agent and return it."""
+        pipe, process = self.members[n]
+        try:
+            if not pipe.poll(self.timeout):
+                self.fail_silent(n)
+            right, answer = pipe.recv()
+        except BlockingIOError:
+            self.fail_silent(n)
+        except (EOFError, OSError):
+            self.fail(n, cause_of_death(process))
+        if not right:
+            self.fail(n, f"failed: {answer}")
+        return answer
 
     def answers(self):
         """Return what every agent answers."""
-        found = []
-        for n, pipe in enumerate(self.pipes):
-            try:
-                right, answer = pipe.recv() if pipe.poll(SECONDS) else (False, f"no answer in {SECONDS} s")
-            except (EOFError, OSError):
-                right, answer = False, "its process is gone"
-            if not right:
-                self.close()
-                raise RuntimeError(f"agent {n} failed: {answer}")
-            found.append(answer)
-        return found
+        return [self.answer(n) for n in range(self.agents)]
 
     def send(self, name, each):
         """Return a list of what each agent's method returns, all called at the same time; nothing of quiet ones.
@@ -114,13 +111,16 @@ class ProcessTeams(Teams):
             name: of the method, or of a property.
             each: the arguments of each agent, a tuple.
         """
+        self.check_open()
         quiet = name in QUIET
-        try:
-            for pipe, args in zip(self.pipes, each, strict=True):
+        for n, ((pipe, _), args) in enumerate(zip(self.members, each, strict=True)):
+            try:
                 pipe.send((name, args, not quiet))
-        except OSError:
-            self.answers()  # says why there is no one to send to
-            raise
+            except BlockingIOError:
+                self.fail_silent(n)
+            except OSError:
+                self.answer(n)  # says why it ended
+                raise
         return [] if quiet else self.answers()
 
     def ask(self, name, *columns):
@@ -130,7 +130,7 @@ class ProcessTeams(Teams):
             name: of the method, or of a property.
             columns: arguments, arrays [N, ...].
         """
-        return self.send(name, [tuple(slice_of(x, n) for x in columns) for n in range(len(self.pipes))])
+        return self.send(name, [tuple(slice_of(x, n) for x in columns) for n in range(self.agents)])
 
     def learn(self, *drawn):
         """Return the losses f32[N] of an update of every agent, all at the same time.
@@ -153,4 +153,4 @@ class ProcessTeams(Teams):
         Args:
             state: arrays by name.
         """
-        self.send("load_state", [(part_of(state, n, slice_of),) for n in range(len(self.pipes))])
+        self.send("load_state", [(part_of(state, n, slice_of),) for n in range(self.agents)])

@@ -120,6 +120,7 @@ class Spec(TypedDict, total=False):
         world_state: the worlds at the start, see ``WORLD_STATE``.
         stored: what the memory holds at the start, see ``MEMORY``.
         capacity: frames that the memory of an agent keeps, over all worlds.
+        worker_timeout: seconds to wait for an agent that has a process of its own; 120 by default.
     """
 
     params: Mapping[str, Any]
@@ -132,6 +133,7 @@ class Spec(TypedDict, total=False):
     world_state: Mapping[str, Any]
     stored: Mapping[str, Any]
     capacity: int
+    worker_timeout: float
 
 
 NETS = MappingProxyType(
