@@ -16,6 +16,7 @@ from .checks import check_integer
 from .procgen_env import set_threads as set_game_threads
 from .starting import THREAD_VARIABLES
 
+SPINS = 1000  # of OpenMP's waiting threads before they sleep; libgomp's default is 300,000
 SMALL = 5e7  # weights times samples in a batch; below it, a second thread costs more than it computes
 
 
@@ -34,8 +35,8 @@ def default_threads(work: float) -> int:
 def set_threads(count: int, inter_op: int | None = None) -> None:
     """Give torch, JAX and Procgen this many threads.
 
-    Threads of torch that wait for each other sleep instead of spinning, unless ``OMP_WAIT_POLICY`` or
-    ``GOMP_SPINCOUNT`` says otherwise: on a core that another program uses too, they would spin away their share of it.
+    Threads of torch that wait for each other soon go to sleep, unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set:
+    where another program has one of the cores, they would spin away their share of the others.
     torch and JAX read all of this from the environment when they are imported; after that, only torch's number of
     threads can change.
 
@@ -51,8 +52,8 @@ def set_threads(count: int, inter_op: int | None = None) -> None:
         check_integer("inter_op_threads", inter_op, 1)
     if "torch" not in sys.modules:
         os.environ |= dict.fromkeys(THREAD_VARIABLES, str(count))
-        if "GOMP_SPINCOUNT" not in os.environ:
-            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        if "OMP_WAIT_POLICY" not in os.environ:
+            os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
     else:
         import torch
 

@@ -1,0 +1,101 @@
+"""How much of its speed each training command keeps beside a program that keeps one core busy.
+
+Each command trains alone and beside a busy loop, in turns, and the ratio of the two rates is taken in each pair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = {
+    "pirl": ["pirl"],
+    "snake": ["snake"],
+    "snake compiled": ["snake", "--backend", "jax", "--form", "compiled", "--envs", "64"],
+    "treasurehunt": ["treasurehunt"],
+    "treasurehunt compiled": ["treasurehunt", "--backend", "jax", "--form", "compiled"],
+    "mario": ["mario"],
+    "procgen ppo": ["procgen", "--unroll", "32"],
+    "procgen ppo, 2 actors": ["procgen", "--unroll", "32", "--actors", "2"],
+    "procgen impala": ["procgen", "--algorithm", "impala"],
+    "procgen impala, 2 actors": ["procgen", "--algorithm", "impala", "--actors", "2", "--lag", "1"],
+    "procgen a3c": ["procgen", "--algorithm", "a3c"],
+}
+
+
+@contextlib.contextmanager
+def busy_loop() -> Iterator[None]:
+    """Keep one core busy."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def rate(command: Sequence[str], seconds: float) -> float:
+    """Return the steps per second of a training.
+
+    Args:
+        command: workload and options of ``train``.
+        seconds: how long it trains; starting and compiling come before.
+    """
+    workload, *options = command
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        words = ["train", "--output-dir", str(run), "--duration", f"{seconds}s", *options]
+        subprocess.run(
+            [sys.executable, "-m", f"rl_impls.{workload}", *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+        )
+        return float(json.loads((run / "run.json").read_text())["rate"])
+
+
+def pairs(command: Sequence[str], count: int, seconds: float) -> list[tuple[float, float]]:
+    """Return the rates alone and beside the busy loop, in pairs whose order alternates.
+
+    Args:
+        command: workload and options of ``train``.
+        count: how many pairs.
+        seconds: of each training.
+    """
+    found = []
+    for number in range(count):
+        rates = {}
+        for beside in (False, True) if number % 2 == 0 else (True, False):
+            with busy_loop() if beside else contextlib.nullcontext():
+                rates[beside] = rate(command, seconds)
+        found.append((rates[False], rates[True]))
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a table of the commands.
+
+    Args:
+        arguments: the command line; None reads that of this process.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m perf_tests.beside_load", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="pairs of each command (default: 5)")
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="of each training (default: 10)")
+    parser.add_argument("--only", nargs="+", choices=COMMANDS, default=list(COMMANDS), help="these commands alone")
+    options = parser.parse_args(arguments)
+    print(f"{'training command':26s} {'alone, steps/s':>14s} {'kept beside a busy loop':>23s} {'lowest':>7s}  n")
+    for name in options.only:
+        rates = pairs(COMMANDS[name], options.pairs, options.seconds)
+        kept = [beside / alone for alone, beside in rates]
+        alone = median(rate for rate, _ in rates)
+        print(f"{name:26s} {alone:14,.1f} {median(kept):23.0%} {min(kept):7.0%}  {len(kept)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
