@@ -102,7 +102,7 @@ def without_processes(monkeypatch):
 
     told = []
 
-    def begun(self, count, make, args_of, threads, niceness=0, needs=()):
+    def begun(self, count, make, args_of, threads, niceness=0, needs=(), timeout=120):
         self.actors, self.niceness, self.close = count, niceness, lambda: None
 
     monkeypatch.setattr(Workers, "__init__", begun)
