@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from .statistics import holm, interval, log_ratio, signed_ranks
+from .statistics import holm, interval, log_ratio, rank_correlation, signed_rank
 
 if TYPE_CHECKING:
     import numpy as np
@@ -183,10 +183,8 @@ def steadiness(blocks: Pair) -> float:
     Args:
         blocks: of the pair, three or more.
     """
-    from scipy.stats import spearmanr
-
     seconds = [base * head for base, head in blocks]
-    return abs(float(spearmanr(range(len(seconds)), seconds).statistic))
+    return abs(rank_correlation(range(len(seconds)), seconds))
 
 
 def trend(seconds: Sequence[float]) -> float:
@@ -285,7 +283,8 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
     p = np.ones(len(values))
     for end in range(rule.confirm, min(values.shape[1], rule.most) + 1, rule.confirm):
         over = stopped_for_futility(values, rule, end)
-        p = np.minimum(p, np.where(over, 1.0, rule.looks * np.asarray(signed_ranks(values[:, :end], rule.tolerated))))
+        looked = zip(values[:, :end].tolist(), over, strict=True)
+        p = np.minimum(p, [1.0 if ended else rule.looks * signed_rank(row, rule.tolerated) for row, ended in looked])
     return list(map(float, p))
 
 
