@@ -62,7 +62,7 @@ def merge(options: argparse.Namespace) -> int:
     artifact = merged({str(file): read(file) for file in options.files})
     outcome = artifact.decide()
     with reserved(options.json, ROOM, "--json") as json, reserved(options.markdown, ROOM, "--markdown") as markdown:
-        json(artifact.model_dump_json().encode())
+        json(artifact.to_json().encode())
         markdown(report.markdown(artifact, outcome).encode())
     return told(artifact)
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from .allowed import reasons
+from .fields import FieldError, parse
 from .rule import Finding, GateError, Record, Rule, decide, exit_code, failures, void_reasons
 
 VERSION = 2
 
 
-class Artifact(BaseModel):
+@dataclass(kw_only=True)
+class Artifact:
     """All that a run measured, and what of it was to pass or to fail: enough to decide again.
 
     Attributes:
@@ -35,7 +35,6 @@ class Artifact(BaseModel):
         told: what else is to be said.
     """
 
-    model_config = ConfigDict(extra="forbid")
     version: int = VERSION
     base: str
     head: str
@@ -44,11 +43,15 @@ class Artifact(BaseModel):
     machine: dict[str, Any]
     rule: Rule
     records: dict[str, Record]
-    allowed: list[tuple[str, str]] = []
+    allowed: list[tuple[str, str]] = field(default_factory=list)
     strict: bool = False
     shard: tuple[int, int] | None = None
     anchor: Artifact | None = None
-    told: list[str] = []
+    told: list[str] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """Return the text that :func:`read` reads."""
+        return json.dumps(self, default=asdict)
 
     def decide(self) -> Outcome:
         """Return the verdicts."""
@@ -91,28 +94,19 @@ def read(path: Path) -> Artifact:
     Raises:
         GateError: it cannot be read, is no artifact, or one of another version.
     """
+    wrong = f"{path}: not an artifact of the gate"
     try:
-        text = path.read_bytes()
-        told = json.loads(text)
-        if not isinstance(told, dict) or "records" not in told:
-            raise GateError(f"{path}: not what a run of the gate wrote: it has no records")
-        if (version := told.get("version")) != VERSION:  # said first: another format may have other fields
-            raise GateError(f"{path}: of version {version!r} of the gate's format, wanted {VERSION}")
-        return Artifact.model_validate_json(text)
+        told = json.loads(path.read_bytes())
     except OSError as error:
         raise GateError(f"{path}: it cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise GateError(f"{path}: not what a run of the gate wrote: {first(error)}") from error
-
-
-def first(error: ValueError) -> str:
-    """Return the first thing that is wrong, and where, in a line.
-
-    Args:
-        error: of the JSON, or what pydantic found.
-    """
-    if not isinstance(error, ValidationError):
-        return str(error).splitlines()[0]
-    found = error.errors()[0]
-    where = ".".join(map(str, found["loc"]))
-    return f"{where}: {found['msg']}" if where else str(found["msg"])
+        raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
+    if not isinstance(told, dict) or "records" not in told:
+        raise GateError(f"{wrong}: it has no records; give a file that --gate-json wrote")
+    if (version := told.get("version")) != VERSION:  # said first: another format may have other fields
+        raise GateError(f"{path}: of version {version!r} of the gate's format, wanted {VERSION}")
+    try:
+        found: Artifact = parse(Artifact, told)
+    except FieldError as error:
+        raise GateError(f"{wrong}: {error}") from error
+    return found

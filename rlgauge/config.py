@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from .fields import FieldError, parse
 from .rule import GateError, Rule, rule_with
 
 FILE, TABLE = "pyproject.toml", "tool.rlgauge"
 
 
-class Config(BaseModel):
+@dataclass(frozen=True)
+class Config:
     """The settings of a repository.
 
     Attributes:
@@ -30,15 +31,20 @@ class Config(BaseModel):
         source: ``module:function`` that returns a :class:`.source.Source`; tests with pytest-benchmark unless given.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    benchmarks: list[str] = []
+    benchmarks: list[str] = field(default_factory=list)
     build: str = ""
-    ignore: list[str] = ["*.md", "*.rst", "docs/*", "LICENSE*", ".github/*"]
-    rule: dict[str, int | float] = {}
-    cores: dict[str, str] = {}
-    tolerances: dict[str, float] = Field(default={})
+    ignore: list[str] = field(default_factory=lambda: ["*.md", "*.rst", "docs/*", "LICENSE*", ".github/*"])
+    rule: dict[str, float] = field(default_factory=dict)
+    cores: dict[str, Literal["one", "all"]] = field(default_factory=dict)
+    tolerances: dict[str, float] = field(default_factory=dict)
     lock: str = ""
     source: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse tolerances that are no fraction."""
+        for name, number in self.tolerances.items():
+            if not 0 <= number < 1:
+                raise FieldError(["tolerances", name], f"got {number}; give a fraction below 1")
 
     def rules(self, changes: dict[str, str] | None = None) -> Rule:
         """Return the rule.
@@ -67,24 +73,9 @@ def read(root: Path) -> Config:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise GateError(f"{FILE}: {error}") from error
     try:
-        found = Config.model_validate(told)
-        for name, value in found.cores.items():
-            if value not in ("one", "all"):
-                raise GateError(f"{place(text, ['cores', name])}: got {value!r}, wanted 'one' or 'all'")
-        for name, number in found.tolerances.items():
-            if not 0 <= number < 1:
-                raise GateError(f"{place(text, ['tolerances', name])}: got {number}, wanted a part such as 1e-4")
-    except ValidationError as error:
-        first = error.errors()[0]
-        path = [str(part) for part in first["loc"]]
-        if first["type"] == "extra_forbidden":
-            known = list(Config.model_fields)
-            near = get_close_matches(path[0], known, 1)
-            raise GateError(
-                f"{place(text, path)}: unknown key; "
-                + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
-            ) from error
-        raise GateError(f"{place(text, path)}: {first['msg']}, got {first['input']!r}") from error
+        found: Config = parse(Config, told)
+    except FieldError as error:
+        raise GateError(f"{place(text, error.path)}: {error.problem}") from error
     try:
         found.rules()
     except GateError as error:

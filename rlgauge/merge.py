@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from .artifact import Artifact
 from .rule import AT, WANTED, GateError, is_canary
@@ -94,13 +95,12 @@ def together(names: list[str], artifacts: list[Artifact]) -> Artifact:
     models = list(dict.fromkeys(str(part.machine["cpu_model"]) for part in artifacts))
     machines = {str(part.shard[0] if part.shard else 0): part.machine for part in artifacts}
     first = artifacts[0]
-    return first.model_copy(
-        update={
-            "seconds": max(part.seconds for part in artifacts),
-            "machine": {"cpu_model": ", ".join(models), "cores": first.machine.get("cores"), "shards": machines},
-            "records": records,
-            "shard": None,
-            "anchor": None,
-            "told": list(dict.fromkeys(words for part in artifacts for words in part.told)),
-        }
+    return replace(
+        first,
+        seconds=max(part.seconds for part in artifacts),
+        machine={"cpu_model": ", ".join(models), "cores": first.machine.get("cores"), "shards": machines},
+        records=records,
+        shard=None,
+        anchor=None,
+        told=list(dict.fromkeys(words for part in artifacts for words in part.told)),
     )

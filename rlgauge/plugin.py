@@ -299,6 +299,7 @@ class Verdict(pytest.Item):
     def runtest(self) -> None:
         """Pass unless the case fails, or the run is void."""
         from . import report
+        from .rule import Finding
 
         run = self.config.stash[RUN]
         if self.name in run.source.unable():
@@ -306,8 +307,10 @@ class Verdict(pytest.Item):
         outcome = measured(self.session, run)
         here = outcome if self.name in outcome.findings or not outcome.anchor else outcome.anchor
         finding = here.findings[self.name]
-        for name, value in finding.model_dump(exclude_defaults=True).items():
-            self.user_properties.append((name, value))
+        defaults = vars(Finding("ok"))
+        for name, value in vars(finding).items():
+            if name == "verdict" or value != defaults[name]:
+                self.user_properties.append((name, value))
         if self.name in outcome.excused:
             self.user_properties.append(("allowed", outcome.excused[self.name]))
         if finding.verdict == "skipped":
@@ -410,7 +413,7 @@ def write(
     from .files import Unwritable
 
     try:
-        files["--gate-json"](artifact.model_dump_json().encode())
+        files["--gate-json"](artifact.to_json().encode())
         if "--gate-markdown" in files:
             files["--gate-markdown"](report.markdown(artifact, outcome).encode())
     except Unwritable:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from .rule import Rule, confirmed, suspected
+from .statistics import rate_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,12 +28,10 @@ class Rate:
 
     def __str__(self) -> str:
         """Return the count, and the exact (Clopper-Pearson) 95 % interval of the rate."""
-        from scipy.stats import binomtest
-
         if not self.n:
             return "not measured"
-        interval = binomtest(self.found, self.n).proportion_ci(0.95, method="exact")
-        return f"{self.found}/{self.n} [{100 * interval.low:.1f} %, {100 * interval.high:.1f} %]"
+        low, high = rate_interval(self.found, self.n)
+        return f"{self.found}/{self.n} [{100 * low:.1f} %, {100 * high:.1f} %]"
 
     def __add__(self, other: Rate) -> Rate:
         """Return both together."""

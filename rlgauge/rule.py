@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from .statistics import holm, interval, log_ratio, signed_ranks
+from .fields import FieldError, parse
+from .statistics import holm, interval, log_ratio, rank_correlation, signed_rank
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Block = tuple[Seconds, Seconds]  # of base, of head
-Pair = Annotated[list[Block], Field(min_length=1)]
+Block = tuple[float, float]  # seconds of base, of head
+Pair = list[Block]
 Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"]
 FAILING, VOIDING = ("slower", "gone"), ("error",)
 PASSED, FAILED, VOID = 0, 1, 2  # exit codes
@@ -49,7 +49,8 @@ class GateError(Exception):
     """Why there is nothing to compare or to decide, in one line."""
 
 
-class Rule(BaseModel):
+@dataclass(frozen=True)
+class Rule:
     """The numbers of the decision rule.
 
     Attributes:
@@ -65,23 +66,28 @@ class Rule(BaseModel):
         level: largest Holm-adjusted p of a confirmed suspect.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    screen: int = Field(default=4, ge=1)
-    confirm: int = Field(default=16, ge=1)
-    looks: int = Field(default=2, ge=1)
-    blocks: int = Field(default=8, ge=1)
-    tolerated: float = Field(default=0.01, ge=0, allow_inf_nan=False)
-    promised: float = Field(default=0.05, gt=0, allow_inf_nan=False)
-    level: float = Field(default=0.01, gt=0, lt=1)
+    screen: int = 4
+    confirm: int = 16
+    looks: int = 2
+    blocks: int = 8
+    tolerated: float = 0.01
+    promised: float = 0.05
+    level: float = 0.01
 
-    @model_validator(mode="after")
-    def consistent(self) -> Rule:
-        """Refuse numbers that contradict each other."""
-        if self.promised <= self.tolerated:
-            raise ValueError(f"promised {self.promised} is not above tolerated {self.tolerated}")
+    def __post_init__(self) -> None:
+        """Refuse numbers that are out of range or contradict each other."""
+        for name in ("screen", "confirm", "looks", "blocks"):
+            if (number := getattr(self, name)) < 1:
+                raise FieldError([name], f"got {number}; give 1 or more")
+        if not 0 <= self.tolerated < math.inf:
+            raise FieldError(["tolerated"], f"got {self.tolerated}; give 0 or more")
+        if not self.tolerated < self.promised < math.inf:
+            raise FieldError(["promised"], f"got {self.promised}; give more than tolerated, {self.tolerated}")
+        if not 0 < self.level < 1:
+            raise FieldError(["level"], f"got {self.level}; give a number between 0 and 1")
         if self.looks * 2.0**-self.most > self.level:
-            raise ValueError(f"confirm {self.confirm} and looks {self.looks} cannot reach the level {self.level}")
-        return self
+            numbers = f"confirm {self.confirm} and looks {self.looks}"
+            raise FieldError([], f"{numbers} cannot reach the level {self.level}; raise confirm or level")
 
     @property
     def most(self) -> int:
@@ -100,19 +106,24 @@ def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
         GateError: an unknown name, or a number out of range.
     """
     try:
-        return Rule.model_validate({**(rule or Rule()).model_dump(), **changes})
-    except ValidationError as error:
-        first = error.errors()[0]
-        if first["type"] == "extra_forbidden":
-            raise GateError(
-                f"rule, {first['loc'][0]}: unknown number; known: {', '.join(Rule.model_fields)}"
-            ) from error
-        words = first["msg"].removeprefix("Value error, ")
-        where = f"{first['loc'][0]}: {words}, got {first['input']!r}" if first["loc"] else words
-        raise GateError(f"rule, {where}") from error
+        changed: Rule = parse(
+            Rule, asdict(rule or Rule()) | {name: as_number(value) for name, value in changes.items()}
+        )
+    except FieldError as error:
+        raise GateError(f"rule, {error}") from error
+    return changed
 
 
-class Record(BaseModel):
+def as_number(value: Any) -> Any:
+    """Return the number that a text is, or the value itself where it is none."""
+    for kind in (int, float) if isinstance(value, str) else ():
+        with suppress(ValueError):
+            return kind(value)
+    return value
+
+
+@dataclass
+class Record:
     """What was found out about one case; the JSON artifact holds nothing else, so a verdict can be given again.
 
     Attributes:
@@ -126,18 +137,29 @@ class Record(BaseModel):
         words: last words of a worker that failed.
     """
 
-    model_config = ConfigDict(extra="forbid")
     state: Literal["timed", "unchanged", "new", "gone", "skipped", "error"] = "timed"
-    all_cores: bool = Field(default=False, validation_alias=AliasChoices("all_cores", "wide"))
-    screen: list[Pair] = []
-    confirm: list[Pair] = []
+    all_cores: bool = field(default=False, metadata={"older": "wide"})
+    screen: list[Pair] = field(default_factory=list)
+    confirm: list[Pair] = field(default_factory=list)
     answer_changed: bool = False
-    counters: tuple[dict[str, int], dict[str, int]] = ({}, {})
-    memory: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    counters: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
+    memory: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     words: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse pairs without blocks, and times that are not positive."""
+        for phase, pairs in (("screen", self.screen), ("confirm", self.confirm)):
+            for at, pair in enumerate(pairs):
+                if not pair:
+                    raise FieldError([phase, str(at)], "the pair has no blocks; measure again")
+                for place, block in enumerate(pair):
+                    if not all(0 < seconds < math.inf for seconds in block):
+                        where = [phase, str(at), str(place)]
+                        raise FieldError(where, f"got {block}, not positive finite seconds; measure again")
 
-class Finding(BaseModel):
+
+@dataclass
+class Finding:
     """The verdict on one case.
 
     Attributes:
@@ -156,7 +178,7 @@ class Finding(BaseModel):
     pairs: int = 0
     p: float | None = None
     stopped_for_futility: bool = False
-    notes: list[str] = []
+    notes: list[str] = field(default_factory=list)
 
 
 def drifting(record: Record) -> float | None:
@@ -183,10 +205,8 @@ def steadiness(blocks: Pair) -> float:
     Args:
         blocks: of the pair, three or more.
     """
-    from scipy.stats import spearmanr
-
     seconds = [base * head for base, head in blocks]
-    return abs(float(spearmanr(range(len(seconds)), seconds).statistic))
+    return abs(rank_correlation(range(len(seconds)), seconds))
 
 
 def trend(seconds: Sequence[float]) -> float:
@@ -285,7 +305,8 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
     p = np.ones(len(values))
     for end in range(rule.confirm, min(values.shape[1], rule.most) + 1, rule.confirm):
         over = stopped_for_futility(values, rule, end)
-        p = np.minimum(p, np.where(over, 1.0, rule.looks * np.asarray(signed_ranks(values[:, :end], rule.tolerated))))
+        looked = zip(values[:, :end].tolist(), over, strict=True)
+        p = np.minimum(p, [1.0 if ended else rule.looks * signed_rank(row, rule.tolerated) for row, ended in looked])
     return list(map(float, p))
 
 

@@ -1,15 +1,15 @@
-"""The statistics of pairs: the number that a pair says, the test of a confirmation, adjusted p-values, an interval."""
+"""The statistics of pairs: the number that a pair says, the test of a confirmation, adjusted p-values, intervals.
+
+Standard library only: the gate runs in environments that it cannot choose. The tests compare each function with SciPy.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Sequence
-from statistics import median
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from statistics import correlation, median
 
 FEWEST = 6  # values whose median has a 95 % interval
 Block = tuple[float, float]  # seconds of base, of head
@@ -47,32 +47,44 @@ def error_of_median(values: Sequence[float]) -> float:
     return 1.2533 * 1.4826 * median(abs(value - middle) for value in values) / math.sqrt(len(values))
 
 
+def ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value, from 1; ties share the mean of their ranks."""
+    ordered = sorted(values)
+    last = {value: place for place, value in enumerate(ordered, 1)}
+    first = {value: len(ordered) - place for place, value in enumerate(reversed(ordered))}
+    return [(first[value] + last[value]) / 2 for value in values]
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's rank correlation, 0 where one of the sequences is constant."""
+    if len(set(first)) == 1 or len(set(second)) == 1:
+        return 0.0
+    return correlation(ranks(first), ranks(second))
+
+
 def signed_rank(values: Sequence[float], tolerated: float) -> float:
-    """Return the exact one-sided p of Wilcoxon's signed-rank test of H0: the slowdown is at most the tolerated.
+    """Return the one-sided p of Wilcoxon's signed-rank test of H0: the slowdown is at most the tolerated.
+
+    The p-value is exact without ties. Values equal to the tolerated are dropped; ties share a mean rank, and a rank sum
+    that is no integer is rounded down, which makes p larger.
 
     Args:
         values: log-ratio of each pair.
         tolerated: slowdown that is none, as a fraction.
     """
-    return float(signed_ranks([values], tolerated)[0])
+    limit = math.log1p(tolerated)
+    beyond = [value - limit for value in values if value != limit]
+    positive = sum(rank for rank, value in zip(ranks([*map(abs, beyond)]), beyond, strict=True) if value > 0)
+    return reached(len(beyond))[math.floor(positive)] / (1 << len(beyond))
 
 
-def signed_ranks(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], tolerated: float) -> list[float]:
-    """Return the p of every row.  f[R, n] -> R values
-
-    Args:
-        rows: log-ratios f[R, n], a row for each case.
-        tolerated: slowdown that is none, as a fraction.
-    """
-    import numpy as np
-    from scipy.stats import wilcoxon
-
-    beyond = np.asarray(rows, dtype=float) - math.log1p(tolerated)
-    found = np.ones(len(beyond))
-    nonzero = np.any(beyond != 0, axis=1)  # of nothing but zeros there is no p
-    if nonzero.any():
-        found[nonzero] = wilcoxon(beyond[nonzero], alternative="greater", method="exact", axis=1).pvalue
-    return list(map(float, found))
+@functools.cache
+def reached(count: int) -> list[int]:
+    """Return, for each sum, how many of the subsets of the ranks 1 to ``count`` have at least that sum."""
+    subsets = [1]
+    for rank in range(1, count + 1):
+        subsets = [a + b for a, b in zip(subsets + [0] * rank, [0] * rank + subsets, strict=True)]
+    return list(itertools.accumulate(reversed(subsets)))[::-1]
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -94,9 +106,47 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     Args:
         values: one or more numbers.
     """
-    from scipy.stats import quantile_test
+    count, ordered = len(values), sorted(map(float, values))
+    if count < FEWEST:
+        return ordered[0], ordered[-1]
+    # Each value is below the median with probability 1/2. The interval from the rank-th smallest to the rank-th largest
+    # value contains the median where rank to count - rank of them are: widen it until 95 % of 2^count outcomes do.
+    rank = count // 2
+    outcomes = math.comb(count, rank)
+    inside = outcomes if count % 2 == 0 else 2 * outcomes
+    while 20 * inside < 19 * 2**count:
+        outcomes = outcomes * rank // (count - rank + 1)
+        rank -= 1
+        inside += 2 * outcomes
+    return ordered[rank - 1], ordered[-rank]
 
-    if len(values) < FEWEST:
-        return min(values), max(values)
-    found = quantile_test(values, q=median(values), p=0.5).confidence_interval(0.95)
-    return float(found.low), float(found.high)
+
+def rate_interval(found: int, count: int) -> tuple[float, float]:
+    """Return the exact (Clopper-Pearson) 95 % interval of a rate.
+
+    Args:
+        found: how often something happened.
+        count: of how many, one or more.
+    """
+    return least_rate(found, count, 0.025), 1 - least_rate(count - found, count, 0.025)
+
+
+def least_rate(found: int, count: int, tail: float) -> float:
+    """Return the rate at which at least ``found`` of ``count`` happen with probability ``tail``, by bisection."""
+    if not found:
+        return 0.0
+    ways = math.log(math.comb(count, found))
+
+    def probability(rate: float) -> float:
+        """Return that of at least ``found`` at this rate, which is below ``found / count``: its terms shrink."""
+        terms, odds = [math.exp(ways + found * math.log(rate) + (count - found) * math.log1p(-rate))], rate / (1 - rate)
+        for successes in range(found, count):
+            terms.append(terms[-1] * odds * (count - successes) / (successes + 1))
+            if terms[-1] < 1e-20 * terms[0]:
+                break
+        return math.fsum(terms)
+
+    low, high = 0.0, found / count
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if probability(middle) < tail else (low, middle)
+    return high

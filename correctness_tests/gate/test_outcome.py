@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
+import operator
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +16,10 @@ from perf_tests.suite.cases import variants
 from rlgauge import rule
 from rlgauge.allowed import allowances, check_allowed, excusable, matches, reasons
 from rlgauge.artifact import Artifact, read
+from rlgauge.fields import parse
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, Finding, GateError, Record, decide
 
+RECORDED = Path(__file__).with_name("recorded")  # an artifact of format 2, and the verdicts on it
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
 WRONG = {
     "same slower": {SAME: GOOD[SLOWED]}, "same faster": {SAME: timed(FAST[:4], FAST)}, "same missing": {SAME: None},
@@ -62,7 +68,7 @@ def test_each_pass_that_times_something_has_canaries_of_its_own():
 
 @pytest.mark.parametrize("name", ["all_cores", "wide"])
 def test_a_record_is_read_under_the_present_name_of_its_pass_and_under_the_older_one(name):
-    assert Record.model_validate_json(f'{{"{name}": true}}') == Record(all_cores=True) != Record()
+    assert parse(Record, {name: True}) == Record(all_cores=True) != Record()
 
 
 def test_canaries_are_none_of_the_family():
@@ -190,7 +196,7 @@ def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
     file = tmp_path / "gate.json"
     whole = Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], strict=True, shard=(1, 2), told=["more"])
     whole.anchor = Artifact(**ABOUT | {"base": "older"}, records=GOOD)
-    file.write_text(whole.model_dump_json())
+    file.write_text(whole.to_json())
     assert read(file) == whole
     for change, message in (
         ({"version": 1}, "of version 1 of the gate's format, wanted 2"),
@@ -198,16 +204,71 @@ def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
         ({"version": "2"}, "of version '2' of the gate's format, wanted 2"),
         ({"version": 3}, "of version 3 of the gate's format, wanted 2"),
         ({"version": 3, "more": 1}, "of version 3 of the gate's format, wanted 2"),
-        ({"more": 1}, "not what a run of the gate wrote: more: Extra inputs are not permitted"),
     ):
-        file.write_text(json.dumps(json.loads(whole.model_dump_json()) | change))
+        file.write_text(json.dumps(json.loads(whole.to_json()) | change))
         with pytest.raises(GateError, match=f"^{re.escape(f'{file}: {message}')}$"):
             read(file)
     file.write_bytes(b"\xff{")
-    with pytest.raises(GateError, match=r"gate\.json: not what a run of the gate wrote: .+$"):
+    with pytest.raises(GateError, match=r"gate\.json: not an artifact of the gate: .+; give a file that --gate-json"):
         read(file)
     with pytest.raises(GateError, match=r"gate\.json/no: it cannot be read: Not a directory$"):
         read(file / "no")
+
+
+MISSING = object()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [(["more"], 1, "more: unknown key; choose from version, base, head, "),
+     (["records", "case", "state_"], "timed", "records.case.state_: unknown key; did you mean 'state'?"),
+     (["anchor", "rule", "pairs"], 3, "anchor.rule.pairs: unknown key; choose from screen, confirm, "),
+     (["seed"], MISSING, "seed: the key is missing; add it"),
+     (["seconds"], math.nan, "seconds: got nan; give a finite number"),
+     (["seconds"], 10**400, "seconds: got 1000"),
+     (["seed"], True, "seed: got True; give an integer"),
+     (["seed"], 1.5, "seed: got 1.5; give an integer"),
+     (["rule", "level"], math.inf, "rule.level: got inf; give a finite number"),
+     (["rule", "level"], 1, "rule.level: got 1; give a number between 0 and 1"),
+     (["rule", "confirm"], 3, "rule: confirm 3 and looks 2 cannot reach the level 0.01; raise confirm or level"),
+     (["allowed", 0], ["a"], "allowed.0: got 1 items; give 2"),
+     (["shard"], "1/2", "shard: got '1/2'; give a list"),
+     (["anchor"], [], "anchor: got []; give a table of keys and values"),
+     (["records", "case", "state"], "slower", "records.case.state: got 'slower'; choose from timed, unchanged, "),
+     (["records", "case", "state"], [], "records.case.state: got []; choose from timed, unchanged, "),
+     (["records", "case", "screen", 1, 0, 1], math.nan, "records.case.screen.1.0.1: got nan; give a finite number"),
+     (["records", "case", "screen", 1, 0, 1], None, "records.case.screen.1.0.1: got None; give a finite number"),
+     (["records", "case", "screen", 1, 0, 1], -1, "records.case.screen.1.0: got (1.0, -1), not positive"),
+     (["records", "case", "screen", 1, 0, 0], 0.0, "records.case.screen.1.0: got (0.0, 1.0), not positive"),
+     (["records", "case", "screen", 2], [], "records.case.screen.2: the pair has no blocks; measure again")],
+)  # fmt: skip
+def test_an_artifact_is_refused_with_the_field_that_is_wrong(tmp_path, path, value, message):
+    anchor = Artifact(**ABOUT, records=GOOD)
+    told = json.loads(Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], anchor=anchor).to_json())
+    *above, last = path
+    inside = functools.reduce(operator.getitem, above, told)
+    inside[last] = value
+    if value is MISSING:
+        del inside[last]
+    (tmp_path / "gate.json").write_text(json.dumps(told))
+    with pytest.raises(GateError) as caught:
+        read(tmp_path / "gate.json")
+    assert str(caught.value).startswith(f"{tmp_path / 'gate.json'}: not an artifact of the gate: {message}")
+
+
+def test_a_recorded_artifact_keeps_its_verdicts():
+    run = read(RECORDED / "artifact.json").decide()
+    wanted = json.loads((RECORDED / "verdicts.json").read_text())
+    for findings, recorded in ((run.findings, wanted["findings"]), (run.anchor.findings, wanted["anchor"])):
+        assert findings.keys() == recorded.keys()
+        for name, known in recorded.items():
+            found = vars(findings[name])
+            assert (found["verdict"], found["notes"]) == (known["verdict"], known["notes"])
+            for number in ("ratio", "low", "high", "p"):
+                assert (found[number] or 0) == pytest.approx(known[number] or 0, rel=1e-12)
+    assert (run.code, run.failed, run.excused) == (wanted["code"], wanted["failed"], {"gone": "removed"})
+    verdicts = {finding["verdict"] for finding in wanted["findings"].values()}
+    assert verdicts == {"ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"}
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_replay_decides_by_another_rule(ran, capsys, rule, verdict):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("pyproject.toml", "not what a run of the gate wrote: "),
+        ("pyproject.toml", "not an artifact of the gate: "),
         ("absent.json", "it cannot be read: No such file or directory"),
     ],
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from rlgauge import report
 from rlgauge.artifact import Artifact
 from rlgauge.bisect import Step
+from rlgauge.fields import parse
 from rlgauge.rule import SAME, SLOWED, Finding, Record, Rule
 
 from .test_outcome import GOOD
@@ -87,7 +90,7 @@ def test_a_strict_run_says_what_fails(strict, failing):
     records = {"changed": timed([0.0] * 4, answer_changed=True), "short": timed(SLOW[:4], SLOW[:9])}
     artifact, outcome = decided(records, strict=strict)
     assert [name for name in outcome.findings if report.failure(name, outcome)] == failing
-    again = Artifact.model_validate_json(artifact.model_dump_json())
+    again = parse(Artifact, json.loads(artifact.to_json()))
     assert again.decide() == outcome
 
 
@@ -205,9 +208,9 @@ def test_a_run_that_timed_nothing_has_no_table_and_a_void_one_says_why():
 
 
 def test_the_comparison_with_the_anchor_comes_second():
-    older = decided({"case": timed(SLOW[:4], SLOW)})[0].model_copy(update={"base": "c" * 40})
+    older = replace(decided({"case": timed(SLOW[:4], SLOW)})[0], base="c" * 40)
     artifact, outcome = decided({"fast": timed(FAST[:4], FAST)}, anchor=older)
-    alone = artifact.model_copy(update={"anchor": None})
+    alone = replace(artifact, anchor=None)
     first = report.markdown(alone, alone.decide())
     text = report.markdown(artifact, outcome)
     assert text.startswith(f"{first}\n### Speed of a head against the anchor cccccccccccc: failed\n")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlgauge.artifact import Artifact
+from rlgauge.fields import parse
 
 ROOT = Path(__file__).parents[2]
 FIRST, SECOND = "toy.first[full-numpy]", "toy.second[full-numpy]"
@@ -177,7 +178,7 @@ class Gated(Ran):
     @property
     def findings(self):
         """The verdict on each case, and its notes, decided again from the artifact."""
-        found = Artifact.model_validate(self.artifact).decide().findings
+        found = parse(Artifact, self.artifact).decide().findings
         return {name: (finding.verdict, *finding.notes) for name, finding in found.items()}
 
 

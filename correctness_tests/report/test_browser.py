@@ -60,7 +60,7 @@ def page_file(tmp_path_factory):
     runs = [write(folder, f"{threads}.json", measured(threads)) for threads in (2, 1)]
     said = claims(context(), context(5.0, "holds", context="from full"), workload="pirl")
     given = ["--claims", write(folder, "claims.json", said)]
-    given += ["--gate", write(folder, "gate.json", artifact().model_dump_json())]
+    given += ["--gate", write(folder, "gate.json", artifact().to_json())]
     given += ["--history", write(folder, "a-machine.jsonl", history())]
     page = folder / "page.html"
     main([*map(str, runs), *map(str, given), "--output", str(page)])

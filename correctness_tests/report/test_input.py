@@ -140,10 +140,10 @@ def test_claims_of_benchmarks_that_exist_are_read(tmp_path):
 
 @pytest.mark.parametrize("change", [{"records": 1}, {"later": 1}, {"rule": {"screen": 0}}, {"version": 3}])
 def test_an_artifact_of_the_gate_that_cannot_be_shown_is_one_line(tmp_path, change):
-    path = write(tmp_path, "gate.json", json.loads(artifact().model_dump_json()) | change)
+    path = write(tmp_path, "gate.json", json.loads(artifact().to_json()) | change)
     with pytest.raises(BadInput) as refused:
         gated.read(path)
-    assert re.match(rf"{path}: (not what a run of the gate wrote: |of version 3 of the gate's)", str(refused.value))
+    assert re.match(rf"{path}: (not an artifact of the gate: |of version 3 of the gate's)", str(refused.value))
     assert "\n" not in str(refused.value)
 
 
@@ -161,7 +161,7 @@ def test_what_is_written_is_none_of_what_is_read_nor_both_files(tmp_path, monkey
 
 
 def test_an_artifact_of_the_gate_is_decided_as_the_gate_does(tmp_path):
-    found = gated.read(write(tmp_path, "gate.json", artifact().model_dump_json()))
+    found = gated.read(write(tmp_path, "gate.json", artifact().to_json()))
     assert found.decide() == artifact().decide()
     assert found.decide().findings[KNOWN].verdict == "slower"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlgauge.artifact import Artifact
+from rlgauge.fields import parse
 
 ROOT = Path(__file__).parents[2]
 FIND = "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
@@ -264,7 +265,7 @@ class Gated:
     @property
     def findings(self):
         """The verdict on each case, and its notes, decided again from the artifact."""
-        found = Artifact.model_validate(self.artifact).decide().findings
+        found = parse(Artifact, self.artifact).decide().findings
         return {name: (finding.verdict, *finding.notes) for name, finding in found.items()}
 
     @property

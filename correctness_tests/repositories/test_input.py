@@ -153,7 +153,7 @@ def test_a_test_that_skips_on_both_sides_is_skipped(passed):
         (
             {"pyproject.toml": "\n[tool.rlgauge.cores]\n'a*' = 'two'\n"},
             [],
-            "pyproject.toml, line 3, tool.rlgauge.cores.a*: got 'two', wanted 'one' or 'all'",
+            "pyproject.toml, line 3, tool.rlgauge.cores.a*: got 'two'; choose from one, all",
         ),
         (
             {"pyproject.toml": "[tool.rlgauge]\nrule = { pairs = 3 }\n"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,7 +89,7 @@ def test_machines_may_differ_and_are_shown():
 
 def test_a_merged_run_takes_as_long_as_its_longest_shard_and_says_once_what_they_all_say():
     parts = shards(CASES, 2, seconds=3.0, told=["both"])
-    parts["1.json"] = parts["1.json"].model_copy(update={"seconds": 5.0, "told": ["first", "both"]})
+    parts["1.json"] = replace(parts["1.json"], seconds=5.0, told=["first", "both"])
     parts["2.json"].told.append("second")
     found = merged(parts)
     assert (found.seconds, found.told, found.shard) == (5.0, ["first", "both", "second"], None)
@@ -99,7 +101,7 @@ def without(parts, name):
 
 def changed(**what):
     parts = shards(CASES, 2)
-    parts["2.json"] = parts["2.json"].model_copy(update=what)
+    parts["2.json"] = replace(parts["2.json"], **what)
     return parts
 
 
@@ -138,12 +140,15 @@ def test_what_is_not_of_one_comparison_is_refused(parts, message):
 
 def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
     file = tmp_path / "1.json"
-    file.write_text(shards(CASES, 1)["1.json"].model_copy(update={"version": 7}).model_dump_json())
+    file.write_text(replace(shards(CASES, 1)["1.json"], version=7).to_json())
     assert main(["merge", str(file)]) == 2
     assert capsys.readouterr().err == f"{file}: of version 7 of the gate's format, wanted 2\n"
     file.write_text("{}")
     assert main(["merge", str(file)]) == 2
-    assert capsys.readouterr().err == f"{file}: not what a run of the gate wrote: it has no records\n"
+    assert (
+        capsys.readouterr().err
+        == f"{file}: not an artifact of the gate: it has no records; give a file that --gate-json wrote\n"
+    )
 
 
 def test_anchors_of_shards_are_merged_too():

@@ -9,9 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError, model_validator
 
-from rlgauge.artifact import first
-
 from ..report.html.claims import Ratio
+from ..report.html.runs import first
 from ..report.page import name_of
 from ..report.readme import PAGES, README, as_json, insert, write
 from ..suite.claim import ClaimsError

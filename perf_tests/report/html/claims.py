@@ -12,9 +12,8 @@ from perf_tests.claims.ledger import FORMAT, VERSION
 from perf_tests.suite.cases import variants
 from perf_tests.suite.claims import claims_of
 from perf_tests.suite.claims import workloads as claimed
-from rlgauge.artifact import first
 
-from .runs import BadInput, parse
+from .runs import BadInput, first, parse
 
 WANTED = "what python -m perf_tests.claims writes"
 ID = re.compile(r"[a-z_0-9]+\.[a-z_0-9]+\[[^\]]+\]")

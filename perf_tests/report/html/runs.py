@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from perf_tests.report.order import SCATTER, Row
 from perf_tests.rows import FORMAT, machine_of
-from rlgauge.artifact import first
 from rlgauge.statistics import interval
 
 KNOWN = 5  # major version of pytest-benchmark whose JSON is read here
@@ -138,6 +137,12 @@ def parse(path: Path, wanted: str) -> Any:
         raise BadInput(f"{path}: wanted {wanted}: {error.strerror or error}") from error
     except ValueError as error:
         raise BadInput(f"{path}: wanted {wanted}: it is no JSON, or cut off: {error}") from error
+
+
+def first(error: ValidationError) -> str:
+    """Return the first invalid field and what is wrong with it, in one line."""
+    found = error.errors()[0]
+    return ": ".join([".".join(map(str, found["loc"])), found["msg"]] if found["loc"] else [found["msg"]])
 
 
 def read(path: Path) -> Run:

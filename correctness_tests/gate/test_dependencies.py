@@ -1,0 +1,36 @@
+"""What the package needs to be installed: pytest and NumPy, and nothing else of the test environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rlgauge
+from correctness_tests.commands import hiding, python
+
+RECORDED = Path(__file__).with_name("recorded") / "artifact.json"
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+import rlgauge
+for module in pkgutil.walk_packages(rlgauge.__path__, "rlgauge."):
+    importlib.import_module(module.name)
+    print(module.name)
+"""
+
+
+def test_every_module_is_imported_without_scipy_and_pydantic(tmp_path):
+    done = python("-c", IMPORT_ALL, PYTHONPATH=hiding(tmp_path, "scipy", "pydantic"))
+    assert done.returncode == 0, done.stderr
+    folder = Path(rlgauge.__file__).parent
+    assert len(done.stdout.split()) == len([*folder.rglob("*.py")]) - 1  # the package itself is not listed
+
+
+def test_an_artifact_is_replayed_without_scipy_and_pydantic(tmp_path):
+    done = python("-m", "rlgauge", "replay", RECORDED, PYTHONPATH=hiding(tmp_path, "scipy", "pydantic"))
+    assert (done.returncode, done.stderr) == (2, "")  # one of its cases is an error
+    assert "slower" in done.stdout
+
+
+def test_a_rate_is_shown_without_scipy_and_pydantic(tmp_path):
+    show = "from rlgauge.rates import Rate; print(Rate(1, 150))"
+    done = python("-c", show, PYTHONPATH=hiding(tmp_path, "scipy", "pydantic"))
+    assert done.stdout == "1/150 [0.0 %, 3.7 %]\n"

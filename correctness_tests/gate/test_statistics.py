@@ -1,0 +1,71 @@
+"""The statistics of the gate equal those of SciPy, which the package itself does without."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from scipy import stats
+
+from rlgauge.statistics import interval, rank_correlation, rate_interval, signed_rank
+
+EXACT = {"rel": 1e-12, "abs": 1e-12}
+COUNTS = [pytest.param(250, id="some"), pytest.param(10_000, id="many", marks=pytest.mark.slow)]
+
+
+def drawn(rng, least):
+    """Return numbers that are distinct, or on a coarse grid with many ties and zeros."""
+    count, centre = rng.randint(least, 40), rng.choice([0, 0, 0.3])
+    values = [rng.gauss(centre, 1) for _ in range(count)]
+    return values if rng.random() < 0.5 else [round(value * 3) / 4 for value in values]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_signed_rank_is_scipys(count):
+    rng = random.Random(count)
+    for _ in range(count):
+        values = drawn(rng, 1)
+        if any(values):  # SciPy has no p of nothing but zeros
+            wanted = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
+            assert signed_rank(values, 0.0) == pytest.approx(wanted, **EXACT)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_rank_correlation_is_scipys(count):
+    rng = random.Random(count)
+    for _ in range(count):
+        second = drawn(rng, 3)
+        first = rng.choices(second, k=len(second))
+        if len(set(first)) > 1 and len(set(second)) > 1:  # SciPy returns NaN for a constant
+            assert rank_correlation(first, second) == pytest.approx(stats.spearmanr(first, second).statistic, **EXACT)
+
+
+def test_a_constant_has_no_rank_correlation():
+    assert rank_correlation([1, 1, 1], [1, 2, 3]) == rank_correlation([1, 2, 3], [1, 1, 1]) == 0
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_the_interval_of_a_rate_is_scipys(count):
+    rng = random.Random(count)
+    for _ in range(count):
+        n = rng.randint(1, rng.choice([10, 300, 3000]))
+        found = rng.choice([0, n, rng.randint(0, n), rng.randint(0, min(n, 3))])
+        # The beta distribution gives the same interval as binomtest, whose root finder stops at 2e-12.
+        low = stats.beta.ppf(0.025, found, n - found + 1) if found else 0.0
+        high = stats.beta.ppf(0.975, found + 1, n - found) if found < n else 1.0
+        assert rate_interval(found, n) == pytest.approx((low, high), **EXACT)
+
+
+def test_the_interval_of_a_rate_is_that_of_the_exact_binomial_test():
+    for found, n in ((0, 150), (1, 150), (7, 30), (30, 30), (950, 1000)):
+        wanted = stats.binomtest(found, n).proportion_ci(0.95, method="exact")
+        assert rate_interval(found, n) == pytest.approx((wanted.low, wanted.high), abs=4e-12)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_the_interval_of_a_median_is_scipys(count):
+    rng = random.Random(count)
+    for _ in range(count):
+        values = drawn(rng, 6) * rng.choice([1, 1, 30])
+        wanted = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(0.95)
+        assert interval(values) == (wanted.low, wanted.high)

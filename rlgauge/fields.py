@@ -1,0 +1,104 @@
+"""Build dataclasses from JSON and TOML values: check every field, and name the one that is wrong."""
+
+from __future__ import annotations
+
+import functools
+import reprlib
+import sys
+from collections.abc import Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+NOUNS = {
+    str: "text in quotes",
+    bool: "true or false",
+    int: "an integer",
+    float: "a finite number",
+    list: "a list",
+    dict: "a table of keys and values",
+}
+type_hints = functools.cache(get_type_hints)
+
+
+class FieldError(ValueError):
+    """A value that a field cannot hold.
+
+    Attributes:
+        path: keys and indices that lead to the field.
+        problem: what is wrong, and how to mend it.
+    """
+
+    def __init__(self, path: Sequence[str], problem: str) -> None:
+        super().__init__(f"{'.'.join(path)}: {problem}" if path else problem)
+        self.path, self.problem = path, problem
+
+
+def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
+    """Return a value of JSON or TOML as the type of an annotation.
+
+    Args:
+        kind: ``Any``, ``str``, ``bool``, ``int``, ``float``, a dataclass or ``Literal``; a list, tuple or dictionary of
+            these, or one of them ``| None``.
+        value: as a parser returned it.
+        path: keys and indices that lead to it.
+
+    Raises:
+        FieldError: the value is of another type, not finite, or has unknown or missing keys.
+    """
+    container, inside = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if container is Literal:
+        if value not in inside:
+            raise FieldError(path, f"got {reprlib.repr(value)}; choose from {', '.join(inside)}")
+        return value
+    if container is UnionType:
+        return None if value is None else parse(inside[0], value, path)
+    if container is list:
+        return [parse(inside[0], item, (*path, str(n))) for n, item in enumerate(checked(list, value, path))]
+    if container is tuple:
+        if len(checked(list, value, path)) != len(inside):
+            raise FieldError(path, f"got {len(value)} items; give {len(inside)}")
+        return tuple(parse(inside[n], item, (*path, str(n))) for n, item in enumerate(value))
+    if container is dict:
+        return {name: parse(inside[1], item, (*path, name)) for name, item in checked(dict, value, path).items()}
+    return parse_fields(kind, value, path) if is_dataclass(kind) else checked(kind, value, path)
+
+
+def checked(kind: type, value: Any, path: tuple[str, ...]) -> Any:
+    """Return a value if it is of this plain type; an integer is a float too, a boolean is no number."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is float:
+        fits = number and abs(value) <= sys.float_info.max
+    else:
+        fits = isinstance(value, kind) and (number or kind is not int)
+    if not fits:
+        raise FieldError(path, f"got {reprlib.repr(value)}; give {NOUNS[kind]}")
+    return value
+
+
+def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
+    """Return a dataclass from a mapping; a field's metadata may give a name that it had in older files.
+
+    Args:
+        kind: the dataclass; the errors of its ``__post_init__`` get the path before theirs.
+        value: as a parser returned it.
+        path: keys and indices that lead to it.
+    """
+    known = {field.name: field for field in fields(kind)}
+    older = {field.metadata.get("older"): name for name, field in known.items()}
+    given = {older.get(name, name): item for name, item in checked(dict, value, path).items()}
+    for name in [name for name in given if name not in known]:
+        near = get_close_matches(name, known, 1)
+        better = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+        raise FieldError((*path, name), f"unknown key; {better}")
+    for name, field in known.items():
+        if name not in given and field.default is MISSING and field.default_factory is MISSING:
+            raise FieldError((*path, name), "the key is missing; add it")
+    values = {name: parse(type_hints(kind)[name], item, (*path, name)) for name, item in given.items()}
+    try:
+        return kind(**values)
+    except FieldError as error:
+        raise FieldError((*path, *error.path), error.problem) from None
