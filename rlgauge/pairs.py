@@ -8,13 +8,14 @@ import os
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from . import interleaved, interrupts
 from .answers import same
+from .parameters import Described, differing
 from .rule import Record
 from .statistics import Block, error_of_median, log_ratios
 from .workers import Side, Worker, WorkerError, both
@@ -152,6 +153,8 @@ class Pairs:
         self.tolerances, self.folder, self.rng = tolerances, folder, rng
         self.together, self.lenient = together, lenient
         self.seen: set[str] = set()
+        self.parameters: dict[str, Described] = {}  # of each test, as the first process had them
+        self.differing: dict[str, str] = {}  # ids that do not mean the same in every process, and why
         self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
         self.plans: dict[str, SamplePlan] = {}
 
@@ -297,15 +300,18 @@ class Pairs:
             PairError: one failed, and not over a case.
         """
         order = self.rng.sample([0, 1], 2)  # which side starts first, and on which core, is left to chance
+        seed = {"PYTHONHASHSEED": str(random.SystemRandom().randrange(1 << 32))}  # sets have one order on both sides
+        sides = [replace(side, variables={**seed, **side.variables}) for side in self.sides]
         with ExitStack() as stack:
             stack.enter_context(interrupts.held())
             started = {
-                side: stack.enter_context(Worker(self.sides[side], place.at_start(number), place.threads, self.limit))
+                side: stack.enter_context(Worker(sides[side], place.at_start(number), place.threads, self.limit))
                 for number, side in enumerate(order)
             }
             workers = [started[0], started[1]]
             try:
-                both(workers, "hello")
+                for found in both(workers, "hello"):
+                    self.differing |= differing(self.parameters, found.get("parameters", {}))
                 yield workers
                 for worker in workers:  # both end at once
                     worker.finish()
@@ -320,6 +326,9 @@ class Pairs:
             name: of the case.
             record: what is known of the case; changed in place.
         """
+        if name in self.differing:
+            record.state, record.words = "error", self.differing[name]
+            return False
         first, doubted = name not in self.seen, name in self.doubted
         files = self.folder / "base.npz", self.folder / "head.npz"
         with blamed(name):

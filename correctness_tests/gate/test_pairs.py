@@ -6,6 +6,7 @@ import math
 import os
 import random
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,10 +14,10 @@ import pytest
 from rlgauge import answers, pairs
 from rlgauge.pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, blamed
 from rlgauge.rule import Record
-from rlgauge.workers import WorkerError
+from rlgauge.workers import PYTHON, Side, WorkerError
 
 ONE, ALL = Cores((0, 2, 5), 5), Cores((0, 2, 5), None)
-SIDES = SimpleNamespace(name="base"), SimpleNamespace(name="head")
+SIDES = Side("base", Path(), PYTHON, ()), Side("head", Path(), PYTHON, ())
 READY = {"counters": {}}
 
 
@@ -328,13 +329,14 @@ def test_tests_of_a_file_come_one_after_the_other_in_an_order_that_is_drawn():
 
 @pytest.fixture
 def starting(monkeypatch):
-    """Start workers of which nothing is run. -> what was done, and what they do at which request"""
-    log, does = [], {}
+    """Start workers of which nothing is run. -> what was done, what they do at which request, and their hash seeds"""
+    log, does, seeds = [], {}, []
 
     class Started:
         def __init__(self, side, cores, threads, limit):
             self.side = side
             log.append(("start", side.name, cores, threads, limit))
+            seeds.append(side.environment()["PYTHONHASHSEED"])
 
         def __enter__(self):
             return self
@@ -354,11 +356,11 @@ def starting(monkeypatch):
             log.append(("finish", self.side.name))
 
     monkeypatch.setattr(pairs, "Worker", Started)
-    return log, does
+    return log, does, seeds
 
 
 def test_the_side_that_starts_first_and_its_core_are_drawn_and_base_stays_first(starting):
-    log, _ = starting
+    log, *_ = starting
     measuring, seen = made(), set()
     for _ in range(20):
         log.clear()
@@ -374,13 +376,23 @@ def test_the_side_that_starts_first_and_its_core_are_drawn_and_base_stays_first(
 
 
 def test_workers_of_all_cores_have_as_many_threads(starting):
-    log, _ = starting
+    log, *_ = starting
     with made().workers(ALL):
         assert [start[2:] for start in log[:2]] == [((0, 2, 5), 3, 1.0)] * 2
 
 
+def test_both_sides_of_a_pair_have_one_hash_seed_and_each_pair_another(starting):
+    *_, seeds = starting
+    measuring = made()
+    for _ in range(2):
+        with measuring.workers(ONE):
+            pass
+    first, second, third, fourth = seeds
+    assert first == second != third == fourth
+
+
 def test_a_worker_that_does_not_start_is_an_error_of_the_pair_and_none_is_left(starting):
-    log, does = starting
+    log, does, _ = starting
     does["hello"] = WorkerError("base: ended with code 1")
     with pytest.raises(PairError, match=r"^base: ended with code 1$"), made().workers(ONE):
         pytest.fail("it started")

@@ -132,7 +132,6 @@ def test_a_test_that_skips_on_both_sides_is_skipped(passed):
             [],
             "no benchmark was collected: none of 1 tests uses the fixture",
         ),
-        ({FILE: HEAD + "async def test_it(benchmark):\n    pass\n"}, [], f"{FILE}::test_it: async def: a benchmark is"),
         ({}, ["-n", "2"], "--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0"),
         (
             {},

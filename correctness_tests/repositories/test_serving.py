@@ -15,7 +15,7 @@ import pytest
 
 from rlgauge import answers, canary
 from rlgauge.benchmarks import worker
-from rlgauge.benchmarks.fixture import Benchmark, Benchmarked, Misused
+from rlgauge.benchmarks.fixture import Benchmarked
 from rlgauge.benchmarks.worker import Tests as Worker
 from rlgauge.benchmarks.worker import last_line, reason, seed_all, words
 
@@ -123,7 +123,7 @@ def test_what_a_test_gives_is_kept_settled_and_waits_until_its_case_is_closed(si
     side.told({"do": "hello"}, {"do": "close", "identity": "a"}, {"do": "hello"})
     side.timed(made)
     assert done == ["called", "settled"]
-    assert said(side) == [{"counters": {}}, {}]  # closing is answered where it was prepared
+    assert said(side) == [{"counters": {}}, {"parameters": {}}]  # closing is answered where it was prepared
     assert (side.prepared, side.closed) == ({}, True)
     assert json.loads(side.requests.readline()) == {"do": "hello"}
     answers.save(tmp_path / "b.npz", ["elsewhere/file"], ["elsewhere"])
@@ -134,7 +134,7 @@ def test_a_test_that_waits_ends_where_there_are_no_more_requests(side):
     side.told({"do": "hello"})
     side.prepared = {"canary[same]": Known()}
     side.answer_until(lambda: False)
-    assert said(side) == [{}]
+    assert said(side) == [{"parameters": {}}]
     side.prepared["a"] = Benchmarked(len)
     with pytest.raises(pytest.exit.Exception, match="the gate has ended") as ended:
         side.answer_until(lambda: False)
@@ -167,15 +167,6 @@ def test_a_test_that_skips_says_why_and_needs_no_benchmark(side):
     assert side.ended("a") == {"failed": "it never calls benchmark: there is nothing to time"}
 
 
-def test_those_selected_that_use_benchmark_are_listed(side):
-    items = {"a": ["benchmark"], "b": ["tmp_path"], "c": ["x", "benchmark"], "d": None}
-    made = [SimpleNamespace(nodeid=name, **({"fixturenames": f} if f is not None else {})) for name, f in items.items()]
-    side.pytest_collection_modifyitems(made)
-    assert list(side.items.items()) == list(zip("abcd", made))
-    side.session = SimpleNamespace(items=made[1:])
-    assert side.listing() == {"listing": ["c"]}
-
-
 def test_each_package_is_named_with_its_place_and_those_imported_apart(side, tmp_path, monkeypatch):
     for name in ("plainly/__init__.py", "apart/deep.py", "single.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -193,6 +184,7 @@ def test_each_package_is_named_with_its_place_and_those_imported_apart(side, tmp
         "origins": {name: str(place) for name, place in places.items()},
         "imported": ["single"],
         "strays": ["/root/a.py", "/root/z.py"],
+        "missing": {},
     }
     monkeypatch.delitem(sys.modules, "single")
 
@@ -211,50 +203,6 @@ def test_modules_of_the_repository_itself_are_strays(side, monkeypatch):
     elsewhere = "/other/rlgauge/benchmarks/worker.py"
     assert strays(files, "/root/own", elsewhere) == ["/root/toy/a.py", "/root/sides/b.py", "/root/toy/g.py"]
     assert strays(["/root/tool/a.py"], "/other", "/root/tool/benchmarks/worker.py") == []
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_pytest_benchmark_gives_its_place_and_its_mark_stays(side, there):
-    done = []
-    manager = SimpleNamespace(
-        hasplugin=lambda name: there and name == "benchmark", unregister=lambda **n: done.append(n)
-    )
-    side.pytest_configure(SimpleNamespace(addinivalue_line=lambda *line: done.append(line), pluginmanager=manager))
-    assert done[0][0] == "markers"
-    assert done[0][1].startswith("benchmark: ")
-    assert done[1:] == [{"name": "benchmark"}] * there
-
-
-def asking(node):
-    """Return the request of a test for its fixture, and the definition of that."""
-    return SimpleNamespace(argname="benchmark", cache_key=lambda request: "key"), SimpleNamespace(node=node)
-
-
-@pytest.mark.parametrize(
-    ("mark", "group"), [(SimpleNamespace(kwargs={"group": "g"}), "g"), (SimpleNamespace(kwargs={}), None), (None, None)]
-)
-@pytest.mark.parametrize("params", [{"x": 1}, None])
-def test_a_test_gets_the_fixture_of_this_worker(side, mark, group, params):
-    marks = {"benchmark": mark}
-    node = SimpleNamespace(name="test_it[1]", get_closest_marker=marks.get)
-    if params:
-        node.callspec = SimpleNamespace(params=params)
-    definition, request = asking(node)
-    made = side.pytest_fixture_setup(definition, request)
-    assert isinstance(made, Benchmark)
-    assert made is side.fixture
-    assert (made.name, made.group, made.params, made.timed_by) == ("test_it[1]", group, params, side.timed)
-    assert definition.cached_result == (made, "key", None)
-
-
-def test_other_fixtures_are_left_alone_and_weaving_is_refused(side):
-    definition, request = asking(None)
-    definition.argname = "tmp_path"
-    assert side.pytest_fixture_setup(definition, request) is None
-    definition.argname = "benchmark_weave"
-    with pytest.raises(Misused, match="weave is not supported"):
-        side.pytest_fixture_setup(definition, request)
-    assert side.fixture is None
 
 
 def through(hook, report):
@@ -303,7 +251,7 @@ def test_requests_are_answered_in_the_place_of_tests(side, monkeypatch, plugin):
     assert side.pytest_runtestloop(session) is True
     assert side.session is session
     assert done == ["collect", "freeze", "enable", *["hypothesispytest"] * plugin]
-    assert said(side) == [{}, {}]
+    assert said(side) == [{"parameters": {}}] * 2
 
 
 def test_every_library_that_draws_is_seeded_with_the_same(monkeypatch):

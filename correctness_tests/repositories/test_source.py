@@ -81,28 +81,6 @@ def test_a_lock_file_alone_is_no_contradiction(made):
         Benchmarks(made().root, Config(build="make", lock="a.txt"), None)
 
 
-def item(name, function=len, fixtures=("benchmark",)):
-    return SimpleNamespace(nodeid=name, function=function, fixturenames=fixtures)
-
-
-def test_tests_that_use_benchmark_are_taken(made):
-    source = made([])
-    source.paths = []
-    source.collected([item(FIRST), item("tests/test_b.py::test_y", fixtures=("x",)), SimpleNamespace(nodeid="doc")])
-    assert (source.names, source.paths) == ([FIRST], ["bench"])
-    with pytest.raises(GateError, match=r"^no benchmark was collected: none of 2 tests uses the fixture benchmark$"):
-        source.collected([item("a", fixtures=()), SimpleNamespace(nodeid="doc")])
-
-
-def test_a_benchmark_that_is_async_itself_is_refused(made):
-    async def test_y():
-        """Nothing."""
-
-    with pytest.raises(GateError, match=r"^b::test_y: async def: "):
-        made().collected([item(FIRST), item("b::test_y", test_y)])
-    made().collected([item(FIRST), item("b::test_y", test_y, fixtures=())])
-
-
 @pytest.mark.parametrize("path", ["nowhere", "..", "../elsewhere"])
 def test_only_what_is_in_the_repository_can_be_named(made, root, path):
     write(root.parent, "elsewhere/a.py")
@@ -465,7 +443,7 @@ def test_a_worker_is_told_where_it_may_write_and_what_is_its_own(made, root, cac
 def origins(base, head, imported=(), strays=((), ())):
     """Return what two workers say of where they import from."""
     return [
-        {"origins": found, "imported": list(imported), "strays": list(strays[side])}
+        {"origins": found, "imported": list(imported), "strays": list(strays[side]), "missing": {}}
         for side, found in enumerate((base, head))
     ]
 
@@ -579,7 +557,10 @@ def test_all_benchmarks_of_the_working_tree_are_selected(made, root, monkeypatch
 
 @pytest.mark.parametrize(
     ("found", "message"),
-    [([], "no benchmark was collected: no test uses the fixture benchmark"), (WorkerError("head: died"), "head: died")],
+    [
+        ([], "no benchmark was collected: no test uses the fixture benchmark or has that mark"),
+        (WorkerError("head: died"), "head: died"),
+    ],
 )
 def test_where_nothing_can_be_selected_it_is_a_line(made, root, started, found, message):
     _, replies = started

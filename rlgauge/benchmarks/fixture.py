@@ -1,19 +1,50 @@
 """The fixture ``benchmark`` of a worker: while its test waits for the result, the gate times what it was given.
 
 It takes what pytest-benchmark's does: ``benchmark(function, *args, **kwargs)`` and ``benchmark.pedantic(...)``, once in
-each test.
+each test. A test that has the mark ``benchmark`` and not the fixture is timed as a whole, as pytest-codspeed does.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
 
 SETTLED, MOST_SETTLING, MOST_CALLS = 0.03, 100, 1 << 20  # seconds and calls of settling; calls of a sample
 LEAST, MOST_MEASURING = 0.005, 0.05  # seconds of a sample, at least, and at most with what is not timed
 WEAVE = "benchmark.weave is not supported by the gate: time a function by benchmark(function, ...)"
+FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # and what has them
+MARKS = "benchmark", "codspeed_benchmark"
+PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules whose fixtures the gate replaces
+
+
+def has_fixture(item: pytest.Item) -> bool:
+    """Return whether a test uses a fixture that times what it is given."""
+    return not FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def is_benchmark(item: pytest.Item) -> bool:
+    """Return whether a test is a benchmark: by a fixture, or as a whole by a mark."""
+    return has_fixture(item) or any(map(item.get_closest_marker, MARKS))
+
+
+def missing_plugin(item: pytest.Item) -> str | None:
+    """Return which plugin a benchmark needs that is not there, and how to get it; None if it has all."""
+    defined = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    for fixture, plugin in FIXTURES.items():
+        if fixture in getattr(item, "fixturenames", ()) and fixture not in defined:
+            words = f"{item.nodeid} uses the fixture {fixture} of {plugin}, which is not "
+            if find_spec(plugin.replace("-", "_")):
+                return f"{words}loaded: remove -p no:{fixture.partition('_')[0]} or PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+            return f"{words}installed: run {sys.executable} -m pip install {plugin}"
+    return None
 
 
 class Misused(Exception):
@@ -145,11 +176,17 @@ class Timed:
     """
 
     def __init__(self, benchmarked: Benchmarked) -> None:
+        self.seconds, self.iterations = benchmarked.seconds, benchmarked.iterations
+
+    @functools.cached_property
+    def stats(self) -> Any:
+        """pytest-benchmark's statistics; pytest-codspeed, which may be there alone, has none."""
         from pytest_benchmark.stats import Stats
 
-        self.stats, self.iterations = Stats(), benchmarked.iterations  # type: ignore[no-untyped-call]
-        for seconds in benchmarked.seconds:
-            self.stats.update(seconds)  # type: ignore[no-untyped-call]
+        made = Stats()  # type: ignore[no-untyped-call]
+        for seconds in self.seconds:
+            made.update(seconds)  # type: ignore[no-untyped-call]
+        return made
 
     def __getitem__(self, name: str) -> Any:
         """Return a figure by its name, as in ``benchmark.stats["mean"]``."""

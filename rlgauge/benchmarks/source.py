@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import os
 import platform
@@ -29,6 +28,7 @@ from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both
 
 from . import command, trees
 from .builds import builds, packages_of, tree_of
+from .fixture import is_benchmark, missing_plugin
 
 if TYPE_CHECKING:
     import pytest
@@ -38,7 +38,7 @@ VERSIONS = ("numpy", "pytest", "pytest-benchmark")
 
 
 class Benchmarks(Source):
-    """The tests of a repository that use the fixture ``benchmark``.
+    """The tests of a repository that use the fixture ``benchmark`` or have that mark.
 
     Args:
         root: of the repository.
@@ -65,20 +65,22 @@ class Benchmarks(Source):
         (self.cache / ".gitignore").write_text("*\n")
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
-        """Take the tests that use ``benchmark``.
+        """Take the tests that are benchmarks.
 
         Args:
             items: all that were collected and selected.
 
         Raises:
-            GateError: there are none, or one that cannot be timed.
+            GateError: there are none, or the plugin whose fixture they use is missing.
         """
-        chosen = [item for item in items if "benchmark" in getattr(item, "fixturenames", ())]
+        chosen = [item for item in items if is_benchmark(item)]
         if not chosen:
-            raise GateError(f"no benchmark was collected: none of {len(items)} tests uses the fixture benchmark")
+            raise GateError(
+                f"no benchmark was collected: none of {len(items)} tests uses the fixture benchmark or has that mark"
+            )
         for item in chosen:
-            if inspect.iscoroutinefunction(getattr(item, "function", None)):
-                raise GateError(f"{item.nodeid}: async def: a benchmark is a function that runs its loop to its end")
+            if missing := missing_plugin(item):
+                raise GateError(missing)
         self.names = [item.nodeid for item in chosen]
         self.paths = self.benchmark_paths()
 
@@ -371,6 +373,9 @@ class Benchmarks(Source):
         except WorkerError as error:
             raise GateError(str(error)) from error
         for side, reply in zip(sides, found, strict=True):
+            for case in cases:
+                if case.id in reply["missing"]:  # in an environment of its own
+                    raise GateError(f"{side.name}: {reply['missing'][case.id]}")
             if reply["strays"]:
                 raise GateError(
                     f"{side.name} imports {reply['strays'][0]} of the repository itself, not of its own tree: both "
@@ -399,7 +404,7 @@ class Benchmarks(Source):
         return super().machine(root) | {"python": platform.python_version(), "versions": versions}
 
     def everything(self, root: Path) -> None:
-        """Select all tests of the working tree that use ``benchmark``.
+        """Select all benchmarks of the working tree.
 
         Args:
             root: of the repository.
@@ -418,7 +423,7 @@ class Benchmarks(Source):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if not self.names:
-            raise GateError("no benchmark was collected: no test uses the fixture benchmark")
+            raise GateError("no benchmark was collected: no test uses the fixture benchmark or has that mark")
         self.paths = self.benchmark_paths()
 
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:

@@ -8,6 +8,7 @@ timed, and goes on when the case is closed.
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import os
 import random
@@ -29,7 +30,17 @@ if __name__ == "__main__":  # before NumPy is imported, which takes its threads 
 
 import pytest
 
-from rlgauge.benchmarks.fixture import WEAVE, Benchmark, Benchmarked, Misused
+from rlgauge.benchmarks.fixture import (
+    PLUGINS,
+    WEAVE,
+    Benchmark,
+    Benchmarked,
+    Misused,
+    has_fixture,
+    is_benchmark,
+    missing_plugin,
+)
+from rlgauge.parameters import described
 
 SLOW_TO_END = "hypothesispytest"  # it imports all of hypothesis for a summary, which nobody reads here
 PARTS = {"setup": "set-up", "call": "test", "teardown": "teardown"}
@@ -72,33 +83,66 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Take pytest-benchmark's place: its mark stays known, and none of its hooks is called.
+        """Disable the hooks of pytest-benchmark and pytest-codspeed; their fixtures and marks stay known.
 
         Args:
             config: of the worker's pytest.
         """
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
-        if config.pluginmanager.hasplugin("benchmark"):
-            config.pluginmanager.unregister(name="benchmark")
+        config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
+        for name in ("benchmark", "codspeed"):
+            if config.pluginmanager.hasplugin(name):
+                config.pluginmanager.unregister(name=name)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:
-        """Give a test this worker's fixture in the place of pytest-benchmark's.
+        """Return this worker's fixture in place of a plugin's; a project's own, which overrides that, wraps this one.
 
         Args:
             fixturedef: of any fixture.
             request: for it.
         """
+        if str(getattr(fixturedef.func, "__module__", "")).partition(".")[0] not in PLUGINS:
+            return None
         if fixturedef.argname == "benchmark_weave":
             raise Misused(WEAVE)
-        if fixturedef.argname != "benchmark":
+        if "codspeed_benchmark" in fixturedef.argnames:  # pytest-codspeed's own `benchmark`, which returns that one
             return None
-        node = request.node
-        mark = node.get_closest_marker("benchmark")
-        params = node.callspec.params if hasattr(node, "callspec") else None
-        self.fixture = Benchmark(self.timed, node.name, mark and mark.kwargs.get("group"), params)
-        fixturedef.cached_result = self.fixture, fixturedef.cache_key(request), None
+        made = self.fixture_of(request.node)
+        fixturedef.cached_result = made, fixturedef.cache_key(request), None
+        return made
+
+    def fixture_of(self, item: Any) -> Benchmark:
+        """Return the fixture for a test, and remember it.
+
+        Args:
+            item: the test.
+        """
+        mark = item.get_closest_marker("benchmark")
+        params = item.callspec.params if hasattr(item, "callspec") else None
+        self.fixture = Benchmark(self.timed, item.name, mark and mark.kwargs.get("group"), params)
         return self.fixture
+
+    @pytest.hookimpl
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        """Time the whole function of a test that has the mark and no fixture; refuse one that nothing awaits.
+
+        Plugins that await tests come first: they use ``tryfirst``, or replace the function by one that is not async.
+
+        Args:
+            pyfuncitem: the test.
+        """
+        function = pyfuncitem.obj
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise Misused(
+                "it is async def, and no plugin awaits it: enable one, such as pytest-asyncio, or write a plain test "
+                "that times a function that calls asyncio.run"
+            )
+        if has_fixture(pyfuncitem):
+            return None
+        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        self.fixture_of(pyfuncitem)(function, **arguments)
+        return True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
@@ -296,12 +340,19 @@ class Tests(worker.Requests):
             error = error.__cause__ or error.__context__
         return {}
 
-    def listing(self) -> dict[str, Any]:
-        """Return the ids of the tests of this side that are selected and use ``benchmark``."""
-        assert self.session
-        return {
-            "listing": [item.nodeid for item in self.session.items if "benchmark" in getattr(item, "fixturenames", ())]
+    def hello(self) -> dict[str, Any]:
+        """Answer that all tests are collected, with what their ids mean here."""
+        params = {
+            identity: described(item.callspec.params, [self.folder])
+            for identity, item in self.items.items()
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec") and is_benchmark(item)
         }
+        return {"parameters": params}
+
+    def listing(self) -> dict[str, Any]:
+        """Return the ids of the benchmarks of this side that are selected."""
+        assert self.session
+        return {"listing": [item.nodeid for item in self.session.items if is_benchmark(item)]}
 
     def origins(self) -> dict[str, Any]:
         """Return the file or folder that each package under test is imported from, of those that are found."""
@@ -315,7 +366,8 @@ class Tests(worker.Requests):
             if places:
                 found[name] = str(Path(places[0]).resolve())
         imported = [name for name in found if name in sys.modules]
-        return {"origins": found, "imported": imported, "strays": sorted(self.strays())}
+        missing = {name: words for name, item in self.items.items() if (words := missing_plugin(item))}
+        return {"origins": found, "imported": imported, "strays": sorted(self.strays()), "missing": missing}
 
     def strays(self) -> Iterator[str]:
         """Yield the files of modules that come from the repository itself, and not from this side."""
