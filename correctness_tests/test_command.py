@@ -365,7 +365,9 @@ def test_workers_that_failed_are_one_line(tmp_path, play, monkeypatch, kind):
     monkeypatch.setattr(Player, "learn", learn)
     with pytest.raises(SystemExit) as ended:
         play("train", tmp_path / "it", "--steps", 1)
-    assert ended.value.code == "train: actor 1 died 6 times before it had answered"
+    kept = f"{tmp_path / 'it'} holds step 0, continue with --resume"
+    assert ended.value.code == f"train: actor 1 died 6 times before it had answered; {kept}"
+    assert (tmp_path / "it").read_text() == "0"
     assert Player.made[-1] == "closed"
 
 

@@ -170,6 +170,7 @@ SIGNALS = [
 def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
     lines = [
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one of nohup this one",
         "workers, found = say()",
         "pids = forkserver._forkserver._forkserver_pid, *(each['pid'] for each in found)",
         "print(json.dumps(pids), flush=True)",

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from .rule import FAILING, Finding, GateError, is_canary
 
 
-def allowances(texts: Iterable[str]) -> list[tuple[str, str]]:
+def allowances(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[str, str]]:
     """Return the pattern of ids and the reason of each ``ID-PATTERN=REASON``.
 
     Args:
         texts: as given on the command line.
+        names: of all cases: as ids may hold ``=``, the pattern ends where it names one of them.
 
     Raises:
         GateError: one of them is missing.
     """
     found = []
     for text in texts:
-        pattern, _, reason = text.partition("=")
+        ends = [at for at, character in enumerate(text) if character == "="] or [len(text)]
+        at = next((at for at in ends if any(matches(name, text[:at].strip()) for name in names)), ends[0])
+        pattern, reason = text[:at], text[at + 1 :]
         if not pattern.strip() or not reason.strip():
             raise GateError(f"--gate-allow: got {text!r}, wanted ID-PATTERN=REASON")
         found.append((pattern.strip(), " ".join(reason.split())))
@@ -51,23 +54,17 @@ def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> N
             raise GateError(f"--gate-allow: {pattern!r} matches none of the {len(names)} cases")
 
 
-def excusable(finding: Finding) -> bool:
-    """Return whether a reason may be given: for a case that is slower or gone, or that base's code cannot run.
-
-    Args:
-        finding: the verdict on it.
-    """
-    on_base = finding.verdict == "error" and any(note.startswith("base: ") for note in finding.notes)
-    return finding.verdict in FAILING or on_base
-
-
 def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return why each case that is slower or gone may be so, of those that a pattern lets pass.
+    """Return why each case that is slower, gone or an error may be so; only its exact id allows an error.
 
     Args:
         findings: the verdict on each case, by name.
-        allowed: pattern and reason of each case that may be slower or gone.
+        allowed: pattern and reason of each case that is allowed.
     """
-    failing = [name for name, found in findings.items() if excusable(found) and not is_canary(name)]
-    given = {name: [reason for pattern, reason in allowed if matches(name, pattern)] for name in failing}
-    return {name: "; ".join(found) for name, found in given.items() if found}
+    found: dict[str, list[str]] = {}
+    for name, finding in findings.items():
+        for pattern, reason in allowed:
+            named = name == pattern if finding.verdict == "error" else matches(name, pattern)
+            if finding.verdict in FAILING and named and not is_canary(name):
+                found.setdefault(name, []).append(reason)
+    return {name: "; ".join(given) for name, given in found.items()}

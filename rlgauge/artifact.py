@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .allowed import reasons
+from .exit_code import judge
 from .fields import FieldError, parse
-from .rule import Finding, GateError, Record, Rule, decide, exit_code, failures, void_reasons
+from .rule import Finding, GateError, Record, Rule, decide
 
 VERSION = 2
 
@@ -56,12 +56,10 @@ class Artifact:
     def decide(self) -> Outcome:
         """Return the verdicts."""
         findings = decide(self.records, self.rule)
-        excused = reasons(findings, self.allowed)
-        wrong = void_reasons(self.records, findings, excused)
-        failed = failures(findings, excused, self.strict)
+        own = judge(self.records, findings, self.allowed, strict=self.strict, part=self.shard is not None)
         older = self.anchor.decide() if self.anchor else None
-        code = max(exit_code(wrong, failed), older.code if older else 0)
-        return Outcome(findings, wrong, excused, failed, code, older)
+        code = max(own.code, older.code if older else 0)
+        return Outcome(findings, own.invalid, own.allowed, own.failed, own.code, code, older)
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,11 @@ class Outcome:
 
     Attributes:
         findings: the verdict on each case, canaries included.
-        wrong: why nothing of it can be believed, where that is so.
-        excused: why cases that are slower or gone may be so.
+        wrong: why the verdicts cannot be trusted, where they cannot.
+        excused: why cases that are slower, gone or an error may be so.
         failed: the cases that fail.
-        code: 0 passed, 1 where a case fails, 2 void; the worse of both comparisons where there is an anchor.
+        own_code: exit code of this comparison alone, see :mod:`.exit_code`.
+        code: the worse one of both comparisons where there is an anchor.
         anchor: what the comparison with an older revision concludes, if there was one.
     """
 
@@ -81,6 +80,7 @@ class Outcome:
     wrong: Sequence[str]
     excused: Mapping[str, str]
     failed: Sequence[str]
+    own_code: int
     code: int
     anchor: Outcome | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +66,12 @@ def between(root: Path, good: str, bad: str) -> list[str]:
     return found
 
 
+def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
+    """Return the number nearest to the middle of ``low`` to ``high - 1`` that is not skipped, None if all are."""
+    left = [number for number in range(low, high) if number not in skipped]
+    return min(left, key=lambda number: abs(number - (low + high) // 2), default=None)
+
+
 @contextmanager
 def comparison(
     source: Source, root: Path, case: Case, rule: Rule, seed: int, limit: float
@@ -115,7 +121,7 @@ def bisect(
     """Return the first commit that has more than half of the whole slowdown, compared with the one before it.
 
     The bad commit, and in the end the one that is named, get the pairs of a confirmation and must be slower by the
-    gate's rule; each other half of them.
+    gate's rule; each other half of them. A commit between them that cannot be measured is skipped.
 
     Args:
         source: of the cases.
@@ -129,8 +135,8 @@ def bisect(
         log: prints a line.
 
     Raises:
-        GateError: an unknown revision, nothing between them, a case that is not slower or cannot be run, no commit that
-            is slower than the one before it.
+        GateError: an unknown revision, nothing between them, a case that is not slower or cannot be run at either end,
+            no commit that is slower than the one before it, or commits that cannot be measured beside the slow one.
     """
     commits = [revisions.resolve(root, good), *between(root, good, bad)]
     with comparison(source, root, case, rule, seed, limit) as compare:
@@ -139,9 +145,18 @@ def bisect(
             raise GateError(f"{case.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
         log(f"{whole}: the whole slowdown, {len(commits) - 1} commits")
         low, high = 1, len(commits) - 1
-        while low < high:
-            middle = (low + high) // 2
-            step = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
+        skipped: set[int] = set()
+        while low < high:  # the commit before low is fast, and high is slow
+            middle = nearest_middle(low, high, skipped)
+            if middle is None:
+                names = ", ".join(commit[:12] for commit in commits[low : high + 1])
+                raise GateError(f"{case.id}: the first slow commit is one of {names}; those before the last cannot run")
+            try:
+                step = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
+            except GateError as error:
+                log(f"{commits[middle][:12]} skipped: {error}")
+                skipped.add(middle)
+                continue
             after = step.slowdown > whole.slowdown / 2
             log(f"{step}: {'after' if after else 'before'} it")
             low, high = (low, middle) if after else (middle + 1, high)

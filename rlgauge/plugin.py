@@ -5,6 +5,7 @@ Each case is a test of the run, which passes unless the case fails. Nothing heav
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 from argparse import ArgumentTypeError
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 VOID = 2
 ROOM = 1 << 20  # bytes taken for a file before anything is timed
 ALONE = "--gate-anchor", "--gate-benchmarks", "--gate-build", "--gate-shard", "--gate-allow", "--gate-strict"
+OVERRIDDEN = {  # options of pytest, pytest-benchmark and pytest-timeout, with their values in the gate's own run
+    "benchmark_only": False, "benchmark_skip": False, "benchmark_json": None, "benchmark_save": None,
+    "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None, "benchmark_histogram": None,
+    "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": 0,
+}  # fmt: skip
 OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
 
 
@@ -110,7 +116,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="ID-PATTERN=REASON",
-        help="let cases that are slower or gone pass, and say why; * and ? are wildcards, brackets are not",
+        help="let slower or gone tests pass, and say why; * and ? are wildcards; an error needs its exact id",
     )
     group.addoption("--gate-strict", action="store_true", help="fail inconclusive cases and changed answers too")
     group.addoption(
@@ -160,15 +166,28 @@ def naming_option(option: str) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Have pytest-benchmark skip nothing, pytest-timeout wait, and no failure end the run: its tests are verdicts.
+    """Override options that would skip verdicts, end the run early, or report on a run that times nothing itself.
 
     Args:
         config: of the pytest run.
     """
     if config.getoption("gate_against") is not None:
-        for name, value in (("benchmark_only", False), ("benchmark_skip", False), ("timeout", 0), ("maxfail", 0)):
+        for name, value in OVERRIDDEN.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Keep pytest-cov out of the gate's own run: it would report that nothing is covered.
+
+    Args:
+        early_config: of the pytest run.
+    """
+    options = early_config.known_args_namespace
+    if options.gate_against is not None and hasattr(options, "cov_source"):
+        options.cov_source = []
+    return (yield)
 
 
 @pytest.hookimpl(trylast=True)
@@ -207,9 +226,9 @@ def pytest_configure(config: pytest.Config) -> None:
             rule = settings.rules(rule_of(config.getoption("gate_rule")) if config.getoption("gate_rule") else {})
         with naming_option("--gate-shard"):
             shard = shard_of(config.getoption("gate_shard")) if config.getoption("gate_shard") else None
-        allowed = allowances(config.getoption("gate_allow"))
+        allowances(config.getoption("gate_allow"))  # before anything is collected
         source = source_of(settings, config.rootpath, config)
-        run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact, allowed=allowed)
+        run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
         run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}
         if source.collects:
@@ -227,7 +246,7 @@ def open_gates(config: pytest.Config) -> None:
     Raises:
         GateError: there is nothing to compare, or a side cannot be had.
     """
-    from .allowed import check_allowed
+    from .allowed import allowances, check_allowed
     from .layout import laid_out
     from .revisions import resolve
     from .run import compared
@@ -238,7 +257,9 @@ def open_gates(config: pytest.Config) -> None:
     layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
     seed, limit = config.getoption("gate_seed"), config.getoption("gate_limit")
     run.gates = [compared(layout, commit, run.rule, seed, limit, run.shard) for commit in commits]
-    check_allowed(run.allowed, [*(name for gate in run.gates for name in gate.names), *run.source.unable()])
+    names = [*(name for gate in run.gates for name in gate.names), *run.source.unable()]
+    run.allowed = allowances(config.getoption("gate_allow"), names)
+    check_allowed(run.allowed, names)
 
 
 def names_of(run: Run) -> list[str]:
@@ -290,14 +311,14 @@ def verdicts(session: pytest.Session, run: Run) -> list[pytest.Item]:
 
 
 class NotPassed(Exception):
-    """A case fails, or the run is void; the message is all there is to say."""
+    """A case fails, or the run is invalid; the message says why."""
 
 
 class Verdict(pytest.Item):
     """What the gate says of a case; the first of them to run measures all."""
 
     def runtest(self) -> None:
-        """Pass unless the case fails, or the run is void."""
+        """Pass unless the case fails, or the run is invalid."""
         from . import report
         from .rule import Finding
 
@@ -315,6 +336,8 @@ class Verdict(pytest.Item):
             self.user_properties.append(("allowed", outcome.excused[self.name]))
         if finding.verdict == "skipped":
             pytest.skip("; ".join(finding.notes))
+        if finding.verdict == "error" and self.name in here.excused and not here.wrong:
+            pytest.skip(report.line(self.name, finding, here.excused[self.name]))
         if words := report.failure(self.name, outcome):
             raise NotPassed(words)
 
@@ -345,6 +368,7 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
     if run.done is None:
         if run.failed:
             raise NotPassed(run.failed)
+        faulthandler.cancel_dump_traceback_later()  # the first verdict waits for all measurements
         try:
             run.done = conclude(session.config, run)
         except Exception as error:
@@ -434,7 +458,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Exit with the gate's code: 0 passed, 1 where a case fails, 2 void, or where the JUnit file cannot be written."""
+    """Exit with the gate's code, or 2 where the JUnit file cannot be written."""
     config = session.config
     if RUN not in config.stash:
         return (yield)
@@ -456,7 +480,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if run is None or run.done is None:
         return
     from . import report
-    from .rule import exit_code
 
     artifact, outcome = run.done
     compared = [("gate", artifact, outcome)]
@@ -469,6 +492,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         for words in found.wrong:
             terminalreporter.write_line(words, red=True)
         terminalreporter.write_line(
-            f"{report.WORDS[exit_code(found.wrong, found.failed)]}: {report.counted(found.findings)}, "
+            f"{report.WORDS[found.own_code]}: {report.counted(found)}, "
             f"{one.seconds / 60:.1f} min; all that was measured: {run.json}"
         )

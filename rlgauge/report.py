@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .artifact import Artifact, Outcome
-from .rule import CHANGED, Finding, exit_code, is_canary
+from .rule import CHANGED, Finding, is_canary
 from .statistics import FEWEST
 
 ORDER = ("error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped")
-WORDS = {0: "passed", 1: "failed", 2: "void: nothing of it can be believed"}
+WORDS = {0: "passed", 1: "failed", 2: "invalid run, no verdict"}
+NOT_MEASURED = "NOT MEASURED"
 
 
 def spread(low: float, high: float, count: int) -> str:
@@ -52,12 +53,13 @@ def line(name: str, finding: Finding, reason: str = "") -> str:
     Args:
         name: of the case.
         finding: the verdict on it.
-        reason: why the case is allowed to be slower or gone, if it is.
+        reason: why the case is allowed to fail, if it is.
     """
     pairs = f"n = {finding.pairs} pairs" if finding.pairs and not finding.stopped_for_futility else ""
     p = ("" if finding.p is None else "p = ") + significance(finding)
     allowed = f"allowed: {reason}" if reason else ""
-    return f"{name}: " + ", ".join(filter(None, [finding.verdict, change(finding), pairs, p, *finding.notes, allowed]))
+    verdict = NOT_MEASURED if reason and finding.verdict == "error" else finding.verdict
+    return f"{name}: " + ", ".join(filter(None, [verdict, change(finding), pairs, p, *finding.notes, allowed]))
 
 
 def cases(findings: Mapping[str, Finding]) -> dict[str, Finding]:
@@ -79,21 +81,22 @@ def canaries(findings: Mapping[str, Finding]) -> str:
     return "; ".join(line(name, finding) for name, finding in findings.items() if is_canary(name))
 
 
-def counted(findings: Mapping[str, Finding]) -> str:
-    """Return how many cases got each verdict, and how many of them another answer.
+def counted(outcome: Outcome) -> str:
+    """Return how many cases got each verdict, and how many changed their output.
 
     Args:
-        findings: the verdict on each case, by name.
+        outcome: what the run concludes.
     """
-    found = cases(findings).values()
-    verdicts = [finding.verdict for finding in found]
-    changed = sum(CHANGED in finding.notes for finding in found)
-    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in ORDER if verdict in verdicts]
+    found = cases(outcome.findings)
+    skipped = [name for name, finding in found.items() if finding.verdict == "error" and name in outcome.excused]
+    verdicts = [NOT_MEASURED if name in skipped else finding.verdict for name, finding in found.items()]
+    changed = sum(CHANGED in finding.notes for finding in found.values())
+    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in (NOT_MEASURED, *ORDER) if verdict in verdicts]
     return ", ".join(counts) + (f"; {changed} {CHANGED}" if changed else "")
 
 
 def failure(name: str, outcome: Outcome) -> str:
-    """Return why a case does not pass, or nothing: in a void run none does.
+    """Return why a case does not pass, or nothing: in an invalid run none does.
 
     Args:
         name: of the case.
@@ -101,7 +104,7 @@ def failure(name: str, outcome: Outcome) -> str:
     """
     told, older = "", failure(name, outcome.anchor) if outcome.anchor else ""
     if name in outcome.findings and (outcome.wrong or name in outcome.failed):
-        told = line(name, outcome.findings[name]) + (f"; void: {outcome.wrong[0]}" if outcome.wrong else "")
+        told = line(name, outcome.findings[name]) + (f"; invalid run: {outcome.wrong[0]}" if outcome.wrong else "")
     return "; ".join(filter(None, [told, older and f"against the anchor: {older}"]))
 
 
@@ -142,12 +145,12 @@ def comparison(artifact: Artifact, outcome: Outcome, what: str) -> str:
         outcome: what is concluded from it.
         what: the revision is, if it is not the base.
     """
-    rows, code = cases(outcome.findings), exit_code(outcome.wrong, outcome.failed)
+    rows = cases(outcome.findings)
     told = {name: finding for name, finding in rows.items() if finding.verdict not in ("unchanged", "new")}
     lines = [
-        f"### Speed of {artifact.head} against {what}{artifact.base[:12]}: {WORDS[code]}",
+        f"### Speed of {artifact.head} against {what}{artifact.base[:12]}: {WORDS[outcome.own_code]}",
         "",
-        f"{counted(outcome.findings)}; {artifact.seconds / 60:.1f} min on {artifact.machine['cpu_model']}.",
+        f"{counted(outcome)}; {artifact.seconds / 60:.1f} min on {artifact.machine['cpu_model']}.",
         *artifact.told,
     ]
     lines += [f"\n**{words}**" for words in outcome.wrong]
@@ -158,8 +161,7 @@ def comparison(artifact: Artifact, outcome: Outcome, what: str) -> str:
         reason = [f"allowed: {outcome.excused[name]}"] if name in outcome.excused else []
         notes = "; ".join(note.replace("|", "\\|") for note in [*finding.notes, *reason])
         pairs = finding.pairs or ""
-        lines.append(
-            f"| `{name}` | {finding.verdict} | {change(finding)} | {pairs} | {significance(finding)} | {notes} |"
-        )
+        verdict = NOT_MEASURED if finding.verdict == "error" and reason else finding.verdict
+        lines.append(f"| `{name}` | {verdict} | {change(finding)} | {pairs} | {significance(finding)} | {notes} |")
     lines += ["", canaries(outcome.findings)] if canaries(outcome.findings) else []
     return "\n".join(lines) + "\n"

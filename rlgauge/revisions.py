@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +67,50 @@ def resolve(root: Path, revision: str) -> str:
         revision: a name of a commit, such as a branch.
 
     Raises:
-        GateError: no repository, or no such commit in it.
+        GateError: git refuses, with its own words, or there is no such commit, with what may help.
     """
     try:
         shallow = git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise GateError(f"{root} is not a git repository: there is no revision to compare with") from error
+    except OSError as error:
+        raise GateError(f"git cannot be run: {error.strerror}; install git") from error
+    except subprocess.CalledProcessError as error:
+        raise GateError(f"{root}: {words_of(error)}") from error
     try:
         if revision.startswith("-"):
             raise subprocess.CalledProcessError(128, ["git"])
         return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     except subprocess.CalledProcessError as error:
-        hint = "; this clone is shallow: git fetch --unshallow" if shallow else ""
-        raise GateError(f"unknown revision {revision!r}{hint}") from error
+        hints = [*(["this clone is shallow: git fetch --unshallow"] if shallow else []), *missing(root, revision)]
+        raise GateError("; ".join([f"unknown revision {revision!r}", *hints])) from error
+
+
+def words_of(error: subprocess.CalledProcessError) -> str:
+    """Return what git printed, in one line."""
+    return " ".join(error.stderr.decode(errors="replace").split()) or str(error)
+
+
+def missing(root: Path, revision: str) -> list[str]:
+    """Return what may help where a repository has no such revision.
+
+    Args:
+        root: of the repository.
+        revision: that it lacks.
+    """
+    names = git(root, "for-each-ref", "--format=%(refname:short)").decode().split()
+    near = [f"origin/{revision}"] if f"origin/{revision}" in names else get_close_matches(revision, names, 1)
+    if near:
+        return [f"did you mean {near[0]!r}?"]
+    if not re.fullmatch(r"[\w./-]*[g-zG-Z_/-][\w./-]*", revision) or revision.startswith(("HEAD", "-")):
+        return []  # no name of a branch
+    try:
+        fetched = git(root, "config", "--get-all", "remote.origin.fetch").decode().split()
+    except subprocess.CalledProcessError:  # it has no such remote
+        return []
+    if any("*" in refspec for refspec in fetched):
+        return []
+    branch = revision.removeprefix("origin/")
+    fetch = f"git fetch origin {branch}:refs/remotes/origin/{branch}"
+    return [f"this clone has only some branches: {fetch}, and compare with origin/{branch}"]
 
 
 def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = ()) -> None:
@@ -102,8 +135,7 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = ()) -> 
         told = ["--all"] if names is None else ["-z", "--stdin"]
         git(top, "checkout-index", *told, f"--prefix={folder.absolute()}{os.sep}", given=names, index=index)
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip()
-        raise GateError(f"{commit[:12]} cannot be written: {said.splitlines()[0] if said else error}") from error
+        raise GateError(f"{commit[:12]} cannot be written: {words_of(error)}") from error
     finally:
         index.unlink(missing_ok=True)
 
@@ -121,8 +153,8 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = ()) -> None:
     """
     try:
         listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise GateError(f"{root} is not a git repository: what is compared is not known") from error
+    except subprocess.CalledProcessError as error:
+        raise GateError(f"{root}: {words_of(error)}") from error
     folder.mkdir(parents=True, exist_ok=True)
     for name in filter(None, os.fsdecode(listed).split("\0")):
         if (root / name).is_symlink() or (root / name).is_file():  # a deleted file is still listed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Block = tuple[float, float]  # seconds of base, of head
 Pair = list[Block]
 Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"]
-FAILING, VOIDING = ("slower", "gone"), ("error",)
-PASSED, FAILED, VOID = 0, 1, 2  # exit codes
+FAILING = ("slower", "gone", "error")
+VOID = 2  # exit code of a run without a verdict
 CHANGED = "answer changed"
 DRIFT, DRIFT_PAIRS = 0.1, 3  # of samples within a pair, and the pairs that must agree
 # Rank correlation of samples with their order, and the share of pairs that have it: noise may go as far in all pairs,
@@ -360,7 +360,12 @@ def is_canary(name: str) -> bool:
     Args:
         name: of the case.
     """
-    return any(name.partition(AT)[0] in wanted for wanted in WANTED.values())
+    return any(without_shard(name) in wanted for wanted in WANTED.values())
+
+
+def without_shard(name: str) -> str:
+    """Return the name of a canary without the number of its shard."""
+    return name.partition(AT)[0]
 
 
 def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
@@ -451,61 +456,3 @@ def beyond(name: str, base: int, head: int) -> bool:
         head: head's count.
     """
     return head - base > max(MARGIN[name], SHARE * base)
-
-
-def void_reasons(
-    records: Mapping[str, Record], findings: Mapping[str, Finding], excused: Collection[str] = ()
-) -> list[str]:
-    """Return why nothing of this run can be believed: a case without a measurement, a canary on the wrong side.
-
-    Each pass in which something was to be timed has canaries of its own.
-
-    Args:
-        records: what is known of each case, by name.
-        findings: the verdict on each case, by name.
-        excused: cases that base's code cannot run, and that may be so.
-    """
-    timed = [name for name, record in records.items() if record.state in ("timed", "error") and name not in excused]
-    wrong = [f"{name}: {' '.join(findings[name].notes)}" for name in timed if findings[name].verdict in VOIDING]
-    for all_cores in sorted({records[name].all_cores for name in timed}):
-        for canary, wanted in WANTED[all_cores].items():
-            found = [name for name in findings if name.partition(AT)[0] == canary]
-            if not found:
-                wrong.append(f"{canary} was not measured")
-            wrong += [
-                f"{name} came out as {findings[name].verdict}, wanted {' or '.join(wanted)}"
-                for name in found
-                if findings[name].verdict not in wanted
-            ]
-    return wrong
-
-
-def failures(findings: Mapping[str, Finding], excused: Mapping[str, str], strict: bool) -> list[str]:
-    """Return the cases that fail: slower or gone without a reason; undecided or with another answer in a strict run.
-
-    Args:
-        findings: the verdict on each case, by name.
-        excused: reasons of the cases that may be slower or gone, by name.
-        strict: whether an undecided case and a changed answer fail too.
-    """
-    return [
-        name
-        for name, found in findings.items()
-        if not is_canary(name)
-        and (
-            (found.verdict in FAILING and name not in excused)
-            or (strict and (found.verdict == "inconclusive" or CHANGED in found.notes))
-        )
-    ]
-
-
-def exit_code(wrong: Sequence[str], failed: Sequence[str]) -> int:
-    """Return 2 where there are complaints, so that the run is void, 1 where a case fails, else 0.
-
-    Args:
-        wrong: why nothing of the run can be believed.
-        failed: the cases that fail.
-    """
-    if wrong:
-        return VOID
-    return FAILED if failed else PASSED

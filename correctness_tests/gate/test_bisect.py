@@ -50,6 +50,8 @@ def searched(toy, monkeypatch):
         @contextmanager
         def comparison(*rest):
             def compare(base, head, times):
+                if at[head] is None:
+                    raise GateError("its test fails")
                 compared.append((commits.index(base), commits.index(head), times))
                 more = at[head] - at[base]
                 return Step(head, more, more, more, times, 0.001 if more > math.log1p(Rule().tolerated) else 1.0)
@@ -76,6 +78,18 @@ def test_a_search_names_the_commit_wherever_it_is(searched, place):
 
 def test_a_search_names_the_commit_with_more_than_half_of_the_slowdown(searched):
     assert searched([0.02, 0.02, 0.04, 0.04, 0.04, 0.1, 0.1, 0.1])[0] == 5
+
+
+def test_a_search_skips_commits_that_cannot_be_measured(searched):
+    found, compared = searched([0.0, 0.0, 0.0, None, 0.0, 0.1, 0.1, 0.1])
+    assert found == 5
+    assert all(head != 4 for _, head, _ in compared)
+
+
+def test_a_search_names_the_commits_that_it_cannot_tell_from_each_other(searched, toy):
+    unsure = [toy.git("rev-parse", f"change-{k}")[:12] for k in (3, 4, 5)]
+    with pytest.raises(GateError, match=f"the first slow commit is one of {', '.join(unsure)}; those before the last"):
+        searched([0.0, 0.0, 0.0, None, None, 0.1, 0.1, 0.1])
 
 
 def test_a_search_names_no_commit_where_each_slowed_a_little(searched):

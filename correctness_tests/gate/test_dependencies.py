@@ -26,7 +26,7 @@ def test_every_module_is_imported_without_scipy_and_pydantic(tmp_path):
 
 def test_an_artifact_is_replayed_without_scipy_and_pydantic(tmp_path):
     done = python("-m", "rlgauge", "replay", RECORDED, PYTHONPATH=hiding(tmp_path, "scipy", "pydantic"))
-    assert (done.returncode, done.stderr) == (2, "")  # one of its cases is an error
+    assert (done.returncode, done.stderr) == (1, "")  # some of its cases fail
     assert "slower" in done.stdout
 
 

@@ -125,11 +125,11 @@ def test_workers_that_die_end_their_cases_alone(void):
     for name, words in wanted.items():
         assert f"{name}: error, {words}" in void.text
         assert void.rows[name] == ["error", "", "", "", words]
-    assert "void: nothing of it can be believed: 3 error, 1 ok, " in void.text
+    assert "invalid run, no verdict: 3 error, 1 ok, " in void.text
     assert "Traceback" not in void.text
 
 
-def test_no_case_of_a_void_run_passes(void):
+def test_no_test_of_an_invalid_run_passes(void):
     assert {name: verdict for name, (verdict, *_) in void.junit.items()} == {
         FIRST: "error",
         SECOND: "error",
@@ -137,7 +137,7 @@ def test_no_case_of_a_void_run_passes(void):
         FOURTH: "ok",
     }
     for name, (_, words) in void.junit.items():
-        assert words.endswith(f"; void: {FIRST}: {WORDS[FIRST]}")
+        assert words.endswith(f"; invalid run: 3 of 4 tests could not be measured: {FIRST}: {WORDS[FIRST]}")
         assert f"\nFAILED {name} - " in void.text
 
 

@@ -1,4 +1,4 @@
-"""The outcome of a run: whether it can be believed, what fails it, and what is allowed."""
+"""The exit code of a run: when it is invalid, what fails it, and what is allowed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,17 @@ import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
 from perf_tests.suite.cases import variants
-from rlgauge import rule
-from rlgauge.allowed import allowances, check_allowed, excusable, matches, reasons
+from rlgauge.allowed import allowances, check_allowed, matches, reasons
 from rlgauge.artifact import Artifact, read
 from rlgauge.fields import parse
-from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, Finding, GateError, Record, decide
+from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
 
 RECORDED = Path(__file__).with_name("recorded")  # an artifact of format 2, and the verdicts on it
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
 WRONG = {
     "same slower": {SAME: GOOD[SLOWED]}, "same faster": {SAME: timed(FAST[:4], FAST)}, "same missing": {SAME: None},
     "slowed ok": {SLOWED: GOOD[SAME]}, "slowed cut short": {SLOWED: timed(SLOW[:4], SLOW[:9])},
-    "slowed missing": {SLOWED: None}, "case died": {"case": Record(state="error", words="Killed")},
-    "case without a pair": {"case": Record()},
-    "nothing but an error": {SAME: None, SLOWED: None, "case": Record(state="error", words="Killed")},
+    "slowed missing": {SLOWED: None},
 }  # fmt: skip
 
 
@@ -38,17 +35,16 @@ ON_ALL = {
 }
 
 
-def outcome(allowed=(), strict=False, /, **changed):
-    """Return the complaints about a run, and its exit code for what is not a canary."""
+def outcome(allowed=(), strict=False, /, shard=None, **changed):
+    """Return why a run is invalid, and its exit code."""
     records = {name: record for name, record in (GOOD | changed).items() if record}
-    findings = decide(records, RULE)
-    wrong = rule.void_reasons(records, findings)
-    return wrong, rule.exit_code(wrong, rule.failures(findings, reasons(findings, allowed), strict))
+    found = Artifact(**ABOUT, records=records, allowed=list(allowed), strict=strict, shard=shard).decide()
+    return found.wrong, found.code
 
 
 @pytest.mark.parametrize("allowed", [[], [("*", "because")]])
 @pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG.keys())
-def test_a_run_that_cannot_be_believed_is_void(changed, allowed):
+def test_a_run_with_a_wrong_canary_is_invalid(changed, allowed):
     wrong, code = outcome(allowed, **changed, other=timed(SLOW[:4], SLOW))
     assert code == 2
     assert all(any(key in line for line in wrong) for key in changed)
@@ -99,18 +95,59 @@ def test_reasons_are_those_of_the_patterns_that_name_a_failing_case():
     assert reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
 
 
-@pytest.mark.parametrize(("side", "excused"), [("base", True), ("head", False)])
-def test_only_a_case_that_base_cannot_run_may_be_an_error(side, excused):
-    records = GOOD | {"other": Record(state="error", words=f"{side}: its test fails: OSError")}
-    run = Artifact(**ABOUT, records=records, allowed=[("other", "a server is gone")]).decide()
-    assert run.excused == ({"other": "a server is gone"} if excused else {})
-    assert (bool(run.wrong), run.code) == (not excused, 0 if excused else 2)
+DEAD = Record(state="error", words="head: Killed")
+
+
+def test_an_error_fails_its_own_test_alone():
+    found = Artifact(**ABOUT, records=GOOD | {"dead": DEAD, "slow": timed(SLOW[:4], SLOW)}).decide()
+    assert (found.code, sorted(found.failed), found.wrong) == (1, ["dead", "slow"], [])
+    assert [found.findings[name].verdict for name in ("case", "dead", "slow")] == ["ok", "error", "slower"]
+
+
+@pytest.mark.parametrize(("pattern", "code"), [("dead", 0), ("d*", 1), ("*", 1)])
+def test_only_its_exact_id_allows_an_error(pattern, code):
+    assert outcome([(pattern, "a server is gone")], dead=DEAD) == ([], code)
+
+
+def test_a_run_with_more_errors_than_other_tests_is_invalid():
+    allowed = [("dead", "why"), ("more", "why")]
+    assert outcome(allowed, dead=DEAD) == ([], 0)
+    assert outcome(allowed, dead=DEAD, more=DEAD) == (["2 of 3 tests could not be measured: dead: head: Killed"], 2)
+
+
+NOTHING = ["no test was measured, and none is proven unchanged"]
+
+
+@pytest.mark.parametrize(
+    ("cases", "wrong", "code"),
+    [
+        ({}, NOTHING, 2),
+        ({"a": "new"}, NOTHING, 2),
+        ({"a": "skipped", "b": "new", "c": "skipped"}, NOTHING, 2),
+        ({"a": "skipped", "b": "unchanged"}, [], 0),
+        ({"allowed": "gone"}, NOTHING, 2),
+        ({"a": "gone"}, [], 1),
+        ({"a": "gone", "b": "unchanged"}, [], 1),
+        ({"allowed": "gone", "b": "unchanged"}, [], 0),
+        ({"allowed": "error", "b": "skipped"}, NOTHING, 2),
+        ({"allowed": "error"}, ["1 of 1 tests could not be measured: allowed"], 2),
+    ],
+)
+def test_a_run_that_measured_nothing_never_passes(cases, wrong, code):
+    records = {name: Record(state=state) for name, state in cases.items()}
+    assert outcome([("allowed", "why")], **dict.fromkeys(GOOD), **records) == (wrong, code)
+
+
+def test_a_shard_may_have_nothing_to_measure():
+    for record in (None, Record(state="new"), Record(state="unchanged")):
+        assert outcome(shard=(1, 2), **dict.fromkeys(GOOD), more=record) == ([], 0)
+    assert outcome(shard=(1, 2), **dict.fromkeys(GOOD), dead=DEAD) == ([], 1)
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
 @pytest.mark.parametrize("older", [0, 1, 2])
 def test_the_worse_of_both_comparisons_is_the_code(code, older):
-    other = {0: {}, 1: {"other": timed(SLOW[:4], SLOW)}, 2: {"other": Record(state="error", words="Killed")}}
+    other = {0: {}, 1: {"other": timed(SLOW[:4], SLOW)}, 2: {"other": DEAD, "more": DEAD}}
     anchor = Artifact(**ABOUT, records=GOOD | other[older])
     assert Artifact(**ABOUT, records=GOOD | other[code], anchor=anchor).decide().code == max(code, older)
 
@@ -127,9 +164,21 @@ def test_a_pattern_has_wildcards_and_brackets_that_stand_for_themselves(pattern,
 
 def test_every_id_names_itself_alone_and_can_stand_before_a_reason():
     for name in variants():
-        assert allowances([f"{name} = n=1 is  rare"]) == [(name, "n=1 is rare")]
+        assert allowances([f"{name} = n=1 is  rare"], [name]) == [(name, "n=1 is rare")]
         assert matches(name, name)
         assert not {*"*?"} & {*name}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        *((name, name) for name in ("a.py::t[x=1]", "a.py::t[x==[y]=z]", "a.py::t[a]b=c]", "a.py::t[a[=b]", "a.py::t")),
+        ("a.py::t[x=*]", "a.py::t[x=1]"),
+        ("a*", "a.py::t[x=1]"),
+    ],
+)
+def test_an_id_may_hold_an_equals_sign(pattern, name):
+    assert allowances([f"{pattern}=by design, see x=y"], ["b.py::t", name]) == [(pattern, "by design, see x=y")]
 
 
 @pytest.mark.parametrize("text", ["", "why", "=why", "a.b=", " = ", "a.b = "])
@@ -145,37 +194,34 @@ def test_a_pattern_that_names_no_case_is_refused():
         check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
 
 
-def test_what_is_wrong_is_told_of_cases_first_and_then_of_each_pass():
+def test_wrong_canaries_are_named_pass_by_pass():
     records = {
         "gone": Record(state="gone"),
-        "dead": Record(state="error", words="Killed"),
+        "dead": DEAD,
         "spread": timed([0.0] * 4, all_cores=True),
         "calm": timed([0.0] * 4),
         SLOWED: timed([0.0] * 4),
         SAME_ON_ALL: timed(SLOW[:4], SLOW, all_cores=True),
     }
-    assert rule.void_reasons(records, decide(records, RULE)) == [
-        "dead: Killed",
+    assert Artifact(**ABOUT, records=records).decide().wrong == [
         f"{SAME} was not measured",
-        f"{SLOWED} came out as ok, wanted slower",
-        f"{SAME_ON_ALL} came out as slower, wanted ok or inconclusive",
+        f"{SLOWED} came out as ok instead of slower",
+        f"{SAME_ON_ALL} came out as slower instead of ok or inconclusive",
         f"{SLOWED_ON_ALL} was not measured",
     ]
 
 
-def test_an_error_that_is_excused_asks_for_no_canary():
-    records = {"dead": Record(state="error", words="base: its test fails")}
-    findings = decide(records, RULE)
-    assert rule.void_reasons(records, findings, {"dead": "why"}) == []
-    assert rule.void_reasons(records, findings)[0] == "dead: base: its test fails"
+def test_a_pass_that_timed_nothing_needs_no_canary():
+    records = {"dead": DEAD, "calm": Record(state="unchanged"), "kept": Record(state="unchanged")}
+    assert outcome(**dict.fromkeys(GOOD), **records) == ([], 1)
 
 
 def test_cases_fail_in_their_order_and_in_a_strict_run_more_of_them():
     records = {"z": timed(SLOW[:4], SLOW), "c": timed([0.0] * 4, answer_changed=True), "b": timed(SLOW[:4]),
                "a": Record(state="gone"), "n": Record(state="new"), SLOWED: timed(SLOW[:4], SLOW)}  # fmt: skip
-    findings = decide(records, RULE)
-    assert rule.failures(findings, {}, False) == ["z", "a"]
-    assert rule.failures(findings, {"a": "why", "c": "why"}, True) == ["z", "c", "b"]
+    assert Artifact(**ABOUT, records=records).decide().failed == ["z", "a"]
+    allowed = [("a", "why"), ("c", "why")]
+    assert Artifact(**ABOUT, records=records, allowed=allowed, strict=True).decide().failed == ["z", "c", "b"]
 
 
 def test_a_run_decides_by_what_it_was_allowed_and_as_strictly_as_it_was_told():
@@ -269,13 +315,3 @@ def test_a_recorded_artifact_keeps_its_verdicts():
     assert (run.code, run.failed, run.excused) == (wanted["code"], wanted["failed"], {"gone": "removed"})
     verdicts = {finding["verdict"] for finding in wanted["findings"].values()}
     assert verdicts == {"ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"}
-
-
-@pytest.mark.parametrize(
-    ("verdict", "notes", "excused"),
-    [("slower", [], True), ("gone", [], True), ("error", ["base: why"], True), ("error", ["head: base: why"], False),
-     ("error", ["its samples drift", "base: why"], True), ("new", ["base: why"], False), ("ok", [], False),
-     ("inconclusive", [], False)],
-)  # fmt: skip
-def test_a_reason_may_be_given_for_what_is_slower_or_gone_or_fails_on_base(verdict, notes, excused):
-    assert excusable(Finding(verdict=verdict, notes=notes)) is excused

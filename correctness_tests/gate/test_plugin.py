@@ -103,7 +103,8 @@ def judged(ended, monkeypatch, tmp_path):
 
 
 UNDECIDED, CHANGED = timed(SLOW[:4], SLOW[:9]), timed([0.0] * 4, answer_changed=True)
-VOID = {"dead": Record(state="error", words="Killed"), "slow": SLOWER, "old": Record(state="unchanged")}
+DEAD = {"dead": Record(state="error", words="Killed"), "slow": SLOWER, "old": Record(state="unchanged")}
+VOID = DEAD | {name: DEAD["dead"] for name in ("old", "more")}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,9 @@ VOID = {"dead": Record(state="error", words="Killed"), "slow": SLOWER, "old": Re
         ({"slow": SLOWER}, ["--gate-allow=of another*=why"], 1, ["slow"], "failed: 1 slower, 1 ok, "),
         ({"short": UNDECIDED, "y": CHANGED}, [], 0, [], "passed: 1 inconclusive, 2 ok; 1 answer changed, "),
         ({"short": UNDECIDED, "y": CHANGED}, ["--gate-strict"], 1, ["short", "y"], "failed: 1 inconclusive, 2 ok; "),
-        (VOID, ["--gate-allow=*=why"], 2, ["case", *VOID], "void: nothing of it can be believed: 1 error, "),
+        (DEAD, ["--gate-allow=*=why"], 1, ["dead"], "failed: 1 error, 1 slower, "),
+        (DEAD, ["--gate-allow=*=why", "--gate-allow=dead=why"], 0, [], "passed: 1 NOT MEASURED, 1 slower, "),
+        (VOID, ["--gate-allow=*=why"], 2, ["case", *VOID], "invalid run, no verdict: 3 error, "),
     ],
 )
 def test_the_code_the_tests_the_files_and_a_replay_agree(judged, capfd, records, options, code, failed, words):
@@ -167,7 +170,10 @@ def test_a_case_that_cannot_run_here_is_skipped_and_says_why(judged):
 
 
 def test_the_tests_of_a_void_run_say_so(judged):
-    assert all(words.endswith("; void: dead: Killed") for _, words in judged(VOID).junit.values())
+    assert all(
+        words.endswith("; invalid run: 3 of 5 tests could not be measured: dead: Killed")
+        for _, words in judged(VOID).junit.values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -704,7 +710,8 @@ def summary(run):
 
 
 def test_the_end_tells_of_each_comparison_what_is_not_ok_and_the_outcome():
-    older = decided({"dead": Record(state="error", words="Killed")}, told=["toy: older"])[0]
+    dead = Record(state="error", words="Killed")
+    older = decided({"dead": dead, "more": dead}, told=["toy: older"])[0]
     older.seconds = 30.0
     artifact, outcome = decided({"slow": SLOWER}, told=["toy: base"], anchor=older)
     lines, red = summary(run_of(outcome=outcome, artifact=artifact))
@@ -717,10 +724,10 @@ def test_the_end_tells_of_each_comparison_what_is_not_ok_and_the_outcome():
         "== gate, against the anchor",
         "toy: older",
         *report.summary(outcome.anchor),
-        "dead: Killed",
-        f"void: nothing of it can be believed: 1 error, 1 ok, 0.5 min; {kept}",
+        "2 of 3 tests could not be measured: dead: Killed",
+        f"invalid run, no verdict: 2 error, 1 ok, 0.5 min; {kept}",
     ]
-    assert red == ["dead: Killed"]
+    assert red == ["2 of 3 tests could not be measured: dead: Killed"]
 
 
 def test_without_an_anchor_or_a_conclusion_no_more_is_told():

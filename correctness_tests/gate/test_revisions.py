@@ -119,6 +119,33 @@ def test_only_what_is_to_be_timed_is_imported(at_start, records):
     assert records(at_start, "start", cores="all") == {FIRST: Record(all_cores=True)}
 
 
+def test_a_typo_in_a_revision_is_called_one(at_start):
+    at_start.git("branch", "release-candidate")
+    with pytest.raises(GateError, match=r"^unknown revision 'relase-candidate'; did you mean 'release-candidate'\?$"):
+        revisions.resolve(at_start.root, "relase-candidate")
+
+
+def test_a_clone_of_one_branch_says_how_to_fetch_another(at_start, tmp_path):
+    at_start.git("branch", "stable")
+    folder = tmp_path / "clone"
+    command = ["git", "clone", "--quiet", "--single-branch", f"file://{at_start.root}", folder]
+    subprocess.run(command, check=True, env=environment())
+    fetch = "git fetch origin stable:refs/remotes/origin/stable"
+    wanted = f"^unknown revision 'stable'; this clone has only some branches: {fetch}, and compare with origin/stable$"
+    with pytest.raises(GateError, match=wanted):
+        revisions.resolve(folder, "stable")
+    subprocess.run(fetch.split(), check=True, cwd=folder, capture_output=True, env=environment())
+    assert revisions.resolve(folder, "origin/stable") == at_start.git("rev-parse", "stable")
+    with pytest.raises(GateError, match=r"^unknown revision 'stable'; did you mean 'origin/stable'\?$"):
+        revisions.resolve(folder, "stable")
+
+
+def test_git_says_itself_why_it_refuses(at_start, monkeypatch):
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # as of a container's user in a mounted folder
+    with pytest.raises(GateError, match=r"dubious ownership .* git config --global --add safe.directory "):
+        revisions.resolve(at_start.root, "HEAD")
+
+
 def test_a_shallow_clone_without_the_revision_says_so(at_start, tmp_path):
     command = ["git", "clone", "--quiet", "--depth=1", "--bare", f"file://{at_start.root}", tmp_path / ".git"]
     subprocess.run(command, check=True, env=environment(), capture_output=True)
@@ -127,7 +154,7 @@ def test_a_shallow_clone_without_the_revision_says_so(at_start, tmp_path):
 
 
 def test_a_folder_that_is_no_repository_says_so(tmp_path):
-    words = f"^{tmp_path} is not a git repository: there is no revision to compare with$"
+    words = f"^{tmp_path}: fatal: not a git repository "
     with pytest.raises(GateError, match=words):
         revisions.resolve(tmp_path, "HEAD~1")
 
@@ -383,6 +410,6 @@ def test_a_workspace_is_in_the_cache_and_names_its_process(tmp_path):
 
 
 def test_what_is_in_no_repository_is_a_line(tmp_path):
-    with pytest.raises(GateError, match=r" is not a git repository: what is compared is not known$"):
+    with pytest.raises(GateError, match=r": fatal: not a git repository "):
         revisions.snapshot(tmp_path, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()

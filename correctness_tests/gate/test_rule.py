@@ -1,4 +1,4 @@
-"""The decision rule: when a case is slower, how sure that is, and when nothing of a run can be believed."""
+"""The decision rule: when a case is slower, and how sure that is."""
 
 from __future__ import annotations
 

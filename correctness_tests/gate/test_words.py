@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rlgauge import report
-from rlgauge.artifact import Artifact
+from rlgauge.artifact import Artifact, Outcome
 from rlgauge.bisect import Step
 from rlgauge.fields import parse
 from rlgauge.rule import SAME, SLOWED, Finding, Record, Rule
@@ -52,9 +52,9 @@ def test_a_confirmation_that_ended_early_shows_no_p():
 def test_other_answers_and_what_is_undecided_are_counted():
     changed = timed([0.0] * 4, answer_changed=True)
     artifact, outcome = decided({"a": changed, "b": changed, "short": timed(SLOW[:4], SLOW[:9])})
-    assert report.counted(outcome.findings) == "1 inconclusive, 3 ok; 2 answer changed"
+    assert report.counted(outcome) == "1 inconclusive, 3 ok; 2 answer changed"
     assert "\n1 inconclusive, 3 ok; 2 answer changed; 1.5 min on abacus.\n" in report.markdown(artifact, outcome)
-    assert report.counted(decided({})[1].findings) == "1 ok"
+    assert report.counted(decided({})[1]) == "1 ok"
 
 
 def test_each_allowed_case_has_its_reason():
@@ -77,12 +77,20 @@ def test_the_summary_has_a_line_on_what_is_ok_with_notes_and_none_on_what_is_pla
     assert canaries == report.canaries(outcome.findings)
 
 
-def test_in_a_void_run_no_case_passes():
-    artifact, outcome = decided({"dead": Record(state="error", words="Killed"), "new": Record(state="new")})
+def test_in_an_invalid_run_no_case_passes():
+    artifact, outcome = decided({SAME: timed(SLOW[:4], SLOW), "new": Record(state="new")})
     assert outcome.code == 2
-    for name in ("case", "dead", "new"):
-        assert report.failure(name, outcome).endswith("; void: dead: Killed")
-    assert report.markdown(artifact, outcome).splitlines()[0].endswith(": void: nothing of it can be believed")
+    for name in ("case", "new"):
+        assert report.failure(name, outcome).endswith(f"; invalid run: {outcome.wrong[0]}")
+    assert report.markdown(artifact, outcome).splitlines()[0].endswith(": invalid run, no verdict")
+
+
+def test_an_allowed_error_is_shown_as_not_measured():
+    dead = Record(state="error", words="head: Killed")
+    artifact, outcome = decided({"dead": dead}, allowed=[("dead", "a server is gone")])
+    assert report.summary(outcome)[0] == "dead: NOT MEASURED, head: Killed, allowed: a server is gone"
+    assert report.counted(outcome) == "1 NOT MEASURED, 1 ok"
+    assert rows(report.markdown(artifact, outcome))["dead"][0] == "NOT MEASURED"
 
 
 @pytest.mark.parametrize(("strict", "failing"), [(False, []), (True, ["changed", "short"])])
@@ -121,9 +129,10 @@ def test_cases_come_worst_first_those_of_one_verdict_by_their_names_and_canaries
     findings |= {f"{name} {verdict}": Finding(verdict=verdict) for name in "ba" for verdict in verdicts}
     order = "error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped"
     assert list(report.cases(findings)) == [f"{name} {verdict}" for verdict in order for name in "ab"]
-    assert report.counted(findings) == ", ".join(f"2 {verdict}" for verdict in order)
+    outcome = Outcome(findings, [], {}, [], 0, 0)
+    assert report.counted(outcome) == ", ".join(f"2 {verdict}" for verdict in order)
     findings["c"] = Finding(verdict="ok", notes=["answer changed"])
-    assert report.counted(findings).endswith(", 3 ok, 2 unchanged, 2 skipped; 1 answer changed")
+    assert report.counted(outcome).endswith(", 3 ok, 2 unchanged, 2 skipped; 1 answer changed")
 
 
 def test_canaries_are_told_in_their_order_and_nothing_where_there_are_none():
@@ -143,7 +152,8 @@ def test_a_failure_names_the_comparison_that_it_is_of():
     assert report.failure("lost", outcome) == "lost: gone; against the anchor: lost: gone"
     assert report.failure("nowhere", outcome) == ""
     void = decided({"dead": Record(state="error", words="Killed"), "more": Record(state="error", words="Left")})[1]
-    assert report.failure("case", void) == f"{report.line('case', void.findings['case'])}; void: dead: Killed"
+    wrong = "invalid run: 2 of 3 tests could not be measured: dead: Killed"
+    assert report.failure("case", void) == f"{report.line('case', void.findings['case'])}; {wrong}"
 
 
 def test_the_summary_is_worst_first_with_canaries_last():
@@ -193,7 +203,7 @@ def test_the_table_of_a_run_is_this():
     assert report.markdown(artifact, outcome).endswith("\n")
 
 
-def test_a_run_that_timed_nothing_has_no_table_and_a_void_one_says_why():
+def test_a_run_that_timed_nothing_has_no_table_and_an_invalid_one_says_why():
     machine = {"cpu_model": "abacus"}
     about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 6.0, "machine": machine, "rule": Rule()}
     calm = Artifact(**about, records={"kept": Record(state="unchanged"), "more": Record(state="new")})
@@ -201,9 +211,9 @@ def test_a_run_that_timed_nothing_has_no_table_and_a_void_one_says_why():
         "### Speed of a head against bbbbbbbbbbbb: passed\n\n1 new, 1 unchanged; 0.1 min on abacus.\n"
     )
     void = Artifact(**about, records={name: Record(state="error", words="Killed") for name in "ab"})
-    wanted = ["a: Killed", "b: Killed", f"{SAME} was not measured", f"{SLOWED} was not measured"]
+    wanted = ["2 of 2 tests could not be measured: a: Killed"]
     text = report.markdown(void, void.decide())
-    assert text.startswith("### Speed of a head against bbbbbbbbbbbb: void: nothing of it can be believed\n")
+    assert text.startswith("### Speed of a head against bbbbbbbbbbbb: invalid run, no verdict\n")
     assert [line for line in text.splitlines() if line.startswith("**")] == [f"**{words}**" for words in wanted]
 
 

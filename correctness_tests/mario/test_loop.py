@@ -367,7 +367,7 @@ def test_nothing_is_left_when_it_is_closed(rings):
     assert pids
     assert all(map(alive, pids))
     loop.close()
-    assert not any(map(alive, pids))
+    until(lambda: not any(map(alive, pids)), "they have ended")
     assert not any(path.exists() for path in names)
     loop.close()
 

@@ -57,7 +57,8 @@ def test_shards_decide_exactly_as_one_run_does(records, count):
     assert {name: found for name, found in joined.findings.items() if not is_canary(name)} == {
         name: found for name, found in whole.findings.items() if not is_canary(name)
     }
-    assert (joined.failed, joined.code, joined.wrong) == (sorted(whole.failed, key=joined.failed.index), whole.code, [])
+    assert sorted(joined.failed) == sorted(whole.failed)
+    assert (joined.code, len(joined.wrong)) == (whole.code, len(whole.wrong))
 
 
 @given(st.lists(st.text(min_size=1), unique=True), st.integers(1, 7))
@@ -76,7 +77,7 @@ def test_the_canaries_of_each_shard_count(order):
     parts["2.json"].records[SAME] = CANARIES[SLOWED]
     outcome = merged(parts).decide()
     assert outcome.code == 2
-    assert outcome.wrong == [f"{SAME}@2 came out as slower, wanted ok or inconclusive"]
+    assert outcome.wrong == [f"{SAME}@2 came out as slower instead of ok or inconclusive"]
 
 
 def test_machines_may_differ_and_are_shown():

@@ -24,6 +24,7 @@ from .ranks import launched
 from .runs import CHECKPOINT, SUMMARY, Recorder, keep_summary, peak_memory, provenance, summary
 from .signals import ending_signals
 from .threads import configuration, described, use_threads
+from .workers import WorkersEnded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,6 +131,7 @@ def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -
         ValueError: an argument that makes no sense.
         OSError: the checkpoint or the curve cannot be written.
         FloatingPointError: the loss or the weights are not finite any more.
+        WorkersEnded: processes of the agent failed and cannot be replaced.
     """
     path, chosen = place(options), from_file(config, options.config)
     words = {name: value for name, value in vars(options).items() if value is not None}
@@ -245,12 +247,17 @@ def run(
     first = agent.step
     total = first + steps if steps else round(duration or 0)
     shows, agree = launched()[0] == 0, getattr(agent, "agree", bool)
+    kept = first  # the step of the checkpoint
     failed: OSError | None = None
     with stop_signals() as signals, progress_bar(disable=not shows) as progress:
         task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
         start, now, saved, said, over = perf_counter(), 0.0, 0.0, 0.0, False
         while not agree(bool(signals) or over or failed is not None):
-            before, figures = agent.step, agent.learn()
+            before = agent.step
+            try:
+                figures = agent.learn()
+            except WorkersEnded as error:
+                raise WorkersEnded(f"{error}; {path} holds step {kept}, continue with --resume") from error
             now = perf_counter() - start
             over = agent.step >= total if steps else now >= (duration or 0)
             try:
@@ -274,6 +281,7 @@ def run(
             if agree(now - saved >= SAVED_EVERY):
                 try:
                     agent.save(path)
+                    kept = agent.step
                 except OSError as error:
                     progress.console.print(f"warning: no checkpoint at step {agent.step}: {error}", markup=False)
                 saved = now

@@ -18,7 +18,7 @@ from .starting import begin, context_of, threads_of_started
 
 SECONDS = 120  # default timeout of a worker
 SLICE = 1  # longest single wait, so that a stop of this process (Ctrl-Z) hardly counts as the workers' silence
-ENDING = 5  # seconds that a killed process may take to end
+ENDING = 60  # seconds to wait for a killed process: one of low priority ends late beside other load
 PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts to start a process
 LIVES = 5  # workers that may die in one place without having answered
 GIVES_WAY = 19  # niceness of a process that is not waited for: with less, all threads of who learns wait for one

@@ -329,7 +329,18 @@ class Benchmarks(Source):
             folder: of the side, with this package in ``tool``.
         """
         built = [packages_of(python)] if self.build else []
-        return os.pathsep.join(map(str, [*built, *trees.roots(tree, self.on_path()), folder / "tool"]))
+        own = [*built, *trees.roots(tree, self.on_path()), folder / "tool"]
+        return os.pathsep.join(map(str, [*own, *self.users_path(tree)]))
+
+    def users_path(self, tree: Path) -> list[Path]:
+        """Return the entries of the user's ``PYTHONPATH``; those in the repository as folders of a side.
+
+        Args:
+            tree: of the side.
+        """
+        root = self.root.resolve()
+        entries = [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        return [tree / entry.relative_to(root) if entry.is_relative_to(root) else entry for entry in entries]
 
     def command(self, tree: Path, folder: Path, files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
         """Return what starts a worker.
@@ -345,6 +356,8 @@ class Benchmarks(Source):
         own = [f"--rootdir={tree}", f"--basetemp={folder / 'temporary'}"]
         if self.run is None or self.run.pluginmanager.hasplugin("cacheprovider"):
             own += ["-o", f"cache_dir={folder / 'cache'}"]
+        if self.run is None or self.run.pluginmanager.hasplugin("faulthandler"):
+            own += ["-o", "faulthandler_timeout=0"]
         told = {
             "arguments": command.arguments(self.run, [*own, *files]),
             "packages": list(packages),

@@ -83,16 +83,27 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Disable the hooks of pytest-benchmark and pytest-codspeed; their fixtures and marks stay known.
+        """Disable the gate's own plugin, time limits, and the hooks of pytest-benchmark and pytest-codspeed.
 
         Args:
             config: of the worker's pytest.
         """
+        for name in vars(config.option):  # options of the gate may also come from the project's settings
+            if name.startswith("gate_"):
+                setattr(config.option, name, [] if isinstance(getattr(config.option, name), list) else None)
+        for name in ("timeout", "session_timeout"):
+            if hasattr(config.option, name):
+                setattr(config.option, name, 0)
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         for name in ("benchmark", "codspeed"):
             if config.pluginmanager.hasplugin(name):
                 config.pluginmanager.unregister(name=name)
+
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_timeout_set_timer(self) -> bool:
+        """Set no timer of pytest-timeout, also where a mark asks for one: a test waits here while others are timed."""
+        return True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:

@@ -91,7 +91,7 @@ def chapter(artifact: Artifact | None) -> Chapter:
     found = cases(outcome.findings)
     said = [
         f"<p><b>{escape(artifact.head)} against {escape(artifact.base[:12])}: {escape(WORDS[outcome.code])}.</b> "
-        f"{escape(counted(outcome.findings))}; {artifact.seconds / 60:.1f} min.</p>",
+        f"{escape(counted(outcome))}; {artifact.seconds / 60:.1f} min.</p>",
         *(f"<p><b>{escape(words)}</b></p>" for words in outcome.wrong),
     ]
     rows = [cells(name, one, outcome.excused.get(name, "")) for name, one in found.items() if name in outcome.failed]

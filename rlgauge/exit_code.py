@@ -1,0 +1,94 @@
+"""The exit code of a run, a merge and a replay, decided by one function from the verdicts.
+
+- 0, passed: no test is slower, gone or an error unless it is allowed, and at least one was measured or is unchanged.
+- 1, failed: a test is slower, gone or an error, and not allowed.
+- 2, invalid: the verdicts cannot be trusted, or there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .allowed import reasons
+from .rule import CHANGED, FAILING, WANTED, Finding, Record, is_canary, without_shard
+
+PASSED, FAILED, INVALID = 0, 1, 2
+UNMEASURED = ("new", "error", "skipped")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the verdicts of a comparison amount to.
+
+    Attributes:
+        code: exit code, see the module.
+        invalid: why the verdicts cannot be trusted, a line each; empty unless the code is 2.
+        failed: names of the tests that fail.
+        allowed: reason for each failing test that is allowed, by name.
+    """
+
+    code: int
+    invalid: Sequence[str]
+    failed: Sequence[str]
+    allowed: Mapping[str, str]
+
+
+def judge(
+    records: Mapping[str, Record],
+    findings: Mapping[str, Finding],
+    allowed: Sequence[tuple[str, str]] = (),
+    *,
+    strict: bool = False,
+    part: bool = False,
+) -> Judgement:
+    """Return the exit code of a comparison, and why.
+
+    Args:
+        records: what was measured, by name, canaries included.
+        findings: the verdicts, by name, canaries included.
+        allowed: pattern and reason of each test that may be slower, gone or, by its exact id alone, an error.
+        strict: whether inconclusive tests and changed outputs fail too.
+        part: whether this is one shard of several, which may have no test that can be measured.
+    """
+    tests = {name: found for name, found in findings.items() if not is_canary(name)}
+    excused = reasons(tests, allowed)
+    failed = [
+        name
+        for name, found in tests.items()
+        if (found.verdict in FAILING and name not in excused)
+        or (strict and (found.verdict == "inconclusive" or CHANGED in found.notes))
+    ]
+    invalid = wrong_canaries(records, findings)
+    errors = {name: found for name, found in tests.items() if found.verdict == "error"}
+    if not part and 2 * len(errors) > len(tests):
+        name, found = next(iter(errors.items()))
+        what = f"{len(errors)} of {len(tests)} tests could not be measured"
+        invalid.append(": ".join([what, name, *found.notes]))
+    elif not part and all(
+        found.verdict in UNMEASURED or (found.verdict == "gone" and name in excused) for name, found in tests.items()
+    ):
+        invalid.append("no test was measured, and none is proven unchanged")
+    code = INVALID if invalid else FAILED if failed else PASSED
+    return Judgement(code, invalid, failed, excused)
+
+
+def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
+    """Return a line for each canary that is missing or came out wrong, in each pass that timed something.
+
+    Args:
+        records: what was measured, by name.
+        findings: the verdicts, by name.
+    """
+    wrong = []
+    for all_cores in sorted({record.all_cores for record in records.values() if record.state == "timed"}):
+        for canary, right in WANTED[all_cores].items():
+            found = [name for name in findings if without_shard(name) == canary]
+            if not found:
+                wrong.append(f"{canary} was not measured")
+            wrong += [
+                f"{name} came out as {findings[name].verdict} instead of {' or '.join(right)}"
+                for name in found
+                if findings[name].verdict not in right
+            ]
+    return wrong
