@@ -75,3 +75,12 @@ def test_exit_codes(repository, tmp_path, added, options, code, words):
     assert ran.code == code, ran.text
     replayed, _ = repository.run("rlgauge", "replay", tmp_path / "gate.json")
     assert replayed == code
+
+
+def test_a_conftest_that_base_cannot_import_is_named(repository, tmp_path):
+    added = {"toy/new.py": "VALUE = 1\n", "benchmarks/conftest.py": "from toy.new import VALUE\n"}
+    repository.at("start", {"toy/sorting.py": CHANGED, **added})
+    ran = repository.gate("start", tmp_path, rule=QUICK)
+    assert ran.code == 2, ran.text
+    why = "benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: No module named 'toy.new'; it is head's"
+    assert f"base: ended with code 1; {why}" in ran.text

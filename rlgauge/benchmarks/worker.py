@@ -43,6 +43,7 @@ from rlgauge.benchmarks.fixture import (
 from rlgauge.parameters import described
 
 SLOW_TO_END = "hypothesispytest"  # it imports all of hypothesis for a summary, which nobody reads here
+CONFTESTS = "it is head's on both sides: import what base lacks inside the fixtures or tests that need it"
 PARTS = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
@@ -65,6 +66,7 @@ class Tests(worker.Requests):
         reports: of the parts of the test.
         raised: what a part of the test raised, or a file that was collected.
         before: id of the test that ran last.
+        conftest: which ``conftest.py`` cannot be imported, and why.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, told: dict[str, Any]) -> None:
@@ -80,6 +82,17 @@ class Tests(worker.Requests):
         self.reports: list[pytest.TestReport] = []
         self.raised: BaseException | None = None
         self.before = ""
+        self.conftest = ""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_load_initial_conftests(self) -> Generator[None, object, object]:
+        """Note which ``conftest.py`` this side's code cannot import."""
+        try:
+            return (yield)
+        except Exception as error:  # of pytest, which has no public class for it
+            if path := getattr(error, "path", None):
+                self.conftest = f"{os.path.relpath(path)} cannot be imported here: {words(error.__cause__)}"
+            raise
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -444,7 +457,9 @@ def main(requests: TextIO, replies: TextIO) -> None:
     tests = Tests(requests, replies, told)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures end
     code = pytest.main(told["arguments"], plugins=[tests])
-    if tests.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    if tests.conftest:
+        sys.stderr.write(f"{tests.conftest}; {CONFTESTS}\n")
+    elif tests.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write("pytest ended before it collected anything\n")  # else it has said why
     sys.stderr.flush()
     os._exit(0 if tests.session else 1)
