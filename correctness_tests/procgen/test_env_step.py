@@ -92,6 +92,7 @@ def test_what_is_returned_stays_as_it_is_when_the_op_is_called_again():
 
 
 def test_as_many_threads_compute_as_this_process_has_cores(monkeypatch):
+    monkeypatch.setattr(procgen_env, "CHOSEN", [])  # what an earlier command chose
     for cores in (1, 3):
         monkeypatch.setattr(procgen_env.os, "sched_getaffinity", lambda pid, cores=cores: range(cores))
         op = build()
