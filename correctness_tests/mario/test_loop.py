@@ -288,7 +288,7 @@ def test_a_collector_that_is_stopped_is_named_and_all_end(played, transport):
         os.kill(pids[1], signal.SIGSTOP)
         with pytest.raises(WorkersEnded, match=r"^collector 1 did not answer for 1 s: the process hangs or is stopped"):
             loop(np.arange(1))
-    assert not any(map(alive, pids))
+    until(lambda: not any(map(alive, pids)), "they have ended")
 
 
 @pytest.mark.parametrize("transport", ["locked_queue", "local_queues"])

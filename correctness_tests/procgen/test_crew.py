@@ -166,7 +166,8 @@ def test_actors_that_die_together_with_their_fork_server_are_replaced():
     for _, process in crew.members:
         os.kill(process.pid, signal.SIGKILL)
     crew.ask(0)
-    np.testing.assert_array_equal(crew.take(0).actions, [[1, 1, 2, 2]] * 2)
+    actions = crew.take(0).actions.tolist()
+    assert actions in ([[1, 1, 2, 2]] * 2, [[2, 2, 1, 1]] * 2)  # whichever is noticed first
     assert crew.replaced == 2
 
 
@@ -206,7 +207,7 @@ def test_an_actor_that_cannot_be_replaced_ends_all_with_the_cause_of_its_death()
     said = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many open"
     with no_more_files(), pytest.raises(workers.WorkersEnded, match=said):
         crew.take(0)
-    assert not any(map(alive, pids))
+    until(lambda: not any(map(alive, pids)), "they have ended")
 
 
 @pytest.mark.usefixtures("end")
