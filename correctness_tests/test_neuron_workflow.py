@@ -29,7 +29,7 @@ def pytest_arguments(step):
 
 
 def with_dependencies(requirements):
-    """Return the names of distributions and of all that they require, by the metadata of what is installed here."""
+    """Return these distributions and everything they require, by their installed metadata."""
     names, left = set(), list(requirements)
     while left:
         requirement = Requirement(left.pop())

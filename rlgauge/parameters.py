@@ -108,7 +108,7 @@ def described(params: Mapping[str, Any], hidden: Sequence[str] = ()) -> dict[str
         made = Description(hidden)
         try:
             text = made.of(value)
-        except Exception:  # of anybody's objects
+        except Exception:  # the repr of a user object may raise anything; such a value is not compared
             continue
         if len(text) > LONGEST:
             text = f"{text[:SHOWN]}... {short_hash(text.encode(errors='replace'))}"
