@@ -9,13 +9,16 @@ from pathlib import Path
 from . import report
 from .artifact import Artifact, read
 from .command import ended
-from .config import read as settings
+from .config import Config, settings_folder
+from .config import read as read_settings
 from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
 from .power import rates as measured_rates
+from .revisions import top_of
 from .rule import VOID, rule_with
 from .run import LIMIT
+from .source import Source
 from .sources import source_of
 
 
@@ -67,6 +70,14 @@ def merge(options: argparse.Namespace) -> int:
     return told(artifact)
 
 
+def here() -> tuple[Path, Config, Source]:
+    """Return the folder that the command is run in, its settings, and where its benchmarks come from."""
+    root = Path.cwd()
+    folder = settings_folder(root, top_of(root))
+    config = read_settings(folder)
+    return root, config, source_of(config, root, settings=folder)
+
+
 def bisect(options: argparse.Namespace) -> int:
     """Name the commit that slowed a case.
 
@@ -75,9 +86,8 @@ def bisect(options: argparse.Namespace) -> int:
     """
     from .bisect import bisect as search
 
-    root = Path.cwd()
-    config = settings(root)
-    source, rule = source_of(config, root), config.rules(options.rule)
+    root, config, source = here()
+    rule = config.rules(options.rule)
     step = search(source, root, options.good, options.bad, source.case(options.case), rule, limit=options.limit)
     print(f"slowed by {step}")
     return 0
@@ -89,12 +99,10 @@ def power(options: argparse.Namespace) -> int:
     Args:
         options: the command line as parsed.
     """
-    root = Path.cwd()
-    config = settings(root)
-    source = source_of(config, root)
+    root, config, source = here()
     asked = options.minutes, config.rules(options.rule), options.limit
     own = source.power(root, options.file, *asked)
-    print(own or measured_rates(source, root, options.file or source.cache / "power.jsonl", *asked))
+    print(own or measured_rates(source, root, options.file or source.artifact.with_name("power.jsonl"), *asked))
     return 0
 
 

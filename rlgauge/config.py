@@ -24,6 +24,9 @@ class Config:
             given, or else the files with benchmarks and their ``conftest.py``.
         build: command that is run in each side's tree, in an environment of its own.
         ignore: patterns of files that no benchmark's speed depends on.
+        include: files and folders that both sides get, beside the benchmarks; the whole repository unless given.
+        depends: files and folders that a benchmark's speed depends on, by patterns of test ids: it is `unchanged` where
+            these are the same on both sides, and an error where it loads anything else of the repository.
         rule: the numbers to decide by that are not the default.
         cores: ``one``, or ``all`` for benchmarks that start threads or processes; by patterns of test ids.
         tolerances: largest difference of answers that are the same, as a part of an array's largest value; by patterns.
@@ -34,6 +37,8 @@ class Config:
     benchmarks: list[str] = field(default_factory=list)
     build: str = ""
     ignore: list[str] = field(default_factory=lambda: ["*.md", "*.rst", "docs/*", "LICENSE*", ".github/*"])
+    include: list[str] = field(default_factory=list)
+    depends: dict[str, list[str]] = field(default_factory=dict)
     rule: dict[str, float] = field(default_factory=dict)
     cores: dict[str, Literal["one", "all"]] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
@@ -55,11 +60,31 @@ class Config:
         return rule_with({**self.rule, **(changes or {})})
 
 
-def read(root: Path) -> Config:
-    """Return the settings of a repository; the default ones where it has none.
+def settings_folder(root: Path, top: Path) -> Path:
+    """Return the nearest folder, from pytest's root up to git's top level, whose settings have a table for the gate.
 
     Args:
-        root: of the repository.
+        root: where to begin, which is returned if there is none.
+        top: where to end.
+    """
+    for folder in (root, *root.parents):
+        try:
+            if "rlgauge" in tomllib.loads((folder / FILE).read_text()).get("tool", {}):
+                return folder
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError):
+            return folder  # to be named when it is read
+        if folder == top:
+            break
+    return root
+
+
+def read(root: Path) -> Config:
+    """Return the settings of a folder; the default ones where it has none.
+
+    Args:
+        root: the folder.
 
     Raises:
         GateError: the file cannot be read, or a setting is unknown or wrong, with its line.

@@ -202,10 +202,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if sys.platform != "linux":
         pytest.exit(f"--gate-against: it runs on Linux, this is {sys.platform}", returncode=VOID)
     from .allowed import allowances
-    from .config import read
+    from .config import read, settings_folder
     from .files import reserved
     from .interrupts import by_sigterm
-    from .revisions import check_root
+    from .revisions import check_root, top_of
     from .rule import GateError
     from .sources import source_of
 
@@ -221,13 +221,14 @@ def pytest_configure(config: pytest.Config) -> None:
         ):
             raise GateError("--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0")
         check_root(config.rootpath, config.invocation_params.dir)
-        settings = read(config.rootpath)
+        folder = settings_folder(config.rootpath.resolve(), top_of(config.rootpath))
+        settings = read(folder)
         with naming_option("--gate-rule"):
             rule = settings.rules(rule_of(config.getoption("gate_rule")) if config.getoption("gate_rule") else {})
         with naming_option("--gate-shard"):
             shard = shard_of(config.getoption("gate_shard")) if config.getoption("gate_shard") else None
         allowances(config.getoption("gate_allow"))  # before anything is collected
-        source = source_of(settings, config.rootpath, config)
+        source = source_of(settings, config.rootpath, config, folder)
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
         run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}

@@ -186,11 +186,10 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
     mine = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)
     cases = [case for case in cases if case.id in mine]
     records = {case.id: Record(all_cores=case.all_cores) for case in cases}
-    for case in cases:
-        if layout.fingerprint(commit, case) == layout.fingerprint(None, case):
-            records[case.id].state = "unchanged"
     records |= {name: Record(state="gone") for name in gone if name in mine}
     head = layout.side(None, "head")
+    for name, error in source.unchanged((layout.code(commit), layout.code(None)), (base, head), cases, limit).items():
+        records[name].state, records[name].words = ("error", error) if error else ("unchanged", "")
     source.check((base, head), [case for case in cases if records[case.id].state == "timed"], limit)
     return Gate(
         source=source,

@@ -36,6 +36,9 @@ class Case:
     tolerance: float = TOLERANCE
 
 
+Unchanged = dict[str, str]  # by name of a case that is not timed: why it is an error, or nothing if it is unchanged
+
+
 class Source(ABC):
     """Lists cases, and lays out the sides whose workers prepare, time and close them, see :mod:`.worker`.
 
@@ -132,6 +135,18 @@ class Source(ABC):
             code: folder with a revision's files.
             case: one of those listed.
         """
+
+    def unchanged(self, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float) -> Unchanged:
+        """Return the cases that need not be timed, as all files that their speed depends on are the same on both sides.
+
+        Args:
+            codes: folders with the files of base and of head.
+            sides: base and head.
+            cases: those that are selected.
+            limit: seconds that a worker may take for one request.
+        """
+        base, head = codes
+        return {case.id: "" for case in cases if self.fingerprint(base, case) == self.fingerprint(head, case)}
 
     @abstractmethod
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:

@@ -35,11 +35,12 @@ class Side:
 
     Attributes:
         name: ``base`` or ``head``.
-        root: folder where it runs, with this revision's code and HEAD's benchmarks.
+        root: folder with this revision's code and HEAD's benchmarks.
         python: interpreter of its environment.
         worker: arguments of the interpreter that start a worker.
         variables: of the environment that are its own, with ``PYTHONPATH`` where that is not ``root``.
         memory: freed memory is ``kept``, or given back as by ``default`` malloc.
+        start: folder in which a worker starts; ``root`` unless given.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Side:
     worker: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
     memory: str = "kept"
+    start: Path | None = None
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a fresh worker: another hash seed and another stack each time."""
@@ -80,7 +82,7 @@ class Worker(AbstractContextManager["Worker"]):
         how = ",".join(map(str, cores)), str(threads), side.memory
         self.process = subprocess.Popen(
             [str(side.python), *side.worker, *how],
-            cwd=side.root,
+            cwd=side.start or side.root,
             env=side.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

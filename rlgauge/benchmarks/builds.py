@@ -28,7 +28,7 @@ BESIDE = "beside.pth"  # makes what is installed here importable there
 
 @contextmanager
 def builds(
-    cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]]
+    cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]], place: str = "."
 ) -> Iterator[Callable[[str, Path], Path]]:
     """Return ``python_for(name, code)``: the interpreter of an environment in which that tree was built.
 
@@ -36,6 +36,7 @@ def builds(
         cache: folder in which builds are kept.
         command: that builds a tree it is run in.
         files_of: returns the files of a tree that its build depends on.
+        place: folder of the tree that the command is run in.
 
     Raises:
         GateError: a build fails.
@@ -50,7 +51,7 @@ def builds(
         locked: set[Path] = set()
 
         def python_for(name: str, code: Path) -> Path:
-            wanted = f"{command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
+            wanted = f"{place} {command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
             folder = cache / f"build-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
             if folder not in locked:  # both sides may have the same tree
                 used = held.enter_context(folder.with_suffix(".lock").open("w"))
@@ -58,7 +59,7 @@ def builds(
                 locked.add(folder)
             if not (folder / ".ready").exists():
                 say(f"building {name}: {command}")
-                build(folder, code, words, name)
+                build(folder, code, words, name, place)
             (folder / ".ready").touch()
             remove_old(cache, "build-*", KEPT)
             return interpreter(folder)
@@ -94,7 +95,7 @@ def packages_of(python: Path) -> Path:
     return python.parents[1] / here
 
 
-def build(folder: Path, code: Path, words: Sequence[str], name: str) -> None:
+def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str = ".") -> None:
     """Copy a tree and run a command in it, with an environment in which what is installed here is importable too.
 
     Args:
@@ -102,6 +103,7 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str) -> None:
         code: the tree.
         words: of the command.
         name: what the side is called.
+        place: folder of the tree that the command is run in.
 
     Raises:
         GateError: the command fails, with its last line.
@@ -119,7 +121,7 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str) -> None:
         variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is no repository
         variables |= {"VIRTUAL_ENV": str(folder / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
         how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        done: Any = subprocess.run(words, cwd=folder / "tree", env=variables, **how)  # type: ignore[call-overload]
+        done: Any = subprocess.run(words, cwd=folder / "tree" / place, env=variables, **how)  # type: ignore[call-overload]
         if done.returncode:
             said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
             last = said[-1] if said else f"it ended with code {done.returncode}"

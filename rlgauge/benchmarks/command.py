@@ -21,7 +21,8 @@ OFF = (
 )
 WITH_VALUE = (
     "--junitxml", "--junit-xml", "-n", "--numprocesses", "--maxprocesses", "--maxschedchunk", "--tx", "--dist", "--px",
-    "--basetemp", "--durations", "--report-log", "--pdbcls", "--lfnf", "--last-failed-no-failures",
+    "--basetemp", "--rootdir", "-c", "--config-file", "--durations", "--report-log", "--pdbcls", "--lfnf",
+    "--last-failed-no-failures",
 )  # fmt: skip
 ALONE = (
     "--collect-only", "--co", "--gate-strict", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
@@ -57,7 +58,8 @@ def forwarded(run: pytest.Config | None) -> list[str]:
     for word in map(str, [*in_variable, *run.invocation_params.args]):
         if word.startswith("-"):  # what follows, up to the next option, are its values, or files
             name = word.partition("=")[0]
-            dropped = name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
+            joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini
+            dropped = joined or name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
         if not dropped and word not in files:
             found.append(word)
     return found
@@ -72,11 +74,12 @@ def selects_by_memory(run: pytest.Config | None) -> bool:
     return run is not None and any(run.getoption(name, False) for name in REMEMBERED)
 
 
-def arguments(run: pytest.Config | None, own: Sequence[str]) -> list[str]:
+def arguments(run: pytest.Config | None, words: Sequence[str], own: Sequence[str]) -> list[str]:
     """Return all arguments of a worker's pytest.
 
     Args:
         run: of the user's pytest.
+        words: that are forwarded from it.
         own: that are of this worker: its folders and its files.
     """
-    return [*forwarded(run), *QUIET, *off(run), *own]
+    return [*words, *QUIET, *off(run), *own]

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import rlgauge
 from rlgauge import revisions
 from rlgauge.allowed import matches
-from rlgauge.config import Config
+from rlgauge.config import FILE, Config
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
 from rlgauge.rule import GateError, Record
-from rlgauge.source import TOLERANCE, Case, Source
+from rlgauge.source import TOLERANCE, Case, Source, Unchanged
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both
 
 from . import command, trees
@@ -33,7 +33,7 @@ from .fixture import is_benchmark, missing_plugin
 if TYPE_CHECKING:
     import pytest
 
-CACHE = ".rlgauge"
+FOLDER = ".rlgauge"  # of what a user is to read
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
 
 
@@ -41,28 +41,38 @@ class Benchmarks(Source):
     """The tests of a repository that use the fixture ``benchmark`` or have that mark.
 
     Args:
-        root: of the repository.
-        config: its settings.
+        root: pytest's root, which the ids of tests are relative to.
+        config: the settings.
         run: of pytest, with the options of the gate; all tests unless given.
+        settings: folder of the settings, which their paths are relative to; the root unless given.
+
+    Attributes:
+        top: git's top level, from which sides are laid out; all paths in trees are relative to it.
+        start: folder that pytest was called in, and whose copy workers start in.
     """
 
     together, collects, lenient = False, True, True
 
-    def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
-        self.root, self.config, self.run = root, config, run
-        self.cache, self.artifact = root / CACHE, root / CACHE / "gate.json"
+    def __init__(self, root: Path, config: Config, run: pytest.Config | None, settings: Path | None = None) -> None:
+        self.root, self.config, self.run = root.resolve(), config, run
+        self.top, self.settings = revisions.top_of(root), (settings or root).resolve()
+        called = Path(run.invocation_params.dir).resolve() if run else self.root
+        self.start = called if called.is_relative_to(self.top) else self.root
+        self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
         self.build = (run and run.getoption("gate_build")) or config.build
-        if self.build and config.lock:
-            raise GateError("build and lock: got both, wanted one: a build may install what a lock file wants")
-        self.project = [name for name in modules_of(root) if not trees.NAMED.fullmatch(name)]
+        if self.build and (config.lock or config.depends):
+            other = "lock" if config.lock else "depends"
+            raise GateError(f"build and {other}: got both, wanted one: what a build installs is known by all files")
+        self.project = [name for name in modules_of(self.root, self.top) if not trees.NAMED.fullmatch(name)]
         self.names: list[str] = []
         self.paths: list[str] = []
         self.told: list[str] = []
         self.generated: list[str] = []  # files of packages that git ignores: no revision has them
         self.python_for: Callable[[str, Path], Path] | None = None  # where what is built here is in use already
-        self.digest = functools.cache(lambda code: revisions.digest(code, self.code_files(code)))
-        self.cache.mkdir(exist_ok=True)
-        (self.cache / ".gitignore").write_text("*\n")
+        self.digest = functools.cache(self.digest_of)
+        self.ignore = [*config.ignore, *(self.within(pattern) for pattern in config.ignore)]
+        self.artifact.parent.mkdir(exist_ok=True)
+        (self.artifact.parent / ".gitignore").write_text("*\n")
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
         """Take the tests that are benchmarks.
@@ -84,25 +94,43 @@ class Benchmarks(Source):
         self.names = [item.nodeid for item in chosen]
         self.paths = self.benchmark_paths()
 
+    def relative(self, path: Path) -> str:
+        """Return a path of the repository relative to git's top level.
+
+        Raises:
+            ValueError: it is outside.
+        """
+        return path.relative_to(self.top).as_posix()
+
+    def within(self, path: str) -> str:
+        """Return a path or pattern of the settings relative to git's top level."""
+        prefix = self.relative(self.settings)
+        return os.path.normpath(path if prefix == "." else f"{prefix}/{path}")
+
+    def file_of(self, name: str) -> str:
+        """Return the file of a test, relative to git's top level."""
+        return self.relative(Path(os.path.normpath(self.root / name.partition("::")[0])))
+
     def benchmark_paths(self) -> list[str]:
-        """Return the files and folders that are head's on both sides.
+        """Return the files and folders that are head's on both sides, relative to git's top level.
 
         Raises:
             GateError: one that is named is not there, or outside of the repository; or nothing else is left.
         """
-        given = (self.run.getoption("gate_benchmarks") if self.run else []) or self.config.benchmarks
-        found, root = [], self.root.resolve()
-        for path in given:
-            place = (root / path).resolve()
-            if not place.exists() or not place.is_relative_to(root):
+        given = self.run.getoption("gate_benchmarks") if self.run else []
+        found = []
+        for path in given or self.config.benchmarks:
+            place = ((self.start if given else self.settings) / path).resolve()
+            if not place.exists() or not place.is_relative_to(self.top):
                 raise GateError(f"--gate-benchmarks: got {path}, wanted a file or folder of this repository")
-            found.append(place.relative_to(root).as_posix())
+            found.append(self.relative(place))
         if not found and self.run:
-            found = [path.rstrip("/") for path in self.run.getini("testpaths") if self.holds_tests(path)]
-        rest = [name.partition("::")[0] for name in self.names]
-        found += trees.benchmark_paths([file for file in rest if not trees.inside(file, found)])
-        found += [file for file in trees.conftests(found, root) if not trees.inside(file, found)]
-        if not self.build and not trees.packages(root, found, self.on_path()):
+            tested = [path.rstrip("/") for path in self.run.getini("testpaths") if self.holds_tests(path)]
+            found = [self.relative((self.root / path).resolve()) for path in tested]
+        rest = [self.file_of(name) for name in self.names]
+        found += trees.benchmark_paths([file for file in rest if not trees.inside(file, found)], self.top)
+        found += [file for file in trees.conftests(found, self.top) if not trees.inside(file, found)]
+        if not self.build and not trees.packages(self.top, found, *self.import_folders(found)):
             raise GateError(
                 f"no package under test: all modules are among the benchmarks, {', '.join(found)}, which are head's on "
                 "both sides; name the benchmarks alone by --gate-benchmarks, and run pytest where the package is"
@@ -110,18 +138,31 @@ class Benchmarks(Source):
         return found
 
     def holds_tests(self, path: str) -> bool:
-        """Return whether a folder is called as one of tests is.
+        """Return whether a folder is called like one of tests.
 
         Args:
-            path: of a folder, relative to the root.
+            path: of a folder, relative to pytest's root.
         """
         return (self.root / path).is_dir() and bool(trees.NAMED.fullmatch(Path(path).name))
 
-    def on_path(self) -> list[str]:
-        """Return the folders that pytest puts on the path, and those of the project's modules, relative to the root."""
-        places = [Path(place) for place in self.run.getini("pythonpath")] if self.run else []
-        named = [place.relative_to(self.root).as_posix() for place in places if place.is_relative_to(self.root)]
-        return list(dict.fromkeys([*named, *trees.folders_of(self.root, self.project)]))
+    def import_folders(self, benchmarks: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the folders from which packages are imported, relative to git's top level, and those that are bases.
+
+        They are pytest's ``pythonpath``, folders of the repository on ``sys.path`` and those of editable installs; then
+        the bases, which need not be on the path: pytest's root, where it was called, and where the settings are.
+
+        Args:
+            benchmarks: files and folders of benchmarks: pytest itself finds modules there.
+        """
+        told = [Path(place).resolve() for place in self.run.getini("pythonpath")] if self.run else []
+        bases = list(dict.fromkeys([self.root, self.start, self.settings]))
+        guessed = [base / "src" for base in bases]
+        guessed += [self.root / name for name in trees.folders_of(self.root, self.project)]
+        found = [path for path in (*on_path(), *editable(), *guessed, *bases) if not is_environment(path, self.top)]
+        ours = [self.relative(path) for path in found if path.is_relative_to(self.top)]
+        kept = [self.relative(path) for path in told if path.is_relative_to(self.top)]
+        kept += [name for name in ours if not trees.inside(name, benchmarks)]
+        return list(dict.fromkeys(kept)), [self.relative(base) for base in bases]
 
     def cases(self) -> Sequence[Case]:
         """Return the tests."""
@@ -138,7 +179,7 @@ class Benchmarks(Source):
             GateError: it is in no file of this repository.
         """
         file = name.partition("::")[0]
-        if not (self.root / file).is_file() or file == name:
+        if file == name or not (self.root / file).is_file():
             raise GateError(f"unknown case {name!r}: wanted the id of a test, as in benchmarks/test_x.py::test_y")
         self.names = [*self.names, name]
         self.paths = self.benchmark_paths()
@@ -176,7 +217,9 @@ class Benchmarks(Source):
         worker = self.command(code, side.root.parent / "own", paths, [])
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
-            return self.collected_by(replace(side, root=code, worker=worker, variables=variables))
+            return self.collected_by(
+                replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
+            )
         except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
             return []
 
@@ -195,38 +238,68 @@ class Benchmarks(Source):
             return found
 
     def arguments(self) -> list[str]:
-        """Return what the run of pytest was asked to collect, relative to the root."""
+        """Return what the run of pytest was asked to collect, relative to git's top level."""
         if not self.run:
-            return ["."]
+            return [self.relative(self.root)]
         here, found = Path(self.run.invocation_params.dir), []
         for argument in self.run.args:
             file, colons, test = argument.partition("::")
-            place = Path(os.path.abspath(here / file))
-            if place.is_relative_to(self.root):
-                found.append((place.relative_to(self.root).as_posix() or ".") + colons + test)
-        return found or ["."]
+            place = Path(os.path.abspath(here / file)).resolve()
+            if place.is_relative_to(self.top):
+                found.append(self.relative(place) + colons + test)
+        return found or [self.relative(self.root)]
+
+    def parts(self) -> list[str]:
+        """Return what of the repository sides get; everything if empty."""
+        if not self.config.include:
+            return []
+        ini = self.ini_file()
+        told = [self.relative(folder / FILE) for folder in {self.root, self.settings} if (folder / FILE).is_file()]
+        return [*map(self.within, self.config.include), *self.paths, *([ini] if ini else []), *told]
 
     def export(self, root: Path, commit: str, folder: Path) -> None:
-        """Write all files of a commit.
+        """Write all files of a commit that sides get.
 
         Args:
-            root: of the repository.
+            root: not used: git's top level is.
             commit: its full hash.
             folder: where they are written.
         """
-        revisions.export(root, commit, folder)
+        revisions.export(self.top, commit, folder, self.parts(), self.ignore)
 
     def snapshot(self, root: Path, folder: Path) -> None:
         """Copy the working tree, with files of its packages that were generated and that git ignores, as a version.
 
         Args:
-            root: of the repository.
+            root: not used: git's top level is.
             folder: where it is copied to.
+
+        Raises:
+            GateError: a package under test has a compiled file that git does not track.
         """
-        revisions.snapshot(root, folder)
+        revisions.snapshot(self.top, folder, self.parts(), self.ignore)
         if not self.build:  # which generates them
-            self.generated = revisions.ignored(root, trees.places(root, self.paths, self.on_path()), "*.py")
-            trees.copied(self.generated, root, folder)
+            places = trees.places(self.top, self.paths, *self.import_folders(self.paths))
+            self.refuse_compiled(places)
+            self.generated = revisions.ignored(self.top, places, "*.py")
+            trees.copied(self.generated, self.top, folder)
+
+    def refuse_compiled(self, places: Sequence[str]) -> None:
+        """Refuse packages whose compiled parts base would lack: it would run a fallback, or nothing.
+
+        Args:
+            places: of the packages under test.
+
+        Raises:
+            GateError: there is one.
+        """
+        found = [*revisions.untracked(self.top, places, "*.so"), *compiled_by(self.root, self.top)]
+        if left := [name for name in found if not revisions.matched(name, self.ignore)]:
+            raise GateError(
+                f"{left[0]} is compiled and not in git, so that neither side would have it: name the command that "
+                "builds it, as in --gate-build 'python -m pip install --no-deps .', or add it to ignore in "
+                "[tool.rlgauge]"
+            )
 
     def fingerprint(self, code: Path, case: Case) -> str:
         """Return a hash of all files of a tree but the benchmarks, which are the same on both sides.
@@ -237,14 +310,139 @@ class Benchmarks(Source):
         """
         return self.digest(code)
 
-    def code_files(self, code: Path) -> list[Path]:
-        """Return the files of a tree that the speed of its benchmarks may depend on.
+    def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
+        """Return a hash of files of a tree, benchmarks excluded.
 
         Args:
             code: tree of a revision.
+            only: files and folders that count, beside lock files.
+            without: folders that do not count.
         """
-        found = trees.code_files(code, self.paths, self.config.ignore)
-        return [file for file in found if file.relative_to(code).as_posix() not in self.generated]
+        files = trees.code_files(code, [*self.paths, *without, *self.generated], self.ignore)
+        chosen = [
+            file for file in files if trees.is_lock(file) or trees.inside(file.relative_to(code).as_posix(), only)
+        ]
+        return revisions.digest(code, chosen)
+
+    def unchanged(self, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float) -> Unchanged:
+        """Return the tests that need not be timed, as all that they load is the same, and those with wrong settings.
+
+        Args:
+            codes: trees of base and of head.
+            sides: base and head.
+            cases: the tests.
+            limit: seconds that a worker may take for one request.
+        """
+        narrowed: dict[tuple[str, ...], list[Case]] = {}
+        for case in cases:
+            narrowed.setdefault(self.depends(case.id), []).append(case)
+        found: dict[str, str] = {}
+        for paths, chosen in narrowed.items():
+            if not paths:
+                found |= dict.fromkeys(
+                    [case.id for case in chosen] if self.same(codes, sides, chosen, limit) else [], ""
+                )
+            elif self.digest(codes[0], paths) == self.digest(codes[1], paths):
+                found |= self.narrowed(sides, chosen, paths, limit)
+        return found
+
+    def depends(self, name: str) -> tuple[str, ...]:
+        """Return what the settings say that a test depends on, relative to git's top level; empty for everything."""
+        return tuple(map(self.within, self.setting(self.config.depends, name, [])))
+
+    def same(self, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float) -> bool:
+        """Return whether both sides have the same files, but for sibling projects from which neither loads anything.
+
+        Args:
+            codes: trees of base and of head.
+            sides: base and head.
+            cases: the tests, which are run once where siblings differ.
+            limit: seconds that a worker may take for one request.
+        """
+        base, head = codes
+        if self.digest(base) == self.digest(head):
+            return True
+        own = [self.relative(folder) for folder in (self.root, self.start, self.settings)]
+        files = {path.relative_to(code).as_posix() for code in codes for path in trees.code_files(code, [], [])}
+        others = [
+            folder
+            for folder in trees.projects(base, files)
+            if not any(trees.inside(path, [folder]) for path in [*own, *self.paths])
+        ]
+        if self.build or self.digest(base, (".",), tuple(others)) != self.digest(head, (".",), tuple(others)):
+            return False
+        loaded: set[str] = set()
+        for side in sides:
+            traced = self.traced(side, [case.id for case in cases], limit)
+            if traced is None:
+                return False
+            loaded |= set().union(*traced.values())
+        unused = tuple(folder for folder in others if not any(trees.inside(name, [folder]) for name in loaded))
+        return self.digest(base, (".",), unused) == self.digest(head, (".",), unused)
+
+    def narrowed(self, sides: Sequence[Side], cases: Sequence[Case], paths: Sequence[str], limit: float) -> Unchanged:
+        """Return the tests that load nothing but what the settings name, and an error for each of the others.
+
+        Args:
+            sides: base and head.
+            cases: tests whose files are the same on both sides.
+            paths: what the settings name.
+            limit: seconds that a worker may take for one request.
+        """
+        files: dict[str, list[str]] = {}
+        for case in cases:
+            files.setdefault(case.id.partition("::")[0], []).append(case.id)
+        allowed = [*paths, *self.paths, *self.generated]
+        found: dict[str, str] = {}
+        for names in files.values():
+            traced = [self.traced(side, names, limit) for side in sides]
+            if None in traced:
+                continue
+            for name in names:
+                loaded = set().union(*(each[name] for each in traced if each))
+                outside = sorted(file for file in loaded if not trees.inside(file, allowed) and self.counts(file))
+                found[name] = f"it loads {outside[0]}, which depends in [tool.rlgauge] lacks" if outside else ""
+        return found
+
+    def counts(self, file: str) -> bool:
+        """Return whether a file may make a difference."""
+        return not revisions.matched(file, self.ignore) and not trees.is_lock(Path(file))
+
+    def traced(self, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
+        """Run tests once, and return the files of a side's tree that each has imported or opened.
+
+        What is imported when their files are collected counts for each of them.
+
+        Args:
+            side: base or head.
+            names: of the tests.
+            limit: seconds that a worker may take for one request.
+
+        Returns:
+            None where it is not known: a test fails, or starts a process.
+        """
+        folder = side.root.parent
+        files = sorted({self.file_of(name) for name in names})
+        worker = self.command(side.root, folder, files, [], trace=True)
+        found: dict[str, set[str]] = {}
+        try:
+            with held(), Worker(replace(side, worker=worker), cores_of_all(), 1, limit) as process:
+                process.ask("loaded")
+                common = process.reply()
+                for name in names:
+                    process.ask("prepare", identity=name)
+                    if not {"failed", "skipped"}.isdisjoint(process.reply()):
+                        return None
+                    process.ask("close", identity=name)
+                    process.reply()
+                    process.ask("loaded")
+                    reply = process.reply()
+                    if reply["spawned"] or common["spawned"]:
+                        return None
+                    found[name] = {*reply["files"], *common["files"]}
+        except WorkerError:
+            return None
+        return found
 
     def environments(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
         """Return ``python_for(name, code)``: this interpreter, or that of the side's build or lock file."""
@@ -256,7 +454,9 @@ class Benchmarks(Source):
 
     def builds(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
         """Return ``python_for(name, code)``, which builds a tree where that was not done yet."""
-        return builds(self.cache, self.build, lambda code: list(trees.code_files(code, [], self.config.ignore)))
+        told = bool(self.run and self.run.getoption("gate_build"))
+        place = self.relative(self.start if told else self.settings)
+        return builds(self.cache, self.build, lambda code: list(trees.code_files(code, [], self.ignore)), place)
 
     @contextmanager
     def ready(self) -> Iterator[list[str]]:
@@ -285,7 +485,8 @@ class Benchmarks(Source):
         with revisions.workspace(self.cache) as folder:
             self.snapshot(self.root, folder / "head")
             python = self.python_for("head", folder / "head")
-        return list(map(str, [packages_of(python), *trees.roots(tree_of(python), self.on_path()), self.root]))
+        folders, _ = self.import_folders([])
+        return list(map(str, [packages_of(python), *trees.roots(tree_of(python), folders), self.start]))
 
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
         """Return a side: a tree with a revision's code, built where it has to be, and head's benchmarks.
@@ -297,16 +498,28 @@ class Benchmarks(Source):
             folder: to be made for the side.
             python: interpreter of the side's environment.
         """
-        tree = folder / "tree"
-        ini = self.run and self.run.inipath  # what pytest is told about the tests is head's
-        told = [ini.relative_to(self.root).as_posix()] if ini and ini.is_relative_to(self.root) else []
-        trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, [*self.paths, *told])
+        tree, ini = folder / "tree", self.ini_file()  # what pytest is told about the tests is head's
+        paths = [*self.paths, *([ini] if ini else [])]
+        trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, paths)
         trees.copied([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
+        (tree / ".git").mkdir(exist_ok=True)  # what looks for the root of the repository finds this one
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder)}
-        files = sorted({name.partition("::")[0] for name in self.names})
-        return Side(name, tree, python, self.command(tree, folder, files, self.packages(tree, python)), variables)
+        files = sorted({self.file_of(name) for name in self.names})
+        worker = self.command(tree, folder, files, self.packages(tree, python))
+        return Side(name, tree, python, worker, variables, start=self.start_in(tree))
+
+    def ini_file(self) -> str | None:
+        """Return pytest's file of settings, relative to git's top level, where it is in the repository."""
+        ini = self.run.inipath.resolve() if self.run and self.run.inipath else None
+        return self.relative(ini) if ini and ini.is_relative_to(self.top) else None
+
+    def start_in(self, tree: Path) -> Path:
+        """Return the folder of a tree that its workers start in; it is made where the revision lacks it."""
+        for folder in (self.root, self.start):
+            (tree / self.relative(folder)).mkdir(parents=True, exist_ok=True)
+        return tree / self.relative(self.start)
 
     def packages(self, tree: Path, python: Path) -> list[str]:
         """Return the names of the packages under test.
@@ -315,7 +528,7 @@ class Benchmarks(Source):
             tree: of a side.
             python: interpreter of the side's environment.
         """
-        found = set(trees.packages(tree, self.paths, self.on_path())) | set(self.project)
+        found = {*trees.packages(tree, self.paths, *self.import_folders(self.paths)), *self.project}
         if self.build:
             found |= {path.name.partition(".")[0] for path in packages_of(python).iterdir() if is_module(path)}
         return sorted(found)
@@ -329,7 +542,8 @@ class Benchmarks(Source):
             folder: of the side, with this package in ``tool``.
         """
         built = [packages_of(python)] if self.build else []
-        own = [*built, *trees.roots(tree, self.on_path()), folder / "tool"]
+        folders, _ = self.import_folders(self.paths)
+        own = [*built, *trees.roots(tree, folders), folder / "tool"]
         return os.pathsep.join(map(str, [*own, *self.users_path(tree)]))
 
     def users_path(self, tree: Path) -> list[Path]:
@@ -338,11 +552,12 @@ class Benchmarks(Source):
         Args:
             tree: of the side.
         """
-        root = self.root.resolve()
         entries = [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        return [tree / entry.relative_to(root) if entry.is_relative_to(root) else entry for entry in entries]
+        return [tree / self.relative(entry) if entry.is_relative_to(self.top) else entry for entry in entries]
 
-    def command(self, tree: Path, folder: Path, files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
+    def command(
+        self, tree: Path, folder: Path, files: Sequence[str], packages: Sequence[str], trace: bool = False
+    ) -> tuple[str, ...]:
         """Return what starts a worker.
 
         What lies in the tree must not come before what was built of it: the interpreter does not look there first.
@@ -350,19 +565,29 @@ class Benchmarks(Source):
         Args:
             tree: that it runs in.
             folder: in which it may write.
-            files: that its pytest collects.
+            files: that its pytest collects, relative to the tree.
             packages: names of the packages under test.
+            trace: whether it notes which files are loaded.
         """
-        own = [f"--rootdir={tree}", f"--basetemp={folder / 'temporary'}"]
+        ini = self.ini_file()
+        own = [f"--rootdir={tree / self.relative(self.root)}", f"--basetemp={folder / 'temporary'}"]
+        own += (
+            ["-c", str(tree / ini)] if ini else ["-c", str(self.run.inipath)] if self.run and self.run.inipath else []
+        )
         if self.run is None or self.run.pluginmanager.hasplugin("cacheprovider"):
             own += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.run is None or self.run.pluginmanager.hasplugin("faulthandler"):
             own += ["-o", "faulthandler_timeout=0"]
+        words = [word.replace(str(self.top), str(tree)) for word in command.forwarded(self.run)]
+        folders, _ = self.import_folders(self.paths)
         told = {
-            "arguments": command.arguments(self.run, [*own, *files]),
+            "arguments": command.arguments(self.run, words, [*own, *(str(tree / file) for file in files)]),
             "packages": list(packages),
-            "root": str(self.root.resolve()),
+            "root": str(self.top),
             "folder": str(folder.resolve()),
+            "tree": str(tree.resolve()),
+            "copied": [str(self.top / name) for name in folders if (self.top / name).is_dir()],
+            "trace": trace,
         }
         return "-P", "-m", "rlgauge.benchmarks.worker", json.dumps(told)
 
@@ -371,14 +596,12 @@ class Benchmarks(Source):
 
         Args:
             sides: base and head.
-            cases: those that are to be timed.
+            cases: those that are to be timed, perhaps none.
             limit: seconds that a worker may take for one request.
 
         Raises:
             GateError: one does not, or there is no package under test.
         """
-        if not cases:
-            return
         here = cores_of_all()
         try:
             with held(), Worker(sides[0], here, 1, limit) as base, Worker(sides[1], here, 1, limit) as head:
@@ -428,8 +651,10 @@ class Benchmarks(Source):
         folder = self.cache / "listing"
         try:
             with self.ready() as built:
-                path = os.pathsep.join(map(str, [*built, *trees.roots(root), Path(rlgauge.__file__).parents[1]]))
-                side = Side("head", root, PYTHON, self.command(root, folder, ["."], []), {"PYTHONPATH": path})
+                places = [*built, *trees.roots(self.top, self.import_folders([])[0])]
+                path = os.pathsep.join(map(str, [*places, Path(rlgauge.__file__).parents[1]]))
+                worker = self.command(self.top, folder, [self.relative(self.root)], [])
+                side = Side("head", self.top, PYTHON, worker, {"PYTHONPATH": path}, start=self.root)
                 self.names = self.collected_by(side)
         except WorkerError as error:
             raise GateError(str(error)) from error
@@ -457,17 +682,67 @@ def cores_of_all() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
-def modules_of(root: Path) -> list[str]:
-    """Return the names of the modules that the project of a repository has installed here, none where it has not.
+def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
+    """Return the files that the nearest project of a repository has installed here, none where it has not.
 
     Args:
-        root: of the repository.
+        root: folder to begin at.
+        top: of the repository.
     """
-    try:
-        name = tomllib.loads((root / "pyproject.toml").read_text())["project"]["name"]
-        files = metadata.files(name) or []
-    except (OSError, ValueError, KeyError, TypeError, metadata.PackageNotFoundError):
-        return []
+    for folder in (root, *root.parents):
+        try:
+            name = tomllib.loads((folder / FILE).read_text())["project"]["name"]
+            return metadata.files(name) or []
+        except (OSError, ValueError, KeyError, TypeError, metadata.PackageNotFoundError):
+            if folder == top:
+                break
+    return []
+
+
+def compiled_by(root: Path, top: Path) -> list[str]:
+    """Return the compiled files that the nearest project of a repository has installed here.
+
+    Args:
+        root: folder to begin at.
+        top: of the repository.
+    """
+    return [str(file) for file in installed_by(root, top) if file.suffix == ".so"]
+
+
+def on_path() -> list[Path]:
+    """Return the folders from which this process imports, beside those that are given to be looked at first."""
+    return [Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()]
+
+
+def editable() -> list[Path]:
+    """Return the folders of the packages that setuptools has installed editable by a finder of its own."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__editable__"):
+            for package, place in getattr(module, "MAPPING", {}).items():
+                found.append(Path(place).resolve().parents[package.count(".")])
+    return found
+
+
+def is_environment(folder: Path, top: Path) -> bool:
+    """Return whether a folder belongs to an installed Python, as a virtual environment in the repository does.
+
+    Args:
+        folder: any.
+        top: of the repository.
+    """
+    within = [folder, *(above for above in folder.parents if top in above.parents)]
+    return "site-packages" in folder.parts or any((above / "pyvenv.cfg").exists() for above in within)
+
+
+def modules_of(root: Path, top: Path) -> list[str]:
+    """Return the names of the modules that the nearest project has installed here, none where it has not.
+
+    Args:
+        root: folder to begin at.
+        top: of the repository.
+    """
+    files = installed_by(root, top)
     tops = {Path(file.parts[0]) for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")}
     return sorted(
         name for name in {top.name.partition(".")[0] for top in tops} if name.isidentifier() and "__" not in name

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 NAMED = re.compile("(tests?|testing|bench(mark)?s?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)  # a folder of tests
 NO_PACKAGE = ("src", "build", "dist", "docs", "doc", "examples", "scripts", "tools", "node_modules")
+PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")  # files that say how a project is built
+LOCKS = (
+    "*.lock", "requirements*.txt", "constraints*.txt", "pylock.toml", "pylock.*.toml", "Pipfile.lock", "conda-lock.yml",
+)  # fmt: skip
 NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer")  # modules of a root that are tools
 
 
-def benchmark_paths(files: Iterable[str]) -> list[str]:
-    """Return the files and folders of benchmarks: of each file the topmost folder that is called so, or itself.
+def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
+    """Return the files and folders of benchmarks.
+
+    Of each file it is the topmost folder in its project that is called like a folder of tests, or the file itself.
 
     Args:
-        files: with benchmarks, relative to the root.
+        files: with benchmarks, relative to the tree.
+        tree: of a repository.
     """
     found: dict[str, None] = {}
     for file in files:
         path = PurePosixPath(file)
-        folders = [folder for folder in reversed(path.parents) if NAMED.fullmatch(folder.name)]
+        project = next(folder for folder in path.parents if is_project(tree / folder) or folder == PurePosixPath("."))
+        within = [folder for folder in reversed(path.parents) if folder != project and project in folder.parents]
+        folders = [folder for folder in within if NAMED.fullmatch(folder.name)]
         found[str(folders[0] if folders else path)] = None
     return sorted(found)
+
+
+def is_project(folder: Path) -> bool:
+    """Return whether a folder holds a project of its own, by the files that say how to build one."""
+    return any((folder / name).is_file() for name in PROJECT)
+
+
+def projects(tree: Path, files: Iterable[str]) -> list[str]:
+    """Return the folders of a tree that hold projects of their own, but for the tree itself.
+
+    Args:
+        tree: of a revision.
+        files: of the tree, relative to it.
+    """
+    return sorted({str(PurePosixPath(name).parent) for name in files if PurePosixPath(name).name in PROJECT} - {"."})
 
 
 def conftests(paths: Iterable[str], root: Path) -> list[str]:
@@ -48,28 +73,31 @@ def inside(path: str, paths: Iterable[str]) -> bool:
     return any(path == other or path.startswith(f"{other.rstrip('/')}/") or other == "." for other in paths)
 
 
-def packages(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> list[str]:
-    """Return the names of the packages and modules at the top of a tree, or in its ``src``, that are no benchmarks.
-
-    At the top, a folder without ``__init__.py`` may be one, too.
+def packages(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], bases: Sequence[str]) -> list[str]:
+    """Return the names of the packages and modules under test.
 
     Args:
         tree: of a revision.
         benchmarks: files and folders of benchmarks.
-        more: folders that are on pytest's path, relative to the tree.
+        folders: from which packages are imported, relative to the tree.
+        bases: those of these folders in which a package needs ``__init__.py`` to be told from other folders; the names
+            of the others count too.
     """
-    found = {PurePosixPath(place).stem for place in places(tree, benchmarks, more)}
-    known = [*benchmarks, *(name for name in more if name != ".")]
-    return sorted(found | {folder.name for folder in tree.iterdir() if is_namespace(folder, tree, known)})
+    found = {PurePosixPath(place).stem for place in places(tree, benchmarks, folders, bases)}
+    known = [*benchmarks, *(name for name in folders if name not in bases)]
+    for base in bases:
+        if (tree / base).is_dir():
+            found |= {folder.name for folder in (tree / base).iterdir() if is_namespace(folder, tree, known)}
+    return sorted(found)
 
 
 def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
-    """Return whether a folder at the top of a tree, without ``__init__.py``, may be a package all the same.
+    """Return whether a folder without ``__init__.py`` may be a package all the same.
 
     Args:
-        folder: at the top.
+        folder: in the tree.
         tree: of a revision.
-        known: what is something else: benchmarks, and folders that are on pytest's path.
+        known: what is something else: benchmarks, and folders from which packages are imported.
     """
     if (
         not folder.is_dir()
@@ -78,43 +106,48 @@ def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
         or NAMED.fullmatch(folder.name)
     ):
         return False
-    if inside(folder.name, known) or (folder / "pyvenv.cfg").exists() or (folder / "__init__.py").exists():
+    if (
+        inside(folder.relative_to(tree).as_posix(), known)
+        or (folder / "pyvenv.cfg").exists()
+        or (folder / "__init__.py").exists()
+    ):
         return False
     return any(folder.rglob("*.py"))
 
 
-def places(tree: Path, benchmarks: Sequence[str], more: Sequence[str] = ()) -> list[str]:
-    """Return where these packages and modules are, relative to the tree.
+def places(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], bases: Sequence[str]) -> list[str]:
+    """Return where the packages and modules under test are, relative to the tree.
 
     Args:
         tree: of a revision.
         benchmarks: files and folders of benchmarks.
-        more: folders that are on pytest's path, relative to the tree.
+        folders: from which packages are imported, relative to the tree.
+        bases: those of these folders in which a package needs ``__init__.py``.
     """
-    found = []
-    for top in roots(tree, more):
-        for path in top.iterdir():
+    found = set()
+    for folder in roots(tree, folders):
+        anything = folder.relative_to(tree).as_posix() not in bases
+        for path in folder.iterdir():
             place = path.relative_to(tree).as_posix()
             if inside(place, benchmarks) or not path.stem.isidentifier():
                 continue
             module = path.suffix == ".py" and path.stem not in NO_CODE
-            if module or (
-                path.is_dir() and ((path / "__init__.py").is_file() or (top != tree and any(path.rglob("*.py"))))
-            ):
-                found.append(place)
+            package = path.is_dir() and ((path / "__init__.py").is_file() or (anything and any(path.rglob("*.py"))))
+            if module or package:
+                found.add(place)
     return sorted(found)
 
 
 def folders_of(root: Path, modules: Sequence[str]) -> list[str]:
-    """Return the folders, as ``lib``, of those modules that lie neither at the top of a repository nor in ``src``.
+    """Return the folders, as ``lib``, of those modules that lie neither in a project's own folder nor in its ``src``.
 
     Folders of tests are none: ``tests/pkg`` is called as the package that it tests.
 
     Args:
-        root: of the repository.
+        root: of the project.
         modules: their names.
     """
-    elsewhere = [name for name in modules if not any(holds(top, name) for top in roots(root))]
+    elsewhere = [name for name in modules if not any(holds(top, name) for top in roots(root, ("src", ".")))]
     return sorted(
         folder.name
         for folder in root.iterdir()
@@ -138,29 +171,35 @@ def holds(folder: Path, module: str) -> bool:
     return (folder / module / "__init__.py").is_file() or (folder / f"{module}.py").is_file()
 
 
-def roots(tree: Path, more: Sequence[str] = ()) -> list[Path]:
-    """Return the folders of a tree from which its packages are imported.
+def roots(tree: Path, folders: Sequence[str]) -> list[Path]:
+    """Return the folders of a tree from which its packages are imported: those that are there, and are no packages.
 
     Args:
         tree: of a revision.
-        more: folders that are on pytest's path, relative to the tree.
+        folders: relative to the tree.
     """
-    folders = dict.fromkeys([*(tree / name for name in more if name != "."), tree / "src", tree])
-    return [folder for folder in folders if folder.is_dir() and not (folder / "__init__.py").exists()]
+    return [tree / name for name in folders if (tree / name).is_dir() and not (tree / name / "__init__.py").exists()]
 
 
-def code_files(tree: Path, benchmarks: Sequence[str], ignored: Sequence[str]) -> Iterator[Path]:
-    """Return the files of a tree that the speed of its benchmarks may depend on, but for the benchmarks themselves.
+def code_files(tree: Path, without: Sequence[str], ignored: Sequence[str]) -> Iterator[Path]:
+    """Return the files of a tree, lock files always, but for some folders and patterns.
 
     Args:
         tree: of a revision.
-        benchmarks: files and folders of benchmarks.
-        ignored: patterns of other files that it does not depend on.
+        without: files and folders, as those of benchmarks.
+        ignored: patterns of files, relative to the tree.
     """
     for path in tree.rglob("*"):
         name = path.relative_to(tree).as_posix()
-        if path.is_file() and not inside(name, benchmarks) and not any(fnmatchcase(name, one) for one in ignored):
+        if path.is_file() and (
+            is_lock(path) or not (inside(name, without) or any(fnmatchcase(name, p) for p in ignored))
+        ):
             yield path
+
+
+def is_lock(path: PurePath) -> bool:
+    """Return whether a file says which versions of other packages are installed."""
+    return any(fnmatchcase(path.name, pattern) for pattern in LOCKS)
 
 
 def copied(names: Iterable[str], source: Path, target: Path) -> None:
@@ -179,21 +218,29 @@ def copied(names: Iterable[str], source: Path, target: Path) -> None:
 def overlaid(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -> None:
     """Make a tree of one revision's code and another's benchmarks.
 
+    Code is linked, not copied; benchmarks are copied, as tests may write into their own folders.
+
     Args:
         folder: to be made.
         code: tree with the code.
         benchmarks: tree with the benchmarks.
         paths: files and folders that are of it.
     """
-    shutil.copytree(code, folder, symlinks=True)
+
+    def head_s(within: str, names: list[str]) -> list[str]:
+        places = [(Path(within) / name).relative_to(code).as_posix() for name in names]
+        return [name for name, place in zip(names, places) if place in paths]
+
+    shutil.copytree(code, folder, symlinks=True, ignore=head_s, copy_function=linked)
     for path in paths:
         here, there = folder / path, benchmarks / path
-        if here.is_dir() and not here.is_symlink():
-            shutil.rmtree(here)
-        else:
-            here.unlink(missing_ok=True)
+        here.parent.mkdir(parents=True, exist_ok=True)
         if there.is_dir():
             shutil.copytree(there, here, symlinks=True)
         elif there.exists():
-            here.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(there, here)
+
+
+def linked(source: str, target: str) -> None:
+    """Make a hard link to a file."""
+    os.link(source, target, follow_symlinks=False)

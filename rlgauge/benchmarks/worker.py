@@ -14,7 +14,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +40,7 @@ from rlgauge.benchmarks.fixture import (
     is_benchmark,
     missing_plugin,
 )
+from rlgauge.benchmarks.loaded import Loaded
 from rlgauge.parameters import described
 
 SLOW_TO_END = "hypothesispytest"  # it imports all of hypothesis for a summary, which nobody reads here
@@ -53,8 +54,8 @@ class Tests(worker.Requests):
     Args:
         requests: where requests come from, a line of JSON each.
         replies: where answers go.
-        told: ``packages``: names of those that are to come from this side; ``root`` of the repository; ``folder`` of
-            this side.
+        told: ``packages``: names of those that are to come from this side; ``root``: top level of the repository;
+            ``folder`` of this side, and its ``tree``; ``trace``: whether to note which files of the tree are loaded.
 
     Attributes:
         items: all tests of this side, by their ids.
@@ -73,6 +74,7 @@ class Tests(worker.Requests):
         super().__init__()
         self.requests, self.replies, self.packages = requests, replies, told["packages"]
         self.root, self.folder = told["root"], told["folder"]
+        self.files = Loaded(told["tree"]) if told["trace"] else None
         self.items: dict[str, pytest.Item] = {}
         self.broken: dict[str, dict[str, Any]] = {}
         self.session: pytest.Session | None = None
@@ -191,6 +193,11 @@ class Tests(worker.Requests):
             items: all that were collected.
         """
         self.items = {item.nodeid: item for item in items}
+
+    def pytest_sessionstart(self) -> None:
+        """Forget the files that pytest has read for its own settings."""
+        if self.files:
+            self.files.take()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -378,6 +385,11 @@ class Tests(worker.Requests):
         assert self.session
         return {"listing": [item.nodeid for item in self.session.items if is_benchmark(item)]}
 
+    def loaded(self) -> dict[str, Any]:
+        """Return which files of this side's tree were loaded since this was asked last, and if a process started."""
+        assert self.files
+        return self.files.take()
+
     def origins(self) -> dict[str, Any]:
         """Return the file or folder that each package under test is imported from, of those that are found."""
         found = {}
@@ -401,6 +413,27 @@ class Tests(worker.Requests):
             inside = file.startswith(f"{self.root}{os.sep}") and "site-packages" not in file
             if inside and not file.startswith(tuple(f"{place}{os.sep}" for place in kept)):
                 yield file
+
+
+def leave_working_tree(copied: Sequence[str]) -> None:
+    """Import nothing from folders of the working tree that this side has copies of.
+
+    Editable installs put them on the path, or look there when all else fails.
+
+    Args:
+        copied: the folders.
+    """
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in copied]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__editable__"):
+            mapping = getattr(module, "MAPPING", {})
+            for package in [package for package, place in mapping.items() if within(place, copied)]:
+                del mapping[package]
+
+
+def within(place: str, folders: Sequence[str]) -> bool:
+    """Return whether a path is in one of some folders."""
+    return any(os.path.realpath(place).startswith(f"{folder}{os.sep}") for folder in folders)
 
 
 def seed_all() -> None:
@@ -454,6 +487,7 @@ def main(requests: TextIO, replies: TextIO) -> None:
         replies: where answers go.
     """
     told = json.loads(sys.argv[-4])
+    leave_working_tree(told["copied"])
     tests = Tests(requests, replies, told)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures end
     code = pytest.main(told["arguments"], plugins=[tests])

@@ -1,0 +1,306 @@
+"""Layouts of repositories: a slowdown is found wherever the code under test lies, and `unchanged` is proven."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from .made import CLOCK, FIND, QUICK, Repository, environment, work
+
+IGNORED = "__pycache__/\n*.egg-info/\n.rlgauge/\n"
+PROJECT = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n[project]\nname = "{}"\n'
+USES = """import numpy as np
+
+from {module} import slow
+
+
+def test_slow(benchmark):
+    benchmark(slow, np.zeros(50))
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """An environment in which projects can be installed. -> its interpreter"""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    here = subprocess.run(
+        [folder / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    places = [path for path in sys.path if path.endswith("site-packages")]
+    lines = [f"import site; site.addsitedir({path!r})" for path in places]
+    (folder.__class__(here.stdout.strip()) / "outer.pth").write_text("\n".join(lines) + "\n")
+    return folder / "bin/python"
+
+
+def install(python, *projects):
+    command = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    for project in projects:
+        command += ["--editable", project]
+    subprocess.run(command, check=True, env=environment())
+
+
+def gated(repository, tmp_path, *options, python=sys.executable, at="", rule=FIND, against="start"):
+    """Run the gate in a folder of a repository. -> exit code, what it says"""
+    words = repository.command(against, tmp_path, *options, rule=rule)
+    done = subprocess.run(
+        [python, "-m", *map(str, words)],
+        cwd=repository.root / at, env=environment(), capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def siblings(tmp_path_factory, python):
+    """Two libraries and a service that uses one of them, all installed editable, in one repository."""
+    files = {".gitignore": IGNORED}
+    for name in ("core", "other"):
+        files[f"libs/{name}/pyproject.toml"] = PROJECT.format(name) + 'version = "1"\n'
+        files[f"libs/{name}/src/{name}/__init__.py"] = work(slow=100)
+    files["apps/svc/pyproject.toml"] = PROJECT.format("svc") + 'version = "1"\n\n[tool.setuptools]\npackages = ["svc"]\n'
+    files["apps/svc/svc/__init__.py"] = "from core import slow\n"
+    files["apps/svc/tests/conftest.py"] = CLOCK
+    files["apps/svc/tests/test_svc.py"] = USES.format(module="svc")
+    made = Repository(tmp_path_factory.mktemp("siblings"), files)
+    install(python, *(made.root / place for place in ("libs/core", "libs/other", "apps/svc")))
+    return made
+
+
+def test_a_slowdown_in_a_sibling_project_that_is_used_is_found(siblings, python, tmp_path):
+    siblings.at("start", {"libs/core/src/core/__init__.py": work(slow=200)})
+    code, text = gated(siblings, tmp_path, python=python, at="apps/svc")
+    assert code == 1, text
+    assert "tests/test_svc.py::test_slow" in text
+    assert "slower" in text
+
+
+def test_a_sibling_project_that_nothing_loads_does_not_count(siblings, python, tmp_path):
+    siblings.at("start", {"libs/other/src/other/__init__.py": work(slow=200)})
+    code, text = gated(siblings, tmp_path, python=python, at="apps/svc", rule=QUICK)
+    assert (code, "1 unchanged" in text) == (0, True), text
+
+
+def test_a_sibling_project_that_is_opened_as_data_counts(siblings, python, tmp_path):
+    opened = USES.format(module="svc").replace(
+        "def test_slow(benchmark):",
+        "from pathlib import Path\n\n\ndef test_slow(benchmark):\n"
+        '    assert (Path(__file__).parents[3] / "libs/other/pyproject.toml").read_text()',
+    )
+    changed = {"libs/other/src/other/__init__.py": work(slow=200), "apps/svc/tests/test_svc.py": opened}
+    siblings.at("start", changed)
+    _, text = gated(siblings, tmp_path, python=python, at="apps/svc", rule=QUICK)
+    assert "1 timed" in text, text
+
+
+def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
+    files = {
+        "valid/__init__.py": work(slow=100),
+        "tests/benchmarks.ini": "[pytest]\n",
+        "tests/unit/benchmarks/conftest.py": CLOCK,
+        "tests/unit/benchmarks/test_valid.py": USES.format(module="valid"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.at("start", {"valid/__init__.py": work(slow=200)})
+    code, text = gated(made, tmp_path, "-c", "tests/benchmarks.ini", "tests/unit/benchmarks")
+    assert code == 1, text
+    assert "unit/benchmarks/test_valid.py::test_slow" in text
+
+
+def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
+    files = {
+        "pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
+        "part/pyproject.toml": '[project]\nname = "part"\n\n[tool.pytest.ini_options]\n',
+        "part/pkg/__init__.py": work(slow=100),
+        "part/data.txt": "1",
+        "part/tests/conftest.py": CLOCK,
+        "part/tests/test_part.py": USES.format(module="pkg"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.at("start", {"part/data.txt": "2"})
+    code, text = gated(made, tmp_path, at="part", rule=QUICK)
+    assert (code, "1 unchanged" in text) == (0, True), text
+    made.at("start", {"pyproject.toml": "[tool.rlgauge]\nignored = []\n"})
+    code, text = gated(made, tmp_path, at="part", rule=QUICK)
+    assert (code, "pyproject.toml, line 2, tool.rlgauge.ignored" in text) == (2, True), text
+
+
+def test_a_project_in_a_folder_that_is_called_like_one_of_tests_is_code_under_test(tmp_path):
+    files = {
+        "perf/pyproject.toml": "[tool.pytest.ini_options]\n",
+        "perf/pkg/__init__.py": work(slow=100),
+        "perf/tests/conftest.py": CLOCK,
+        "perf/tests/test_perf.py": USES.format(module="pkg"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.at("start", {"perf/pkg/__init__.py": work(slow=200)})
+    code, text = gated(made, tmp_path, at="perf")
+    assert code == 1, text
+
+
+def test_a_new_module_that_base_lacks_makes_its_test_new_though_the_project_is_installed(tmp_path, python):
+    files = {
+        "pyproject.toml": PROJECT.format("grown") + 'version = "1"\n',
+        "src/grown/__init__.py": work(slow=100),
+        "tests/conftest.py": CLOCK,
+        "tests/test_old.py": USES.format(module="grown"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    install(python, made.root)
+    made.at("start", {"src/more/__init__.py": work(slow=100), "tests/test_more.py": USES.format(module="more")})
+    made.write({"src/grown/__init__.py": work(slow=100) + "# changed\n"})
+    _, text = gated(made, tmp_path, rule=QUICK, python=python)
+    assert "1 new" in text, text
+    assert "test_more.py::test_slow" in text
+
+
+COMPILED = {
+    "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
+    "fast/plain.py": work(slow=100),
+    "tests/conftest.py": CLOCK,
+    "tests/test_fast.py": USES.format(module="fast"),
+    ".gitignore": IGNORED + "*.so\n",
+}
+
+
+def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
+    made = Repository(tmp_path / "repository", COMPILED)
+    made.at("start", {"fast/_fast.cpython-311-x86_64-linux-gnu.so": "", "fast/plain.py": work(slow=101)})
+    code, text = gated(made, tmp_path, rule=QUICK)
+    assert code == 2, text
+    assert "fast/_fast.cpython-311-x86_64-linux-gnu.so is compiled and not in git" in text
+    assert "--gate-build" in text
+
+
+DEPENDING = {
+    "pyproject.toml": '[tool.rlgauge.depends]\n"tests/test_one.py*" = ["pkg/__init__.py", "pkg/one.py"]\n',
+    "pkg/__init__.py": "",
+    "pkg/one.py": work(slow=100),
+    "pkg/two.py": work(slow=100),
+    "tests/conftest.py": CLOCK,
+    "tests/test_one.py": USES.format(module="pkg.one"),
+    "tests/test_two.py": USES.format(module="pkg.two"),
+    ".gitignore": IGNORED,
+}
+
+
+def test_what_a_test_depends_on_may_be_narrowed_by_a_setting(tmp_path):
+    made = Repository(tmp_path / "repository", DEPENDING)
+    made.at("start", {"pkg/two.py": work(slow=200)})
+    code, text = gated(made, tmp_path)
+    assert code == 1, text
+    assert "1 unchanged, 1 timed" in text
+
+
+def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp_path):
+    made = Repository(tmp_path / "repository", DEPENDING)
+    lazy = "import numpy as np\n\n\ndef slow(numbers):\n    from pkg import two\n\n    return two.slow(numbers)\n"
+    made.commit("lazy", {"pkg/one.py": lazy})
+    made.at("lazy", {"pkg/two.py": work(slow=200)})
+    code, text = gated(made, tmp_path, rule=QUICK, against="lazy")
+    assert code != 0
+    assert "it loads pkg/two.py, which depends in [tool.rlgauge] lacks" in text
+
+
+@pytest.mark.parametrize("name", ["uv.lock", "requirements-test.txt"])
+def test_lock_files_always_count(tmp_path, name):
+    made = Repository(tmp_path / "repository", {**DEPENDING, name: "a==1\n"})
+    made.at("start", {name: "a==2\n"})
+    _, text = gated(made, tmp_path, rule=QUICK)
+    assert "2 timed" in text
+
+
+@pytest.fixture
+def with_submodule(tmp_path):
+    inner = Repository(tmp_path / "inner", {"inside/__init__.py": work(slow=100)})
+    inner.commit("slower", {"inside/__init__.py": work(slow=200)})
+    inner.git("checkout", "--quiet", "start")
+    files = {
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["vendor"]\n',
+        "pkg/__init__.py": "from inside import slow\n",
+        "tests/conftest.py": CLOCK,
+        "tests/test_pkg.py": USES.format(module="pkg"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "outer", files)
+    made.git("-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(inner.root), "vendor")
+    made.commit("vendored", {})
+    return made
+
+
+def test_a_moved_commit_of_a_submodule_is_a_change(with_submodule, tmp_path):
+    with_submodule.git("-C", "vendor", "checkout", "--quiet", "slower")
+    code, text = gated(with_submodule, tmp_path, against="vendored")
+    assert code == 1, text
+
+
+def test_a_submodule_that_is_absent_is_named_with_the_command_that_gets_it(with_submodule, tmp_path):
+    with_submodule.git("submodule", "deinit", "--quiet", "--force", "vendor")
+    with_submodule.write({"pkg/__init__.py": work(slow=100)})
+    code, text = gated(with_submodule, tmp_path, against="vendored", rule=QUICK)
+    assert code == 2, text
+    assert "git submodule update --init vendor" in text
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 4\n"
+
+
+def test_large_files_that_are_not_here_are_named_and_those_that_are_here_are_used(tmp_path):
+    there = "a" * 64
+    files = {
+        "pkg/__init__.py": work(slow=100),
+        "pkg/table.bin": POINTER.format(there),
+        "tests/conftest.py": CLOCK,
+        "tests/test_pkg.py": USES.format(module="pkg").replace(
+            "def test_slow(benchmark):",
+            "from pathlib import Path\n\nimport pkg\n\n\ndef test_slow(benchmark):\n"
+            '    assert Path(pkg.__file__).with_name("table.bin").read_text() == "here"',
+        ),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.commit("tracked", {".gitattributes": "*.bin filter=lfs -text\n"})
+    made.at("tracked", {"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    code, text = gated(made, tmp_path, rule=QUICK, against="tracked")
+    assert code == 2, text
+    assert "LFS objects are not in this clone: pkg/table.bin" in text
+    stored = made.root / ".git/lfs/objects" / there[:2] / there[2:4] / there
+    stored.parent.mkdir(parents=True)
+    stored.write_text("here")
+    (made.root / "pkg/table.bin").write_text("here")
+    _, text = gated(made, tmp_path, rule=QUICK, against="tracked")
+    assert "1 timed" in text
+    assert "error" not in text
+
+
+def test_only_what_is_included_is_laid_out(tmp_path):
+    files = {
+        "pyproject.toml": '[tool.rlgauge]\ninclude = ["pkg"]\n',
+        "pkg/__init__.py": work(slow=100),
+        "large/data.bin": "0" * 100,
+        "tests/conftest.py": CLOCK,
+        "tests/test_pkg.py": USES.format(module="pkg").replace(
+            "def test_slow(benchmark):",
+            "from pathlib import Path\n\n\ndef test_slow(benchmark):\n"
+            '    assert not (Path(__file__).parents[1] / "large").exists()',
+        ),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.at("start", {"pkg/__init__.py": work(slow=200)})
+    code, text = gated(made, tmp_path)
+    assert code == 1, text
+
+
+def test_the_runs_of_one_repository_share_their_cache_in_its_git_folder(siblings, tmp_path, python):
+    siblings.at("start")
+    code, text = gated(siblings, tmp_path, python=python, at="apps/svc", rule=QUICK)
+    assert (code, "1 unchanged" in text) == (0, True), text
+    assert (siblings.root / ".git/rlgauge/turn.lock").exists()
+    assert not list(siblings.root.glob(".git/rlgauge/run-*"))
