@@ -314,11 +314,8 @@ def test_parts_of_a_commit_are_written_or_all_of_it(small, tmp_path):
 
 def test_what_cannot_be_written_of_a_commit_is_one_line(small, tmp_path, monkeypatch):
     commit = small.git("rev-parse", "all")
-    with pytest.raises(GateError) as error:
-        revisions.export(small.root, commit, tmp_path, ["b", "nowhere"])
-    first, _, words = str(error.value).partition(" cannot be written: ")
-    assert (first, words.count("\n")) == (commit[:12], 0)
-    assert "nowhere" in words
+    with pytest.raises(GateError, match=r"^0{12} cannot be written: .+$"):
+        revisions.export(small.root, "0" * 40, tmp_path / "none")
     assert not list(tmp_path.glob("*.index"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()  # where a folder is to be

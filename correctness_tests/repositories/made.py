@@ -352,4 +352,4 @@ class Repository:
             with suppress(OSError):
                 if path.name.isdigit() and self.root in path.joinpath("cwd").readlink().parents:
                     found.append(path.name)
-        return [*found, *self.root.glob(".rlgauge/run-*")]
+        return [*found, *self.root.glob(".git/rlgauge/run-*")]

@@ -23,7 +23,7 @@ FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
         ("--benchmark-compare-fail min:5% mean:10% --my-option 3", "--my-option 3"),
         ("--benchmark-only", ""),
         ("--junitxml out.xml -n 2 --lf -x", "-x"),
-        ("--durations=5 -c other.ini", "-c other.ini"),
+        ("--durations=5 -c other.ini -cother.ini --rootdir=x --confcutdir y", "--confcutdir y"),
         ("--tx 2*popen --dist load -k fast", "-k fast"),
         ("--pdb --trace --pdbcls IPython:It -k fast", "-k fast"),
         ("--stepwise --new-first --deselect a::b", "--deselect a::b"),

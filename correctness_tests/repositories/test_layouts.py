@@ -10,7 +10,9 @@ import pytest
 from .made import CLOCK, FIND, QUICK, Repository, environment, work
 
 IGNORED = "__pycache__/\n*.egg-info/\n.rlgauge/\n"
-PROJECT = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n[project]\nname = "{}"\n'
+PROJECT = (
+    '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n[project]\nname = "{}"\n'
+)
 USES = """import numpy as np
 
 from {module} import slow
@@ -60,7 +62,9 @@ def siblings(tmp_path_factory, python):
     for name in ("core", "other"):
         files[f"libs/{name}/pyproject.toml"] = PROJECT.format(name) + 'version = "1"\n'
         files[f"libs/{name}/src/{name}/__init__.py"] = work(slow=100)
-    files["apps/svc/pyproject.toml"] = PROJECT.format("svc") + 'version = "1"\n\n[tool.setuptools]\npackages = ["svc"]\n'
+    files["apps/svc/pyproject.toml"] = (
+        PROJECT.format("svc") + 'version = "1"\n\n[tool.setuptools]\npackages = ["svc"]\n'
+    )
     files["apps/svc/svc/__init__.py"] = "from core import slow\n"
     files["apps/svc/tests/conftest.py"] = CLOCK
     files["apps/svc/tests/test_svc.py"] = USES.format(module="svc")
@@ -158,6 +162,15 @@ def test_a_new_module_that_base_lacks_makes_its_test_new_though_the_project_is_i
     _, text = gated(made, tmp_path, rule=QUICK, python=python)
     assert "1 new" in text, text
     assert "test_more.py::test_slow" in text
+
+
+def test_an_import_from_the_working_tree_is_refused_before_unchanged_is_said(tmp_path):
+    made = Repository(tmp_path / "repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
+    front = f"import sys\n\nsys.path.insert(0, {str(made.root / 'hidden')!r})\n"
+    made.commit("tests", {"tests/conftest.py": front + CLOCK, "tests/test_deep.py": USES.format(module="deep")})
+    code, text = gated(made, tmp_path, rule=QUICK, against="tests")
+    assert code == 2, text
+    assert f"base imports {made.root / 'hidden/deep.py'} of the repository itself, not of its own tree" in text
 
 
 COMPILED = {

@@ -7,6 +7,8 @@ import pytest
 from rlgauge.benchmarks import trees
 from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, overlaid, packages
 
+HERE = ["src", "."], ["."]  # folders from which packages are imported, and the bases among them
+
 
 def made(root, *files):
     for name in files:
@@ -27,8 +29,19 @@ def made(root, *files):
         (["perf/x/test_a.py", "other/bench/test_b.py"], ["other/bench", "perf"]),
     ],
 )
-def test_the_topmost_folder_that_is_called_so_holds_the_benchmarks(files, wanted):
-    assert benchmark_paths(files) == wanted
+def test_the_topmost_folder_that_is_called_so_holds_the_benchmarks(files, wanted, tmp_path):
+    assert benchmark_paths(files, tmp_path) == wanted
+
+
+def test_a_project_in_such_a_folder_is_no_benchmark(tmp_path):
+    made(tmp_path, "pyproject.toml", "perf/pyproject.toml", "perf/bench/deep/test_a.py", "perf/test_b.py")
+    files = ["perf/bench/deep/test_a.py", "perf/test_b.py", "tests/test_c.py"]
+    assert benchmark_paths(files, tmp_path) == ["perf/bench", "perf/test_b.py", "tests"]
+
+
+def test_projects_are_the_folders_that_say_how_they_are_built(tmp_path):
+    files = ["pyproject.toml", "libs/a/pyproject.toml", "libs/b/setup.py", "libs/b/setup.cfg", "libs/c/x.py"]
+    assert trees.projects(tmp_path, files) == ["libs/a", "libs/b"]
 
 
 def test_what_the_folders_above_share_belongs_to_them(tmp_path):
@@ -51,29 +64,40 @@ def test_packages_are_those_at_the_top_and_in_src(tmp_path):
         "tests/__init__.py",
         "a-b/__init__.py",
     )
-    assert packages(tmp_path, ["tests", "conftest.py"]) == ["alone", "flat", "inner", "single"]
-    assert packages(tmp_path, ["tests", "flat", "src"]) == ["single"]
-    assert packages(tmp_path, ["."]) == []
+    assert packages(tmp_path, ["tests", "conftest.py"], *HERE) == ["alone", "flat", "inner", "single"]
+    assert packages(tmp_path, ["tests", "flat", "src"], *HERE) == ["single"]
+    assert packages(tmp_path, ["."], *HERE) == []
 
 
 def test_a_folder_at_the_top_may_be_a_package_without_a_file_of_its_own(tmp_path):
     made(
         tmp_path, "space/inner/core.py", "venv/pyvenv.cfg", "venv/lib/a.py", "docs/conf.py", "bench/b.py", "data/x.txt"
     )
-    assert packages(tmp_path, ["bench"]) == ["space"]
-    assert packages(tmp_path, ["bench", "space"]) == []
+    assert packages(tmp_path, ["bench"], *HERE) == ["space"]
+    assert packages(tmp_path, ["bench", "space"], *HERE) == []
 
 
 def test_folders_on_the_path_hold_packages_without_a_file_of_their_own(tmp_path):
     made(tmp_path, "src/space/deep/a.py", "lib/other/b.py", "docs/c.py", "lib/empty/x.txt")
-    assert packages(tmp_path, ["tests"]) == ["lib", "space"]
-    assert packages(tmp_path, ["tests"], ["lib", "."]) == ["other", "space"]
+    assert packages(tmp_path, ["tests"], *HERE) == ["lib", "space"]
+    assert packages(tmp_path, ["tests"], ["lib", *HERE[0]], ["."]) == ["other", "space"]
+
+
+def test_packages_are_found_in_a_project_below_the_top(tmp_path):
+    made(tmp_path, "part/pkg/__init__.py", "part/space/a.py", "libs/core/src/core/__init__.py", "other/x.py")
+    folders = ["libs/core/src", "part/src", "part"]
+    assert packages(tmp_path, ["part/tests"], folders, ["part"]) == ["core", "pkg", "space"]
+    assert trees.places(tmp_path, ["part/tests"], folders, ["part"]) == ["libs/core/src/core", "part/pkg"]
 
 
 def test_speed_depends_on_all_files_but_benchmarks_and_what_is_ignored(tmp_path):
     made(tmp_path, "pkg/a.py", "pkg/table.csv", "bench/test_a.py", "README.md", "docs/x/y.py", "benchmarks.py")
     found = {path.relative_to(tmp_path).as_posix() for path in code_files(tmp_path, ["bench"], ["*.md", "docs/*"])}
     assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py"}
+    made(tmp_path, "docs/uv.lock", "bench/requirements-dev.txt", "docs/other.txt")
+    found = {path.name for path in code_files(tmp_path, ["bench"], ["*.md", "docs/*"])}
+    assert {"uv.lock", "requirements-dev.txt"} < found
+    assert "other.txt" not in found
 
 
 def test_a_side_has_one_revision_s_code_and_the_other_s_benchmarks(tmp_path):
@@ -85,6 +109,8 @@ def test_a_side_has_one_revision_s_code_and_the_other_s_benchmarks(tmp_path):
     }
     assert files == {"pkg/a.py", "bench/test_new.py", "bench/data/new", "more/test_c.py"}
     assert (code / "bench/test_old.py").exists()
+    assert (code / "pkg/a.py").samefile(tmp_path / "side/pkg/a.py")
+    assert not (head / "bench/test_new.py").samefile(tmp_path / "side/bench/test_new.py")
 
 
 @pytest.mark.parametrize(
@@ -98,10 +124,10 @@ def test_folders_of_tests_are_called_so(name, named):
     assert bool(trees.NAMED.fullmatch(name)) is named
 
 
-def test_each_folder_of_benchmarks_is_named_once_in_order():
+def test_each_folder_of_benchmarks_is_named_once_in_order(tmp_path):
     files = ["tests/b/test_a.py", "z.py", "tests/test_b.py", "a/tests/x/tests/test_c.py", "z.py"]
-    assert benchmark_paths(files) == ["a/tests", "tests", "z.py"]
-    assert benchmark_paths([]) == []
+    assert benchmark_paths(files, tmp_path) == ["a/tests", "tests", "z.py"]
+    assert benchmark_paths([], tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -119,21 +145,19 @@ def test_files_above_are_those_that_are_files(tmp_path):
     assert conftests(["a/b/tests", "a/b/other", "."], tmp_path) == ["a/b/conftest.py", "conftest.py"]
 
 
-def test_packages_come_from_folders_on_the_path_then_src_then_the_top(tmp_path):
+def test_packages_come_from_folders_that_are_there_and_are_no_packages(tmp_path):
     made(tmp_path, "lib/a.py", "src/b.py", "kept/__init__.py", "kept/c.py", "file")
-    on_path = ["lib", "kept", "nowhere", ".", "file", "src", "lib"]
-    assert trees.roots(tmp_path, on_path) == [tmp_path / "lib", tmp_path / "src", tmp_path]
-    assert trees.roots(tmp_path) == [tmp_path / "src", tmp_path]
-    made(tmp_path, "src/__init__.py")
-    assert trees.roots(tmp_path) == [tmp_path]
+    assert trees.roots(tmp_path, ["lib", "kept", "nowhere", "file", "src", "."]) == [
+        tmp_path / "lib", tmp_path / "src", tmp_path,
+    ]  # fmt: skip
 
 
 def test_tools_of_a_root_and_what_cannot_be_imported_are_no_code(tmp_path):
     tools = "setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer"
     made(tmp_path, *(f"{name}.py" for name in tools), "my-script.py", "data.txt", "code.pyi", "code.py", "lone/x.py")
     made(tmp_path, "src/deep/x/y.py", "src/none/x.txt", "src/setup.py", "pkg/__init__.py", "speed.py")
-    assert trees.places(tmp_path, ["speed.py"]) == ["code.py", "pkg", "src/deep"]
-    assert trees.places(tmp_path, ["src"], ["lone"]) == ["code.py", "lone/x.py", "pkg", "speed.py"]
+    assert trees.places(tmp_path, ["speed.py"], *HERE) == ["code.py", "pkg", "src/deep"]
+    assert trees.places(tmp_path, ["src"], ["lone", "."], ["."]) == ["code.py", "lone/x.py", "pkg", "speed.py"]
 
 
 def test_folders_that_are_never_packages_without_a_file_of_their_own(tmp_path):
@@ -145,7 +169,7 @@ def test_folders_that_are_never_packages_without_a_file_of_their_own(tmp_path):
     assert found == ["space"]
     made(tmp_path, "file")
     assert not trees.is_namespace(tmp_path / "file", tmp_path, [])
-    assert packages(tmp_path, ["known"], ["lib", "."]) == ["a", "own", "space", "sub"]
+    assert packages(tmp_path, ["known"], ["lib", *HERE[0]], ["."]) == ["a", "own", "space", "sub"]
 
 
 def test_patterns_are_of_whole_paths_and_folders_are_no_files(tmp_path):

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from rlgauge import revisions
 from rlgauge.benchmarks.fixture import Misused
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.benchmarks.worker import Tests as Worker
 from rlgauge.benchmarks.worker import last_line, seed_all, words
 from rlgauge.config import Config
 from rlgauge.rule import GateError
+from rlgauge.source import Case
 
 
 @pytest.fixture
@@ -102,6 +104,7 @@ def source(tmp_path):
     for name in ("pkg/__init__.py", "bench/test_a.py", "tests/test_b.py", "speed/test_c.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    revisions.git(tmp_path, "init", "--quiet")
 
     def made(given=(), build=None, testpaths=(), args=(), names=("bench/test_a.py::test_x",), **settings):
         told = {"gate_benchmarks": list(given), "gate_build": build}
@@ -121,7 +124,7 @@ def source(tmp_path):
         ({}, ["bench"]),
         ({"names": ["speed/test_c.py::test_x", "bench/test_a.py::test_x[1]"]}, ["bench", "speed/test_c.py"]),
         ({"benchmarks": ["speed"]}, ["speed", "bench"]),
-        ({"benchmarks": ["speed"], "given": ["bench/"]}, ["bench"]),
+        ({"benchmarks": ["speed"], "given": ["../bench/"]}, ["bench"]),
         ({"testpaths": ["tests/", "pkg"]}, ["tests", "bench"]),
         ({"testpaths": ["tests"], "benchmarks": ["bench"]}, ["bench"]),
     ],
@@ -148,6 +151,16 @@ def test_what_was_asked_of_pytest_is_asked_of_base_from_the_root(source, tmp_pat
     assert source(args=args[3:]).arguments() == ["."]
 
 
-def test_a_build_goes_with_no_lock_file(source):
+def test_a_build_goes_with_no_lock_file_and_nothing_that_narrows(source):
     with pytest.raises(GateError, match="build and lock: got both, wanted one"):
         source(build="make", lock="requirements.txt")
+    with pytest.raises(GateError, match="build and depends: got both, wanted one"):
+        source(build="make", depends={"*": ["pkg"]})
+
+
+def test_a_case_is_found_by_its_id_though_it_was_not_collected(source):
+    found = source(names=[], tolerances={"tests/*": 0.5}, cores={"tests/*": "all"})
+    assert found.case("tests/test_b.py::test_y") == Case("tests/test_b.py::test_y", True, 0.5)
+    for name in ("tests/test_z.py::test_y", "tests::test_y", "tests/test_b.py"):
+        with pytest.raises(GateError, match=rf"^unknown case '{name}': wanted the id of a test"):
+            found.case(name)

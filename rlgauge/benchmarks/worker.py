@@ -74,7 +74,7 @@ class Tests(worker.Requests):
         super().__init__()
         self.requests, self.replies, self.packages = requests, replies, told["packages"]
         self.root, self.folder = told["root"], told["folder"]
-        self.files = Loaded(told["tree"]) if told["trace"] else None
+        self.files = Loaded(told["tree"]) if told.get("trace") else None
         self.items: dict[str, pytest.Item] = {}
         self.broken: dict[str, dict[str, Any]] = {}
         self.session: pytest.Session | None = None
