@@ -60,11 +60,9 @@ def siblings(tmp_path_factory, python):
     """Two libraries and a service that uses one of them, all installed editable, in one repository."""
     files = {".gitignore": IGNORED}
     for name in ("core", "other"):
-        files[f"libs/{name}/pyproject.toml"] = PROJECT.format(name) + 'version = "1"\n'
+        files[f"libs/{name}/pyproject.toml"] = PROJECT.format(name)
         files[f"libs/{name}/src/{name}/__init__.py"] = work(slow=100)
-    files["apps/svc/pyproject.toml"] = (
-        PROJECT.format("svc") + 'version = "1"\n\n[tool.setuptools]\npackages = ["svc"]\n'
-    )
+    files["apps/svc/pyproject.toml"] = PROJECT.format("svc") + '\n[tool.setuptools]\npackages = ["svc"]\n'
     files["apps/svc/svc/__init__.py"] = "from core import slow\n"
     files["apps/svc/tests/conftest.py"] = CLOCK
     files["apps/svc/tests/test_svc.py"] = USES.format(module="svc")
@@ -149,7 +147,7 @@ def test_a_project_in_a_folder_that_is_called_like_one_of_tests_is_code_under_te
 
 def test_a_new_module_that_base_lacks_makes_its_test_new_though_the_project_is_installed(tmp_path, python):
     files = {
-        "pyproject.toml": PROJECT.format("grown") + 'version = "1"\n',
+        "pyproject.toml": PROJECT.format("grown"),
         "src/grown/__init__.py": work(slow=100),
         "tests/conftest.py": CLOCK,
         "tests/test_old.py": USES.format(module="grown"),
