@@ -14,9 +14,10 @@ from .config import read as read_settings
 from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
+from .power import canary_rates
 from .power import rates as measured_rates
 from .revisions import top_of
-from .rule import VOID, rule_with
+from .rule import VOID, GateError, rule_with
 from .run import LIMIT
 from .source import Source
 from .sources import source_of
@@ -100,6 +101,12 @@ def power(options: argparse.Namespace) -> int:
         options: the command line as parsed.
     """
     root, config, source = here()
+    if (pairs := options.canaries) is not None:
+        if pairs < 1:
+            raise GateError(f"--canaries: got {pairs}, wanted 1 or more")
+        file = options.file or source.artifact.with_name("canaries.jsonl")
+        print(canary_rates(source, root, file, pairs, config.rules(options.rule), options.limit))
+        return 0
     asked = options.minutes, config.rules(options.rule), options.limit
     own = source.power(root, options.file, *asked)
     print(own or measured_rates(source, root, options.file or source.artifact.with_name("power.jsonl"), *asked))
@@ -128,6 +135,9 @@ def main(arguments: list[str] | None = None) -> int:
     rates = commands.add_parser("power", help="measure the gate's own error rates on these benchmarks")
     rates.add_argument("--minutes", type=float, default=0.0, help="how long to measure; 0 prints what is known")
     rates.add_argument("--file", type=Path, help="where the pairs are kept (default: in the gate's own folder)")
+    rates.add_argument(
+        "--canaries", type=int, metavar="PAIRS", help="measure the canaries alone, until the file holds so many pairs"
+    )
     rates.set_defaults(run=power)
     shards = commands.add_parser("merge", help="decide over the artifacts of all shards")
     shards.add_argument("files", type=Path, nargs="+", metavar="FILE")

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from . import interleaved, interrupts
-from .answers import same
+from .answers import AnswerError, same
 from .parameters import Described, differing
 from .rule import Record
 from .statistics import Block, error_of_median, log_ratios
@@ -330,7 +330,7 @@ class Pairs:
             record.state, record.words = "error", self.differing[name]
             return False
         first, doubted = name not in self.seen, name in self.doubted
-        files = self.folder / "base.npz", self.folder / "head.npz"
+        files = self.folder / "base.answer", self.folder / "head.answer"
         with blamed(name):
             for worker, file in zip(workers, files, strict=True):
                 worker.ask("prepare", identity=name, answer=str(file) if first or doubted else None, counted=first)
@@ -340,15 +340,31 @@ class Pairs:
             return False
         if first:
             self.seen.add(name)
-            record.answer_changed = not same(*files, self.tolerances[name])
+            record.answer_changed = not self.same(name, *files)
             record.counters = base["counters"], head["counters"]
             if record.answer_changed:
                 self.doubted.add(name)
                 files[0].replace(self.kept_answer(name))
         elif doubted:  # an answer that base itself does not give twice says nothing of head
             self.doubted.remove(name)
-            record.answer_changed = same(self.kept_answer(name), files[0], self.tolerances[name])
+            record.answer_changed = self.same(name, self.kept_answer(name), files[0])
         return True
+
+    def same(self, name: str, first: Path, second: Path) -> bool:
+        """Return whether two answers of a case are the same.
+
+        Args:
+            name: of the case.
+            first: file of one answer.
+            second: file of the other.
+
+        Raises:
+            CaseError: a file holds no whole answer.
+        """
+        try:
+            return same(first, second, self.tolerances[name])
+        except AnswerError as error:
+            raise CaseError(name, str(error)) from error
 
     def unlike(self, name: str, base: dict[str, Any], head: dict[str, Any]) -> tuple[Any, str] | None:
         """Return the state of a case that cannot be timed on both sides, and why; None where it can.
@@ -377,7 +393,7 @@ class Pairs:
         Args:
             name: of the case.
         """
-        return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()}.npz"
+        return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()}.answer"
 
     def plan(self, base: Worker, name: str, place: Cores) -> SamplePlan:
         """Return how to time a case, on both sides by what base takes: measured in the first pair, the same in all.

@@ -1,16 +1,19 @@
 """Measures the gate's error rates on a repository's own benchmarks: the same code on both sides, one slowed by a dose.
 
-Every pair is one line of a file, so a measurement goes on where it was stopped.
+The rates of the canaries alone are measured in the same way, without a dose, as one of them is slowed by itself. Every
+pair is one line of a file, so a measurement goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from . import measurements
@@ -18,12 +21,13 @@ from .layout import laid_out
 from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, cores
 from .progress import left
 from .rates import Rate, Said, verdicts
-from .rule import GateError, Rule
+from .rule import WANTED, GateError, Rule
 from .source import Source
 from .statistics import Block, log_ratio
 from .workers import Worker, both
 
 DOSES = (0.0, 0.02, 0.05, 0.10)
+DRAWN = 1000  # runs of which each canary's verdict is simulated
 Dosed = dict[str, dict[str, dict[str, float]]]  # log-ratios of a pair, by ``log_ratios`` or ``quick``, case, treatment
 
 
@@ -47,8 +51,38 @@ def rates(source: Source, root: Path, file: Path, minutes: float, rule: Rule, li
     return table(read(file), rule)
 
 
+def canary_rates(source: Source, root: Path, file: Path, pairs: int, rule: Rule, limit: float) -> str:
+    """Measure the canaries of both passes until a file holds so many pairs; return what they come to as a table.
+
+    Args:
+        source: whose workers have the canaries.
+        root: of the repository.
+        file: of lines of JSON, to which is added.
+        pairs: how many.
+        rule: the numbers to decide by.
+        limit: seconds that a worker may take for one request.
+
+    Raises:
+        GateError: a worker does not start, or the file holds something else.
+    """
+    if count(file) < pairs:
+        source.everything(root)
+        passes = {many: list(wanted) for many, wanted in WANTED.items()}
+        measure(source, root, file, math.inf, rule, limit, passes=passes, doses=DOSES[:1], most=pairs)
+    return canary_table(read(file), rule)
+
+
 def measure(
-    source: Source, root: Path, file: Path, minutes: float, rule: Rule, limit: float, log: Callable[[str], None] = print
+    source: Source,
+    root: Path,
+    file: Path,
+    minutes: float,
+    rule: Rule,
+    limit: float,
+    log: Callable[[str], None] = print,
+    passes: Mapping[bool, Sequence[str]] | None = None,
+    doses: Sequence[float] = DOSES,
+    most: float = math.inf,
 ) -> None:
     """Add pairs to a file until the time is over; each is written whole or not at all.
 
@@ -60,36 +94,46 @@ def measure(
         rule: whose blocks a pair has.
         limit: seconds that a worker may take for one request.
         log: prints a line.
+        passes: names of what runs on one core (False) and on all (True); the cases of the source unless given.
+        doses: by which head is slowed.
+        most: pairs in the file with which measuring ends.
 
     Raises:
         GateError: a worker does not start, or the file holds something else.
     """
     end = time.monotonic() + 60 * minutes
-    number = sum(line["what"] == "pair" for line in read(file)) if file.exists() else 0
+    number = count(file)
     measurements.keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **source.machine(root)})
-    passes = {many: [case.id for case in source.cases() if case.all_cores is many] for many in (False, True)}
+    passes = passes or {many: [case.id for case in source.cases() if case.all_cores is many] for many in (False, True)}
     with laid_out(source, root) as layout:
         sides = [layout.side(None, name) for name in ("base", "head")]
-        while time.monotonic() < end:
+        while number < most and time.monotonic() < end:
             start, rng = time.monotonic(), random.Random(number)
             pairs = Pairs(sides, rule.blocks, limit, {}, layout.folder, rng, (), source.together)
             try:
-                found = joined(dosed(pairs, names, cores(many)) for many, names in passes.items() if names)
+                found = joined(dosed(pairs, names, cores(many), doses) for many, names in passes.items() if names)
             except (CaseError, PairError) as error:
                 raise GateError(str(error)) from error
             measurements.keep(file, {"what": "pair", **found, "seconds": round(time.monotonic() - start, 1)})
             number += 1
             now = time.monotonic()
-            log(f"power: {number} pairs, {now - start:.0f} s the last, {left(max(0.0, end - now))}")
+            seconds = min(max(0.0, end - now), (most - number) * (now - start))
+            log(f"power: {number} pairs, {now - start:.0f} s the last, {left(seconds)}")
 
 
-def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> Dosed:
+def count(file: Path) -> int:
+    """Return how many pairs a file holds; 0 if it does not exist."""
+    return sum(line["what"] == "pair" for line in read(file)) if file.exists() else 0
+
+
+def dosed(pairs: Pairs, names: Sequence[str], place: Cores, doses: Sequence[float] = DOSES) -> Dosed:
     """Return each case's log-ratios at each dose, all from one pair of workers.
 
     Args:
         pairs: measures them.
         names: of the cases.
         place: the cores that workers run on.
+        doses: by which head is slowed.
 
     Raises:
         GateError: a case cannot be prepared.
@@ -101,7 +145,7 @@ def dosed(pairs: Pairs, names: Sequence[str], place: Cores) -> Dosed:
             plans = {name: place.plan(max(call, 1e-9), count, wall) for name, (call, count, wall) in calls.items()}
             slots = {}
             for name, plan in plans.items():
-                for dose in DOSES:
+                for dose in doses:
                     spin = dose * plan.samples * plan.calls * calls[name][0]
                     slots[name, dose, spin] = plan
             with place.shared():
@@ -220,3 +264,35 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         found = [slower for case in cases for _, slower in verdicts(column(pairs, case, f"{dose:g}"), rule, len(cases))]
         head.append(f"| {100 * dose:g} %{'' if dose else ', the same code'} | {Rate(sum(found), len(found))} |")
     return "\n".join([*head, "", f"{len(pairs)} pairs of {len(cases)} cases."])
+
+
+def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
+    """Return how far the pairs of each canary scatter and how often it is called slower, as Markdown.
+
+    Too few pairs for a verdict give no rate. Whole runs are also simulated, from pairs drawn with replacement.
+
+    Args:
+        lines: as :func:`read` returns them.
+        rule: the numbers to decide by.
+
+    Raises:
+        GateError: they are of something else.
+    """
+    pairs, rng = [line for line in lines if line["what"] == "pair"], random.Random(0)
+    names = [name for wanted in WANTED.values() for name in wanted]
+    if any(name not in pair["log_ratios"] for pair in pairs for name in names):
+        raise GateError("power: the file holds pairs of other cases than the canaries: name another by --file")
+    head = [f"| canary | head's time | spread of pairs | called slower [95 % interval] | of {DRAWN:,} simulated runs |"]
+    head.append("|---|---:|---:|---|---:|")
+    for name in names if pairs else ():
+        said = column(pairs, name, "0")
+        values = [pair.thorough for pair in said]
+        middle = median(values)
+        spread = 1.4826 * median(abs(value - middle) for value in values)  # robust, of a normal distribution
+        found = [slower for _, slower in verdicts(said, rule)]
+        enough = range(DRAWN if found else 0)
+        drawn = [next(verdicts(rng.choices(said, k=rule.screen + rule.most), rule))[1] for _ in enough]
+        simulated = f"{sum(drawn) / DRAWN:.1%}" if drawn else "not measured"
+        told = f"{math.expm1(middle):+.2%} | {spread:.2%}"
+        head.append(f"| `{name}` | {told} | {Rate(sum(found), len(found))} | {simulated} |")
+    return "\n".join([*head, "", f"{len(pairs)} pairs of processes of the same code."])

@@ -212,6 +212,6 @@ def saved(path: str | None, answer: Any, hidden: Sequence[str] = ()) -> None:
         hidden: text that is another on each side.
     """
     if path:
-        from .answers import save
+        from .answer_files import save
 
         save(Path(path), answer, hidden)

@@ -9,7 +9,10 @@ import decimal
 import enum
 import fractions
 import hashlib
+import json
 import pathlib
+import subprocess
+import sys
 import uuid
 from collections.abc import Sequence
 
@@ -19,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rlgauge import answers
-from rlgauge.answers import close, same, save
+from rlgauge import answer_files, answers
+from rlgauge.answer_files import save
+from rlgauge.answers import AnswerError, close, same
 
 TOLERANCE = 1e-3
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
@@ -38,9 +42,9 @@ def folder(tmp_path_factory):
 
 
 def kept_same(folder, first, second, tolerance=TOLERANCE):
-    save(folder / "base.npz", first)
-    save(folder / "head.npz", second)
-    return same(folder / "base.npz", folder / "head.npz", tolerance)
+    save(folder / "base.answer", first)
+    save(folder / "head.answer", second)
+    return same(folder / "base.answer", folder / "head.answer", tolerance)
 
 
 def reordered(tree):
@@ -273,16 +277,16 @@ def test_what_cannot_be_told_apart_is_no_other_answer(folder, one, other):
 
 def test_what_is_hidden_is_the_same_in_texts_keys_and_sets(folder):
     def saved(name, answer, *hidden):
-        save(folder / f"{name}.npz", answer, hidden)
+        save(folder / f"{name}.answer", answer, hidden)
 
     def answer(place):
         return [f"{place}/a", {f"{place}/b": 1}, {f"{place}/c"}, pathlib.Path(place, "d")]
 
     saved("base", answer("/sides/base"), "/sides/base")
     saved("head", answer("/sides/head"), "/none", "/sides/head")
-    assert same(folder / "base.npz", folder / "head.npz", 0.0)
+    assert same(folder / "base.answer", folder / "head.answer", 0.0)
     saved("head", answer("/sides/head"), "/none")
-    assert not same(folder / "base.npz", folder / "head.npz", 0.0)
+    assert not same(folder / "base.answer", folder / "head.answer", 0.0)
 
 
 def nested(depth, end):
@@ -290,10 +294,10 @@ def nested(depth, end):
 
 
 def test_of_what_is_too_deep_or_too_much_nothing_is_said(folder, monkeypatch):
-    assert (answers.DEEPEST, answers.MOST, answers.LONGEST) == (50, 200_000, 1000)
+    assert (answer_files.DEEPEST, answer_files.MOST, answer_files.LONGEST) == (50, 200_000, 1000)
     assert not kept_same(folder, nested(50, "a"), nested(50, "b"))
     assert kept_same(folder, nested(51, "a"), nested(51, "b"))
-    monkeypatch.setattr(answers, "MOST", 20)
+    monkeypatch.setattr(answer_files, "MOST", 20)
     many = ["x"] * 18
     assert not kept_same(folder, [*many, "a"], [*many, "b"])
     assert kept_same(folder, [*many, "x", "a"], [*many, "x", "b"])
@@ -306,29 +310,88 @@ def test_a_part_that_is_there_twice_is_said_twice(folder):
 
 
 def test_texts_are_kept_whole_up_to_a_thousand_characters():
-    made = answers.Description()
+    made = answer_files.Description()
     assert made.written("x" * 1000) == "x" * 1000
     assert made.written("x" * 1001) == hashlib.sha256(b"x" * 1001).hexdigest()
     assert made.written("\udcff" * 1001) != made.written("\udcff" * 1002)
 
 
 def test_numbers_of_a_list_are_one_array_where_they_are_of_one_kind():
-    assert answers.row([1, 2]).dtype == np.int64
-    assert answers.row((1.0, 2.0)).dtype == np.float64
-    assert answers.row([-(2**63) + 1, 2**63 - 1]).tolist() == [-(2**63) + 1, 2**63 - 1]
+    assert (answer_files.row([1, 2]).dtype, answer_files.row((1.0, 2.0)).dtype) == ("<i8", "<f8")
+    assert answer_files.row([-(2**63) + 1, 2**63 - 1]).data.tolist() == [-(2**63) + 1, 2**63 - 1]
     for mixed in ([1, 2.0], [True, False], [2**63], [-(2**63)], [], ["a"]):
-        assert answers.row(mixed) is None
+        assert answer_files.row(mixed) is None
 
 
 def test_arrays_of_other_libraries_are_taken_as_numbers(folder):
     torch = pytest.importorskip("torch")
     for made in (torch.ones(3, requires_grad=True), torch.ones(3, dtype=torch.bfloat16)):
-        assert answers.as_array(made).tolist() == [1.0] * 3
         assert kept_same(folder, made, made.detach().clone())
         assert not kept_same(folder, made, made + 1)
         assert not kept_same(folder, made, made[:2])
-    assert answers.as_array([1, 2]) is None
-    assert answers.as_array(np.array([None])) is None
+
+
+WITHOUT_NUMPY = """
+import pathlib, sys
+
+sys.modules["numpy"] = None  # importing it fails
+from rlgauge.answer_files import save
+
+
+class Tensor:
+    def __init__(self, *rows):
+        self.dtype, self.shape, self.rows = "float32", (len(rows), len(rows[0])), rows
+
+    def __array__(self):
+        raise ImportError("no NumPy here")
+
+    def tolist(self):
+        return [*map(list, self.rows)]
+
+
+for name, x in (("base", 2.5), ("near", 2.501), ("head", 3.5)):
+    answer = {"a": [1, 2, 2**62], "b": (1.5, x), "c": [True, "x", 2**70], "d": Tensor((1.0, x), (3.0, 4.0)), "e": 7}
+    save(pathlib.Path(sys.argv[1], f"{name}.answer"), answer)
+"""
+
+
+def test_a_process_without_numpy_saves_what_is_compared_here(tmp_path):
+    subprocess.run([sys.executable, "-c", WITHOUT_NUMPY, str(tmp_path)], check=True, timeout=60)
+    base, near, head = (tmp_path / f"{name}.answer" for name in ("base", "near", "head"))
+    assert same(base, near, TOLERANCE)
+    assert not same(base, near, TOLERANCE / 10)
+    assert not same(base, head, TOLERANCE)
+    assert [found.tolist() for found in answers.read(base).arrays[:2]] == [[1, 2, 2**62], [1.5, 2.5]]
+
+
+def header(dtype="<f8", shape=(2,), offset=0, size=16):
+    told = {"structure": ["list", "f", 2], "arrays": [{"dtype": dtype, "shape": shape, "offset": offset}], "size": size}
+    return json.dumps(told).encode() + b"\n"
+
+
+WHOLE = header() + bytes(16)
+BROKEN = {
+    "empty": b"", "no line": WHOLE[:20], "no JSON": b"{]\n", "no text": b"\xff\xfe\n", "no header": b"[1]\n",
+    "nothing": b"{}\n", "cut short": WHOLE[:-1], "too long": WHOLE + b"x", "an unknown dtype": header("<x8") + bytes(16),
+    "objects": header("|O") + bytes(16), "more than is there": header(shape=(3,)) + bytes(16),
+    "another place": header(offset=8) + bytes(16), "a place before": header(offset=-8) + bytes(16),
+    "a negative shape": header(shape=(-2,)) + bytes(16), "too much": header(shape=(2**62, 2**62)) + bytes(16),
+    "a text": header(offset="0") + bytes(16), "too deep": b"[" * 100_000 + b"\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
+def test_a_file_that_holds_no_whole_answer_is_refused(folder, data):
+    (folder / "base.answer").write_bytes(WHOLE)
+    (folder / "head.answer").write_bytes(data)
+    assert same(folder / "base.answer", folder / "base.answer", 0.0)
+    with pytest.raises(AnswerError, match=r"^head\.answer holds no whole answer: \w+: "):
+        same(folder / "base.answer", folder / "head.answer", 0.0)
+
+
+def test_a_file_that_is_not_there_is_refused(folder):
+    with pytest.raises(AnswerError, match=r"^none\.answer holds no whole answer: FileNotFoundError: "):
+        same(folder / "none.answer", folder / "none.answer", 0.0)
 
 
 def test_complex_numbers_may_differ_by_the_tolerance_too():

@@ -91,7 +91,7 @@ def started(toy):
 
     def start(*command):
         processes.append(toy.start(*command))
-        assert eventually(lambda: list(toy.root.glob(".cache/gate/run-*/head.npz"))), processes[0].communicate(
+        assert eventually(lambda: list(toy.root.glob(".cache/gate/run-*/head.answer"))), processes[0].communicate(
             timeout=5
         )
         assert eventually(lambda: toy.processes("perf_tests.gate.worker")), "those of one pair may have ended"

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rlgauge import answers, workers
+from rlgauge import answer_files, answers, workers
 from rlgauge.command import ended
 from rlgauge.interrupts import SIGNALS, by_sigterm, heard, held
 
@@ -152,7 +152,7 @@ def test_an_interrupt_is_heard_while_a_worker_is_waited_for(monkeypatch, interru
 
 
 def test_an_interrupt_between_a_file_and_its_reader_waits_for_both(tmp_path, monkeypatch, interrupt):
-    answers.save(tmp_path / "a.npz", np.zeros(3))
+    answer_files.save(tmp_path / "a.answer", np.zeros(3))
     opened, found = open, []
 
     def interrupted(*args, **kwargs):
@@ -162,5 +162,5 @@ def test_an_interrupt_between_a_file_and_its_reader_waits_for_both(tmp_path, mon
 
     with pytest.raises(KeyboardInterrupt), held(), monkeypatch.context() as patched:
         patched.setattr("builtins.open", interrupted)
-        found.append(answers.same(tmp_path / "a.npz", tmp_path / "a.npz", 0))
+        found.append(answers.same(tmp_path / "a.answer", tmp_path / "a.answer", 0))
     assert found == [True]

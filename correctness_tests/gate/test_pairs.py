@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge import answers, pairs
+from rlgauge import answer_files, pairs
 from rlgauge.pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, blamed
 from rlgauge.rule import Record
 from rlgauge.workers import PYTHON, Side, WorkerError
@@ -60,7 +60,7 @@ def answering(*values, counters=None):
 
     def prepare(what):
         if what["answer"]:
-            answers.save(what["answer"], left.pop(0))
+            answer_files.save(Path(what["answer"]), left.pop(0))
         return {"counters": counters or {}}
 
     return {"prepare": prepare}
@@ -72,8 +72,8 @@ def test_answers_are_compared_and_operations_counted_in_the_first_pair_alone(tmp
     assert measuring.prepare(workers, "a", record)
     assert (record.answer_changed, record.counters) == (False, ({"ops": 3}, {"ops": 4}))
     assert [(side, what["identity"], what["answer"], what["counted"]) for side, _, what in log] == [
-        ("base", "a", str(tmp_path / "base.npz"), True),
-        ("head", "a", str(tmp_path / "head.npz"), True),
+        ("base", "a", str(tmp_path / "base.answer"), True),
+        ("head", "a", str(tmp_path / "head.answer"), True),
     ]
     log.clear()
     assert measuring.prepare(workers, "a", record)
@@ -103,6 +103,18 @@ def test_an_answer_that_base_does_not_give_twice_says_nothing_of_head(tmp_path, 
     measuring.prepare(workers, "a", record)  # it is not asked a third time
     assert record.answer_changed is changed
     assert [what["answer"] for _, _, what in log] == [None] * 2
+
+
+def test_an_answer_that_is_cut_short_is_an_error_of_its_case(tmp_path):
+    def cut(what):
+        Path(what["answer"]).write_bytes(Path(what["answer"]).read_bytes()[:-1])
+        return READY
+
+    whole = answering(1.0)["prepare"]
+    workers, _ = couple(answering(1.0), {"prepare": lambda what: whole(what) and cut(what)})
+    with pytest.raises(CaseError, match=r"^head\.answer holds no whole answer: ") as error:
+        made(tmp_path, tolerances={"a": 0.0}).prepare(workers, "a", Record())
+    assert error.value.name == "a"
 
 
 def test_the_first_answers_of_two_cases_are_kept_apart(tmp_path):

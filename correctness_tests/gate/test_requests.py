@@ -179,8 +179,8 @@ def test_an_answer_is_written_where_a_file_is_named(tmp_path):
     worker.saved("", [1])
     assert list(tmp_path.iterdir()) == []
     for name, folder in (("a", "/base"), ("b", "/head")):
-        worker.saved(str(tmp_path / f"{name}.npz"), [f"{folder}/x", 1.0], [folder])
-    assert answers.same(tmp_path / "a.npz", tmp_path / "b.npz", 0.0)
+        worker.saved(str(tmp_path / f"{name}.answer"), [f"{folder}/x", 1.0], [folder])
+    assert answers.same(tmp_path / "a.answer", tmp_path / "b.answer", 0.0)
 
 
 def test_a_worker_takes_its_cores_and_keeps_standard_output_for_answers(monkeypatch):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_benchmark.stats import Stats as Theirs
 
 from rlgauge.benchmarks import fixture as module
 from rlgauge.benchmarks.fixture import Benchmark, Benchmarked, Misused
@@ -85,6 +88,18 @@ def test_figures_are_there_afterwards():
     stats = one.stats.stats
     assert (stats.min, stats.max, stats.mean, stats.median, stats.rounds, one.stats["total"]) == (1, 6, 3, 2, 3, 9)
     assert (one.group, one.params, one.disabled) == ("a group", {"x": 1}, False)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40) | st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=1))
+def test_figures_are_those_of_pytest_benchmark(seconds):
+    theirs, one = Theirs(), fixture(lambda benchmarked: benchmarked.seconds.extend(seconds))
+    for each in seconds:
+        theirs.update(each)
+    one(lambda: None)
+    assert one.stats.stats.as_dict() == theirs.as_dict()
+    assert [one.stats[name] for name in Theirs.fields] == [getattr(theirs, name) for name in Theirs.fields]
+    assert (one.stats.stats.data, one.stats.stats.sorted_data) == (theirs.data, theirs.sorted_data)
+    assert (one.stats.get("mean"), one.stats.get("no such", 3)) == (theirs.mean, 3)
 
 
 @pytest.mark.parametrize(

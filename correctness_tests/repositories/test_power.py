@@ -78,7 +78,7 @@ def measured(monkeypatch, tmp_path):
             assert (folder, together) == ("a folder", False)
             self.draw = rng.random()
 
-    def dosed(pairs, names, place):
+    def dosed(pairs, names, place, doses):
         seen.append((pairs.draw, *names, place.one is None))
         if "fails" in names:
             raise CaseError("fails", "head: killed by SIGKILL")

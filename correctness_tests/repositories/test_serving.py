@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from rlgauge import answers, canary
+from rlgauge import answer_files, answers, canary
 from rlgauge.benchmarks import worker
 from rlgauge.benchmarks.fixture import Benchmarked
 from rlgauge.benchmarks.worker import Tests as Worker
@@ -59,9 +59,9 @@ class Known:
 
 def test_a_canary_is_prepared_and_closed_without_a_test(side, tmp_path, monkeypatch):
     monkeypatch.setitem(canary.CANARIES, "canary[same]", Known)
-    assert side.prepare("canary[same]", str(tmp_path / "a.npz")) == {"counters": {}}
-    answers.save(tmp_path / "b.npz", [7])
-    assert answers.same(tmp_path / "a.npz", tmp_path / "b.npz", 0.0)
+    assert side.prepare("canary[same]", str(tmp_path / "a.answer")) == {"counters": {}}
+    answer_files.save(tmp_path / "b.answer", [7])
+    assert answers.same(tmp_path / "a.answer", tmp_path / "b.answer", 0.0)
     known = side.prepared["canary[same]"]
     assert side.close("canary[same]") == {}
     assert (known.closed, side.prepared, side.closed) == (1, {}, False)
@@ -119,15 +119,15 @@ def test_what_a_test_gives_is_kept_settled_and_waits_until_its_case_is_closed(si
     done = []
     made = Benchmarked(lambda: done.append("called") or ["/root/side/file"])
     made.settle = lambda: done.append("settled")
-    side.asked = {"identity": "a", "answer": str(tmp_path / "a.npz")}
+    side.asked = {"identity": "a", "answer": str(tmp_path / "a.answer")}
     side.told({"do": "hello"}, {"do": "close", "identity": "a"}, {"do": "hello"})
     side.timed(made)
     assert done == ["called", "settled"]
     assert said(side) == [{"counters": {}}, {"parameters": {}}]  # closing is answered where it was prepared
     assert (side.prepared, side.closed) == ({}, True)
     assert json.loads(side.requests.readline()) == {"do": "hello"}
-    answers.save(tmp_path / "b.npz", ["elsewhere/file"], ["elsewhere"])
-    assert answers.same(tmp_path / "a.npz", tmp_path / "b.npz", 0.0)
+    answer_files.save(tmp_path / "b.answer", ["elsewhere/file"], ["elsewhere"])
+    assert answers.same(tmp_path / "a.answer", tmp_path / "b.answer", 0.0)
 
 
 def test_a_test_that_waits_ends_where_there_are_no_more_requests(side):

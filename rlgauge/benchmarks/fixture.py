@@ -6,13 +6,14 @@ each test. A test that has the mark ``benchmark`` and not the fixture is timed a
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from .stats import Stats
 
 if TYPE_CHECKING:
     import pytest
@@ -173,24 +174,22 @@ class Timed:
 
     Args:
         benchmarked: what was timed.
+
+    Attributes:
+        stats: the figures, also by name, as in ``benchmark.stats["mean"]``.
+        iterations: calls that were timed as one.
     """
 
     def __init__(self, benchmarked: Benchmarked) -> None:
-        self.seconds, self.iterations = benchmarked.seconds, benchmarked.iterations
-
-    @functools.cached_property
-    def stats(self) -> Any:
-        """pytest-benchmark's statistics; pytest-codspeed, which may be there alone, has none."""
-        from pytest_benchmark.stats import Stats
-
-        made = Stats()  # type: ignore[no-untyped-call]
-        for seconds in self.seconds:
-            made.update(seconds)  # type: ignore[no-untyped-call]
-        return made
+        self.stats, self.iterations = Stats(benchmarked.seconds), benchmarked.iterations
 
     def __getitem__(self, name: str) -> Any:
-        """Return a figure by its name, as in ``benchmark.stats["mean"]``."""
+        """Return a figure by its name."""
         return getattr(self.stats, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a figure by its name, or the default for one that does not exist."""
+        return getattr(self.stats, name, default)
 
 
 class Benchmark:
