@@ -426,9 +426,7 @@ def test_a_side_that_is_built_is_the_tree_that_was_built_and_its_packages_come_f
 
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_worker_is_told_where_it_may_write_and_what_is_its_own(made, root, cache):
-    *command, told = made(cache=cache).command(root / "tree", root / "side", ["a.py"], ("pkg",))
-    assert command == ["-P", "-m", "rlgauge.benchmarks.worker"]
-    told = json.loads(told)
+    told = json.loads(made(cache=cache).command(root / "tree", root / "side", ["a.py"], ("pkg",))[-1])
     folders = [f"--rootdir={root / 'tree'}", f"--basetemp={root / 'side/temporary'}"]
     folders += ["-o", f"cache_dir={root / 'side/cache'}"] if cache else []
     assert told["arguments"][-len(folders) - 1 :] == [*folders, "a.py"]
