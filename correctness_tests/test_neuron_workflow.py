@@ -48,7 +48,8 @@ def workflow_installs():
     for folder, extras in re.findall(r"-e '?(\.[\w/]*)(?:\[(.+)\])?", script("Install")):
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         required += project["dependencies"]
-        required += sum((project["optional-dependencies"][extra] for extra in extras.split(",") if extra), [])
+        for extra in filter(None, extras.split(",")):
+            required += project["optional-dependencies"][extra]
     return with_dependencies(required)
 
 

@@ -451,5 +451,6 @@ def test_what_is_said_of_a_comparison(monkeypatch, capsys):
 
 def test_what_is_not_installed_is_named_before_anything_is_timed(monkeypatch):
     monkeypatch.setattr(common, "measured", lambda *asked: pytest.fail("it was timed"))
-    with pytest.raises(SystemExit, match=r"^nowhere_to_be_found is not installed \(pip install 'rlgauge-workloads\[peers\]'\)$"):
+    words = r"^nowhere_to_be_found is not installed \(pip install 'rlgauge-workloads\[peers\]'\)$"
+    with pytest.raises(SystemExit, match=words):
         peer_main(monkeypatch, needed=("numpy", "json", "nowhere_to_be_found"))
