@@ -35,14 +35,14 @@ help:  ## show the targets
 
 setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes)
 
-$(STAMP): $(LOCK) pyproject.toml
+$(STAMP): $(LOCK) pyproject.toml workloads/pyproject.toml VERSION
 	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo 'the lock file is for Python 3.11'; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(LOCK)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable workloads
 	touch $@
 
 bench: setup  ## time every benchmark of the default tier
@@ -172,5 +172,5 @@ claims-returns: setup  ## train what claims say learns the same, both ways, from
 	$(BIN)/python -m perf_tests.claims.returns
 
 clean:  ## remove the environment, caches and results
-	rm -rf $(VENV) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info workloads/build workloads/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -44,16 +44,19 @@ def with_dependencies(requirements):
 @pytest.fixture(scope="module")
 def workflow_installs():
     """The names of the distributions that the workflow installs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (extras,) = re.findall(r"pip install -e '\.\[(.+)\]'", script("Install"))
-    listed = [project["optional-dependencies"][extra] for extra in extras.split(",")]
-    return with_dependencies(sum(listed, project["dependencies"]))
+    required = []
+    for folder, extras in re.findall(r"-e '?(\.[\w/]*)(?:\[(.+)\])?", script("Install")):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        required += project["dependencies"]
+        for extra in filter(None, extras.split(",")):
+            required += project["optional-dependencies"][extra]
+    return with_dependencies(required)
 
 
 @pytest.fixture
 def path_of_workflow(workflow_installs, tmp_path):
     """A PYTHONPATH with which Python finds only the packages that the workflow's environment has."""
-    kept = with_dependencies(RUNNER) | workflow_installs | {"rlgauge", "pip", "setuptools"}
+    kept = with_dependencies(RUNNER) | workflow_installs | {"rlgauge", "rlgauge-workloads", "pip", "setuptools"}
     modules = metadata.packages_distributions().items()
     others = [module for module, owners in modules if not kept & {canonicalize_name(owner) for owner in owners}]
     assert "jax" in others

@@ -41,10 +41,10 @@ def run(script, *arguments, without=()):
         (
             SB3,
             ("stable_baselines3", "torch", "jax"),
-            "stable_baselines3 is not installed (pip install 'rlgauge[peers]')\n",
+            "stable_baselines3 is not installed (pip install 'rlgauge-workloads[peers]')\n",
         ),
-        (PLAIN, ("torch",), "torch: torch is not installed (pip install 'rlgauge[peers]')\n"),
-        (SCANNED, ("optax",), "jax: optax is not installed (pip install 'rlgauge[peers]')\n"),
+        (PLAIN, ("torch",), "torch: torch is not installed (pip install 'rlgauge-workloads[peers]')\n"),
+        (SCANNED, ("optax",), "jax: optax is not installed (pip install 'rlgauge-workloads[peers]')\n"),
         (GYM3, ("gym3",), "gym3 is not installed (pip install --no-deps -r requirements/py311.txt)\n"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_peer_that_is_too_slow_fails_its_check(monkeypatch):
 )
 def test_one_process_finds_both_sides_alike_and_gives_their_rates(script, name):
     if script == SB3 and find_spec("stable_baselines3") is None:
-        pytest.skip("pip install 'rlgauge[peers]'")
+        pytest.skip("pip install 'rlgauge-workloads[peers]'")
     code, out, errors = run(script, "--only", name, "--one", "0", "--blocks", "1", "--threads", "1")
     assert code == 0, errors
     assert errors == ""
@@ -451,5 +451,6 @@ def test_what_is_said_of_a_comparison(monkeypatch, capsys):
 
 def test_what_is_not_installed_is_named_before_anything_is_timed(monkeypatch):
     monkeypatch.setattr(common, "measured", lambda *asked: pytest.fail("it was timed"))
-    with pytest.raises(SystemExit, match=r"^nowhere_to_be_found is not installed \(pip install 'rlgauge\[peers\]'\)$"):
+    words = r"^nowhere_to_be_found is not installed \(pip install 'rlgauge-workloads\[peers\]'\)$"
+    with pytest.raises(SystemExit, match=words):
         peer_main(monkeypatch, needed=("numpy", "json", "nowhere_to_be_found"))

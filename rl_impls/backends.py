@@ -63,7 +63,7 @@ class Backend:
     @property
     def install(self) -> str:
         """The command that would make this backend available."""
-        return f"pip install 'rlgauge[{self.extra}]'" if self.extra else "no package brings it"
+        return f"pip install 'rlgauge-workloads[{self.extra}]'" if self.extra else "no package brings it"
 
     def missing(self) -> str | None:
         """Return why this backend cannot run here; None if it can."""
@@ -326,9 +326,9 @@ DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {
 
 LOCKED = "pip install --no-deps -r requirements/py311.txt"  # no resolver takes procgen-mirror and gym3 on NumPy 2
 PACKAGES = {"procgen": LOCKED, "gym3": LOCKED, "gym": LOCKED}  # that single ops need beside those of their backend
-NES = "pip install 'rlgauge[mario-nes]'"
+NES = "pip install 'rlgauge-workloads[mario-nes]'"
 OPTIONAL = {  # that single settings need
-    "ray": "pip install 'rlgauge[ray]'",
+    "ray": "pip install 'rlgauge-workloads[ray]'",
     "gym_super_mario_bros": NES,
     "nes_py": NES,
 }

@@ -6,5 +6,3 @@ from, and ``benchmarks/``, those of a repository that uses pytest-benchmark.
 
 PYTEST_DONT_REWRITE: a worker imports it before pytest, which warns of that otherwise.
 """
-
-__version__ = "0.1.0"

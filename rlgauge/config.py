@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,11 @@ from typing import Literal
 
 from .fields import FieldError, parse
 from .rule import GateError, Rule, rule_with
+
+if sys.version_info >= (3, 11):
+    import tomllib as tomllib
+else:
+    import tomli as tomllib
 
 FILE, TABLE = "pyproject.toml", "tool.rlgauge"
 

@@ -308,8 +308,8 @@ def test_nothing_is_imported_before_a_game_is_made_and_nothing_is_printed(instal
 @pytest.mark.parametrize(
     ("package", "install"),
     [
-        ("gym_super_mario_bros", "pip install 'rlgauge[mario-nes]'"),
-        ("nes_py", "pip install 'rlgauge[mario-nes]'"),
+        ("gym_super_mario_bros", "pip install 'rlgauge-workloads[mario-nes]'"),
+        ("nes_py", "pip install 'rlgauge-workloads[mario-nes]'"),
         ("gym", "pip install --no-deps -r requirements/py311.txt"),
     ],
 )
@@ -324,5 +324,5 @@ def test_without_its_packages_the_module_can_be_imported(tmp_path):
     code = "from rl_impls.mario.nes import NesGame; NesGame()"
     done = python("-c", code, PYTHONPATH=hiding(tmp_path, *nes.NEEDED))
     assert done.stderr.splitlines()[-1].endswith(
-        "gym_super_mario_bros is not installed (pip install 'rlgauge[mario-nes]')"
+        "gym_super_mario_bros is not installed (pip install 'rlgauge-workloads[mario-nes]')"
     )

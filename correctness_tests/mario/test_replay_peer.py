@@ -15,7 +15,7 @@ from perf_tests.peers import mario_replay as peer
 from ..test_peers import run
 
 SCRIPT = "perf_tests.peers.mario_replay"
-INSTALL = "(pip install 'rlgauge[peers]')"
+INSTALL = "(pip install 'rlgauge-workloads[peers]')"
 
 
 @pytest.fixture(autouse=True)

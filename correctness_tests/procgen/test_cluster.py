@@ -97,7 +97,7 @@ def test_without_ray_the_error_names_what_installs_it(monkeypatch):
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     with pytest.raises(backends.BackendUnavailable) as caught:
         cluster.check_installed("torch")
-    assert str(caught.value) == "torch: ray is not installed (pip install 'rlgauge[ray]')"
+    assert str(caught.value) == "torch: ray is not installed (pip install 'rlgauge-workloads[ray]')"
 
 
 def test_ray_is_imported_only_where_a_cluster_is_named():

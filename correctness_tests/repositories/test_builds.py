@@ -9,7 +9,7 @@ import pytest
 from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
-from .made import FIND, WHOLE, Repository, compiled
+from .made import FIND, QUICK, WHOLE, Repository, compiled, flat, work
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -90,6 +90,23 @@ def test_a_build_that_is_used_again_is_kept_as_one_used_last(tmp_path, monkeypat
     assert made(trees[0]) == [one]
     builds.remove_old(tmp_path, "build-*", 1)
     assert [path for path in tmp_path.glob("build-*") if path.is_dir()] == [one]
+
+
+def test_what_is_built_is_imported_before_the_tree(tmp_path):
+    install = (
+        "import pathlib, sysconfig; made = pathlib.Path(sysconfig.get_path('purelib'), 'toy'); made.mkdir(); "
+        "(made / '__init__.py').touch(); (made / 'sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
+    )
+    files = {
+        **flat(),
+        "toy/sorting.py": "raise ImportError('it is not built')\n",
+        "sorting.in": work(slow=100, kept=100),
+    }
+    made = Repository(tmp_path / "toy", files)
+    made.write({"sorting.in": work(slow=101, kept=100)})
+    ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{install}"', rule=QUICK)
+    assert ran.artifact["records"], ran.text
+    assert not [name for name, found in ran.findings.items() if found[0] == "error"], ran.text
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ STEPS = 1024  # environment steps of a block: what a call costs by itself is a s
 EVERY, BATCH, EXPLORE, TARGET_EVERY = 4, 32, 0.1, 1000
 EQUAL = 64  # environment steps of the first block that have to be equal: rounding may turn a move round later
 ROOM = 1024  # bytes of JSON for each comparison
-INSTALL = "pip install 'rlgauge[peers]'"
+INSTALL = "pip install 'rlgauge-workloads[peers]'"
 
 
 class Side(Turns):

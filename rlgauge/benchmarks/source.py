@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import sys
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import rlgauge
 from rlgauge import revisions
 from rlgauge.allowed import matches
-from rlgauge.config import FILE, Config
+from rlgauge.config import FILE, Config, tomllib
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
 from rlgauge.rule import GateError, Record
@@ -35,6 +34,12 @@ if TYPE_CHECKING:
 
 FOLDER = ".rlgauge"  # of what a user is to read
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
+# as -m, without the working directory on the path; Python 3.10 has no -P
+START = """\
+import runpy, sys
+sys.path[:] = filter(None, sys.path)
+runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=True)
+"""
 
 
 class Benchmarks(Source):
@@ -589,7 +594,7 @@ class Benchmarks(Source):
             "copied": [str(self.top / name) for name in folders if (self.top / name).is_dir()],
             "trace": trace,
         }
-        return "-P", "-m", "rlgauge.benchmarks.worker", json.dumps(told)
+        return "-c", START, json.dumps(told)
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
         """Prove that each side imports the packages under test from its own tree.

@@ -1,4 +1,4 @@
-"""A worker that runs the tests of one side: ``python -m rlgauge.benchmarks.worker ARGUMENTS CORES THREADS MEMORY``.
+"""A worker that runs the tests of one side, as a main module whose arguments are ``ARGUMENTS CORES THREADS MEMORY``.
 
 ``ARGUMENTS`` are JSON: those of pytest, and the names of the packages that must come from this side. A test runs when
 its case is prepared, up to where it calls ``benchmark``; there it waits, with its fixtures alive, while the case is

@@ -1,0 +1,122 @@
+"""The two distributions, as their users get them: from a wheel that is built from the sdist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from rlgauge import revisions
+
+from .commands import ROOT
+from .repositories.made import FIND, Repository, flat, work
+
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+WITH_NUMPY_ALONE = """
+from pathlib import Path
+
+import numpy as np
+
+from rl_impls import backends, params
+from rl_impls.snake.vector_env import SnakeVectorEnv
+
+weights = params.init_mlp(np.random.default_rng(0), (16, 8, 8, 8, 25))
+spec = dict(dynamics="vehicle", pde_weight=1e-4, boundary_weight=1.0, learning_rate=5e-4, epsilon=0.1)
+state = np.ones((1, 16), np.float32)
+numpy, form = backends.get("numpy"), backends.forms("pirl")["naive"]
+spec |= {"params": weights, "target": weights}
+q_values = numpy.build("pirl", "forward", spec, (state,), form)(state)
+action = numpy.build("pirl", "act", spec, (state, 0.5, 7), form)(state, 0.5, 7)
+assert int(action) == np.argmax(q_values)
+
+params.save("weights.safetensors", weights)
+assert params.load("weights.safetensors").keys() == weights.keys()
+SnakeVectorEnv(2).reset(seed=0)
+print(backends.__file__)
+"""
+
+
+def ran(*command, folder):
+    """Run a command of its own environment. -> its exit code, and what it says"""
+    left_out = "GIT_", "PYTEST_", "PYTHON"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 600}
+    done = subprocess.run(list(map(str, command)), cwd=folder, env=kept, **how)
+    return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A copy of the working tree, in which building leaves its files."""
+    folder = tmp_path_factory.mktemp("clone") / "repository"
+    revisions.snapshot(ROOT, folder)
+    return folder
+
+
+@pytest.fixture
+def installed(clone, tmp_path):
+    """Install the distribution of a folder, with other packages. -> the environment's programs, and its files"""
+
+    def install(name, folder, *packages):
+        code, said = ran(sys.executable, "-c", BUILD, tmp_path, folder=clone / folder)
+        assert code == 0, said
+        sdist = tmp_path / f"{name}-{(clone / 'VERSION').read_text().strip()}.tar.gz"
+        programs = tmp_path / "env/bin"
+        for command in (
+            (sys.executable, "-m", "venv", tmp_path / "env"),
+            (programs / "python", "-m", "pip", "install", sdist, *packages),
+            (programs / "python", "-m", "pip", "check"),
+        ):
+            code, said = ran(*command, folder=tmp_path)
+            assert code == 0, said
+        (record,) = (tmp_path / "env").glob("lib/python*/site-packages/rlgauge*.dist-info/RECORD")
+        return programs, {line.partition(",")[0] for line in record.read_text().splitlines()}
+
+    return install
+
+
+def tracked(clone, package):
+    """Return the files of a package in the clone."""
+    return {path.relative_to(clone).as_posix() for path in (clone / package).rglob("*") if path.is_file()}
+
+
+def own(files):
+    """Return the files of a distribution that are neither its metadata, its commands nor bytecode."""
+    return {file for file in files if not re.search(r"\.dist-info/|^\.\./|__pycache__", file)}
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_rlgauge_is_the_gate_alone_and_gates_a_repository(clone, installed, tmp_path):
+    programs, files = installed("rlgauge", ".", "pytest-benchmark")
+    assert own(files) == tracked(clone, "rlgauge")
+    assert any(file.endswith("licenses/LICENSE") for file in files)
+
+    toy = Repository(tmp_path / "toy", flat())
+    toy.write({"toy/sorting.py": work(slow=115, kept=100)})
+    code, said = ran(
+        programs / "python", "-m", "pytest", "--gate-against", "HEAD", "--gate-rule", FIND, folder=toy.root
+    )
+    assert code == 1, said
+    assert "benchmarks/test_sorting.py::test_slow" in said
+    code, table = ran(programs / "rlgauge", "replay", ".rlgauge/gate.json", folder=toy.root)
+    assert code == 1, table
+    assert "slower" in table
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_rlgauge_workloads_is_rl_impls_which_needs_no_torch(clone, installed, tmp_path):
+    programs, files = installed("rlgauge_workloads", "workloads")
+    assert own(files) == tracked(clone, "rl_impls")
+    assert any(file.endswith("licenses/LICENSE") for file in files)
+
+    code, said = ran(programs / "python", "-c", WITH_NUMPY_ALONE, folder=tmp_path)
+    assert code == 0, said
+    assert said.startswith(str(tmp_path / "env"))
+    code, said = ran(programs / "python", "-m", "rl_impls", folder=tmp_path)
+    assert code == 0, said
+    assert "torch is not installed (pip install 'rlgauge-workloads[torch]')" in said
