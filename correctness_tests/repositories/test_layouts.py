@@ -10,9 +10,14 @@ import pytest
 from .made import CLOCK, FIND, QUICK, Repository, environment, work
 
 IGNORED = "__pycache__/\n*.egg-info/\n.rlgauge/\n"
-PROJECT = (
-    '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n[project]\nname = "{}"\n'
-)
+PROJECT = """[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+version = "1"
+name = "{}"
+"""
 USES = """import numpy as np
 
 from {module} import slow
