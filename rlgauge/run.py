@@ -59,6 +59,11 @@ class Gate:
     shard: tuple[int, int] | None = None
     log: Callable[[str], None] = field(default=print)
 
+    @property
+    def elsewhere(self) -> int:
+        """Number of cases that other shards measure."""
+        return len(set(self.names) - self.records.keys())
+
     def run(self) -> Artifact:
         """Screen all cases and confirm the suspects, in a pass on one core and one on all, each with its canaries.
 
@@ -121,7 +126,7 @@ class Gate:
             if phase == "screen":
                 waiting, end = unscreened(self.records, self.rule), times
             else:
-                waiting = unsettled(self.records, self.rule, self.shard[1] if self.shard else 1)
+                waiting = unsettled(self.records, self.rule, self.elsewhere)
                 end = (pair // self.rule.confirm + 1) * self.rule.confirm  # at the next look most are settled
             chosen = [name for name in names if name in waiting]
             if not chosen:

@@ -247,9 +247,9 @@ def test_a_phase_ends_as_soon_as_no_case_of_the_pass_is_waited_for():
     assert asked == [["c"], ["c"]]
 
 
-@pytest.mark.parametrize(("shard", "pairs"), [(None, [14, 7]), ((1, 2), [14, 14])])
-def test_a_confirmation_goes_on_to_its_second_look_for_those_that_the_first_leaves_open(shard, pairs):
-    values = {"a": [0.1] * 6 + [0.009] + [0.1] * 7, "b": [0.1] * 14}  # p of the first seven: 2 / 2^7 and 1 / 2^7
+@pytest.mark.parametrize(("names", "pairs"), [("ab", [14, 7]), ("abcd", [14, 14])], ids=["whole", "shard"])
+def test_a_confirmation_goes_on_to_its_second_look_for_those_that_the_first_leaves_open(names, pairs):
+    values = {"a": [0.1] * 6 + [0.009] + [0.1] * 7, "b": [0.05, 0.2] * 7}  # p of the first seven: 2 / 2^7 and 1 / 2^7
 
     def measure(records, names, *how):
         for name in names:
@@ -257,7 +257,7 @@ def test_a_confirmation_goes_on_to_its_second_look_for_those_that_the_first_leav
 
     said, records = [], {name: Record(screen=[[(1.0, 1.1)]]) for name in values}
     rule = Rule(screen=1, confirm=7, level=4 * 2**-7)  # just enough for the smaller of two, at two looks
-    gate = Gate(None, "", "", (), (), records, Path(), rule, 0, 1.0, shard=shard, log=said.append)
+    gate = Gate(None, "", "", (), (), records, Path(), rule, 0, 1.0, names=names, log=said.append)
     gate.phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
     assert [len(record.confirm) for record in records.values()] == pairs
     steps = [line.partition(",")[0] for line in said]
