@@ -85,7 +85,7 @@ def alike(values: Sequence[float], tolerated: float) -> float:
     value is at most the tolerated plus the difference of two independent draws from one distribution, whichever it is.
     At most a quarter of such differences lie in any [a, 2a): draws that are so far apart are a graph without triangles,
     which has at most n^2 / 4 edges (Mantel). Half of them are positive, and any of the k may be the smallest:
-    ``p <= k / 2 / 4^(k - 1)``. Where the first k + 1 are alike, the first k are: looking after each value costs nothing.
+    ``p <= k / 2 / 4^(k - 1)``. Where k + 1 are alike, the first k are too: to look after each value costs nothing.
 
     Args:
         values: log-ratio of each pair, in the order they were measured.

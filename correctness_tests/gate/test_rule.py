@@ -500,8 +500,9 @@ def test_kept_records_give_the_same_verdicts(records):
 @pytest.mark.parametrize(
     ("model", "name", "value"),
     [(Rule, "confirm", 3), (Rule, "looks", 0), (Rule, "level", 0), (Rule, "level", 1), (Rule, "screen", 0),
-     (Rule, "blocks", 0), (Rule, "version", 3), (Rule, "tolerated", -0.01), (Rule, "promised", 0), (Rule, "pairs", 3), (Record, "pairs", 3),
-     (Record, "state", "slower"), (Record, "screen", [[[1.0, 1.0, 1.0]]]), (Record, "screen", [[]]),
+     (Rule, "blocks", 0), (Rule, "tolerated", -0.01), (Rule, "promised", 0), (Rule, "pairs", 3), (Record, "pairs", 3),
+     (Rule, "version", 3), (Record, "state", "slower"), (Record, "screen", [[[1.0, 1.0, 1.0]]]),
+     (Record, "screen", [[]]),
      (Record, "confirm", [[[1.0, 1.0]], [[1.0, 0.0]]]), (Record, "words", None), (Record, "all_cores", 1)],
 )  # fmt: skip
 def test_fields_that_are_unknown_or_out_of_range_are_refused(model, name, value):
