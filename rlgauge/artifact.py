@@ -33,6 +33,8 @@ class Artifact:
         shard: which part of the cases it has, of how many; ``None`` for all.
         anchor: the comparison with an older revision, if there was one.
         told: what else is to be said.
+        complete: it was not interrupted.
+        fingerprints: hashes of both sides and of what is installed, by name, see :mod:`.resume`.
     """
 
     version: int = VERSION
@@ -48,6 +50,13 @@ class Artifact:
     shard: tuple[int, int] | None = None
     anchor: Artifact | None = None
     told: list[str] = field(default_factory=list)
+    complete: bool = True
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether this comparison, or the one with the anchor, was interrupted."""
+        return not self.complete or bool(self.anchor and self.anchor.interrupted)
 
     def to_json(self) -> str:
         """Return the text that :func:`read` reads."""
@@ -56,7 +65,8 @@ class Artifact:
     def decide(self) -> Outcome:
         """Return the verdicts."""
         findings = decide(self.records, self.rule)
-        own = judge(self.records, findings, self.allowed, strict=self.strict, part=self.shard is not None)
+        how = {"strict": self.strict, "part": self.shard is not None, "complete": self.complete}
+        own = judge(self.records, findings, self.allowed, **how)
         older = self.anchor.decide() if self.anchor else None
         code = max(own.code, older.code if older else 0)
         return Outcome(findings, own.invalid, own.allowed, own.failed, own.code, code, older)

@@ -11,10 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .allowed import reasons
-from .rule import CHANGED, FAILING, WANTED, Finding, Record, is_canary, without_shard
+from .rule import (
+    CHANGED,
+    FAILING,
+    WANTED,
+    Finding,
+    Record,
+    Rule,
+    decide,
+    is_canary,
+    unscreened,
+    unsettled,
+    without_shard,
+)
 
 PASSED, FAILED, INVALID = 0, 1, 2
 UNMEASURED = ("new", "error", "skipped")
+INTERRUPTED = "incomplete: the run was interrupted; --gate-resume goes on from its artifact"
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ def judge(
     *,
     strict: bool = False,
     part: bool = False,
+    complete: bool = True,
 ) -> Judgement:
     """Return the exit code of a comparison, and why.
 
@@ -50,6 +64,7 @@ def judge(
         allowed: pattern and reason of each test that may be slower, gone or, by its exact id alone, an error.
         strict: whether inconclusive tests and changed outputs fail too.
         part: whether this is one shard of several, which may have no test that can be measured.
+        complete: whether the run came to its end.
     """
     tests = {name: found for name, found in findings.items() if not is_canary(name)}
     excused = reasons(tests, allowed)
@@ -59,7 +74,7 @@ def judge(
         if (found.verdict in FAILING and name not in excused)
         or (strict and (found.verdict == "inconclusive" or CHANGED in found.notes))
     ]
-    invalid = wrong_canaries(records, findings)
+    invalid = [] if complete else [INTERRUPTED]
     errors = {name: found for name, found in tests.items() if found.verdict == "error"}
     if not part and 2 * len(errors) > len(tests):
         name, found = next(iter(errors.items()))
@@ -69,26 +84,41 @@ def judge(
         found.verdict in UNMEASURED or (found.verdict == "gone" and name in excused) for name, found in tests.items()
     ):
         invalid.append("no test was measured, and none is proven unchanged")
+    invalid = invalid or wrong_canaries(records, findings)
     code = INVALID if invalid else FAILED if failed else PASSED
     return Judgement(code, invalid, failed, excused)
 
 
+def certainly_invalid(records: Mapping[str, Record], rule: Rule, *, part: bool = False) -> Sequence[str]:
+    """Return why a run is invalid whatever the pairs to come say; nothing while it may still be valid.
+
+    Args:
+        records: what was measured so far, by name, canaries included.
+        rule: the numbers to decide by.
+        part: whether this is one shard of several.
+    """
+    findings = decide(records, rule)
+    for name in {*unscreened(records, rule), *unsettled(records, rule)}:  # at best each of these comes out right
+        right = WANTED[records[name].all_cores][name][0] if is_canary(name) else "ok"
+        findings[name] = Finding(verdict=right)
+    return judge(records, findings, part=part).invalid
+
+
 def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
-    """Return a line for each canary that is missing or came out wrong, in each pass that timed something.
+    """Return a line for each canary that is missing or came out wrong, undecided ones last, in each pass that timed.
 
     Args:
         records: what was measured, by name.
         findings: the verdicts, by name.
     """
-    wrong = []
+    wrong, undecided = list[str](), list[str]()
     for all_cores in sorted({record.all_cores for record in records.values() if record.state == "timed"}):
         for canary, right in WANTED[all_cores].items():
             found = [name for name in findings if without_shard(name) == canary]
             if not found:
                 wrong.append(f"{canary} was not measured")
-            wrong += [
-                f"{name} came out as {findings[name].verdict} instead of {' or '.join(right)}"
-                for name in found
-                if findings[name].verdict not in right
-            ]
-    return wrong
+            for name in found:
+                if (verdict := findings[name].verdict) not in right:
+                    told = undecided if verdict == "inconclusive" else wrong
+                    told.append(f"{name} came out as {verdict} instead of {' or '.join(right)}")
+    return wrong + undecided

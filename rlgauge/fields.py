@@ -80,7 +80,7 @@ def checked(kind: type, value: Any, path: tuple[str, ...]) -> Any:
 
 
 def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
-    """Return a dataclass from a mapping; a field's metadata may give a name that it had in older files.
+    """Return a dataclass from a mapping; a field's metadata may give its ``older`` name, or its value where ``absent``.
 
     Args:
         kind: the dataclass; the errors of its ``__post_init__`` get the path before theirs.
@@ -89,7 +89,8 @@ def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
     """
     known = {field.name: field for field in fields(kind)}
     older = {field.metadata.get("older"): name for name, field in known.items()}
-    given = {older.get(name, name): item for name, item in checked(dict, value, path).items()}
+    given = {name: field.metadata["absent"] for name, field in known.items() if "absent" in field.metadata}
+    given |= {older.get(name, name): item for name, item in checked(dict, value, path).items()}
     for name in [name for name in given if name not in known]:
         near = get_close_matches(name, known, 1)
         better = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"

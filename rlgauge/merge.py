@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from .artifact import Artifact
+from .exit_code import INTERRUPTED
 from .rule import AT, WANTED, GateError, is_canary
 
 SAME = ("base", "head", "rule", "strict", "allowed")  # what the shards of one comparison share
@@ -27,6 +28,8 @@ def merged(parts: Mapping[str, Artifact]) -> Artifact:
     if not artifacts:
         raise GateError("merge: got no artifact, wanted the shards of one comparison")
     for name, part in parts.items():
+        if part.interrupted:
+            raise GateError(f"{name}: {INTERRUPTED}")
         if part.shard is None:
             raise GateError(f"{name}: no shard, but a whole run: it needs no merging")
     check(names, artifacts)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import random
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -157,6 +158,7 @@ class Pairs:
         self.differing: dict[str, str] = {}  # ids that do not mean the same in every process, and why
         self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
         self.plans: dict[str, SamplePlan] = {}
+        self.starting = 0.0  # seconds in which the last pair's processes started
 
     def measure(
         self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str, thorough: bool = False
@@ -196,7 +198,9 @@ class Pairs:
             PairError: a worker failed, and not over a case.
         """
         found: dict[str, list[Block]] = {}
+        start = time.monotonic()
         with self.workers(place) as workers:
+            self.starting = time.monotonic() - start
             for group in [names] if self.together else self.drawn(names):
                 found |= self.measure_group(workers, records, group, place, thorough)
         return found

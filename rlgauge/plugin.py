@@ -9,7 +9,7 @@ import faulthandler
 import os
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 VOID = 2
 ROOM = 1 << 20  # bytes taken for a file before anything is timed
-ALONE = "--gate-anchor", "--gate-benchmarks", "--gate-build", "--gate-shard", "--gate-allow", "--gate-strict"
+ALONE = (
+    "--gate-anchor",
+    "--gate-benchmarks",
+    "--gate-build",
+    "--gate-shard",
+    "--gate-allow",
+    "--gate-strict",
+    "--gate-resume",
+)
 OVERRIDDEN = {  # options of pytest, pytest-benchmark and pytest-timeout, with their values in the gate's own run
     "benchmark_only": False, "benchmark_skip": False, "benchmark_json": None, "benchmark_save": None,
     "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None, "benchmark_histogram": None,
@@ -111,6 +119,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gate-shard", metavar="I/N", help="compare every Nth case alone, from the Ith on")
     group.addoption("--gate-json", type=Path, help="all that was measured (default: in the gate's own folder)")
     group.addoption("--gate-markdown", type=Path, help="the verdicts as a table")
+    group.addoption(
+        "--gate-resume", action="store_true", help="go on from what an interrupted run left in the file of --gate-json"
+    )
     group.addoption(
         "--gate-allow",
         action="append",
@@ -390,17 +401,73 @@ def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
     Raises:
         GateError: workers do not even start.
         Unwritable: a file cannot be written; the verdicts are told then.
+        KeyboardInterrupt: an interrupt, after what was measured so far is written.
     """
+    from .interrupts import held
+
     log, artifacts = logger(config), []
-    for gate in run.gates:
-        gate.log = log
-        artifacts.append(gate.run())
-        artifacts[-1].allowed, artifacts[-1].strict = run.allowed, config.getoption("gate_strict")
-    artifact = artifacts[0]
-    artifact.anchor = artifacts[1] if len(artifacts) > 1 else None
+    strict = config.getoption("gate_strict")
+    if config.getoption("gate_resume"):
+        go_on(run, outputs_of(config)["--gate-json"], log)
+    try:
+        for gate in run.gates:
+            gate.log = log
+            artifacts.append(gate.run())
+    except KeyboardInterrupt:
+        with held():
+            artifact = whole([*artifacts, run.gates[len(artifacts)].artifact(complete=False)], run.allowed, strict)
+            if any(record.screen for record in artifact.records.values()):  # else what an earlier run left is kept
+                run.write["--gate-json"](artifact.to_json().encode())
+                log(f"gate: interrupted; the same command with --gate-resume goes on from {run.json}")
+        raise
+    artifact = whole(artifacts, run.allowed, strict)
     outcome = artifact.decide()
     write(artifact, outcome, run.write, log)
     return artifact, outcome
+
+
+def whole(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict: bool) -> Artifact:
+    """Return the comparison with base, with that with the anchor in it.
+
+    Args:
+        artifacts: of one or both.
+        allowed: patterns of what may be slower or gone, with the reasons.
+        strict: whether undecided cases and changed answers fail too.
+    """
+    for artifact in artifacts:
+        artifact.allowed, artifact.strict = allowed, strict
+    first, *others = artifacts
+    first.anchor = others[0] if others else None
+    return first
+
+
+def go_on(run: Run, file: Path, log: Callable[[str], None]) -> None:
+    """Reuse the pairs of an interrupted run, or say why they cannot be.
+
+    Args:
+        run: with its gates open.
+        file: what the interrupted run left, if there is any.
+        log: prints a line.
+    """
+    from .artifact import read
+    from .resume import resume, reusable
+    from .rule import GateError
+
+    try:
+        before = read(file)
+    except GateError as error:
+        log(f"gate: nothing to resume, starting over: {error}")
+        return
+    if not before.interrupted:
+        log(f"gate: nothing to resume, starting over: the run of {file} was not interrupted")
+        return
+    for gate, part in zip(run.gates, (before, before.anchor)):
+        if part and (differing := resume(gate, part)):
+            log(f"gate: starting over: not as in the interrupted run: {', '.join(differing)}")
+        elif part:
+            kept = [gate.records[name] for name in reusable(gate.records)]
+            pairs = sum(len(record.screen) + len(record.confirm) for record in kept)
+            log(f"gate: going on with {pairs} pairs of {len(kept)} tests from {file}; canaries are measured anew")
 
 
 def logger(config: pytest.Config) -> Callable[[str], None]:

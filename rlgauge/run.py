@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import revisions
 from .artifact import Artifact
+from .exit_code import certainly_invalid
 from .layout import Layout, laid_out
 from .machine import git_state
 from .pairs import Cores, PairError, Pairs, cores
 from .progress import about
+from .resume import fingerprints
 from .rule import WANTED, GateError, Record, Rule, unscreened, unsettled
 from .source import Case, Source
 from .workers import Side
@@ -42,6 +44,9 @@ class Gate:
         names: of all cases, those of other shards and those that are gone too.
         shard: which part of the cases this is, of how many; None for all.
         log: prints a line.
+        fingerprints: hashes of what is compared, see :mod:`.resume`.
+        spent: seconds of the interrupted run that this one goes on from, and then of this one too.
+        invalid: why no more pairs are measured, where they could not make the run valid.
     """
 
     source: Source
@@ -58,16 +63,56 @@ class Gate:
     names: Collection[str] = ()
     shard: tuple[int, int] | None = None
     log: Callable[[str], None] = field(default=print)
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    spent: float = 0.0
+    invalid: Sequence[str] = ()
+
+    def expected(self, pair: float, starting: float, cases: int) -> float:
+        """Return about how many seconds a pass takes after its first pair, where few cases look slower.
+
+        Of identical cases a tenth are suspects, most of which are let go after as many pairs as a screen has.
+
+        Args:
+            pair: seconds of the first pair.
+            starting: seconds of these in which both processes started.
+            cases: of the pass, canaries included.
+        """
+        case = (pair - starting) / cases
+        screen = (self.rule.screen - 1) * pair
+        canary = self.rule.confirm * (starting + case)
+        return screen + canary + self.rule.screen * case * cases / 10
+
+    @property
+    def elsewhere(self) -> int:
+        """Number of cases that other shards measure."""
+        return len(set(self.names) - self.records.keys())
 
     def run(self) -> Artifact:
         """Screen all cases and confirm the suspects, in a pass on one core and one on all, each with its canaries.
 
-        Then the source counts what it counts apart.
+        Then the source counts what it counts apart. A run that is certain to be invalid ends there and then.
+
+        Raises:
+            GateError: a side's workers do not even start.
+            KeyboardInterrupt: an interrupt; :meth:`artifact` has all pairs that were measured to their end.
+        """
+        start = time.monotonic()
+        try:
+            self.measure()
+        finally:
+            self.spent += time.monotonic() - start
+        return self.artifact()
+
+    def timed(self, name: str) -> bool:
+        """Return whether this case is known here and to be timed."""
+        return name in self.records and self.records[name].state == "timed"
+
+    def measure(self) -> None:
+        """Measure all pairs into the records.
 
         Raises:
             GateError: a side's workers do not even start.
         """
-        start = time.monotonic()
         tolerances = {case.id: case.tolerance for case in self.cases}
         tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
         rng = random.Random(self.seed)
@@ -87,20 +132,31 @@ class Gate:
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.most)):
                     for many, names in passes.items():
-                        self.phase(pairs, phase, times, names, cores(many))
-                self.source.finish(self, timed)
+                        if not self.invalid:
+                            self.phase(pairs, phase, times, names, cores(many))
+                if not self.invalid:
+                    self.source.finish(self, timed)
             except PairError as error:
                 raise GateError(str(error)) from error
+
+    def artifact(self, complete: bool = True) -> Artifact:
+        """Return all that was measured so far.
+
+        Args:
+            complete: whether that is all there is to measure.
+        """
         return Artifact(
             base=self.base,
             head=self.head,
             seed=self.seed,
-            seconds=time.monotonic() - start,
+            seconds=self.spent,
             machine=self.source.machine(self.folder),
             rule=self.rule,
             records=self.records,
             shard=self.shard,
             told=list(self.source.notes(self.records)),
+            complete=complete,
+            fingerprints=dict(self.fingerprints),
         )
 
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
@@ -121,7 +177,7 @@ class Gate:
             if phase == "screen":
                 waiting, end = unscreened(self.records, self.rule), times
             else:
-                waiting = unsettled(self.records, self.rule, self.shard[1] if self.shard else 1)
+                waiting = unsettled(self.records, self.rule, self.elsewhere)
                 end = (pair // self.rule.confirm + 1) * self.rule.confirm  # at the next look most are settled
             chosen = [name for name in names if name in waiting]
             if not chosen:
@@ -132,6 +188,14 @@ class Gate:
             thorough = phase == "confirm" and (pair >= self.rule.screen or len(chosen) <= FEW)
             pairs.measure(self.records, chosen, place, phase, thorough)
             spent.append(time.monotonic() - start)
+            self.invalid = certainly_invalid(self.records, self.rule, part=self.shard is not None)
+            if self.invalid:
+                self.log(f"gate: no more pairs are measured, as no outcome could make the run valid: {self.invalid[0]}")
+                return
+            if phase == "screen" and pair == 0:
+                self.log(
+                    f"gate: {about(self.expected(spent[0], pairs.starting, len(chosen)))} expected after this pair"
+                )
 
 
 @contextmanager
@@ -190,6 +254,7 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
     head = layout.side(None, "head")
     for name, error in source.unchanged((layout.code(commit), layout.code(None)), (base, head), cases, limit).items():
         records[name].state, records[name].words = ("error", error) if error else ("unchanged", "")
+    hashes = fingerprints((base, head), layout.folder)
     source.check((base, head), [case for case in cases if records[case.id].state == "timed"], limit)
     return Gate(
         source=source,
@@ -205,6 +270,7 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
         known=set(known),
         names=names,
         shard=shard,
+        fingerprints=hashes,
     )
 
 

@@ -78,6 +78,28 @@ def signed_rank(values: Sequence[float], tolerated: float) -> float:
     return reached(len(beyond))[math.floor(positive)] / (1 << len(beyond))
 
 
+def alike(values: Sequence[float], tolerated: float) -> float:
+    """Return a bound on the one-sided p of values that are all about as far beyond the tolerated; 1 where none are.
+
+    It is that of the first k values, where each exceeds the tolerated, and none by twice as much as another. H0: each
+    value is at most the tolerated plus the difference of two independent draws from one distribution, whichever it is.
+    At most a quarter of such differences lie in any [a, 2a): draws that are so far apart are a graph without triangles,
+    which has at most n^2 / 4 edges (Mantel). Half of them are positive, and any of the k may be the smallest:
+    ``p <= k / 2 / 4^(k - 1)``. Where k + 1 are alike, the first k are too: to look after each value costs nothing.
+
+    Args:
+        values: log-ratio of each pair, in the order they were measured.
+        tolerated: slowdown that is none, as a fraction.
+    """
+    limit, least, most, count = math.log1p(tolerated), math.inf, 0.0, 0
+    for value in values:
+        least, most = min(least, value - limit), max(most, value - limit)
+        if least <= 0 or most >= 2 * least:
+            break
+        count += 1
+    return math.ldexp(count, 1 - 2 * count) if count else 1.0
+
+
 @functools.cache
 def reached(count: int) -> list[int]:
     """Return, for each sum, how many of the subsets of the ranks 1 to ``count`` have at least that sum."""

@@ -16,12 +16,13 @@ from rlgauge.pairs import Cores, PairError
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, Rule
 from rlgauge.run import Gate, compared, of_shard, opened
 from rlgauge.source import TOLERANCE, Case
-from rlgauge.workers import PYTHON
+from rlgauge.workers import PYTHON, Side
 
 from .sources import Given
 
 CASES = [Case("a", tolerance=0.5), Case("b", True, 0.25), Case("c")]
 RULE = Rule(screen=1, confirm=7, looks=1, blocks=3)
+CANARIES = {SAME: Record(), SLOWED: Record()}  # still to be screened
 
 
 @pytest.fixture
@@ -31,6 +32,8 @@ def measured(monkeypatch, tmp_path):
     ticks = iter(range(0, 1000, 2))
 
     class Measuring:
+        starting = 0.0
+
         def __init__(self, sides, blocks, limit, tolerances, folder, rng, known, together, lenient):
             done.append((sides, blocks, limit, tolerances, folder, rng.random(), known, together, lenient))
 
@@ -86,6 +89,7 @@ def test_what_is_to_come_is_said_before_each_pair(measured):
     said = [line for line in done if isinstance(line, str)]
     threads = len(module.cores(True).all)
     assert said[0].startswith("gate: 3 cases, about 4 min expected")
+    said = [line for line in said if "after this pair" not in line]
     assert said[1:4] == [
         "gate: screen 1 of 1, 4 cases on 1 threads",
         f"gate: screen 1 of 1, 3 cases on {threads} threads",
@@ -144,7 +148,7 @@ def layout(tmp_path):
         source=source,
         root="the root",
         folder=tmp_path,
-        side=lambda commit, name: (commit, name),
+        side=lambda commit, name: Side(name, tmp_path / "side", PYTHON, (str(commit),)),
         code=lambda commit: f"code of {commit}",
         fingerprint=lambda commit, case: "same" if case.id == "c" else f"{case.id} of {commit}",
         asked=asked,
@@ -159,7 +163,7 @@ def gate(layout, monkeypatch):
 
 def test_what_base_lists_and_head_has_not_is_gone_and_what_is_the_same_is_unchanged(gate, layout):
     found = gate()
-    base, head = ("commit", "base"), (None, "head")
+    base, head = layout.side("commit", "base"), layout.side(None, "head")
     assert {name: record.state for name, record in found.records.items()} == {
         "a": "timed", "b": "timed", "c": "unchanged", "d": "timed", "gone": "gone", "lost": "gone",
     }  # fmt: skip
@@ -238,8 +242,8 @@ def test_the_machine_is_its_processor_with_its_vectors_and_cores(tmp_path, monke
 
 def test_a_phase_ends_as_soon_as_no_case_of_the_pass_is_waited_for():
     asked = []
-    pairs = SimpleNamespace(measure=lambda records, names, *how: asked.append(names))
-    records = {"a": Record(), "b": Record(state="unchanged"), "c": Record()}
+    pairs = SimpleNamespace(measure=lambda records, names, *how: asked.append(names), starting=0.0)
+    records = {"a": Record(), "b": Record(state="unchanged"), "c": Record(), **CANARIES}
     gate = Gate(None, "", "", (), (), records, Path(), Rule(screen=3), 0, 1.0, log=str)
     gate.phase(pairs, "screen", 2, ["b"], Cores((0,), 0))
     assert asked == []
@@ -247,19 +251,19 @@ def test_a_phase_ends_as_soon_as_no_case_of_the_pass_is_waited_for():
     assert asked == [["c"], ["c"]]
 
 
-@pytest.mark.parametrize(("shard", "pairs"), [(None, [14, 7]), ((1, 2), [14, 14])])
-def test_a_confirmation_goes_on_to_its_second_look_for_those_that_the_first_leaves_open(shard, pairs):
-    values = {"a": [0.1] * 6 + [0.009] + [0.1] * 7, "b": [0.1] * 14}  # p of the first seven: 2 / 2^7 and 1 / 2^7
+@pytest.mark.parametrize(("names", "pairs"), [("ab", [14, 7]), ("abcd", [14, 14])], ids=["whole", "shard"])
+def test_a_confirmation_goes_on_to_its_second_look_for_those_that_the_first_leaves_open(names, pairs):
+    values = {"a": [0.1] * 6 + [0.009] + [0.1] * 7, "b": [0.05, 0.2] * 7}  # p of the first seven: 2 / 2^7 and 1 / 2^7
 
     def measure(records, names, *how):
         for name in names:
             records[name].confirm.append([(1.0, math.exp(values[name][len(records[name].confirm)]))])
 
-    said, records = [], {name: Record(screen=[[(1.0, 1.1)]]) for name in values}
+    said, records = [], {name: Record(screen=[[(1.0, 1.1)]]) for name in values} | CANARIES
     rule = Rule(screen=1, confirm=7, level=4 * 2**-7)  # just enough for the smaller of two, at two looks
-    gate = Gate(None, "", "", (), (), records, Path(), rule, 0, 1.0, shard=shard, log=said.append)
+    gate = Gate(None, "", "", (), (), records, Path(), rule, 0, 1.0, names=names, log=said.append)
     gate.phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
-    assert [len(record.confirm) for record in records.values()] == pairs
+    assert [len(records[name].confirm) for name in values] == pairs
     steps = [line.partition(",")[0] for line in said]
     assert steps == [f"gate: confirm {k} of {7 if k < 8 else 14}" for k in range(1, 15)]
 
@@ -267,6 +271,9 @@ def test_a_confirmation_goes_on_to_its_second_look_for_those_that_the_first_leav
 def test_the_time_that_is_left_is_that_of_the_last_pair_for_each_to_come(monkeypatch):
     said, clock = [], iter([0.0, 60.0, 60.0, 180.0, 180.0, 200.0])
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
-    gate = Gate(None, "", "", (), (), {"a": Record()}, Path(), Rule(screen=3), 0, 1.0, log=said.append)
-    gate.phase(SimpleNamespace(measure=lambda *how: None), "screen", 3, ["a"], Cores((0,), 0))
+    gate = Gate(None, "", "", (), (), {"a": Record(), **CANARIES}, Path(), Rule(screen=3), 0, 1.0, log=said.append)
+    gate.phase(SimpleNamespace(measure=lambda *how: None, starting=30.0), "screen", 3, ["a"], Cores((0,), 0))
+    # two more pairs of 60 s, 16 pairs of a canary, 60 s each, and a tenth of four more of 30 s
+    expected = said.pop(1)
+    assert expected == "gate: about 18 min expected after this pair"
     assert [line.partition(" threads")[2] for line in said] == ["", ", about 2.0 min left", ", about 2.0 min left"]

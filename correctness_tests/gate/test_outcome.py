@@ -15,6 +15,7 @@ from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
 from perf_tests.suite.cases import variants
 from rlgauge.allowed import allowances, check_allowed, matches, reasons
 from rlgauge.artifact import Artifact, read
+from rlgauge.exit_code import certainly_invalid
 from rlgauge.fields import parse
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
 
@@ -113,6 +114,39 @@ def test_a_run_with_more_errors_than_other_tests_is_invalid():
     allowed = [("dead", "why"), ("more", "why")]
     assert outcome(allowed, dead=DEAD) == ([], 0)
     assert outcome(allowed, dead=DEAD, more=DEAD) == (["2 of 3 tests could not be measured: dead: head: Killed"], 2)
+
+
+def test_an_interrupted_run_is_invalid_whatever_it_found():
+    incomplete = "incomplete: the run was interrupted; --gate-resume goes on from its artifact"
+    half = Artifact(**ABOUT, records=GOOD | {"slow": timed(SLOW[:4], SLOW)}, complete=False)
+    assert (half.decide().wrong, half.decide().code, half.interrupted) == ([incomplete], 2, True)
+    whole = Artifact(**ABOUT, records=GOOD, anchor=half)
+    assert (whole.decide().wrong, whole.decide().code, whole.interrupted) == ([], 2, True)
+    assert not Artifact(**ABOUT, records=GOOD).interrupted
+
+
+@pytest.mark.parametrize(
+    ("changed", "part", "reason"),
+    [
+        ({}, False, None),
+        ({"dead": DEAD}, False, None),
+        ({"dead": DEAD, "more": DEAD}, False, "2 of 3 tests could not be measured: dead: head: Killed"),
+        ({"dead": DEAD, "more": DEAD}, True, None),
+        ({"case": Record(state="new")}, False, "no test was measured, and none is proven unchanged"),
+        ({"case": Record(state="new"), "old": Record(state="unchanged")}, False, None),
+        ({SAME: DEAD}, False, f"{SAME} came out as error instead of ok or inconclusive"),
+        ({SLOWED: DEAD}, False, f"{SLOWED} came out as error instead of slower"),
+        ({SLOWED: timed([0.0])}, False, None),  # its screen goes on
+        ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} came out as ok instead of slower"),
+        ({SLOWED: timed(SLOW[:4], [0.0] * 3)}, False, f"{SLOWED} came out as ok instead of slower"),
+        ({SAME: timed(SLOW[:4], SLOW[:15])}, False, None),
+        ({SAME: timed(SLOW[:4], SLOW)}, False, f"{SAME} came out as slower instead of ok or inconclusive"),
+    ],
+)
+def test_a_run_is_certain_to_be_invalid_where_no_pair_to_come_could_change_that(changed, part, reason):
+    so_far = {name: timed([0.03]) for name in (SAME, SLOWED, "case")}
+    found = certainly_invalid(so_far | changed, RULE, part=part)
+    assert found[:1] == ([reason] if reason else [])
 
 
 NOTHING = ["no test was measured, and none is proven unchanged"]
@@ -303,7 +337,9 @@ def test_an_artifact_is_refused_with_the_field_that_is_wrong(tmp_path, path, val
 
 
 def test_a_recorded_artifact_keeps_its_verdicts():
-    run = read(RECORDED / "artifact.json").decide()
+    artifact = read(RECORDED / "artifact.json")
+    assert (artifact.rule.version, artifact.anchor.rule.version) == (1, 1)  # it names none
+    run = artifact.decide()
     wanted = json.loads((RECORDED / "verdicts.json").read_text())
     for findings, recorded in ((run.findings, wanted["findings"]), (run.anchor.findings, wanted["anchor"])):
         assert findings.keys() == recorded.keys()

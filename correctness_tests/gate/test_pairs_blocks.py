@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from rlgauge.pairs import MORE, Cores, Pairs, SamplePlan, sure
-from rlgauge.rule import Record, Rule
+from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
 from rlgauge.statistics import error_of_median
 
@@ -73,7 +73,8 @@ def test_a_confirmation_is_thorough_after_its_first_look_or_of_a_few(monkeypatch
     asked = []
     monkeypatch.setattr(Pairs, "measure", lambda self, records, names, place, phase, how: asked.append((phase, how)))
     names = [f"case {number}" for number in range(suspects)]
-    gate = Gate(None, "", "", (), (), {name: Record() for name in names}, None, Rule(), 0, 1.0, log=lambda line: None)
+    records = {name: Record() for name in (*names, SAME, SLOWED)}
+    gate = Gate(None, "", "", (), (), records, None, Rule(), 0, 1.0, log=lambda line: None)
     how = Pairs((), 8, 1.0, {}, None, random.Random(0)), "screen", 4, names, Cores((0, 1), 1)
     gate.phase(*how)
     gate.records.update({name: slow_in_its_screen() for name in names})

@@ -33,7 +33,7 @@ def test_the_extremes_of_few_pairs_are_not_called_an_interval():
     assert report.line("few", outcome.findings["few"]) == "few: ok, +0.5 % (extremes +0.2, +0.8), n = 4 pairs"
     shown = rows(report.markdown(artifact, outcome))
     assert shown["few"][1] == "+0.5 % (extremes +0.2, +0.8)"
-    assert shown["many"][1] == "+7.0 % [+6.5, +7.5]"
+    assert shown["many"][1] == "+7.0 % [+4.6, +9.4]"
     assert [report.spread(1, 2, count) for count in (5, 6)] == ["(extremes +1.0, +2.0)", "[+1.0, +2.0]"]
     assert str(Step("c" * 40, 0.0, 0.0, 0.0, 4, 0.1)) == "cccccccccccc +0.0 % (extremes +0.0, +0.0), n = 4 pairs"
 
@@ -194,7 +194,7 @@ def test_the_table_of_a_run_is_this():
         "toy: base a, head b",
         "more",
         *TABLE,
-        "| `slow` | slower | +7.0 % [+6.5, +7.5] | 16 | 3.1e-05 | answer changed |",
+        "| `slow` | slower | +7.0 % [+4.6, +9.4] | 16 | 3.1e-05 | answer changed |",
         "| `lost` | gone |  |  |  | allowed: a \\| b |",
         "| `case` | ok | +0.0 % (extremes +0.0, +0.0) | 4 |  |  |",
         "",

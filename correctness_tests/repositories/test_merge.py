@@ -124,6 +124,10 @@ def changed(**what):
             changed(machine={"cpu_model": "a", "versions": {"numpy": "1"}}),
             "2.json: measured with other versions than 1",
         ),
+        (
+            changed(complete=False),
+            "2.json: incomplete: the run was interrupted; --gate-resume goes on from its artifact",
+        ),
         (changed(strict=True), "2.json: of another strict than 1.json: True and False"),
         (changed(allowed=[("a", "why")]), "2.json: of another allowed than 1.json: [('a', 'why')] and []"),
         (changed(shard=(2, 3)), "2.json: shard 2 of 3, but 1.json is one of 2"),

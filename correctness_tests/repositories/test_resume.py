@@ -1,0 +1,117 @@
+"""A run that is interrupted keeps its pairs, and another goes on from them where nothing else has changed."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from rlgauge.__main__ import main
+
+from .made import SAME, SLOWED, Gated, Repository, flat
+
+SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[10]"
+RULE = "screen=4,confirm=3,looks=1,blocks=3,level=0.3"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("interrupted") / "toy", flat())
+    toy.at("start", flat(slow=120))
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def interrupted(toy, tmp_path_factory):
+    """A run that is told to end while its third pair is measured."""
+    folder = tmp_path_factory.mktemp("runs")
+    process = toy.start(*toy.command("start", folder, rule=RULE))
+    said = ""
+    while "screen 3 of" not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    process.send_signal(signal.SIGTERM)
+    text, _ = process.communicate(timeout=60)
+    ran = Gated(process.returncode, said + text, folder)
+    (folder / "kept.json").write_text(json.dumps(ran.artifact))
+    return ran
+
+
+def test_an_interrupted_run_writes_its_whole_pairs_and_is_incomplete(interrupted, capsys):
+    assert interrupted.code == 2, interrupted.text
+    assert f"the same command with --gate-resume goes on from {interrupted.folder / 'gate.json'}" in interrupted.text
+    found = interrupted.artifact
+    assert not found["complete"]
+    assert {len(record["screen"]) for record in found["records"].values()} == {2}
+    for command, file in (("replay", "kept.json"), ("merge", "kept.json")):
+        assert main([command, str(interrupted.folder / file)]) == 2
+        said = "".join(capsys.readouterr())
+        assert "incomplete: the run was interrupted; --gate-resume goes on from its artifact" in said
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "differing"),
+    [
+        ({"toy/sorting.py": flat(slow=130)["toy/sorting.py"]}, [], "head's files"),
+        pytest.param({"benchmarks/extra.py": "X = 1\n"}, [], "base's files, head's files", marks=pytest.mark.slow),
+        pytest.param({}, ["--gate-seed=1"], "seed", marks=pytest.mark.slow),
+        pytest.param({}, ["-k", "slow"], "base's command, head's command, selected tests", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.usefixtures("interrupted")
+def test_a_run_starts_over_where_anything_differs_and_says_what(toy, interrupted, tmp_path, files, options, differing):
+    toy.at("start", flat(slow=120) | files)
+    (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
+    process = toy.start(*toy.command("start", tmp_path, "--gate-resume", *options, rule=RULE))
+    said = ""
+    while "screen 1 of" not in said:  # before it measures
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert f"gate: starting over: not as in the interrupted run: {differing}\n" in said
+    assert json.loads((tmp_path / "gate.json").read_text()) == interrupted.artifact, "nothing new was measured"
+
+
+def test_a_run_goes_on_from_the_pairs_of_an_interrupted_one_with_canaries_anew(toy, interrupted, tmp_path):
+    toy.at("start", flat(slow=120))
+    (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
+    ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE)
+    assert ran.code == 1, ran.text
+    assert (
+        f"gate: going on with 6 pairs of 3 tests from {tmp_path / 'gate.json'}; canaries are measured anew" in ran.text
+    )
+    found, before = ran.artifact, interrupted.artifact
+    assert found["complete"]
+    assert found["seconds"] > before["seconds"]
+    for name in (SLOW, KEPT):
+        assert found["records"][name]["screen"][:2] == before["records"][name]["screen"]
+    assert [len(found["records"][name]["screen"]) for name in (SLOW, KEPT, SAME, SLOWED)] == [4, 3, 3, 4]
+    assert found["records"][SAME]["screen"][0] not in before["records"][SAME]["screen"]
+    assert (ran.findings[SLOW], ran.findings[KEPT], ran.findings[SLOWED]) == (("slower",), ("ok",), ("slower",))
+
+
+def test_where_no_run_was_interrupted_there_is_nothing_to_resume(toy, tmp_path):
+    toy.at("start")
+    for said in ("gate.json: it cannot be read: No such file", "gate.json was not interrupted"):
+        ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE)
+        assert ran.code == 0, ran.text
+        assert "gate: nothing to resume, starting over: " in ran.text
+        assert said in ran.text
+
+
+def test_a_run_that_is_certain_to_be_invalid_ends_after_its_first_pair(toy, tmp_path):
+    broken = flat()["toy/sorting.py"].replace("def work(numbers, units):\n", "def work(numbers, units):\n    1 / 0\n")
+    toy.at("start", {"toy/sorting.py": broken})
+    ran = toy.gate("start", tmp_path, rule=RULE)
+    assert ran.code == 2, ran.text
+    why = f"3 of 3 tests could not be measured: {SLOW}: head: its test fails: ZeroDivisionError"
+    assert f"gate: no more pairs are measured, as no outcome could make the run valid: {why}" in ran.text
+    assert "screen 2 of" not in ran.text
+    assert f"; invalid run: {why}" in ran.text
+    assert {len(ran.artifact["records"][name]["screen"]) for name in (SAME, SLOWED)} == {1}
+    assert main(["replay", str(tmp_path / "gate.json")]) == 2
