@@ -13,7 +13,7 @@ from .rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL
 from .workers import SIDE
 
 UNITS, SLOWDOWN = 40, 0.05
-DATA = bytes(range(256)) * 2048  # half a MiB: hashed in 0.3 ms, or 1 ms by a processor without instructions for SHA
+DATA = bytes(range(256)) * 4096  # a MiB: hashed in 0.6 ms, or 2 ms by a processor without instructions for SHA
 
 
 class Canary:

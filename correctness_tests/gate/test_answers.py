@@ -373,8 +373,8 @@ WHOLE = header() + bytes(16)
 BROKEN = {
     "empty": b"", "no line": WHOLE[:20], "no JSON": b"{]\n", "no text": b"\xff\xfe\n", "no header": b"[1]\n",
     "nothing": b"{}\n", "cut short": WHOLE[:-1], "too long": WHOLE + b"x",
-    "an unknown dtype": header("<x8") + bytes(16),
-    "objects": header("|O") + bytes(16), "more than is there": header(shape=(3,)) + bytes(16),
+    "an unknown dtype": header("<x8") + bytes(16), "objects": header("|O") + bytes(16),
+    "more than is there": header(shape=(3,)) + bytes(16),
     "another place": header(offset=8) + bytes(16), "a place before": header(offset=-8) + bytes(16),
     "a negative shape": header(shape=(-2,)) + bytes(16), "too much": header(shape=(2**62, 2**62)) + bytes(16),
     "a text": header(offset="0") + bytes(16), "too deep": b"[" * 100_000 + b"\n",

@@ -161,6 +161,6 @@ def test_an_interrupt_between_a_file_and_its_reader_waits_for_both(tmp_path, mon
         return file
 
     with pytest.raises(KeyboardInterrupt), held(), monkeypatch.context() as patched:
-        patched.setattr("builtins.open", interrupted)
+        patched.setattr("io.open", interrupted)
         found.append(answers.same(tmp_path / "a.answer", tmp_path / "a.answer", 0))
     assert found == [True]

@@ -53,7 +53,7 @@ def read():
 
 
 if "RLGAUGE_GATE_SIDE" in os.environ:
-    hashlib.sha256, time.perf_counter = clock.counted(hashlib.sha256, 4e-8), read
+    hashlib.sha256, time.perf_counter = clock.counted(hashlib.sha256, 2e-8), read
 '''
 CLOCK = f"""{HASHING}
 

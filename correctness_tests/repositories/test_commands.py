@@ -58,6 +58,17 @@ def test_power_is_measured_as_the_settings_and_the_options_say(
     assert (capsys.readouterr().out, len(asked)) == ("True\n", 2)
 
 
+def test_rates_of_the_canaries_have_a_file_and_a_number_of_pairs(source, monkeypatch, tmp_path, capsys):
+    asked = []
+    monkeypatch.setattr(command, "canary_rates", lambda *how: asked.append(how) or "the rates")
+    assert command.main(["power", "--canaries", "7", "--limit=9"]) == 0
+    assert command.main(["power", "--canaries", "7", "--limit=9", "--file", "kept"]) == 0
+    files = tmp_path / "cache" / "canaries.jsonl", Path("kept")
+    assert asked == [(source, tmp_path, file, 7, Rule(screen=3, blocks=4), 9) for file in files]
+    assert command.main(["power", "--canaries", "0"]) == 2
+    assert capsys.readouterr() == ("the rates\n" * 2, "--canaries: got 0, wanted 1 or more\n")
+
+
 @pytest.mark.parametrize(
     ("options", "rule", "limit"),
     [([], Rule(screen=3, blocks=4), 300), (["--rule=blocks=2", "--limit=7"], Rule(screen=3, blocks=2), 7)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import math
 import random
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from rlgauge import power
 from rlgauge.pairs import CaseError, Cores, SamplePlan
 from rlgauge.power import DOSES
 from rlgauge.rates import Said
-from rlgauge.rule import GateError, Rule
+from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, WANTED, GateError, Rule
 from rlgauge.source import Case
 
 RULE = Rule(screen=2, confirm=8, looks=1)
@@ -84,10 +85,10 @@ def measured(monkeypatch, tmp_path):
             raise CaseError("fails", "head: killed by SIGKILL")
         return {key: said for key, said in line(**dict.fromkeys(names, 0.0)).items() if key != "what"}
 
-    def run(seconds):
+    def run(seconds, **how):
         clock = itertools.count()
         monkeypatch.setattr(power.time, "monotonic", lambda: float(next(clock)))
-        power.measure(source, tmp_path, tmp_path / "power.jsonl", seconds / 60, RULE, 7.0, said.append)
+        power.measure(source, tmp_path, tmp_path / "power.jsonl", seconds / 60, RULE, 7.0, said.append, **how)
         return power.read(tmp_path / "power.jsonl"), seen, said
 
     monkeypatch.setattr(power, "laid_out", laid_out)
@@ -114,6 +115,46 @@ def test_a_case_that_ends_a_worker_ends_measuring_with_a_line_and_no_half_of_a_p
     with pytest.raises(GateError, match=r"^head: killed by SIGKILL$"):
         measured(8)
     assert [found["what"] for found in measured(0)[0]] == ["machine"] * 2
+
+
+def test_measuring_ends_with_the_number_of_pairs_that_is_wanted(measured):
+    measured(4)
+    lines, seen, said = measured(math.inf, passes={True: ["d"]}, most=3)
+    assert [found["what"] for found in lines] == ["machine", "pair", "machine", "pair", "pair"]
+    assert [names for _, *names in seen] == [["a", "c", False], ["b", True], *[["d", True]] * 2]
+    assert said[1:] == ["power: 2 pairs, 2 s the last, about 2 s left", "power: 3 pairs, 2 s the last, about 0 s left"]
+    assert len(measured(math.inf, most=3)[0]) == len(lines) + 1
+
+
+def canaries(slow, same=0.0):
+    """Return a pair that says this of the slowed canaries and of the same ones."""
+    said = {name: {"0": slow if "slowed" in name else same} for wanted in WANTED.values() for name in wanted}
+    return {"what": "pair", "log_ratios": said, "quick": said}
+
+
+def cells(lines):
+    """Return the cells of the table of canaries, by name."""
+    found = [row.strip("| ").split(" | ") for row in power.canary_table(lines, RULE).splitlines()[2:-2]]
+    return {name.strip("`"): told for name, *told in found}
+
+
+def test_of_each_canary_the_table_has_the_spread_and_how_often_it_is_called_slower():
+    lines = [canaries(slow, same) for slow, same in [(0.05, -0.01), (0.06, 0.0), (0.07, 0.01)] * 4]
+    slowed = ["+6.18%", "1.48%", "2/2 [15.8 %, 100.0 %]", "100.0%"]
+    same = ["+0.00%", "1.48%", "0/6 [0.0 %, 45.9 %]", "0.0%"]
+    found = cells([{"what": "machine"}, *lines])
+    assert found == {SAME: same, SLOWED: slowed, SAME_ON_ALL: same, SLOWED_ON_ALL: slowed}
+    assert power.canary_table(lines, RULE).endswith("\n12 pairs of processes of the same code.")
+
+
+def test_of_a_few_pairs_of_canaries_there_is_no_rate():
+    unknown = ["not measured", "not measured"]
+    assert cells([canaries(0.0)] * 9)[SAME] == ["+0.00%", "0.00%", *unknown]
+    assert cells([{"what": "machine"}]) == {}
+    with pytest.raises(
+        GateError, match=r"^power: the file holds pairs of other cases than the canaries: name another "
+    ):
+        cells([line(a=0.0)])
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 from rlgauge import worker
 
-if __name__ == "__main__":  # before NumPy is imported, which takes its threads from what is set by then
+if __name__ == "__main__":  # before the project imports NumPy, which takes its threads from what is set by then
     from rlgauge import process
 
     REQUESTS, REPLIES = os.fdopen(os.dup(0)), worker.begin()  # pytest takes the standard ones away from tests
