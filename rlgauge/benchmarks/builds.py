@@ -119,6 +119,7 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str 
         (packages_of(python) / BESIDE).write_text("\n".join(lines) + "\n")
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is no repository
+        variables.setdefault("PYTHONUNBUFFERED", "1")  # or what it prints comes after its error, which is shown
         variables |= {"VIRTUAL_ENV": str(folder / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
         how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         done: Any = subprocess.run(words, cwd=folder / "tree" / place, env=variables, **how)  # type: ignore[call-overload]
