@@ -401,7 +401,7 @@ def test_a_side_has_its_code_the_benchmarks_and_what_is_generated_where_it_has_n
         "pytest.ini": "head's",
     }
     assert (folder / "tool/rlgauge").resolve() == Path(rlgauge.__file__).parent.resolve()
-    assert side.variables == {"PYTHONPATH": os.pathsep.join(map(str, [side.root, folder / "tool"]))}
+    assert side.variables["PYTHONPATH"] == os.pathsep.join(map(str, [side.root, folder / "tool"]))
     told = json.loads(side.worker[-1])
     assert told["arguments"][-2:] == ["bench/test_a.py", "tests/test_b.py"]
     assert told["packages"] == ["pkg"]

@@ -24,7 +24,7 @@ from rlgauge.environments import environments
 from rlgauge.interrupts import held
 from rlgauge.rule import GateError, Record
 from rlgauge.source import TOLERANCE, Case, Source
-from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both
+from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both, caches
 
 from . import command, trees
 from .builds import builds, packages_of, tree_of
@@ -304,7 +304,7 @@ class Benchmarks(Source):
         trees.copied([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
-        variables = {"PYTHONPATH": self.search_path(tree, python, folder)}
+        variables = {"PYTHONPATH": self.search_path(tree, python, folder), **caches(folder)}
         files = sorted({name.partition("::")[0] for name in self.names})
         return Side(name, tree, python, self.command(tree, folder, files, self.packages(tree, python)), variables)
 
