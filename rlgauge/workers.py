@@ -23,6 +23,7 @@ from . import interrupts
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
 GRACE = 1.0  # seconds in which what is told to end may tidy up
 PYTHON = Path(sys.executable)
+COMPILED = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
 
 
 class WorkerError(Exception):
@@ -64,6 +65,19 @@ class Side:
             SIDE: self.name,
             **self.variables,
         }
+
+
+def caches(folder: Path) -> dict[str, str]:
+    """Return the variables by which each side keeps what it compiles from pair to pair, and apart from the other side.
+
+    Bytecode lies beside its source, of which each side has its own copy. A folder for all bytecode would lack that of
+    the installed packages.
+
+    Args:
+        folder: of the side.
+    """
+    own = {name: str(folder / "compiled" / name.partition("_")[0].lower()) for name in COMPILED}
+    return own | {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty is as if not set
 
 
 class Worker(AbstractContextManager["Worker"]):

@@ -23,7 +23,7 @@ from rlgauge.environments import environments
 from rlgauge.interrupts import held
 from rlgauge.rule import GateError, Record
 from rlgauge.source import TOLERANCE, Case, Source, Unchanged
-from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both
+from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both, caches
 
 from . import command, trees
 from .builds import builds, packages_of, tree_of
@@ -510,7 +510,7 @@ class Benchmarks(Source):
         (tree / ".git").mkdir(exist_ok=True)  # what looks for the root of the repository finds this one
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
-        variables = {"PYTHONPATH": self.search_path(tree, python, folder)}
+        variables = {"PYTHONPATH": self.search_path(tree, python, folder), **caches(folder)}
         files = sorted({self.file_of(name) for name in self.names})
         worker = self.command(tree, folder, files, self.packages(tree, python))
         return Side(name, tree, python, worker, variables, start=self.start_in(tree))

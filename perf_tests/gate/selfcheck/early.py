@@ -1,0 +1,70 @@
+"""What the early end of a confirmation changes: ``python -m perf_tests.gate.selfcheck.early``.
+
+Pairs of the same code are drawn from distributions of processes, and from the recorded pairs of each case of the gate
+tier, and slowed by what the row names. No confirmation is stopped for futility here, which would only lower the rates.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rlgauge.rates import Rate
+from rlgauge.rule import Rule, confirmed
+
+RECORDED = Path(__file__).parents[2] / "history" / "pairs.json"
+NOW, BEFORE = Rule(), Rule(version=1)
+ROWS = 20_000
+SLOWDOWNS = (0.01, 1), (0.02, 4), (0.05, 4), (0.10, 4), (6.0, 4)  # and the suspects of the run
+Draws = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[np.float64]]
+PROCESSES: dict[str, Draws] = {  # logarithms of the times of processes of the same code
+    "normal, pairs spread by 1.6 %": lambda rng, shape: rng.normal(0, 0.0113, shape),
+    "heavy tails (t, 2 degrees)": lambda rng, shape: 0.007 * rng.standard_t(2, shape),
+    "two modes, 30 % apart": lambda rng, shape: 0.3 * rng.integers(2, size=shape) + rng.normal(0, 0.003, shape),
+    "three modes, 30 % apart": lambda rng, shape: 0.3 * rng.integers(3, size=shape) + rng.normal(0, 0.003, shape),
+    "skewed (log-normal)": lambda rng, shape: 0.02 * np.exp(rng.normal(0, 1, shape)),
+}
+AWKWARD = list(PROCESSES)[2:]  # what such pairs find is of no interest
+
+
+def recorded(rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return confirmations drawn from each case's recorded pairs, whose median is taken away.  -> f[rows, most]"""
+    pools: dict[str, list[float]] = {}
+    for pair in json.loads(RECORDED.read_text())["pairs"]:
+        for case, value in pair.items():
+            pools.setdefault(case, []).append(value)
+    count = math.ceil(ROWS / len(pools))
+    drawn = [rng.choice(values, (count, NOW.most)) - np.median(values) for values in pools.values()]
+    return np.concatenate(drawn)
+
+
+def main() -> None:
+    """Print a row for each distribution and slowdown."""
+    rng = np.random.default_rng(0)
+    noises = {name: np.subtract(*draw(rng, (2, ROWS, NOW.most))) for name, draw in PROCESSES.items()}
+    noises["recorded pairs of the gate tier"] = recorded(rng)
+    print("| pairs | slowdown | suspects | called slower | without the early end | pairs, at most | without |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for name, noise in noises.items():
+        for slowdown, family in SLOWDOWNS[: 1 if name in AWKWARD else None]:
+            rows = noise + math.log1p(slowdown)
+            found = []
+            for rule in (NOW, BEFORE):
+                open_still, pairs = np.ones(len(rows), dtype=bool), np.zeros(len(rows))
+                for n in (*range(5, 13), rule.confirm, rule.most):
+                    pairs[open_still] = n
+                    p = np.asarray(confirmed(rows[open_still, :n], rule))
+                    open_still[open_still] = family * p > rule.level
+                found.append((Rate(int(np.sum(~open_still)), len(rows)), f"{pairs.mean():.1f}"))
+            (slower, end), (slower_before, end_before) = found
+            cells = name, f"{slowdown:.0%}", family, slower, slower_before, end, end_before
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
