@@ -18,6 +18,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -80,117 +81,70 @@ class Package:
     build: str = ""
 
 
+# fmt: off
 PACKAGES = (
     Package(
-        "attrs",
-        "26.1.0",
-        "pure Python, src",
-        ("bench/test_benchmarks.py",),
-        "src/attr/_funcs.py",
-        "asdict",
-        "bench/test_benchmarks.py::test_asdict_complicated",
-        ("*::test_asdict_*",),
+        "attrs", "26.1.0", "pure Python, src", ("bench/test_benchmarks.py",),
+        "src/attr/_funcs.py", "asdict",
+        "bench/test_benchmarks.py::test_asdict_complicated", ("*::test_asdict_*",),
     ),
     Package(
-        "cattrs",
-        "26.2.1",
-        "pure Python, src",
-        ("bench/test_attrs_primitives.py", "bench/test_primitives.py"),
-        "src/cattrs/converters.py",
-        "BaseConverter.unstructure_attrs_asdict",
+        "cattrs", "26.2.1", "pure Python, src", ("bench/test_attrs_primitives.py", "bench/test_primitives.py"),
+        "src/cattrs/converters.py", "BaseConverter.unstructure_attrs_asdict",
         "bench/test_attrs_primitives.py::test_unstructure_attrs_primitives[UnstructureStrategy.AS_DICT-BaseConverter]",
         ("*::test_unstructure_attrs_primitives[UnstructureStrategy.AS_DICT-BaseConverter]",),
-        beside=("attrs==26.1.0", "typing_extensions==4.16.0"),
+        ("attrs==26.1.0", "typing_extensions==4.16.0"),
     ),
     Package(
-        "pint",
-        "0.25.3",
-        "pure Python, flat",
+        "pint", "0.25.3", "pure Python, flat",
         ("pint/testsuite/benchmarks/test_20_quantity.py", "-k", "test_build_by_mul or test_op1"),
-        "pint/facets/plain/quantity.py",
-        "PlainQuantity.__neg__",
-        "pint/testsuite/benchmarks/test_20_quantity.py::test_op1[neg-float_meter]",
-        ("*::test_op1[neg-*",),
-        beside=("flexcache==0.3", "flexparser==0.4", "platformdirs==4.14.8", "typing_extensions==4.16.0"),
+        "pint/facets/plain/quantity.py", "PlainQuantity.__neg__",
+        "pint/testsuite/benchmarks/test_20_quantity.py::test_op1[neg-float_meter]", ("*::test_op1[neg-*",),
+        ("flexcache==0.3", "flexparser==0.4", "platformdirs==4.14.8", "typing_extensions==4.16.0"),
     ),
     Package(
-        "multidict",
-        "7.2.1",
-        "C",
+        "multidict", "7.2.1", "C",
         ("tests/test_multidict_benchmarks.py", "-k", "c and not py and (getall or get_hit or setitem)"),
-        "multidict/_multidict.c",
-        "multidict_getall(MultiDictObject* self, PyObject* const* args,\n"
+        "multidict/_multidict.c", "multidict_getall(MultiDictObject* self, PyObject* const* args,\n"
         "                 Py_ssize_t nargs, PyObject* kwnames)\n{\n",
-        "tests/test_multidict_benchmarks.py::test_multidict_getall_str_hit[c-cs]",
-        ("*getall*",),
-        beside=("pytest-cov==7.1.0",),
-        build=BUILD,
+        "tests/test_multidict_benchmarks.py::test_multidict_getall_str_hit[c-cs]", ("*getall*",),
+        ("pytest-cov==7.1.0",), BUILD,
     ),
     Package(
-        "xxhash",
-        "4.1.0",
-        "C",
-        ("tests/test_benchmark.py", "-k", "intdigest"),
-        "src/_xxhash.c",
-        '"xxh64_intdigest", 1, &buf, &raw_seed) < 0)\n        return NULL;\n',
-        "tests/test_benchmark.py::test_xxh64_intdigest_10kb",
-        ("*::test_xxh64_intdigest_*",),
-        build=BUILD,
+        "xxhash", "4.1.0", "C", ("tests/test_benchmark.py", "-k", "intdigest"),
+        "src/_xxhash.c", '"xxh64_intdigest", 1, &buf, &raw_seed) < 0)\n        return NULL;\n',
+        "tests/test_benchmark.py::test_xxh64_intdigest_10kb", ("*::test_xxh64_intdigest_*",), (), BUILD,
     ),
     Package(
-        "python-rapidjson",
-        "1.25",
-        "C++",
-        ("benchmarks/test_benchmark.py", "-k", "rapidjson_f or rapidjson_c"),
-        "rapidjson.cpp",
-        "\nloads(PyObject* self, PyObject* args, PyObject* kwargs)\n{\n",
-        "benchmarks/test_benchmark.py::test_loads[rapidjson_f-256 Trues array]",
-        ("*::test_loads[rapidjson_f-*",),
-        build=BUILD,
+        "python-rapidjson", "1.25", "C++", ("benchmarks/test_benchmark.py", "-k", "rapidjson_f or rapidjson_c"),
+        "rapidjson.cpp", "\nloads(PyObject* self, PyObject* args, PyObject* kwargs)\n{\n",
+        "benchmarks/test_benchmark.py::test_loads[rapidjson_f-256 Trues array]", ("*::test_loads[rapidjson_f-*",),
+        (), BUILD,
     ),
     Package(
-        "yarl",
-        "1.25.1",
-        "Cython",
-        ("tests/test_quoting_benchmarks.py", "-n", "0"),
-        "yarl/_quoting_c.pyx",
-        "    cdef str _do_unquote(self, str val):\n",
+        "yarl", "1.25.1", "Cython", ("tests/test_quoting_benchmarks.py", "-n", "0"),
+        "yarl/_quoting_c.pyx", "    cdef str _do_unquote(self, str val):\n",
         "tests/test_quoting_benchmarks.py::test_unquoter_long_pct",
         ("*::test_unquoter_*", "*::test_qs_unquoter_*", "*::test_path_safe_unquoter_*"),
-        beside=(
-            "Cython==3.3.1",
-            "expandvars==1.1.2",
-            "idna==3.20",
-            "multidict==7.2.1",
-            "propcache==0.5.4",
-            "pytest-cov==7.1.0",
-            "pytest-xdist==3.8.0",
-        ),
-        build=BUILD,
+        ("Cython==3.3.1", "expandvars==1.1.2", "idna==3.20", "multidict==7.2.1", "propcache==0.5.4",
+         "pytest-cov==7.1.0", "pytest-xdist==3.8.0"), BUILD,
     ),
     Package(
-        "galois",
-        "0.4.11",
-        "numba, src",
+        "galois", "0.4.11", "numba, src",
         ("benchmarks/test_field_arithmetic.py", "-k", "Test_GF2_8_lookup or Test_GF257_lookup"),
-        "src/galois/_domains/_ufunc.py",
-        "divide_ufunc.__call__",
-        "benchmarks/test_field_arithmetic.py::Test_GF2_8_lookup::test_divide",
-        ("*::test_divide",),
-        beside=("numba==0.68.1", "typing_extensions==4.16.0"),
+        "src/galois/_domains/_ufunc.py", "divide_ufunc.__call__",
+        "benchmarks/test_field_arithmetic.py::Test_GF2_8_lookup::test_divide", ("*::test_divide",),
+        ("numba==0.68.1", "typing_extensions==4.16.0"),
     ),
     Package(
-        "numbagg",
-        "0.9.6",
-        "numba, flat",
+        "numbagg", "0.9.6", "numba, flat",
         ("numbagg/test/test_benchmark.py", "-k", "shape0-numbagg and move_ and not exp and not matrix"),
-        "numbagg/decorators.py",
-        "ndmove.__call__",
-        "numbagg/test/test_benchmark.py::test_benchmark_main[move_sum-shape0-numbagg]",
-        ("*move_*",),
-        beside=("numba==0.68.1", "bottleneck==1.6.0", "pandas==3.1.1", "tabulate==0.10.0"),
+        "numbagg/decorators.py", "ndmove.__call__",
+        "numbagg/test/test_benchmark.py::test_benchmark_main[move_sum-shape0-numbagg]", ("*move_*",),
+        ("numba==0.68.1", "bottleneck==1.6.0", "pandas==3.1.1", "tabulate==0.10.0"),
     ),
 )
+# fmt: on
 
 
 class Failed(Exception):
@@ -198,24 +152,15 @@ class Failed(Exception):
 
 
 def run(words: Sequence[str | Path], folder: Path, fails: Callable[[int], bool] = bool) -> tuple[int, str]:
-    """Return the exit code and the output of a command.
-
-    Args:
-        words: of the command.
-        folder: where it runs.
-        fails: whether an exit code is an error.
-
-    Raises:
-        Failed: it is.
-    """
+    """Return the exit code and the output of a command; raise Failed where ``fails`` says so of the code."""
     mine = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
     how: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen([*map(str, words)], cwd=folder, env=mine, **how) as process:
+    with subprocess.Popen([*map(str, words)], cwd=folder, env=mine, start_new_session=True, **how) as process:
         try:
             said, _ = process.communicate()
         except BaseException:
-            process.terminate()  # the gate ends its workers
-            process.wait()
+            os.killpg(process.pid, signal.SIGTERM)
+            process.communicate()
             raise
     if fails(process.returncode):
         last = [line.strip() for line in said.splitlines() if line.strip()][-3:]
@@ -224,15 +169,7 @@ def run(words: Sequence[str | Path], folder: Path, fails: Callable[[int], bool] 
 
 
 def unpacked(package: Package, folder: Path) -> tuple[Path, Path]:
-    """Return a repository with the sdist of a package, and an interpreter that has its needs and rlgauge.
-
-    Args:
-        package: that it is of.
-        folder: where both are made.
-
-    Raises:
-        Failed: a step of it fails.
-    """
+    """Return an interpreter with the needs of a package and rlgauge, and a repository with its sdist."""
     python, tree, gauge = folder / "env" / "bin" / "python", folder / "tree", folder / "rlgauge"
     venv.create(folder / "env", with_pip=True)
     shutil.copytree(ROOT / "rlgauge", gauge / "rlgauge", ignore=shutil.ignore_patterns("__pycache__"))
@@ -257,27 +194,12 @@ def unpacked(package: Package, folder: Path) -> tuple[Path, Path]:
 
 
 def commented(text: str, file: str) -> str:
-    """Return source with a comment at its end.
-
-    Args:
-        text: of the file.
-        file: its name.
-    """
+    """Return source with a comment at its end."""
     return text + ("\n# same\n" if Path(file).suffix in (".py", ".pyx") else "\n/* same */\n")
 
 
 def slowed(text: str, file: str, function: str, turns: int) -> str:
-    """Return source with a loop at the start of a function.
-
-    Args:
-        text: of the file.
-        file: its name.
-        function: see :class:`Package`.
-        turns: of the loop.
-
-    Raises:
-        Failed: the function is not there, or there more than once.
-    """
+    """Return source with a loop of so many turns at the start of a function."""
     if Path(file).suffix == ".py":
         nodes: list[Any] = [ast.parse(text)]
         for name in function.split("."):
@@ -319,16 +241,7 @@ class Trial:
     rule: str
 
     def gate(self, arguments: Sequence[str], rule: str, seed: int) -> tuple[int, artifact.Artifact]:
-        """Return the exit code and what was measured.
-
-        Args:
-            arguments: of pytest.
-            rule: for ``--gate-rule``, if any.
-            seed: of the run.
-
-        Raises:
-            Failed: the gate refuses to measure.
-        """
+        """Return the exit code and what was measured; raise Failed where the gate refuses to measure."""
         out = self.tree.parent / "gate.json"
         out.unlink(missing_ok=True)
         options = ["--gate-against", "HEAD", f"--gate-seed={seed}", f"--gate-json={out}"]
@@ -342,29 +255,17 @@ class Trial:
             raise Failed(f"pytest ends with code {code}: {' | '.join(last)}") from None
 
     def changed(self, make: Callable[[str], str]) -> None:
-        """Change the file of the named function, as it is in the sdist.
-
-        Args:
-            make: returns the new text.
-        """
+        """Change the file of the named function, as it is in the sdist."""
         run(["git", "checkout", "-q", "."], self.tree)
         path = self.tree / self.package.file
         path.write_text(make(path.read_text()))
 
     def slow(self, turns: int) -> None:
-        """Put a loop into the named function.
-
-        Args:
-            turns: of the loop.
-        """
+        """Put a loop of so many turns into the named function."""
         self.changed(lambda text: slowed(text, self.package.file, self.package.function, turns))
 
     def calibrated(self) -> tuple[int, list[tuple[int, float]]]:
-        """Return how many turns slow the named benchmark by 8 %, and the trials: turns and slowdown of each.
-
-        Raises:
-            Failed: no number of turns does.
-        """
+        """Return how many turns slow the named benchmark by 8 %, and the trials: turns and slowdown of each."""
         turns, trials = 100, list[tuple[int, float]]()
         plain = [word for word in self.package.arguments if "/" not in word]
         plain = plain[:-2] if plain[-2:-1] == ["-k"] else plain
@@ -385,12 +286,7 @@ class Trial:
         raise Failed(f"no loop slows {self.package.named} by {SLOWDOWN:.0%}; turns and slowdowns: {trials}")
 
     def measure(self, what: str, seed: int) -> dict[str, Any]:
-        """Return what a run concludes.
-
-        Args:
-            what: ``aa`` or ``slowdown``.
-            seed: of the run.
-        """
+        """Return what a run concludes, as part of a row."""
         row: dict[str, Any] = {}
         if what == "aa":
             self.changed(lambda text: commented(text, self.package.file))
@@ -418,14 +314,7 @@ class Trial:
 
 
 def start(package: Package, what: str, results: Path, rule: str) -> None:
-    """Run once, and append a row when it begins and one when it ends.
-
-    Args:
-        package: to run on.
-        what: ``aa`` or ``slowdown``.
-        results: file of rows.
-        rule: for ``--gate-rule``; empty for the gate's own.
-    """
+    """Run once, and append a row when it begins and one when it ends."""
     number = 1 + len({row["start"] for row in rows(results)})
     head = {"start": number, "package": f"{package.name} {package.version}", "kind": package.kind, "run": what}
     head |= {"seed": number, "rule": rule}
@@ -445,34 +334,23 @@ def start(package: Package, what: str, results: Path, rule: str) -> None:
 
 
 def add(results: Path, row: dict[str, Any]) -> None:
-    """Append a row.
-
-    Args:
-        results: file of rows.
-        row: to be appended.
-    """
+    """Append a row."""
     with results.open("a") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def rows(results: Path) -> list[dict[str, Any]]:
-    """Return all rows, in order.
-
-    Args:
-        results: file of rows, which need not exist.
-    """
+    """Return all rows, in order."""
     return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
 
 def table(results: Path) -> str:
-    """Return the table of all starts, and the totals of those with exit code 0 or 1.
-
-    Args:
-        results: file of rows.
-    """
-    starts = {row["start"]: row for row in rows(results)}  # the row of an end replaces that of its beginning
-    heads = "start,date,package,kind,run,exit code,verdicts,called slower,named benchmark,minutes".split(",")
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    """Return the table of all starts, and the totals of those with exit code 0 or 1."""
+    starts: dict[int, dict[str, Any]] = {}
+    for row in rows(results):
+        starts.setdefault(row["start"], {}).update(row)
+    lines = ["| start | date | package | kind | run | exit | verdicts | called slower | named benchmark | minutes |"]
+    lines.append("|" + " --- |" * lines[0].count(" | ") + " --- |")
     alarms = unaffected = 0
     found: dict[str, bool] = {}
     for number, row in starts.items():
@@ -481,20 +359,22 @@ def table(results: Path) -> str:
         if row.get("code") in (0, 1):
             alarms += len(wrong)
             unaffected += row.get("unaffected", sum(row["verdicts"].get(name, 0) for name in TIMED))
-            if row["run"] == "slowdown":
-                found[row["package"]] = bool(named) and named["verdict"] == "slower" and not wrong
+            if row["run"] == "slowdown" and row["package"] not in found:
+                found[row["package"]] = named is not None and named["verdict"] == "slower" and not wrong
         verdicts = ", ".join(f"{count} {name}" for name, count in sorted(row.get("verdicts", {}).items()))
         told = f"{len(slower) - len(wrong)} of {len(hit)} affected, " if row["run"] == "slowdown" and hit else ""
         about = ""
         if named:
             about = named["verdict"]
-            if named["ratio"]:
+            if named["low"] is not None:
                 about += f" {named['ratio']:.3f} [{named['low']:.3f}, {named['high']:.3f}]"
-        cells = [number, row.get("ended", row.get("began", ""))[:10], row["package"], row["kind"]]
+        cells = [number, row["began"][:10], row["package"], row["kind"]]
         cells += [row["run"], row.get("code", "none"), verdicts or row.get("error", "not ended").replace("|", "/")]
         cells += [f"{told}{len(wrong)} others" if verdicts else "", about]
         lines.append(f"| {' | '.join(map(str, [*cells, row.get('minutes', '')]))} |")
-    lines += ["", f"Found, and nothing else named: {sum(found.values())} of {len(found)} packages (last valid run)."]
+    asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
+    whole = f"{sum(found.values())} of {len(asked)} packages"
+    lines += ["", f"Found, and nothing else named: {whole}, by the first valid slowdown run of each."]
     if unaffected:
         most = rate_interval(alarms, unaffected)[1]
         lines.append(f"False alarms: {alarms} of {unaffected} verdicts on unaffected benchmarks, at most {most:.1%}.")
