@@ -26,7 +26,7 @@ def toy(tmp_path_factory):
 def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, monkeypatch):
     made = []
 
-    def build(folder, code, words, name):
+    def build(folder, code, words, name, place):
         folder.mkdir(parents=True)
         made.append((name, *words))
 
@@ -92,7 +92,8 @@ def test_a_build_that_is_used_again_is_kept_as_one_used_last(tmp_path, monkeypat
     assert [path for path in tmp_path.glob("build-*") if path.is_dir()] == [one]
 
 
-def test_what_is_built_is_imported_before_the_tree(tmp_path):
+@pytest.mark.parametrize("beside", [{}, {"benchmarks/__init__.py": ""}], ids=["files", "package"])
+def test_what_is_built_is_imported_before_the_tree(tmp_path, beside):
     install = (
         "import pathlib, sysconfig; made = pathlib.Path(sysconfig.get_path('purelib'), 'toy'); made.mkdir(); "
         "(made / '__init__.py').touch(); (made / 'sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
@@ -101,6 +102,7 @@ def test_what_is_built_is_imported_before_the_tree(tmp_path):
         **flat(),
         "toy/sorting.py": "raise ImportError('it is not built')\n",
         "sorting.in": work(slow=100, kept=100),
+        **beside,
     }
     made = Repository(tmp_path / "toy", files)
     made.write({"sorting.in": work(slow=101, kept=100)})

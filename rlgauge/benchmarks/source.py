@@ -27,6 +27,7 @@ from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both, caches
 
 from . import command, trees
 from .builds import builds, packages_of, tree_of
+from .finder import First
 from .fixture import is_benchmark, missing_plugin
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Benchmarks(Source):
         Raises:
             GateError: there are none, or the plugin whose fixture they use is missing.
         """
+        if not items:
+            raise GateError("no test is selected: pytest has found none, or deselected all")
         chosen = [item for item in items if is_benchmark(item)]
         if not chosen:
             raise GateError(
@@ -219,7 +222,7 @@ class Benchmarks(Source):
         paths = [path for path in self.arguments() if (code / path.partition("::")[0]).exists()]
         if not paths or command.selects_by_memory(self.run):
             return []
-        worker = self.command(code, side.root.parent / "own", paths, [])
+        worker = self.command(code, side.root.parent / "own", paths, [], [])
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
             return self.collected_by(
@@ -428,7 +431,8 @@ class Benchmarks(Source):
         """
         folder = side.root.parent
         files = sorted({self.file_of(name) for name in names})
-        worker = self.command(side.root, folder, files, [], trace=True)
+        packages, first = self.packages(side.root, side.python), self.own_folders(side.root, side.python)
+        worker = self.command(side.root, folder, files, packages, first, trace=True)
         found: dict[str, set[str]] = {}
         try:
             with held(), Worker(replace(side, worker=worker), cores_of_all(), 1, limit) as process:
@@ -464,24 +468,26 @@ class Benchmarks(Source):
         return builds(self.cache, self.build, lambda code: list(trees.code_files(code, [], self.ignore)), place)
 
     @contextmanager
-    def ready(self) -> Iterator[list[str]]:
-        """Build the working tree where it has to be built, so that its tests can be collected here; say where to."""
+    def ready(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Build the working tree where it has to be built, so that its tests can be collected here.
+
+        Returns:
+            The packages under test, and the folders they are imported from.
+        """
         if not self.build:
-            yield []
+            yield self.packages(self.top, PYTHON), self.own_folders(self.top, PYTHON)
             return
-        before = sys.path[:]
         with self.builds() as self.python_for:
+            names, folders = self.built()
+            first = First(names, folders)
             try:
-                places = self.built_places()
-                sys.path[:0] = places
-                yield places
+                yield names, folders
             finally:
-                sys.path[:], self.python_for = before, None
+                first.remove()
+                self.python_for = None
 
-    def built_places(self) -> list[str]:
-        """Return where the modules are that were built of the working tree, and then the working tree itself.
-
-        pytest puts the folder of a test before all others, unless it is known: what is not built would come first.
+    def built(self) -> tuple[list[str], list[str]]:
+        """Build the working tree; return the packages that it has then, without tests, and the folders they are in.
 
         Raises:
             GateError: the build fails.
@@ -490,8 +496,9 @@ class Benchmarks(Source):
         with revisions.workspace(self.cache) as folder:
             self.snapshot(self.root, folder / "head")
             python = self.python_for("head", folder / "head")
-        folders, _ = self.import_folders([])
-        return list(map(str, [packages_of(python), *trees.roots(tree_of(python), folders), self.start]))
+        tree = tree_of(python)
+        names = [name for name in self.packages(tree, python) if not trees.NAMED.fullmatch(name)]
+        return names, self.own_folders(tree, python)
 
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
         """Return a side: a tree with a revision's code, built where it has to be, and head's benchmarks.
@@ -512,7 +519,7 @@ class Benchmarks(Source):
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **caches(folder)}
         files = sorted({self.file_of(name) for name in self.names})
-        worker = self.command(tree, folder, files, self.packages(tree, python))
+        worker = self.command(tree, folder, files, self.packages(tree, python), self.own_folders(tree, python))
         return Side(name, tree, python, worker, variables, start=self.start_in(tree))
 
     def ini_file(self) -> str | None:
@@ -546,10 +553,18 @@ class Benchmarks(Source):
             python: interpreter of the side's environment.
             folder: of the side, with this package in ``tool``.
         """
-        built = [packages_of(python)] if self.build else []
-        folders, _ = self.import_folders(self.paths)
-        own = [*built, *trees.roots(tree, folders), folder / "tool"]
+        own = [*self.own_folders(tree, python), folder / "tool"]
         return os.pathsep.join(map(str, [*own, *self.users_path(tree)]))
+
+    def own_folders(self, tree: Path, python: Path) -> list[str]:
+        """Return the folders from which a side imports the packages under test.
+
+        Args:
+            tree: of the side.
+            python: interpreter of the side's environment.
+        """
+        built = [packages_of(python)] if self.build else []
+        return list(map(str, [*built, *trees.roots(tree, self.import_folders(self.paths)[0])]))
 
     def users_path(self, tree: Path) -> list[Path]:
         """Return the entries of the user's ``PYTHONPATH``; those in the repository as folders of a side.
@@ -561,7 +576,13 @@ class Benchmarks(Source):
         return [tree / self.relative(entry) if entry.is_relative_to(self.top) else entry for entry in entries]
 
     def command(
-        self, tree: Path, folder: Path, files: Sequence[str], packages: Sequence[str], trace: bool = False
+        self,
+        tree: Path,
+        folder: Path,
+        files: Sequence[str],
+        packages: Sequence[str],
+        first: Sequence[str],
+        trace: bool = False,
     ) -> tuple[str, ...]:
         """Return what starts a worker.
 
@@ -572,6 +593,7 @@ class Benchmarks(Source):
             folder: in which it may write.
             files: that its pytest collects, relative to the tree.
             packages: names of the packages under test.
+            first: folders from which these are imported.
             trace: whether it notes which files are loaded.
         """
         ini = self.ini_file()
@@ -588,6 +610,7 @@ class Benchmarks(Source):
         told = {
             "arguments": command.arguments(self.run, words, [*own, *(str(tree / file) for file in files)]),
             "packages": list(packages),
+            "first": list(first),
             "root": str(self.top),
             "folder": str(folder.resolve()),
             "tree": str(tree.resolve()),
@@ -655,10 +678,9 @@ class Benchmarks(Source):
         """
         folder = self.cache / "listing"
         try:
-            with self.ready() as built:
-                places = [*built, *trees.roots(self.top, self.import_folders([])[0])]
-                path = os.pathsep.join(map(str, [*places, Path(rlgauge.__file__).parents[1]]))
-                worker = self.command(self.top, folder, [self.relative(self.root)], [])
+            with self.ready() as (names, folders):
+                path = os.pathsep.join(map(str, [*folders, Path(rlgauge.__file__).parents[1]]))
+                worker = self.command(self.top, folder, [self.relative(self.root)], names, folders)
                 side = Side("head", self.top, PYTHON, worker, {"PYTHONPATH": path}, start=self.root)
                 self.names = self.collected_by(side)
         except WorkerError as error:

@@ -30,6 +30,7 @@ if __name__ == "__main__":  # before the project imports NumPy, which takes its 
 
 import pytest
 
+from rlgauge.benchmarks.finder import First
 from rlgauge.benchmarks.fixture import (
     PLUGINS,
     WEAVE,
@@ -488,6 +489,7 @@ def main(requests: TextIO, replies: TextIO) -> None:
     """
     told = json.loads(sys.argv[-4])
     leave_working_tree(told["copied"])
+    First(told["packages"], told["first"])
     tests = Tests(requests, replies, told)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures end
     code = pytest.main(told["arguments"], plugins=[tests])
