@@ -15,7 +15,7 @@ import pytest
 from .commands import ROOT, environment
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md")])
+PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md"), ROOT / "workloads/README.md"])
 LINES = 150  # of the first page, at most
 RUNNABLE = "<!-- runnable -->"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))

@@ -50,7 +50,8 @@ def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, mon
     assert made[1:] == [("head", "make", "fast"), ("base", "make", "-j", "fast"), ("head", "make", "-j", "fast")]
 
 
-def test_a_build_is_run_in_its_own_tree_by_the_interpreter_of_its_own_environment(tmp_path):
+def test_a_build_is_run_in_its_own_tree_by_the_interpreter_of_its_own_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "fast.c").write_text("int fast;")
     code = "import os, sys; print(sys.prefix, os.environ['VIRTUAL_ENV'], os.listdir(), file=open('seen', 'w'))"
@@ -106,7 +107,7 @@ def test_what_is_built_is_imported_before_the_tree(tmp_path, beside):
     }
     made = Repository(tmp_path / "toy", files)
     made.write({"sorting.in": work(slow=101, kept=100)})
-    ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{install}"', rule=QUICK)
+    ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{install}"', rule=QUICK, limit=400)
     assert ran.artifact["records"], ran.text
     assert not [name for name, found in ran.findings.items() if found[0] == "error"], ran.text
 
