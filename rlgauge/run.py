@@ -193,9 +193,8 @@ class Gate:
                 self.log(f"gate: no more pairs are measured, as no outcome could make the run valid: {self.invalid[0]}")
                 return
             if phase == "screen" and pair == 0:
-                self.log(
-                    f"gate: {about(self.expected(spent[0], pairs.starting, len(chosen)))} expected after this pair"
-                )
+                expected = self.expected(spent[0], pairs.starting, len(chosen))
+                self.log(f"gate: {about(expected)} expected after this pair")
 
 
 @contextmanager

@@ -259,6 +259,8 @@ def passed(tmp_path, monkeypatch):
         measured = set()
 
         class Measuring:
+            starting = 0.0
+
             def __init__(self, sides, blocks, limit, *rest):
                 assert (blocks, limit) == (Rule().blocks, 7.0)
 
@@ -288,7 +290,7 @@ def test_each_pass_has_its_canaries_and_no_pass_is_made_without_a_case(passed, s
     outcome, measured = passed(spread)
     assert measured == {*passes, *(CONFIRMED[one] for one in passes)}  # the fourth pair has the slowed canary alone
     assert {name: found.pairs for name, found in outcome.findings.items()} == {
-        name: 16 if "slowed" in name else 3 for name in outcome.findings
+        name: 7 if "slowed" in name else 3 for name in outcome.findings
     }
     assert outcome.findings.keys() == {name for _, *names in passes for name in names}
     assert (outcome.wrong, outcome.code) == ([], 0)
