@@ -10,13 +10,12 @@ from . import report
 from .artifact import Artifact, read
 from .command import ended
 from .config import Config, settings_folder
-from .config import read as read_settings
+from .config import read as settings
 from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
 from .power import canary_rates
 from .power import rates as measured_rates
-from .revisions import top_of
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT
 from .source import Source
@@ -74,9 +73,8 @@ def merge(options: argparse.Namespace) -> int:
 def here() -> tuple[Path, Config, Source]:
     """Return the folder that the command is run in, its settings, and where its benchmarks come from."""
     root = Path.cwd()
-    folder = settings_folder(root, top_of(root))
-    config = read_settings(folder)
-    return root, config, source_of(config, root, settings=folder)
+    config = settings(settings_folder(root))
+    return root, config, source_of(config, root)
 
 
 def bisect(options: argparse.Namespace) -> int:

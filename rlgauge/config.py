@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from .fields import FieldError, parse
+from .revisions import top_of
 from .rule import GateError, Rule, rule_with
 
 if sys.version_info >= (3, 11):
@@ -65,14 +66,17 @@ class Config:
         return rule_with({**self.rule, **(changes or {})})
 
 
-def settings_folder(root: Path, top: Path) -> Path:
+def settings_folder(root: Path) -> Path:
     """Return the nearest folder, from pytest's root up to git's top level, whose settings have a table for the gate.
 
     Args:
         root: where to begin, which is returned if there is none.
-        top: where to end.
+
+    Raises:
+        GateError: it is in no repository.
     """
-    for folder in (root, *root.parents):
+    top = top_of(root)
+    for folder in (root.resolve(), *root.resolve().parents):
         try:
             if "rlgauge" in tomllib.loads((folder / FILE).read_text()).get("tool", {}):
                 return folder

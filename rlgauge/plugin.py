@@ -216,7 +216,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from .config import read, settings_folder
     from .files import reserved
     from .interrupts import by_sigterm
-    from .revisions import check_root, top_of
+    from .revisions import check_root
     from .rule import GateError
     from .sources import source_of
 
@@ -232,14 +232,13 @@ def pytest_configure(config: pytest.Config) -> None:
         ):
             raise GateError("--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0")
         check_root(config.rootpath, config.invocation_params.dir)
-        folder = settings_folder(config.rootpath.resolve(), top_of(config.rootpath))
-        settings = read(folder)
+        settings = read(settings_folder(config.rootpath))
         with naming_option("--gate-rule"):
             rule = settings.rules(rule_of(config.getoption("gate_rule")) if config.getoption("gate_rule") else {})
         with naming_option("--gate-shard"):
             shard = shard_of(config.getoption("gate_shard")) if config.getoption("gate_shard") else None
         allowances(config.getoption("gate_allow"))  # before anything is collected
-        source = source_of(settings, config.rootpath, config, folder)
+        source = source_of(settings, config.rootpath, config)
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
         run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from .source import Source
 
 
-def source_of(config: Config, root: Path, run: pytest.Config | None = None, settings: Path | None = None) -> Source:
+def source_of(config: Config, root: Path, run: pytest.Config | None = None) -> Source:
     """Return where the cases of a repository come from.
 
     Args:
         config: the settings.
         root: of the repository.
         run: of pytest, if the gate runs in one.
-        settings: folder of the settings; the root unless given.
 
     Raises:
         GateError: the source that is named cannot be had.
@@ -31,7 +30,7 @@ def source_of(config: Config, root: Path, run: pytest.Config | None = None, sett
     if not config.source:
         from .benchmarks.source import Benchmarks
 
-        return Benchmarks(root, config, run, settings)
+        return Benchmarks(root, config, run)
     module, _, name = config.source.partition(":")
     if str(root) not in sys.path:  # as for the console script
         sys.path.insert(0, str(root))

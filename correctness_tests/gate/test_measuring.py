@@ -142,6 +142,7 @@ def layout(tmp_path):
     """Base and head of cases of which one is the same on both. -> the layout, and what its source was asked"""
     asked = []
     source = Given([*CASES, Case("d")], tmp_path, {"unable": "it is not here"})
+    source.fingerprint = lambda code, case: "same" if case.id == "c" else f"{case.id} of {code}"
     source.listed = lambda code, side: asked.append(("listed", code, side)) or ["c", "gone", "a", "lost", "unable"]
     source.check = lambda sides, cases, limit: asked.append(("check", sides, [case.id for case in cases], limit))
     return SimpleNamespace(
@@ -150,7 +151,6 @@ def layout(tmp_path):
         folder=tmp_path,
         side=lambda commit, name: Side(name, tmp_path / "side", PYTHON, (str(commit),)),
         code=lambda commit: f"code of {commit}",
-        fingerprint=lambda commit, case: "same" if case.id == "c" else f"{case.id} of {commit}",
         asked=asked,
     )
 

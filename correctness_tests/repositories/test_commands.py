@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlgauge import __main__ as command
-from rlgauge import bisect
+from rlgauge import bisect, revisions
 from rlgauge.artifact import Artifact
 from rlgauge.fields import parse
 from rlgauge.rule import SLOWED, GateError, Record, Rule
@@ -30,8 +30,9 @@ def test_the_gate_is_a_run_of_pytest_with_all_that_follows(monkeypatch):
 def source(monkeypatch, tmp_path):
     """The source of the folder that a command is called in."""
     monkeypatch.chdir(tmp_path)
+    revisions.git(tmp_path, "init", "--quiet")
     (tmp_path / "pyproject.toml").write_text("[tool.rlgauge.rule]\nscreen = 3\nblocks = 4\n")
-    found = SimpleNamespace(cache=tmp_path / "cache", case=lambda name: f"the case {name}", power=lambda *_: "")
+    found = SimpleNamespace(artifact=tmp_path / "cache" / "gate.json", case=lambda name: f"the case {name}", power=lambda *_: "")
     monkeypatch.setattr(command, "source_of", lambda config, root: found)
     return found
 

@@ -205,7 +205,7 @@ def test_an_interrupted_run_leaves_nothing(toy, tmp_path, number):
     toy.at("start", CHANGED)
     process = toy.start(*toy.command("HEAD", tmp_path, rule="screen=1000"))
     end = time.monotonic() + 60
-    while not list(toy.root.glob(".rlgauge/run-*/head.answer")) and time.monotonic() < end:
+    while not list(toy.root.glob(".git/rlgauge/run-*/head.answer")) and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(number)
     text, _ = process.communicate(timeout=30)

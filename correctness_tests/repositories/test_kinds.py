@@ -313,7 +313,7 @@ def test_a_missing_plugin_is_named_with_the_command_that_installs_it(tmp_path, b
         done.stdout + done.stderr
     )
     assert "Traceback" not in done.stdout + done.stderr
-    assert not list(toy.root.glob(".rlgauge/run-*"))
+    assert not list(toy.root.glob(".git/rlgauge/run-*"))
 
 
 def test_a_plugin_that_is_not_loaded_is_named(tmp_path):

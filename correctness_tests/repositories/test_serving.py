@@ -283,7 +283,8 @@ def started(monkeypatch, capsys):
     """Run a worker's pytest that collects or not. -> what it was told, the code that it ends with, and what it says"""
 
     def run(collects, code):
-        told, handled, ends = {"arguments": ["-q", "a.py"], "packages": [], "root": "/r", "folder": "/f"}, [], []
+        folders = {"root": "/r", "folder": "/f", "tree": "/f/tree", "copied": [], "first": []}
+        told, handled, ends = {"arguments": ["-q", "a.py"], "packages": [], **folders}, [], []
 
         def main(arguments, plugins):
             (tests,) = plugins

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import rlgauge
 from rlgauge import revisions
 from rlgauge.allowed import matches
-from rlgauge.config import FILE, Config, tomllib
+from rlgauge.config import FILE, Config, settings_folder, tomllib
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
 from rlgauge.rule import GateError, Record
@@ -50,18 +50,18 @@ class Benchmarks(Source):
         root: pytest's root, which the ids of tests are relative to.
         config: the settings.
         run: of pytest, with the options of the gate; all tests unless given.
-        settings: folder of the settings, which their paths are relative to; the root unless given.
 
     Attributes:
         top: git's top level, from which sides are laid out; all paths in trees are relative to it.
+        settings: folder of the settings, which their paths are relative to.
         start: folder that pytest was called in, and whose copy workers start in.
     """
 
     together, collects, lenient = False, True, True
 
-    def __init__(self, root: Path, config: Config, run: pytest.Config | None, settings: Path | None = None) -> None:
+    def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
-        self.top, self.settings = revisions.top_of(root), (settings or root).resolve()
+        self.top, self.settings = revisions.top_of(root), settings_folder(root).resolve()
         called = Path(run.invocation_params.dir).resolve() if run else self.root
         self.start = called if called.is_relative_to(self.top) else self.root
         self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
@@ -610,7 +610,7 @@ class Benchmarks(Source):
         told = {
             "arguments": command.arguments(self.run, words, [*own, *(str(tree / file) for file in files)]),
             "packages": list(packages),
-            "first": list(first),
+            "first": list(first) if self.build else [],
             "root": str(self.top),
             "folder": str(folder.resolve()),
             "tree": str(tree.resolve()),

@@ -489,7 +489,8 @@ def main(requests: TextIO, replies: TextIO) -> None:
     """
     told = json.loads(sys.argv[-4])
     leave_working_tree(told["copied"])
-    First(told["packages"], told["first"])
+    if told["first"]:
+        First(told["packages"], told["first"])
     tests = Tests(requests, replies, told)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures end
     code = pytest.main(told["arguments"], plugins=[tests])
