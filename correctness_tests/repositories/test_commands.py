@@ -32,7 +32,8 @@ def source(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     revisions.git(tmp_path, "init", "--quiet")
     (tmp_path / "pyproject.toml").write_text("[tool.rlgauge.rule]\nscreen = 3\nblocks = 4\n")
-    found = SimpleNamespace(artifact=tmp_path / "cache" / "gate.json", case=lambda name: f"the case {name}", power=lambda *_: "")
+    kept = tmp_path / "cache" / "gate.json"
+    found = SimpleNamespace(artifact=kept, case=lambda name: f"the case {name}", power=lambda *_: "")
     monkeypatch.setattr(command, "source_of", lambda config, root: found)
     return found
 
