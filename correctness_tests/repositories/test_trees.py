@@ -39,9 +39,9 @@ def test_a_project_in_such_a_folder_is_no_benchmark(tmp_path):
     assert benchmark_paths(files, tmp_path) == ["perf/bench", "perf/test_b.py", "tests"]
 
 
-def test_projects_are_the_folders_that_say_how_they_are_built(tmp_path):
+def test_projects_are_the_folders_that_say_how_they_are_built():
     files = ["pyproject.toml", "libs/a/pyproject.toml", "libs/b/setup.py", "libs/b/setup.cfg", "libs/c/x.py"]
-    assert trees.projects(tmp_path, files) == ["libs/a", "libs/b"]
+    assert trees.projects(files) == ["libs/a", "libs/b"]
 
 
 def test_what_the_folders_above_share_belongs_to_them(tmp_path):

@@ -7,6 +7,11 @@ import sys
 from typing import Any
 
 OPENED = ("open", "ctypes.dlopen", "sqlite3.connect")  # audit events whose first argument is a path
+# modules that are imported when a process starts by other means, of which no event tells
+SPAWNERS = (
+    "multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver",
+    "joblib.externals.loky.backend.popen_loky_posix", "loky.backend.popen_loky_posix",
+)  # fmt: skip
 SPAWNED = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system")
 
 
@@ -37,6 +42,7 @@ class Loaded:
         """
         modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         files = {os.path.realpath(file) for file in [*self.files, *filter(None, modules)]}
-        spawned, self.files, self.spawned = self.spawned, set(), False
+        spawned = self.spawned or not sys.modules.keys().isdisjoint(SPAWNERS)
+        self.files, self.spawned = set(), False
         inside = [file[len(self.prefix) :] for file in files if file.startswith(self.prefix)]
         return {"files": sorted(file for file in inside if "__pycache__" not in file), "spawned": spawned}

@@ -374,7 +374,7 @@ class Benchmarks(Source):
         files = {path.relative_to(code).as_posix() for code in codes for path in trees.code_files(code, [], [])}
         others = [
             folder
-            for folder in trees.projects(base, files)
+            for folder in trees.projects(files)
             if not any(trees.inside(path, [folder]) for path in [*own, *self.paths])
         ]
         if self.build or self.digest(base, (".",), tuple(others)) != self.digest(head, (".",), tuple(others)):
@@ -614,7 +614,7 @@ class Benchmarks(Source):
             "root": str(self.top),
             "folder": str(folder.resolve()),
             "tree": str(tree.resolve()),
-            "copied": [str(self.top / name) for name in folders if (self.top / name).is_dir()],
+            "copied": [str(self.top / name) for name in folders if (self.top / name).is_dir() and tree != self.top],
             "trace": trace,
         }
         return "-c", START, json.dumps(told)

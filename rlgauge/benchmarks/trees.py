@@ -42,11 +42,10 @@ def is_project(folder: Path) -> bool:
     return any((folder / name).is_file() for name in PROJECT)
 
 
-def projects(tree: Path, files: Iterable[str]) -> list[str]:
+def projects(files: Iterable[str]) -> list[str]:
     """Return the folders of a tree that hold projects of their own, but for the tree itself.
 
     Args:
-        tree: of a revision.
         files: of the tree, relative to it.
     """
     return sorted({str(PurePosixPath(name).parent) for name in files if PurePosixPath(name).name in PROJECT} - {"."})
