@@ -173,7 +173,7 @@ def unpacked(package: Package, folder: Path) -> tuple[Path, Path]:
     python, tree, gauge = folder / "env" / "bin" / "python", folder / "tree", folder / "rlgauge"
     venv.create(folder / "env", with_pip=True)
     shutil.copytree(ROOT / "rlgauge", gauge / "rlgauge", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "VERSION"):
         shutil.copy(ROOT / name, gauge)
     pip: list[str | Path] = [python, "-m", "pip", "-q", "--disable-pip-version-check"]
     run([*pip, "install", *COMMON, *package.beside], folder)
