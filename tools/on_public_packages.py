@@ -44,7 +44,7 @@ from rlgauge.statistics import log_ratio, rate_interval
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "public-packages.jsonl"
 RUNS = "aa", "slowdown"
-SLOWDOWN, CLOSE, TRIES = 0.08, 0.01, 6  # of the named benchmark; how near a calibration comes, and its trials
+SLOWDOWN, ENOUGH, TRIES = 0.08, 3, 8  # of the named benchmark; trials of a calibration that come near it, and all
 TRIAL_RULE = "screen=5,confirm=1,looks=1,blocks=6,level=0.9"  # of a calibration: pairs to time by, no verdict
 TRIAL_SEED = 1_000_000
 TIMED = ("ok", "faster", "slower", "inconclusive")
@@ -267,6 +267,7 @@ class Trial:
     def calibrated(self) -> tuple[int, list[tuple[int, float]]]:
         """Return how many turns slow the named benchmark by 8 %, and the trials: turns and slowdown of each."""
         turns, trials = 100, list[tuple[int, float]]()
+        near: list[float] = []  # slowdown by a turn, in trials that come near
         plain = [word for word in self.package.arguments if "/" not in word]
         plain = plain[:-2] if plain[-2:-1] == ["-k"] else plain
         for number in range(TRIES):
@@ -277,12 +278,11 @@ class Trial:
                 raise Failed(f"{self.package.named}: not timed: {told.records[self.package.named]}"[:300])
             slowdown = math.expm1(median(map(log_ratio, pairs)))
             trials.append((turns, round(slowdown, 4)))
-            if abs(slowdown - SLOWDOWN) <= CLOSE:
-                return turns, trials
-            scale = SLOWDOWN / slowdown if slowdown > 0.03 else 10
-            if (wanted := round(turns * min(10, scale))) < 1 or wanted == turns:
-                break
-            turns = wanted
+            if SLOWDOWN / 2 <= slowdown <= 2 * SLOWDOWN:
+                near.append(slowdown / turns)
+                if len(near) == ENOUGH:
+                    return max(1, round(SLOWDOWN / median(near))), trials
+            turns = max(1, round(turns * (SLOWDOWN / slowdown if slowdown > 0.02 else 10)))
         raise Failed(f"no loop slows {self.package.named} by {SLOWDOWN:.0%}; turns and slowdowns: {trials}")
 
     def measure(self, what: str, seed: int) -> dict[str, Any]:
