@@ -25,7 +25,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def interrupted(toy, tmp_path_factory):
-    """A run that is told to end while its third pair is measured."""
+    """Interrupt a run with SIGTERM during its third pair."""
     folder = tmp_path_factory.mktemp("runs")
     process = toy.start(*toy.command("start", folder, rule=RULE))
     said = ""

@@ -7,18 +7,16 @@ import json
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rlgauge
 from rlgauge import revisions
 from rlgauge.allowed import matches
-from rlgauge.config import FILE, Config, settings_folder, tomllib
+from rlgauge.config import FILE, Config, settings_folder
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
 from rlgauge.rule import GateError, Record
@@ -29,6 +27,7 @@ from . import command, trees
 from .builds import builds, packages_of, tree_of
 from .finder import First
 from .fixture import is_benchmark, missing_plugin
+from .installed import compiled_by, editable, is_environment, is_module, modules_of, on_path, version
 
 if TYPE_CHECKING:
     import pytest
@@ -510,7 +509,7 @@ class Benchmarks(Source):
             folder: to be made for the side.
             python: interpreter of the side's environment.
         """
-        tree, ini = folder / "tree", self.ini_file()  # what pytest is told about the tests is head's
+        tree, ini = folder / "tree", self.ini_file()  # both sides use head's pytest settings
         paths = [*self.paths, *([ini] if ini else [])]
         trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, paths)
         trees.copied([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
@@ -707,91 +706,3 @@ LISTING = 120.0  # seconds for base to collect its own tests
 def cores_of_all() -> tuple[int, ...]:
     """Return the numbers of the cores of this process."""
     return tuple(sorted(os.sched_getaffinity(0)))
-
-
-def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
-    """Return the files that the nearest project of a repository has installed here, none where it has not.
-
-    Args:
-        root: folder to begin at.
-        top: of the repository.
-    """
-    for folder in (root, *root.parents):
-        try:
-            name = tomllib.loads((folder / FILE).read_text())["project"]["name"]
-            return metadata.files(name) or []
-        except (OSError, ValueError, KeyError, TypeError, metadata.PackageNotFoundError):
-            if folder == top:
-                break
-    return []
-
-
-def compiled_by(root: Path, top: Path) -> list[str]:
-    """Return the compiled files that the nearest project of a repository has installed here.
-
-    Args:
-        root: folder to begin at.
-        top: of the repository.
-    """
-    return [str(file) for file in installed_by(root, top) if file.suffix == ".so"]
-
-
-def on_path() -> list[Path]:
-    """Return the folders from which this process imports, beside those that are given to be looked at first."""
-    return [Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()]
-
-
-def editable() -> list[Path]:
-    """Return the folders of the packages that setuptools has installed editable by a finder of its own."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        if name.startswith("__editable__"):
-            for package, place in getattr(module, "MAPPING", {}).items():
-                found.append(Path(place).resolve().parents[package.count(".")])
-    return found
-
-
-def is_environment(folder: Path, top: Path) -> bool:
-    """Return whether a folder belongs to an installed Python, as a virtual environment in the repository does.
-
-    Args:
-        folder: any.
-        top: of the repository.
-    """
-    within = [folder, *(above for above in folder.parents if top in above.parents)]
-    return "site-packages" in folder.parts or any((above / "pyvenv.cfg").exists() for above in within)
-
-
-def modules_of(root: Path, top: Path) -> list[str]:
-    """Return the names of the modules that the nearest project has installed here, none where it has not.
-
-    Args:
-        root: folder to begin at.
-        top: of the repository.
-    """
-    files = installed_by(root, top)
-    tops = {Path(file.parts[0]) for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")}
-    return sorted(
-        name for name in {top.name.partition(".")[0] for top in tops} if name.isidentifier() and "__" not in name
-    )
-
-
-def is_module(path: Path) -> bool:
-    """Return whether what is installed at a path can be imported.
-
-    Args:
-        path: in an environment's folder of packages.
-    """
-    return (path.is_dir() and path.suffix == "" and path.name != "__pycache__") or path.suffix in (".py", ".so")
-
-
-def version(package: str) -> str:
-    """Return the version of a package that is installed.
-
-    Args:
-        package: its name.
-    """
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
