@@ -23,8 +23,10 @@ from rlgauge import files
 from rlgauge.interrupts import by_sigterm
 from rlgauge.machine import cpu_model, git_state
 from rlgauge.plugin import logger
+from rlgauge.workers import SIDE
 
 ROOT = Path(__file__).parent
+collect_ignore_glob = ["perf_tests/test_[!p]*.py", "perf_tests/test_p[!e]*.py"]  # unless they are named
 WRONG = pytest.StashKey[list[str]]()
 SELECTION = pytest.StashKey[Any]()
 VARIANTS = pytest.StashKey[list[Any]]()
@@ -35,6 +37,7 @@ DIFFERENT = pytest.StashKey[str]()
 WRITE = pytest.StashKey[Callable[[bytes], None]]()
 GROUPINGS = ("group", "name", "func", "fullname", "fullfunc", "param", "param:variant")
 TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose"))
+IN_WORKER = SIDE in os.environ  # of a gate, which has set up the process and selected the tests
 ROOM, HEAD = 2048, 8  # bytes of JSON for each sample, and as how many samples the rest of a benchmark counts
 
 
@@ -106,6 +109,8 @@ def make_ready(config: pytest.Config, stack: ExitStack) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Set the threads, then read the selection: a mistake in it ends the run before anything is collected."""
     config.stash[WRONG] = []
+    if IN_WORKER:
+        return
     stack = ExitStack()
     config.add_cleanup(stack.close)
     stack.enter_context(by_sigterm())
@@ -140,6 +145,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Set up pytest-benchmark: its JSON goes into the reserved file, its table is shown if its options ask for it."""
     config = session.config
+    if IN_WORKER:
+        return
     benchmarks = cast(Any, config)._benchmarksession
     if WRITE in config.stash:
         benchmarks.save_json = functools.partial(save_json, session)
@@ -175,6 +182,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say what the figures depend on."""
+    if IN_WORKER:
+        return []
     return [
         f"machine: {cpu_model()}, {os.cpu_count()} cores",
         f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
@@ -327,7 +336,9 @@ def _measured(config: pytest.Config) -> list[dict[str, Any]]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that measured fewer benchmarks than it selected, or that --benchmark-compare-fail finds slower."""
     config = session.config
-    if config.option.collectonly or config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
+    if IN_WORKER or config.option.collectonly:
+        return
+    if config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
         return
     asked = [item for item in session.items if is_benchmark(item)]
     reporter = config.pluginmanager.getplugin("terminalreporter")

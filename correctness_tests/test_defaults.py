@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from perf_tests.suite.cases import mario as mario_cases
-from perf_tests.suite.cases import pirl as pirl_cases
 from perf_tests.suite.cases import procgen as procgen_cases
 from perf_tests.suite.cases import snake as snake_cases
 from perf_tests.suite.cases import treasurehunt as hunt_cases
@@ -19,6 +18,7 @@ from rl_impls.mario import memory as mario_memory
 from rl_impls.pirl import agent as pirl
 from rl_impls.pirl import env as road
 from rl_impls.pirl import physics
+from rl_impls.pirl import problem as pirl_problem
 from rl_impls.procgen import agent as procgen
 from rl_impls.procgen import spec as procgen_spec
 from rl_impls.snake import agent as snake
@@ -54,12 +54,12 @@ TABLE = {  # the numbers in the code, and what they should be
          "boundary_weight": 1.0},
     ),
     "pirl: what is timed": (
-        pirl_cases.spec(RNG), {"learning_rate": 5e-4, "pde_weight": 1e-4, "boundary_weight": 1.0},
+        pirl_problem.config(RNG), {"learning_rate": 5e-4, "pde_weight": 1e-4, "boundary_weight": 1.0},
     ),
     "pirl: a loss that is timed": (
-        pirl_cases.learning(RNG), {"learning_rate": 5e-4, "boundary_weight": 1.0},
+        pirl_problem.learning(RNG), {"learning_rate": 5e-4, "boundary_weight": 1.0},
     ),
-    "pirl: points that are timed": (constants(pirl_cases), {"POINTS": 32}),
+    "pirl: points that are timed": (constants(pirl_problem), {"POINTS": 32}),
     "pirl: noise": (vars(physics.DYNAMICS["vehicle"]), {"sigma": 0.01, "noisy": 5}),
     "pirl: Brownian motion": (vars(physics.DYNAMICS["brownian"]), {"sigma": 1.0, "noisy": 1}),
     "pirl: noise of the environment": (defaults(road.PirlEnv), {"sigma": 0.01}),

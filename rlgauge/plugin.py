@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .source import Source
 
 VOID = 2
+MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
 ROOM = 1 << 20  # bytes taken for a file before anything is timed
 ALONE = (
     "--gate-anchor",
@@ -204,6 +205,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Check what was asked for; a mistake ends the run with code 2 before anything is collected."""
+    config.addinivalue_line("markers", MARK)
     revision = config.getoption("gate_against")
     if revision is None:
         for option in ALONE:

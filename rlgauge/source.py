@@ -28,7 +28,8 @@ class Case:
     Attributes:
         id: its name, the same from commit to commit.
         all_cores: it runs on all cores, in a pass of its own; else on one.
-        tolerance: largest difference of answers that are the same, as a part of an array's largest value.
+        tolerance: largest difference of answers that are the same, as a part of an array's largest value; infinite for
+            answers that are not compared.
     """
 
     id: str

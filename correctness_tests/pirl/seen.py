@@ -12,10 +12,10 @@ import numpy as np
 from correctness_tests.neuron_standin import install_xla
 from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
 from correctness_tests.pirl.problem import small_net, spec
-from perf_tests.suite.cases.pirl import POINTS, training_batch
 from rl_impls.backends import get
 from rl_impls.pirl.knobs import CHOICES, Knobs
 from rl_impls.pirl.physics import DYNAMICS
+from rl_impls.pirl.problem import POINTS, training_batch
 
 BATCH = 8
 LOSSES = "pde_loss", "train_step"

@@ -8,9 +8,9 @@ import pytest
 from correctness_tests.pirl.problem import build, slow, spec
 from correctness_tests.reference import in_float64, largest_difference
 from correctness_tests.snake.problem import assert_trained_alike
-from perf_tests.suite.cases.pirl import learning, net, states, training_batch
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
+from rl_impls.pirl.problem import learning, net, states, training_batch
 
 RATE, UPDATES = 5e-4, 2
 

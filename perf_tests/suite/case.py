@@ -33,6 +33,23 @@ class Inputs:
     args: tuple[Any, ...] = ()
 
 
+NAMES = {"batch": "batch_size", "envs": "num_envs", "unroll": "num_steps"}  # of axes, as problems have them
+
+
+def inputs_of(make: Callable[..., Any]) -> Callable[..., Inputs]:
+    """Return ``inputs(rng, **axes)`` of a case, from the function of a problem.
+
+    Args:
+        make: ``make(seed, **axes)``, returns a :class:`rl_impls.common.problem.Problem`.
+    """
+
+    def made(rng: np.random.Generator, **axes: Any) -> Inputs:
+        found = make(int(rng.integers(1 << 32)), **{NAMES.get(name, name): value for name, value in axes.items()})
+        return Inputs(found.config, found.args)
+
+    return made
+
+
 def no_cost(**axes: Any) -> float:
     """Return the cost of an op that does no arithmetic, or moves no data, worth counting.
 

@@ -1,7 +1,8 @@
 """The fixture ``benchmark`` of a worker: while its test waits for the result, the gate times what it was given.
 
 It takes what pytest-benchmark's does: ``benchmark(function, *args, **kwargs)`` and ``benchmark.pedantic(...)``, once in
-each test. A test that has the mark ``benchmark`` and not the fixture is timed as a whole, as pytest-codspeed does.
+each test. A test that has the mark ``benchmark`` and not the fixture is timed as a whole, as pytest-codspeed does. In
+addition, ``benchmark.after_reset(...)`` times several calls of a function that changes state.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class Benchmarked:
         setup: returns the arguments of a call, or nothing; it runs before each, untimed.
         teardown: gets the arguments of a call after it, untimed.
         iterations: calls that are timed as one.
+        reset: restores the state that a sample starts from, untimed.
+        max_calls: calls after one reset, at most.
+        output: returns what is compared between the sides, given the result of the second call after a reset.
     """
 
     def __init__(
@@ -72,14 +76,20 @@ class Benchmarked:
         setup: Callable[[], Any] | None = None,
         teardown: Callable[..., Any] | None = None,
         iterations: int = 1,
+        reset: Callable[[], Any] | None = None,
+        max_calls: int | None = None,
+        output: Callable[[Any], Any] | None = None,
     ) -> None:
         self.function, self.args, self.kwargs = function, tuple(args), dict(kwargs or {})
         self.setup, self.teardown, self.iterations = setup, teardown, iterations
+        self.restore, self.max_calls, self.output = reset, max_calls or MOST_CALLS, output
         self.calls = 1
         self.seconds: list[float] = []
 
     def reset(self) -> None:
-        """Nothing is changed between samples: what the calls change is theirs."""
+        """Restore the state that a sample starts from."""
+        if self.restore:
+            self.restore()
 
     def call(self) -> Any:
         """Call it once, with its set-up and teardown; return what it returns."""
@@ -100,11 +110,12 @@ class Benchmarked:
         return tuple(args), dict(kwargs)
 
     def sample(self) -> float:
-        """Return the seconds of ``calls`` calls, without their set-ups and teardowns."""
+        """Return the seconds of ``calls`` calls, without the reset before them and their set-ups and teardowns."""
         if self.setup or self.teardown:
             spent = sum(self.timed(*self.arguments()) for _ in range(self.calls))
         else:
             function, args, kwargs, turns = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
+            self.reset()
             start = time.perf_counter()
             for _ in turns:
                 function(*args, **kwargs)
@@ -129,24 +140,28 @@ class Benchmarked:
         return spent
 
     def first(self) -> Any:
-        """Call it for the first time; return what it returns, which is to be kept before the next call.
+        """Call it for the first time; return what is compared, which is to be kept before the next call.
 
         Raises:
             Misused: it is asynchronous, so that a call does no work.
         """
-        result = self.call()
+        self.reset()
+        for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees what the first changed
+            result = self.call()
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
             if inspect.iscoroutine(result):
                 result.close()
             raise Misused("what is timed is async: a call of it does no work; time a function that runs it to its end")
-        return result
+        return self.output(result) if self.output else result
 
     def settle(self) -> None:
         """Call it for a while, so that caches are warm and compilers have run."""
         start = time.perf_counter()
-        for _ in range(MOST_SETTLING):
+        for number in range(MOST_SETTLING):
             if time.perf_counter() - start > SETTLED:
                 break
+            if number % self.max_calls == 0:
+                self.reset()
             self.call()
 
     def measure_calls(self) -> int:
@@ -158,8 +173,8 @@ class Benchmarked:
         while True:
             start = time.perf_counter()
             spent = max(self.sample(), 1e-9)
-            wall = max(time.perf_counter() - start, spent)
-            wanted = min(MOST_CALLS, int(self.calls * min(1.1 * LEAST / spent, MOST_MEASURING / wall)))
+            wall = spent if self.restore else max(time.perf_counter() - start, spent)  # one reset serves all calls
+            wanted = min(self.max_calls, int(self.calls * min(1.1 * LEAST / spent, MOST_MEASURING / wall)))
             if spent >= LEAST or wanted <= self.calls:
                 self.seconds.clear()
                 return self.calls
@@ -264,6 +279,26 @@ class Benchmark:
             raise ValueError(f"iterations: got {iterations} with a setup, wanted 1")
         return self.have_timed(Benchmarked(target, args, kwargs, setup, teardown, iterations))
 
+    def after_reset(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any] = (),
+        *,
+        reset: Callable[[], Any] | None = None,
+        max_calls: int | None = None,
+        output: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Have calls of a function that changes state timed, as many as a sample needs after each untimed reset.
+
+        Args:
+            function: that is timed.
+            args: of each call.
+            reset: restores the state; both sides make the same number of calls after it.
+            max_calls: calls after one reset, at most.
+            output: returns what is compared between the sides, given the result of the second call after a reset.
+        """
+        return self.have_timed(Benchmarked(function, args, reset=reset, max_calls=max_calls, output=output))
+
     def weave(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: calls from inside of other code cannot be asked for one by one.
 
@@ -289,4 +324,5 @@ class Benchmark:
         self.used = True
         self.timed_by(benchmarked)
         self.stats = Timed(benchmarked)
+        benchmarked.reset()
         return benchmarked.call()  # not what an earlier call returned, which later ones may have changed

@@ -23,7 +23,7 @@ from rlgauge.rule import GateError, Record
 from rlgauge.source import TOLERANCE, Case, Source, Unchanged
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both, caches
 
-from . import command, trees
+from . import command, marks, trees
 from .builds import builds, packages_of, tree_of
 from .finder import First
 from .fixture import is_benchmark, missing_plugin
@@ -70,6 +70,7 @@ class Benchmarks(Source):
             raise GateError(f"build and {other}: got both, wanted one: what a build installs is known by all files")
         self.project = [name for name in modules_of(self.root, self.top) if not trees.NAMED.fullmatch(name)]
         self.names: list[str] = []
+        self.marks: dict[str, dict[str, Any]] = {}  # settings by the mark rlgauge of each test
         self.paths: list[str] = []
         self.told: list[str] = []
         self.generated: list[str] = []  # files of packages that git ignores: no revision has them
@@ -99,6 +100,7 @@ class Benchmarks(Source):
             if missing := missing_plugin(item):
                 raise GateError(missing)
         self.names = [item.nodeid for item in chosen]
+        self.marks = {item.nodeid: marks.of(item) for item in chosen}
         self.paths = self.benchmark_paths()
 
     def relative(self, path: Path) -> str:
@@ -172,9 +174,16 @@ class Benchmarks(Source):
         return list(dict.fromkeys(kept)), [self.relative(base) for base in bases]
 
     def cases(self) -> Sequence[Case]:
-        """Return the tests."""
+        """Return the tests; patterns of the settings come before marks."""
         cores = self.config.cores
-        return [Case(name, self.setting(cores, name, "one") == "all", self.tolerance(name)) for name in self.names]
+        return [
+            Case(name, self.setting(cores, name, self.mark(name).get("cores", "one")) == "all", self.tolerance(name))
+            for name in self.names
+        ]
+
+    def mark(self, name: str) -> dict[str, Any]:
+        """Return what the mark ``rlgauge`` of a test says."""
+        return self.marks.get(name, {})
 
     def case(self, name: str) -> Case:
         """Return a test by its id, which need not have been collected.
@@ -198,7 +207,7 @@ class Benchmarks(Source):
         Args:
             name: of the test.
         """
-        return float(self.setting(self.config.tolerances, name, TOLERANCE))
+        return float(self.setting(self.config.tolerances, name, marks.tolerance(self.mark(name), TOLERANCE)))
 
     @staticmethod
     def setting(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -230,8 +239,8 @@ class Benchmarks(Source):
         except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
             return []
 
-    def collected_by(self, side: Side) -> list[str]:
-        """Return the benchmarks that a worker collects and selects.
+    def collected_by(self, side: Side) -> dict[str, dict[str, Any]]:
+        """Return the benchmarks that a worker collects and selects, each with what its marks say.
 
         Args:
             side: that it is of.
@@ -241,7 +250,7 @@ class Benchmarks(Source):
         """
         with held(), Worker(side, cores_of_all(), 1, LISTING) as worker:
             worker.ask("listing")
-            found: list[str] = worker.reply()["listing"]
+            found: dict[str, dict[str, Any]] = worker.reply()["listing"]
             return found
 
     def arguments(self) -> list[str]:
@@ -681,7 +690,8 @@ class Benchmarks(Source):
                 path = os.pathsep.join(map(str, [*folders, Path(rlgauge.__file__).parents[1]]))
                 worker = self.command(self.top, folder, [self.relative(self.root)], names, folders)
                 side = Side("head", self.top, PYTHON, worker, {"PYTHONPATH": path}, start=self.root)
-                self.names = self.collected_by(side)
+                self.marks = self.collected_by(side)
+                self.names = list(self.marks)
         except WorkerError as error:
             raise GateError(str(error)) from error
         finally:

@@ -30,6 +30,7 @@ if __name__ == "__main__":  # before the project imports NumPy, which takes its 
 
 import pytest
 
+from rlgauge.benchmarks import marks
 from rlgauge.benchmarks.finder import First
 from rlgauge.benchmarks.fixture import (
     PLUGINS,
@@ -43,6 +44,7 @@ from rlgauge.benchmarks.fixture import (
 )
 from rlgauge.benchmarks.loaded import Loaded
 from rlgauge.parameters import described
+from rlgauge.plugin import MARK
 
 SLOW_TO_END = "hypothesispytest"  # it imports all of hypothesis for a summary, which nobody reads here
 CONFTESTS = "it is head's on both sides: import what base lacks inside the fixtures or tests that need it"
@@ -112,6 +114,7 @@ class Tests(worker.Requests):
                 setattr(config.option, name, 0)
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
+        config.addinivalue_line("markers", MARK)
         for name in ("benchmark", "codspeed"):
             if config.pluginmanager.hasplugin(name):
                 config.pluginmanager.unregister(name=name)
@@ -303,7 +306,8 @@ class Tests(worker.Requests):
         worker.saved(self.asked["answer"], benchmarked.first(), [self.folder])
         benchmarked.settle()
         self.prepared[identity] = benchmarked
-        self.reply({"counters": {}})
+        inputs = self.fixture.extra_info.get("inputs") if self.fixture else None
+        self.reply({"counters": {}, "inputs": inputs})
         self.answer_until(lambda: identity not in self.prepared)
 
     def close(self, identity: str) -> Any:
@@ -382,9 +386,10 @@ class Tests(worker.Requests):
         return {"parameters": params}
 
     def listing(self) -> dict[str, Any]:
-        """Return the ids of the benchmarks of this side that are selected."""
+        """Return the benchmarks of this side that are selected, each with what its marks say."""
         assert self.session
-        return {"listing": [item.nodeid for item in self.session.items if is_benchmark(item)]}
+        chosen = [item for item in self.session.items if is_benchmark(item)]
+        return {"listing": {item.nodeid: marks.of(item) for item in chosen}}
 
     def loaded(self) -> dict[str, Any]:
         """Return which files of this side's tree were loaded since this was asked last, and if a process started."""

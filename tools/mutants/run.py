@@ -41,7 +41,7 @@ def git(*words: str | Path, folder: Path = ROOT) -> str:
 
 
 def interpreter(folder: Path, tree: Path) -> Path:
-    """Make an environment that imports this repository's packages from a tree and all others from this interpreter's."""
+    """Make an environment that imports the repository from a tree and other packages from this interpreter's."""
     venv.create(folder, symlinks=True)
     places = [tree, *(path for path in site.getsitepackages() if Path(path).is_dir())]
     packages = sysconfig.get_path("purelib", vars={"base": str(folder)})
@@ -118,7 +118,7 @@ def main() -> None:
     """Try the mutants that are asked for, or show what is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "names", nargs="*", metavar="AREA[/NAME]", help="try these mutants (default: those without a result)"
+        "names", nargs="*", metavar="AREA[/NAME]", help="mutants to try (default: those without a result)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes of pytest-xdist (default: 2)")
     parser.add_argument("--table", action="store_true", help="print the results so far")

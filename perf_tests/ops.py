@@ -1,0 +1,121 @@
+"""``build`` makes an op of a workload ready to be called by a benchmark."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_impls import backends
+from rl_impls.backends import BackendUnavailable
+from rl_impls.common.problem import Problem
+
+REQUIRED = "RL_PERF_REQUIRE"  # names backends and packages whose absence is a failure
+
+
+class Built:
+    """An op on a backend, as benchmarks and reference tests call it.
+
+    Args:
+        problem: with the op's inputs.
+        form: name of a set of options of the workload.
+        backend: name of a backend.
+        options: of the form that differ.
+
+    Attributes:
+        call: makes one call, and returns its result when the device has finished.
+        args: of each call: NumPy arrays, or arrays on the device if the problem's ``io`` says so.
+        reset: restores all that calls change; None for an op without state.
+        close: ends the threads, processes and shared memory of the op; None if it has none.
+    """
+
+    def __init__(self, problem: Problem, form: str, backend: str, options: dict[str, Any]) -> None:
+        self.problem, self.backend = problem, backends.get(backend)
+        self.backend.require()
+        for module in self.backend.modules:
+            importlib.import_module(module)  # not within the first build
+        named = backends.forms(problem.workload)
+        self.options = replace(named[backends.choose("form", form, named)], **{**problem.options, **options})
+        device = tuple(map(self.backend.to_device, problem.args))
+        self.target = self.backend.lowering_here()
+        self.op = self.backend.build(problem.workload, problem.op, problem.config, device, self.options, self.target)
+        held = getattr(self.op, "held", lambda *args: args)
+        self.args = self.backend.wait(held(*(device if problem.io == "device" else problem.args)))
+        self.call: Callable[..., Any] = {"device": self.on_device, "host": self.on_host, "own": self.op}[problem.io]
+        self.reset = self.restore if hasattr(self.op, "reset") else None
+        self.close: Callable[[], None] | None = getattr(self.op, "close", None)
+
+    def on_device(self, *args: Any) -> Any:
+        """Call the op with arrays on the device; wait for the result."""
+        return self.backend.wait(self.op(*args))
+
+    def on_host(self, *args: Any) -> Any:
+        """Copy NumPy arrays to the device, call the op, and copy the result back."""
+        return self.backend.to_host(self.op(*map(self.backend.from_host, args)))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The weights as they are now, by name; empty if the op has none."""
+        return dict(getattr(self.op, "params", {}))
+
+    def restore(self) -> None:
+        """Restore all that calls change, and wait until the device has done so."""
+        self.op.reset()
+        while self.backend.pending():
+            time.sleep(1e-4)
+
+    def output(self, result: Any) -> list[Any]:
+        """Return the result and the weights as NumPy copies; their shapes alone if the problem is not repeatable."""
+        kept = np.array if self.problem.repeatable else np.shape
+        copied: list[Any] = backends.tree_map(kept, [self.backend.to_host(result), self.params])
+        return copied
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keyword arguments of the fixture ``bench`` for this op."""
+        found = {"reset": self.reset, "close": self.close, "output": self.output, "max_calls": self.problem.max_calls}
+        return {**found, **self.problem.cost, "precision": self.precision, "inputs": self.problem.digest()}
+
+    @property
+    def precision(self) -> str:
+        """Precision of the op's products: float32, bfloat16, float16 or int8."""
+        quantised = getattr(self.options, "quantised", "none")
+        return str(getattr(self.options, "precision", "float32")) if quantised == "none" else str(quantised)
+
+
+def build(problem: Problem, form: str, backend: str, **options: Any) -> Built:
+    """Build an op, or skip the test if the backend cannot run here.
+
+    Args:
+        problem: the op and its inputs.
+        form: name of a set of options of the workload.
+        backend: name of a backend.
+        options: of the form that differ.
+    """
+    try:
+        return Built(problem, form, backend, options)
+    except BackendUnavailable as error:
+        unavailable(error)
+        raise
+
+
+def required() -> tuple[str, ...]:
+    """Return the backends and packages whose absence is a failure."""
+    return tuple(name.strip() for name in os.environ.get(REQUIRED, "").split(",") if name.strip())
+
+
+def unavailable(error: BackendUnavailable) -> None:
+    """Skip a test with the reason; fail it if the backend or a package that it lacks is required."""
+    named = {name for name in {*backends.PACKAGES, *backends.OPTIONAL} if error.reason.startswith(f"{name} ")}
+    lacking = {module for module in {*backends.get(error.backend).modules, *named} if find_spec(module) is None}
+    asked_for = lacking if named & set(backends.OPTIONAL) else {error.backend, *lacking}
+    if asked_for & set(required()):
+        pytest.fail(f"{REQUIRED}={','.join(required())}, but {error}")
+    pytest.skip(str(error))

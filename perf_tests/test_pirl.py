@@ -1,0 +1,108 @@
+"""pirl: the physics-informed Q-agent, acting at nine batch sizes, and learning with and without the diffusion."""
+
+from __future__ import annotations
+
+import pytest
+
+from rl_impls.pirl import problem as pirl
+
+from .grid import grid
+from .ops import build
+
+FORMS = ("naive", "full")
+LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax", "neuron")
+CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
+LEARNING = ("torch", "torch-compile", "jax", *CUDA)
+COMPILED = ("torch-compile", "torch-compile-cuda")
+LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # these never record gradients
+CPU = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
+
+
+@grid(
+    form=FORMS, backend=LOWERED + CUDA, batch_size=(1, 8, 16, 32, 64, 128, 512, 1024, 2048), io=("host", "device"),
+    hidden=(32, 128, 512),
+    exclude=[dict(form="naive", backend=LAZY), dict(io="device", backend=("numpy", "onnx", "neuron"))],
+    gate=[
+        dict(form="full", hidden=32, io="host", backend="torch-compile", batch_size=32),
+        dict(
+            form="full", hidden=32, io="host", backend=("numpy", "torch", "torch-trace", "onnx", "jax"),
+            batch_size=(1, 32, 2048),
+        ),
+    ],
+    bench=[
+        dict(form="full", hidden=32, io="host", backend=CPU),
+        dict(form="full", hidden=32, io="host", batch_size=(1, 32, 128, 512, 1024, 2048)),
+        dict(form="naive", hidden=32, io="host", batch_size=(1, 32, 2048)),
+        dict(hidden=32, io="device", backend=("torch", "torch-trace", "jax"), batch_size=(1, 2048)),
+        dict(form="full", io="host", backend=("numpy", "torch", "onnx", "jax"), batch_size=(32, 2048)),
+    ],
+)  # fmt: skip
+def test_forward(bench, seed, form, backend, batch_size, io, hidden):
+    op = build(pirl.forward(seed, batch_size, hidden, io), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=LOWERED + CUDA, hidden=(32, 128, 512), bench=[dict(hidden=32)])
+def test_act(bench, seed, form, backend, hidden):
+    op = build(pirl.act(seed, hidden), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("numpy", "torch", "torch-compile", "jax", "torch-cuda", "jax-cuda"), order=(1, 2),
+    # NumPy has the reference alone; nested differentiation cannot be compiled
+    exclude=[dict(form="full", backend="numpy"), dict(form="naive", backend="torch-compile")],
+    gate=[dict(form="full", backend=("torch", "jax"), order=2)], bench=[{}],
+)  # fmt: skip
+def test_pde_loss(bench, seed, form, backend, order):
+    op = build(pirl.pde_loss(seed, order), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=LEARNING, batch_size=(32, 256, 1024), order=(1, 2), hidden=(32, 128, 512),
+    exclude=[dict(form="naive", backend=COMPILED), dict(batch_size=(32, 1024), hidden=(128, 512))],
+    gate=[
+        dict(form="full", backend=("torch", "torch-compile", "jax"), batch_size=256, order=2, hidden=32),
+        dict(form="naive", backend="torch", batch_size=256, order=2, hidden=32),
+    ],
+    bench=[dict(batch_size=256, hidden=32)],
+)  # fmt: skip
+def test_train_step(bench, seed, form, backend, batch_size, order, hidden):
+    op = build(pirl.train_step(seed, batch_size, order, hidden), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("numpy", "torch", "jax"), hidden=(32, 512),
+    exclude=[dict(form="naive", backend=("numpy", "jax"))], bench=[{}],
+)  # fmt: skip
+def test_sync_target(bench, seed, form, backend, hidden):
+    op = build(pirl.sync_target(seed, hidden), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=LOWERED + CUDA, batch_size=(512, 1024, 2048), bench=[dict(batch_size=2048)])
+def test_sustained(bench, seed, form, backend, batch_size):
+    op = build(pirl.sustained(seed, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=FORMS, backend=LOWERED + CUDA, clients=(1, 32),
+    exclude=[dict(form="naive", backend=COMPILED)],  # its guards fail in a thread that did not compile
+    bench=[dict(clients=1, backend="torch"), dict(clients=32, backend=("numpy", "torch", "onnx", "jax"))],
+)  # fmt: skip
+def test_serve(bench, seed, form, backend, clients):
+    op = build(pirl.serve(seed, clients), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=("full",), backend=("torch", "jax"), serve=("numpy", "torch-trace", "onnx", "jax", "neuron"), every=(1, 10),
+    bench=[dict(every=10)],
+)  # fmt: skip
+def test_hybrid(bench, seed, form, backend, serve, every):
+    op = build(pirl.hybrid(seed, serve, every), form, backend)
+    bench(op.call, *op.args, **op.keywords)

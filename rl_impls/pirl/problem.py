@@ -1,0 +1,188 @@
+"""The problems of pirl: seeded inputs and costs of each op.
+
+B states, H the width of the three hidden layers of the net 16-H-H-H-25, P = 32 points of each kind.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from ..common.problem import Problem
+
+POINTS = 32  # of each kind: inside the safe set, at tau = 0, on the edge of the safe set
+LARGEST = np.array([25, 5, 20, 0.9, 10, *0.01 * np.arange(2, 21, 2) ** 2, 5], np.float32)  # of each feature
+STREAMS = {1: 1, 2: 1 + 5}  # by order: what a point carries through the net, one for the drift, one per noise
+
+
+def net(rng: np.random.Generator, hidden: int) -> dict[str, Any]:
+    """Return random weights of the net 16-H-H-H-25."""
+    sizes = (16, hidden, hidden, hidden, 25)
+    params = {}
+    for k, (rows, columns) in enumerate(itertools.pairwise(sizes)):
+        params[f"w{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, (rows, columns)).astype(np.float32)
+        params[f"b{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, columns).astype(np.float32)
+    return params
+
+
+def multiplications(hidden: int) -> int:
+    """Return the multiplications of one state: the weights of the net."""
+    return 16 * hidden + 2 * hidden**2 + hidden * 25
+
+
+def states(rng: np.random.Generator, batch_size: int) -> Any:
+    """Return vehicle states f32[B, 16] in the ranges of an episode."""
+    low = [5, -5, -20, -0.9, -10]  # m/s, deg, deg/s, m, deg
+    high = [25, 5, 20, 0.9, 10]
+    curvature = rng.uniform(-0.02, 0.02, (batch_size, 1))
+    features = curvature * np.arange(2.0, 21.0, 2.0) ** 2 / 2
+    tau = rng.uniform(0, 5, (batch_size, 1))
+    return np.concatenate([rng.uniform(low, high, (batch_size, 5)), features, tau], axis=1).astype(np.float32)
+
+
+def with_column(array: Any, column: int, values: Any) -> Any:
+    """Replace a column of an array f32[B, S] in place, and return the array."""
+    array[:, column] = values
+    return array
+
+
+def config(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
+    """Return a configuration as an agent has it."""
+    return {
+        "params": net(rng, hidden),
+        "target": net(rng, hidden),
+        "dynamics": "vehicle",
+        "pde_weight": 1e-4,
+        "boundary_weight": 1.0,
+        "learning_rate": 5e-4,
+        "epsilon": 0.1,
+    }
+
+
+def learning(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
+    """Return a configuration for which every term of the loss matters.
+
+    The noise is strong, and the first weights are scaled so that no state of an episode saturates the net.
+    """
+    everything = config(rng, hidden)
+    for part in ("params", "target"):
+        everything[part]["w0"] *= 2 / LARGEST[:, None]
+    return everything | {"sigma": 3.0, "pde_weight": 1.0}
+
+
+def training_batch(rng: np.random.Generator, batch_size: int) -> tuple[Any, ...]:
+    """Return B transitions, and points of each kind."""
+    return (
+        states(rng, batch_size),
+        rng.integers(0, 25, batch_size).astype(np.int32),
+        (rng.random(batch_size) < 0.1).astype(np.float32),
+        states(rng, batch_size),
+        (rng.random(batch_size) < 0.2).astype(np.float32),
+        states(rng, POINTS),
+        with_column(states(rng, POINTS), 15, 0.0),
+        with_column(states(rng, POINTS), 3, rng.choice([-1.0, 1.0], POINTS)),
+    )
+
+
+def forward_flops(batch_size: int, hidden: int) -> float:
+    """Return the FLOPs of a batch of states."""
+    return 2.0 * multiplications(hidden) * batch_size
+
+
+def forward_bytes(batch_size: int) -> float:
+    """Return the bytes of the states read and the Q-values written."""
+    return 4.0 * (16 + 25) * batch_size
+
+
+def pde_flops(order: int) -> float:
+    """Return the FLOPs of the values and the streams; of the last layer, streams need the greedy action's row alone."""
+    return 2.0 * (POINTS * multiplications(32) + POINTS * STREAMS[order] * (multiplications(32) - 32 * 25))
+
+
+def train_flops(batch_size: int, order: int, hidden: int) -> float:
+    """Return the FLOPs of the target net forward, and of the online net forward, back to its weights and its inputs.
+
+    No gradient flows to the inputs of the first layer; streams pass all but the last layer, see ``pde_flops``.
+    """
+    net, first, last = multiplications(hidden), 16 * hidden, hidden * 25
+    values, streams = batch_size + 3 * POINTS, POINTS * STREAMS[order]
+    return 2.0 * (batch_size * net + values * (3 * net - first) + streams * (3 * (net - last) - first))
+
+
+def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
+    """Return a problem of this workload."""
+    return Problem("pirl", op, config, args, **more)
+
+
+def forward(seed: int, batch_size: int, hidden: int = 32, io: str = "host") -> Problem:
+    """Q-values of a batch of states, with arrays on the host or on the device."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "forward", config(rng, hidden), states(rng, batch_size), io=io, unit="samples", items=batch_size,
+        flops=forward_flops(batch_size, hidden), bytes=forward_bytes(batch_size),
+    )  # fmt: skip
+
+
+def act(seed: int, hidden: int = 32) -> Problem:
+    """One state, and draws that take the greedy branch."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "act", config(rng, hidden), states(rng, 1), 0.5, 7, io="host", unit="actions", flops=forward_flops(1, hidden)
+    )
+
+
+def pde_loss(seed: int, order: int) -> Problem:
+    """Points inside the safe set; order 1 has the drift alone, order 2 the diffusion too."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "pde_loss", learning(rng), states(rng, POINTS), unit="points", items=POINTS, flops=pde_flops(order),
+        options={"order": order},
+    )  # fmt: skip
+
+
+def train_step(seed: int, batch_size: int, order: int, hidden: int = 32) -> Problem:
+    """One update."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "train_step", learning(rng, hidden), *training_batch(rng, batch_size), unit="updates", reference="torch",
+        tolerance=1e-4, flops=train_flops(batch_size, order, hidden), options={"order": order},
+    )  # fmt: skip
+
+
+def sync_target(seed: int, hidden: int) -> Problem:
+    """Copy the online weights to the target net."""
+    return problem("sync_target", config(np.random.default_rng(seed), hidden), unit="copies")
+
+
+def sustained(seed: int, batch_size: int) -> Problem:
+    """Sixteen different batches, each from and to host memory."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "sustained", config(rng), states(rng, 16 * batch_size).reshape(16, batch_size, 16), io="own", unit="samples",
+        items=16 * batch_size, flops=16 * forward_flops(batch_size, 32), bytes=16 * forward_bytes(batch_size),
+    )  # fmt: skip
+
+
+def serve(seed: int, clients: int) -> Problem:
+    """Four requests from each client thread."""
+    rng = np.random.default_rng(seed)
+    found = {**config(rng), "clients": clients}
+    return problem("serve", found, states(rng, 4 * clients), io="own", unit="requests", items=4 * clients)
+
+
+def hybrid(seed: int, serve: str, every: int) -> Problem:
+    """Ten updates; every few of them, the backend ``serve`` that acts takes the weights."""
+    rng = np.random.default_rng(seed)
+    found = {**learning(rng), "serve": serve, "every": every}
+    return problem(
+        "hybrid",
+        found,
+        *training_batch(rng, 256),
+        io="own",
+        unit="updates",
+        items=10,
+        reference="torch",
+        tolerance=1e-4,
+    )

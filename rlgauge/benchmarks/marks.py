@@ -1,0 +1,50 @@
+"""The mark ``rlgauge`` of a test: the cores it runs on, and how its outputs are compared."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rlgauge.rule import GateError
+
+if TYPE_CHECKING:
+    import pytest
+
+CHOICES = {"cores": ("one", "all"), "outputs": ("close", "same", "ignore")}
+
+
+def of(item: pytest.Item) -> dict[str, Any]:
+    """Return the settings that the marks of a test give; those of the closest mark win.
+
+    Raises:
+        GateError: a mark has an unknown key or a wrong value.
+    """
+    found: dict[str, Any] = {}
+    for mark in reversed(list(item.iter_markers("rlgauge"))):
+        if mark.args:
+            raise GateError(f"{item.nodeid}: mark rlgauge: got {mark.args[0]!r}; give keyword arguments")
+        found |= mark.kwargs
+    for name, value in found.items():
+        check(f"{item.nodeid}: mark rlgauge: {name}", name, value)
+    return found
+
+
+def check(where: str, name: str, value: Any) -> None:
+    """Reject an unknown key of the mark, and a wrong value.
+
+    Raises:
+        GateError: it is wrong.
+    """
+    if name in CHOICES:
+        if value not in CHOICES[name]:
+            raise GateError(f"{where}: got {value!r}; choose from {', '.join(CHOICES[name])}")
+    elif name != "tolerance":
+        raise GateError(f"{where}: unknown key; choose from cores, outputs, tolerance")
+    elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise GateError(f"{where}: got {value!r}; give a fraction below 1")
+
+
+def tolerance(settings: dict[str, Any], default: float) -> float:
+    """Return how much outputs may differ, as a part of an array's largest value; infinity if they are not compared."""
+    by_kind = {"same": 0.0, "ignore": math.inf}
+    return by_kind.get(settings.get("outputs", "close"), float(settings.get("tolerance", default)))
