@@ -93,8 +93,12 @@ def test_a_build_that_is_used_again_is_kept_as_one_used_last(tmp_path, monkeypat
     assert [path for path in tmp_path.glob("build-*") if path.is_dir()] == [one]
 
 
-@pytest.mark.parametrize("beside", [{}, {"benchmarks/__init__.py": ""}], ids=["files", "package"])
-def test_what_is_built_is_imported_before_the_tree(tmp_path, beside):
+@pytest.mark.parametrize(
+    ("beside", "paths"),
+    [({}, []), ({"benchmarks/__init__.py": ""}, []), ({}, ["benchmarks/test_sorting.py"])],
+    ids=["files", "package", "conftest loaded first"],
+)
+def test_what_is_built_is_imported_before_the_tree(tmp_path, beside, paths):
     install = (
         "import pathlib, sysconfig; made = pathlib.Path(sysconfig.get_path('purelib'), 'toy'); made.mkdir(); "
         "(made / '__init__.py').touch(); (made / 'sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
@@ -107,7 +111,7 @@ def test_what_is_built_is_imported_before_the_tree(tmp_path, beside):
     }
     made = Repository(tmp_path / "toy", files)
     made.write({"sorting.in": work(slow=101, kept=100)})
-    ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{install}"', rule=QUICK, limit=400)
+    ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{install}"', *paths, rule=QUICK, limit=400)
     assert ran.artifact["records"], ran.text
     assert not [name for name, found in ran.findings.items() if found[0] == "error"], ran.text
 

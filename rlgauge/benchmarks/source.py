@@ -170,7 +170,12 @@ class Benchmarks(Source):
         found = [path for path in (*on_path(), *editable(), *guessed, *bases) if not is_environment(path, self.top)]
         ours = [self.relative(path) for path in found if path.is_relative_to(self.top)]
         kept = [self.relative(path) for path in told if path.is_relative_to(self.top)]
-        kept += [name for name in ours if not trees.inside(name, benchmarks)]
+        # Before anything is collected, a folder of tests is on the path because of its conftest.py.
+        kept += [
+            name
+            for name in ours
+            if not trees.inside(name, benchmarks) and (benchmarks or not trees.NAMED.fullmatch(Path(name).name))
+        ]
         return list(dict.fromkeys(kept)), [self.relative(base) for base in bases]
 
     def cases(self) -> Sequence[Case]:
