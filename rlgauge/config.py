@@ -26,8 +26,8 @@ class Config:
     """The settings of a repository.
 
     Attributes:
-        benchmarks: files and folders of benchmarks, which are head's on both sides; pytest's ``testpaths`` unless
-            given, or else the files with benchmarks and their ``conftest.py``.
+        benchmarks: files and folders of benchmarks, or patterns of them, which are head's on both sides; pytest's
+            ``testpaths`` unless given, or else the files with benchmarks and their ``conftest.py``.
         build: command that is run in each side's tree, in an environment of its own.
         ignore: patterns of files that no benchmark's speed depends on.
         include: files and folders that both sides get, beside the benchmarks; the whole repository unless given.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import json
 import os
 import platform
@@ -129,10 +130,11 @@ class Benchmarks(Source):
         given = self.run.getoption("gate_benchmarks") if self.run else []
         found = []
         for path in given or self.config.benchmarks:
-            place = ((self.start if given else self.settings) / path).resolve()
-            if not place.exists() or not place.is_relative_to(self.top):
+            base = self.start if given else self.settings
+            places = sorted(base.glob(path)) if glob.has_magic(path) else [base / path]
+            if not places or not all(place.exists() and place.resolve().is_relative_to(self.top) for place in places):
                 raise GateError(f"--gate-benchmarks: got {path}, wanted a file or folder of this repository")
-            found.append(self.relative(place))
+            found += [self.relative(place.resolve()) for place in places]
         if not found and self.run:
             tested = [path.rstrip("/") for path in self.run.getini("testpaths") if self.holds_tests(path)]
             found = [self.relative((self.root / path).resolve()) for path in tested]
