@@ -92,6 +92,29 @@ def bisect(options: argparse.Namespace) -> int:
     return 0
 
 
+def compare(options: argparse.Namespace) -> int:
+    """Print how many times as fast the second of two benchmarks is.
+
+    Args:
+        options: the command line as parsed.
+    """
+    from .compare import Plan
+    from .compare import compare as compared
+
+    for name, least in (("precision", 0.001), ("minutes", 0.0)):
+        if not getattr(options, name) >= least:
+            raise GateError(f"--{name}: got {getattr(options, name):g}; give {least:g} or more")
+    root, _, source = here()
+    plan = Plan(options.precision, options.minutes, options.outputs, options.items, limit=options.limit)
+    with reserved(options.json, ROOM, "--json") as json:
+        found = compared(source, root, options.first, options.second, plan, lambda line: print(line, file=sys.stderr))
+        json(found.to_json().encode())
+    print(found)
+    if found.half_width > plan.precision:
+        print(f"The interval is wider than {plan.precision:.1%}: give more --minutes, or run on an idle machine.")
+    return 0
+
+
 def power(options: argparse.Namespace) -> int:
     """Measure the gate's own error rates on this repository's benchmarks, going on with the file, and print them.
 
@@ -137,6 +160,22 @@ def main(arguments: list[str] | None = None) -> int:
         "--canaries", type=int, metavar="PAIRS", help="measure the canaries alone, until the file holds so many pairs"
     )
     rates.set_defaults(run=power)
+    two = commands.add_parser("compare", help="measure how many times as fast one benchmark is as another")
+    two.add_argument("first", metavar="A", help="id of a benchmark, or a pattern that fits it alone")
+    two.add_argument("second", metavar="B", help="id or pattern of the benchmark to compare with A")
+    two.add_argument("--items", action="store_true", help="compare the time per item, not per call")
+    two.add_argument(
+        "--outputs",
+        choices=("close", "same", "ignore"),
+        default="close",
+        help="how to compare outputs (default: close)",
+    )
+    two.add_argument(
+        "--precision", type=float, default=0.03, help="half width of the interval to reach (default: 0.03)"
+    )
+    two.add_argument("--minutes", type=float, default=5.0, help="stop after this time, and six pairs (default: 5)")
+    two.add_argument("--json", type=Path, help="write all figures to this file")
+    two.set_defaults(run=compare)
     shards = commands.add_parser("merge", help="decide over the artifacts of all shards")
     shards.add_argument("files", type=Path, nargs="+", metavar="FILE")
     shards.add_argument("--json", type=Path, help="the merged artifact")
@@ -144,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
     shards.set_defaults(run=merge)
     for command in (again, half, rates):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
-    for command in (half, rates):
+    for command in (half, rates, two):
         command.add_argument("--limit", type=float, default=LIMIT, help="seconds for one request to a worker")
     options = parser.parse_args(arguments)
     if sys.platform != "linux":

@@ -222,16 +222,26 @@ class Pairs:
         """
         ready = [name for name in names if self.prepare(workers, name, records[name])]
         both(workers, "place", core=place.one)
-        plans = {name: self.plan(workers[0], name, place) for name in ready}
+        plans = {name: self.plan_of(workers, name, place) for name in ready}
         with place.shared():
             blocks = self.mixed(plans, lambda name: self.block(workers, name, plans[name]), thorough)
         for name in plans:
             with blamed(name):
-                replies = both(workers, "close", identity=name)
+                for worker, identity in zip(workers, self.identities(name), strict=True):
+                    worker.ask("close", identity=identity)
+                replies = [worker.reply() for worker in workers]
             for side, reply in zip(self.sides, replies, strict=True):
                 if "failed" in reply:
                     records[name].state, records[name].words = "error", f"{side.name}: {reply['failed']}"
         return {name: found for name, found in blocks.items() if records[name].state == "timed"}
+
+    def identities(self, name: str) -> tuple[str, str]:
+        """Return by what name each side has a case."""
+        return name, name
+
+    def plan_of(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
+        """Return how to time a case, on both sides by what base takes."""
+        return self.plan(workers[0], name, place)
 
     def mixed(
         self, plans: Mapping[Any, SamplePlan], block: Callable[[Any], Block], thorough: bool = False
@@ -383,7 +393,7 @@ class Pairs:
         why = [reply.get("absent") or reply.get("failed") or reply.get("skipped") for reply in (base, head)]
         told = [f"{'skipped: ' if 'skipped' in reply else ''}{words}" for reply, words in zip((base, head), why)]
         if why[1] is None and why[0] is None:
-            alike = base.get("inputs") == head.get("inputs")
+            alike = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
             return None if alike else ("error", "its inputs differ between base and head: nothing alike is timed")
         if "skipped" in base and "skipped" in head:
             return "skipped", why[1] or ""

@@ -28,7 +28,9 @@ class Counter:
     def reset(self):
         self.total = 0
 '''
-TESTS = """import pytest
+TESTS = """import random
+
+import pytest
 from toy import counting
 
 
@@ -50,6 +52,11 @@ class TestMarked:
     @pytest.mark.rlgauge(tolerance=1e-6)
     def test_narrowed(self, benchmark):
         benchmark(counting.value)
+
+
+@pytest.mark.parametrize("drawn", [random.random()], ids=["drawn"])
+def test_drawn(benchmark, drawn):
+    benchmark(abs, drawn)
 
 
 def test_inputs(benchmark):
@@ -82,6 +89,7 @@ def ran(tmp_path_factory):
         ("TestMarked::test_inherited", False),
         ("TestMarked::test_narrowed", True),
         ("test_state", False),
+        ("test_drawn[drawn]", False),
     ],
 )
 def test_outputs_are_compared_as_the_mark_says(ran, name, changed):

@@ -176,11 +176,12 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
-        """Note why a file cannot be collected.
+        """Note why a file cannot be collected; seed what it draws while it is imported.
 
         Args:
             collector: of a file or a folder.
         """
+        seed_all()
         report = yield
         if report.failed:
             error = report.call.excinfo.value
@@ -306,8 +307,9 @@ class Tests(worker.Requests):
         worker.saved(self.asked["answer"], benchmarked.first(), [self.folder])
         benchmarked.settle()
         self.prepared[identity] = benchmarked
-        inputs = self.fixture.extra_info.get("inputs") if self.fixture else None
-        self.reply({"counters": {}, "inputs": inputs})
+        given = self.fixture.extra_info if self.fixture else {}
+        info = {str(name): value for name, value in given.items() if isinstance(value, int | float | str)}
+        self.reply({"counters": {}, "info": info})
         self.answer_until(lambda: identity not in self.prepared)
 
     def close(self, identity: str) -> Any:
