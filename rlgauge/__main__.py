@@ -98,13 +98,15 @@ def compare(options: argparse.Namespace) -> int:
     Args:
         options: the command line as parsed.
     """
+    from .benchmarks.source import Benchmarks
     from .compare import Plan
     from .compare import compare as compared
 
     for name, least in (("precision", 0.001), ("minutes", 0.0)):
         if not getattr(options, name) >= least:
             raise GateError(f"--{name}: got {getattr(options, name):g}; give {least:g} or more")
-    root, _, source = here()
+    root = Path.cwd()
+    source = Benchmarks(root, settings(settings_folder(root)), None)
     plan = Plan(options.precision, options.minutes, options.outputs, options.items, limit=options.limit)
     with reserved(options.json, ROOM, "--json") as json:
         found = compared(source, root, options.first, options.second, plan, lambda line: print(line, file=sys.stderr))

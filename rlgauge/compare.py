@@ -108,12 +108,24 @@ class UnlikePairs(Pairs):
     """Pairs whose sides run different tests, each with as many calls as it needs.
 
     Args:
+        sides: on which the tests run.
+        plan: how to compare.
+        tolerances: of outputs, by comparison.
+        folder: where outputs are put.
         tests: ids of the tests of a comparison, by its name.
         outputs: see :class:`Plan`.
     """
 
-    def __init__(self, *args: Any, tests: Mapping[str, tuple[str, str]], outputs: str) -> None:
-        super().__init__(*args, together=False)
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        plan: Plan,
+        tolerances: dict[str, float],
+        folder: Path,
+        tests: Mapping[str, tuple[str, str]],
+        outputs: str,
+    ) -> None:
+        super().__init__(sides, plan.blocks, plan.limit, tolerances, folder, random.Random(plan.seed), together=False)
         self.tests, self.outputs = tests, outputs
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.both: dict[str, list[SamplePlan]] = {}
@@ -238,10 +250,7 @@ def measured(
     """
     first, second = (case.id for case in pair)
     tolerance = 0.0 if plan.outputs == "same" else max(case.tolerance for case in pair)
-    pairs = UnlikePairs(
-        sides, plan.blocks, plan.limit, {"it": tolerance}, folder, random.Random(plan.seed),
-        tests={"it": (first, second)}, outputs=plan.outputs,
-    )  # fmt: skip
+    pairs = UnlikePairs(sides, plan, {"it": tolerance}, folder, {"it": (first, second)}, plan.outputs)
     found = Ratio(first, second, machine=source.machine(folder))
     seconds: list[tuple[float, float]] = []
     end = time.monotonic() + 60 * plan.minutes

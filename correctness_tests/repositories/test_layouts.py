@@ -185,6 +185,15 @@ COMPILED = {
 }
 
 
+def test_a_folder_that_is_called_as_an_installed_package_is_no_code_under_test(tmp_path):
+    files = {"pkg/__init__.py": work(slow=100), "benchmarks/conftest.py": CLOCK, ".gitignore": IGNORED}
+    files |= {"benchmarks/test_it.py": USES.format(module="pkg"), "pluggy/release.py": "VERSION = 1\n"}
+    repository = Repository(tmp_path / "repository", files)
+    repository.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    code, text = gated(repository, tmp_path, rule=QUICK)
+    assert code == 0, text
+
+
 def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
     made = Repository(tmp_path / "repository", COMPILED)
     made.at("start", {"fast/_fast.cpython-311-x86_64-linux-gnu.so": "", "fast/plain.py": work(slow=101)})

@@ -662,7 +662,7 @@ class Benchmarks(Source):
                 )
         origins = [reply["origins"] for reply in found]
         imported = {name for reply in found for name in reply["imported"]} or {*origins[0], *origins[1]}
-        for name in sorted(imported):
+        for name in sorted(imported - self.hidden(sides, origins)):
             for side, places in zip(sides, origins, strict=True):
                 own = [side.root.resolve(), *([side.python.parents[1].resolve()] if self.build else [])]
                 if name in places and not any(Path(places[name]).is_relative_to(place) for place in own):
@@ -672,6 +672,22 @@ class Benchmarks(Source):
                     )
             files = [f"{side.name} {places[name]}" for side, places in zip(sides, origins) if name in places]
             self.told.append(f"{name}: {', '.join(files)}")
+
+    def hidden(self, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
+        """Return the folders without ``__init__.py`` that no import finds, as an installed package has their name.
+
+        Args:
+            sides: base and head.
+            origins: where each side finds packages, by name.
+        """
+        folders, bases = self.import_folders(self.paths)
+        known = {Path(place).stem for side in sides for place in trees.places(side.root, self.paths, folders, bases)}
+        return {
+            name
+            for name in {*origins[0], *origins[1]} - known - {*self.project}
+            if any((side.root / base / name).is_dir() for side in sides for base in bases)
+            and all("site-packages" in places.get(name, "site-packages") for places in origins)
+        }
 
     def machine(self, root: Path) -> dict[str, Any]:
         """Return what the figures belong to.
