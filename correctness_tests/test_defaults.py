@@ -8,25 +8,25 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from perf_tests.suite.cases import mario as mario_cases
-from perf_tests.suite.cases import procgen as procgen_cases
-from perf_tests.suite.cases import snake as snake_cases
-from perf_tests.suite.cases import treasurehunt as hunt_cases
 from rl_impls.mario import agent as mario
 from rl_impls.mario import games as mario_games
 from rl_impls.mario import memory as mario_memory
+from rl_impls.mario import problem as mario_problem
 from rl_impls.pirl import agent as pirl
 from rl_impls.pirl import env as road
 from rl_impls.pirl import physics
 from rl_impls.pirl import problem as pirl_problem
 from rl_impls.procgen import agent as procgen
+from rl_impls.procgen import problem as procgen_problem
 from rl_impls.procgen import spec as procgen_spec
 from rl_impls.snake import agent as snake
 from rl_impls.snake import env as board
+from rl_impls.snake import problem as snake_problem
 from rl_impls.snake.vector_env import SnakeVectorEnv
 from rl_impls.treasurehunt import _numpy as iqn
 from rl_impls.treasurehunt import agent as hunt
 from rl_impls.treasurehunt import memory, team
+from rl_impls.treasurehunt import problem as hunt_problem
 from rl_impls.treasurehunt import spec as hunt_spec
 
 
@@ -84,10 +84,11 @@ TABLE = {  # the numbers in the code, and what they should be
         DQN | {"hidden": 256, "batch": 32, "capacity": 10_000, "target_every": 1000, "max_steps": 500},
     ),
     "snake: exploration": (constants(snake), {"EPSILON_START": 1.0, "EPSILON_END": 0.05, "EXPLORED": 20_000}),
-    "snake: what is timed": (snake_cases.spec(RNG), DQN),
-    "snake: sizes that are timed": (constants(snake_cases), {"SIZES": (100, 256, 256, 4), "CAPACITY": 10_000}),
+    "snake: what is timed": (snake_problem.config(RNG), DQN),
+    "snake: sizes that are timed": (constants(snake_problem), {"SIZES": (100, 256, 256, 4), "CAPACITY": 10_000}),
     "snake: a loop that is timed": (
-        snake_cases.loop_inputs(RNG, envs=1, every=4, batch=32).spec, DQN | {"capacity": 10_000, "target_every": 1000},
+        snake_problem.collect_and_learn(0, num_envs=1, every=4, batch_size=32).config,
+        DQN | {"capacity": 10_000, "target_every": 1000},
     ),
     "mario: training": (
         defaults(mario.Config),
@@ -103,7 +104,7 @@ TABLE = {  # the numbers in the code, and what they should be
     ),
     "mario: frame skip": (constants(mario_games), {"SKIP": 4}),
     "mario: what is timed": (
-        mario_cases.pipeline_inputs(RNG, 2, 1, 64, 4, 1, 0).spec,
+        mario_problem.pipeline(0, 2, 1, 64, 4, 1, 0).config,
         {"learning_rate": 1e-4, "gamma": 0.99, "gradient_norm": 10.0, "alpha": 0.6, "beta": 0.4, "reuse": 1.0,
          "target_every": 100, "queue": 10_000, "chunk": 1_000, "levels": 200, "game": "coinrun"},
     ),
@@ -122,11 +123,11 @@ TABLE = {  # the numbers in the code, and what they should be
         constants(procgen_spec), {"ADAM_EPS": 1e-5, "RMS_DECAY": 0.99, "A2C_EPS": 1e-5, "IMPALA_EPS": 0.01},
     ),
     "procgen: PPO that is timed": (
-        procgen_cases.ppo_loop_inputs(RNG, envs=8, unroll=8, epochs=1).spec,
+        procgen_problem.ppo(0, num_envs=8, num_steps=8, epochs=1).config,
         PPO | {"batch": 32},
     ),
     "procgen: IMPALA that is timed": (
-        procgen_cases.impala_inputs(RNG, 64).spec, IMPALA | {"rho_bar": 1.0, "c_bar": 1.0},
+        procgen_problem.impala_update(0, 64).config, IMPALA | {"rho_bar": 1.0, "c_bar": 1.0},
     ),
     "treasurehunt: world": (
         defaults(hunt_spec.Settings),
@@ -143,9 +144,9 @@ TABLE = {  # the numbers in the code, and what they should be
     "treasurehunt: quantiles": (constants(team), {"QUANTILES": 12}),
     "treasurehunt: frames and rewards": (constants(memory), {"FRAMES": 5, "HORIZON": 3, "CAPACITY": 1024}),
     "treasurehunt: discount of a memory": (defaults(memory.Memory), {"gamma": 0.99}),
-    "treasurehunt: what is timed": (hunt_cases.spec(RNG, 1), IQN),
+    "treasurehunt: what is timed": (hunt_problem.config(RNG, 1), IQN),
     "treasurehunt: sizes that are timed": (
-        constants(hunt_cases),
+        constants(hunt_problem),
         {"SIDE": 21, "RADIUS": 2, "FRAMES": 5, "HIDDEN": 250, "COSINES": 64, "QUANTILES": 12, "BATCH": 64,
          "CAPACITY": 1024, "EPISODE": 50},
     ),

@@ -303,7 +303,7 @@ def test_numbers_of_a_block_are_of_its_steps_and_what_is_stored_when_they_are_ta
 
 
 def test_a_side_of_snake_starts_from_its_seed_with_memory_games_and_constants():
-    from perf_tests.suite.cases.snake import CAPACITY, STORED
+    from rl_impls.snake.problem import CAPACITY, STORED
 
     side = Still([0, 0], 4)
     assert (side.envs, side.capacity, side.pushed) == (4, CAPACITY, STORED)

@@ -74,13 +74,15 @@ def test_base_lists_what_is_selected_here_or_would_be(monkeypatch, tmp_path):
 
 def test_a_side_has_the_code_of_one_revision_and_the_benchmarks_of_another(monkeypatch, tmp_path):
     code, benchmarks, folder = (tmp_path / name for name in ("code", "benchmarks", "sides/base"))
+    for place, text in ((code, "base's"), (benchmarks, "head's")):
+        for name in ("rl_impls/toy/problem.py", "rl_impls/toy/_numpy.py", "perf_tests/it.py", "rlgauge/it.py"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(text)
     side = suite_of(monkeypatch, tmp_path).lay_out("base", code, benchmarks, folder, PYTHON)
     assert side == Side("base", folder, PYTHON, WORKER, COMPILERS, "kept")
-    assert {path.name: path.readlink() for path in folder.iterdir()} == {
-        "rl_impls": code / "rl_impls",
-        "perf_tests": benchmarks / "perf_tests",
-        "rlgauge": benchmarks / "rlgauge",
-    }
+    found = {path.name: path.read_text() for path in (folder / "rl_impls/toy").iterdir()}
+    assert found == {"problem.py": "head's", "_numpy.py": "base's"}
+    assert [(folder / name / "it.py").read_text() for name in ("perf_tests", "rlgauge")] == ["head's"] * 2
 
 
 def test_a_fingerprint_is_of_the_workload_of_the_case_and_taken_once(monkeypatch, tmp_path):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from correctness_tests.reference import in_float64
-from perf_tests.suite.cases.mario import train_inputs
 from rl_impls import backends
+from rl_impls.mario.problem import config, training_batch
 
 SIDE = 36
 BATCH = 8
@@ -27,8 +27,7 @@ def build(op, backend, spec, example, form="full", target=None, **knobs):
 def problem(seed=0, batch=BATCH, norm="none", batches=4, side=SIDE):
     """What an update is built from, and some batches whose TD errors lie on both sides of 1."""
     rng = np.random.default_rng(seed)
-    inputs = [train_inputs(rng, batch, side, norm, 1) for _ in range(batches)]
-    return inputs[0].spec, [each.args for each in inputs]
+    return config(rng, side, norm), [training_batch(rng, batch, side) for _ in range(batches)]
 
 
 def learner(backend, form="full", exact=False, knobs=None, given=None, **changed):

@@ -10,10 +10,10 @@ import pytest
 
 from correctness_tests.mario.problem import BATCH, SIDE, problem
 from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
-from perf_tests.suite.cases.mario import PRIORITIES, STACK, net, pictures, preprocess_inputs
 from rl_impls.backends import get
 from rl_impls.lowering import Target, compile_, eager
 from rl_impls.mario.knobs import Knobs
+from rl_impls.mario.problem import PRIORITIES, STACK, net, pictures, preprocess
 
 ENVS = 2
 REPLAY = {"side": SIDE, "capacity": 200, "stored": 200, "seed": 0}
@@ -32,9 +32,9 @@ def steps(count=4):
 def arguments():
     """What each op is built from, and what it takes."""
     rng, (spec, [batch, *_]) = np.random.default_rng(0), problem()
-    scaled = preprocess_inputs(rng, 1, SIDE)
+    scaled = preprocess(0, 1, SIDE)
     return {
-        "preprocess": (scaled.spec, scaled.args),
+        "preprocess": (scaled.config, scaled.args),
         "push": ({"side": SIDE, "capacity": 200}, steps()),
         "sample": (REPLAY | {"batch": 3}, NUMBER),
         "per_sample": (REPLAY | PRIORITIES, (rng.random(3, np.float32),)),

@@ -10,10 +10,10 @@ import pytest
 from correctness_tests.draws import assert_distributed
 from correctness_tests.mario.problem import SIDE, build, problem
 from correctness_tests.reference import in_float64, largest_difference
-from perf_tests.suite.cases.mario import net, pictures
 from rl_impls import backends
 from rl_impls.mario import _numpy
 from rl_impls.mario.knobs import Knobs
+from rl_impls.mario.problem import net, pictures
 from rl_impls.mario.spec import (
     KERNELS,
     NORM_EPS,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from perf_tests.suite.cases.procgen import A2C, GAE, PPO, loop_inputs, ppo_inputs
 from rl_impls import backends
+from rl_impls.procgen.problem import a2c, ppo, ppo_update
 
 BATCH = 32
-GIVEN = ppo_inputs(np.random.default_rng(0), BATCH)
-SPEC, FIRST = GIVEN.spec, GIVEN.args
-PPO_BATCH = [FIRST, ppo_inputs(np.random.default_rng(1), BATCH).args]
-LOOP = loop_inputs(np.random.default_rng(2), A2C | GAE, envs=4, unroll=3).spec
+GIVEN = ppo_update(0, BATCH)
+SPEC, FIRST = GIVEN.config, GIVEN.args
+PPO_BATCH = [FIRST, ppo_update(1, BATCH).args]
+LOOP = a2c(2, num_envs=4, num_steps=3).config
 SHARE = 2  # environments of a process
 PPO_LOOP = {
-    **loop_inputs(np.random.default_rng(3), PPO | GAE | {"epochs": 2}, batch=8, envs=2 * SHARE, unroll=4).spec,
+    **ppo(3, num_envs=2 * SHARE, num_steps=4, epochs=2).config,
     "epsilon": 1e-3,  # Adam makes whole steps of gradients that are rounding alone else
 }
 

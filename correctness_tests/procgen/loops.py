@@ -8,14 +8,14 @@ import functools
 import numpy as np
 
 from correctness_tests.procgen.problem import build
-from perf_tests.suite.cases import procgen as cases
 from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.procgen._numpy import gae_of, logits_and_values, sample_actions
+from rl_impls.procgen.problem import A2C, GAE, IMPALA, PPO, random_weights
 from rl_impls.procgen.rollouts import Rollout, minibatches, uniforms_of
 from rl_impls.procgen.spec import PICTURE
 
 ALGORITHMS = ("ppo", "a2c", "impala")
-CONSTANTS = {"ppo": cases.PPO | cases.GAE, "a2c": cases.A2C | cases.GAE, "impala": cases.IMPALA}
+CONSTANTS = {"ppo": PPO | GAE, "a2c": A2C | GAE, "impala": IMPALA}
 ENVS, STEPS = 4, 5
 ENV = {"game": "starpilot", "num_envs": ENVS, "seed": 5, "mode": "easy", "num_levels": 20}
 SIZES = {"unroll": STEPS, "seed": 3, "batch": 10, "epochs": 2, "actors": 2, "lag": 0}
@@ -29,7 +29,7 @@ def played():
         envs.advance(rng.integers(15, size=ENVS).astype(np.int32))
     state = envs.get_state()
     envs.close()
-    return state, cases.net(rng)
+    return state, random_weights(rng)
 
 
 def spec_of(algorithm, **changed):

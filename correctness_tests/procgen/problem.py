@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
-
 from correctness_tests.reference import in_float64
-from perf_tests.suite.cases import procgen as cases
 from rl_impls import backends
+from rl_impls.procgen.problem import a2c_update, impala_update, ppo_update
 
-MADE = {"ppo_update": cases.ppo_inputs, "a2c_update": cases.a2c_inputs, "impala_update": cases.impala_inputs}
+MADE = {"ppo_update": ppo_update, "a2c_update": a2c_update, "impala_update": impala_update}
 BATCH = 32
 
 
@@ -22,10 +20,9 @@ def build(op, backend, spec, example, form="full"):
 
 @functools.cache
 def problem(op, seed=0):
-    """What an update is built from, and some batches."""
-    rng = np.random.default_rng(seed)
-    inputs = [MADE[op](rng, BATCH) for _ in range(5)]
-    return inputs[0].spec, [each.args for each in inputs]
+    """Return the configuration of an update, and five batches."""
+    made = [MADE[op](5 * seed + k, BATCH) for k in range(5)]
+    return made[0].config, [each.args for each in made]
 
 
 def learner(op, backend, form="full", seed=0, exact=False, **changed):

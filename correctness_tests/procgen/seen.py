@@ -8,39 +8,31 @@ import numpy as np
 
 from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
 from correctness_tests.procgen.problem import MADE
-from perf_tests.suite.cases.procgen import (
-    A2C,
-    GAE,
-    forward_inputs,
-    gae_inputs,
-    loop_inputs,
-    step_inputs,
-    vtrace_inputs,
-)
 from rl_impls.backends import get
 from rl_impls.procgen.knobs import Knobs
+from rl_impls.procgen.problem import a2c, env_step, forward, gae, vtrace
 
 ENVS, BATCH = 2, 16
-STEPPED = functools.partial(step_inputs, envs=ENVS, game="coinrun")
-PLAYED = functools.partial(loop_inputs, constants=A2C | GAE, envs=ENVS, unroll=2)
-INPUTS = {
-    "forward": functools.partial(forward_inputs, envs=ENVS),
-    "gae": functools.partial(gae_inputs, envs=ENVS),
-    "vtrace": functools.partial(vtrace_inputs, envs=ENVS),
-    **{op: functools.partial(make, batch=BATCH) for op, make in MADE.items()},
+STEPPED = functools.partial(env_step, num_envs=ENVS, game="coinrun")
+PLAYED = functools.partial(a2c, num_envs=ENVS, num_steps=2)
+PROBLEMS = {
+    "forward": functools.partial(forward, num_envs=ENVS),
+    "gae": functools.partial(gae, num_envs=ENVS),
+    "vtrace": functools.partial(vtrace, num_envs=ENVS),
+    **{op: functools.partial(make, batch_size=BATCH) for op, make in MADE.items()},
 }
 
 
 def made(op, backend="torch", target=None, **knobs):
     """An op that is naive but for these knobs, and the arguments it takes."""
-    inputs = INPUTS[op](np.random.default_rng(0))
-    args = tuple(map(get(backend).to_device, inputs.args))
-    return get(backend).build("procgen", op, inputs.spec, args, Knobs(**knobs), target), args
+    problem = PROBLEMS[op](0)
+    args = tuple(map(get(backend).to_device, problem.args))
+    return get(backend).build("procgen", op, problem.config, args, Knobs(**knobs), target), args
 
 
 def pictures():
     """Pictures u8[N, 64, 64, 3] as NumPy."""
-    return forward_inputs(np.random.default_rng(0), ENVS).args[0]
+    return forward(0, ENVS).args[0]
 
 
 def called(op, **knobs):
@@ -200,11 +192,11 @@ def frames(value, monkeypatch):
             seen.append(out is None)
 
         spied(monkeypatch, module.ProcgenVectorEnv, "advance", note)
-        inputs = make(np.random.default_rng(0))
+        problem = make(0)
         built = get("torch" if op == "a2c" else "numpy").build(
-            "procgen", op, inputs.spec, inputs.args, Knobs(frames=value)
+            "procgen", op, problem.config, problem.args, Knobs(frames=value)
         )
-        built(*inputs.args)
+        built(*problem.args)
         built.close()
         yield from seen
 

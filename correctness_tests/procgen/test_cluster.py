@@ -7,13 +7,12 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
 
-from perf_tests.suite.cases import procgen as cases
 from rl_impls import backends
 from rl_impls.procgen import cluster, parallel
 from rl_impls.procgen.agent import Config, ProcgenAgent
+from rl_impls.procgen.problem import a3c
 
 from .agent_sizes import SMALL
 
@@ -107,7 +106,7 @@ def test_ray_is_imported_only_where_a_cluster_is_named():
 
 
 def test_workers_of_a3c_refuse_a_cluster():
-    inputs = cases.loop_inputs(np.random.default_rng(0), cases.A2C | cases.GAE, 2, 2, actors=2)
+    problem = a3c(0, num_envs=2, num_steps=2, actors=2)
     form = backends.forms("procgen")["full"]
     with pytest.raises(ValueError, match=r"^cluster: got 'local' with a3c, whose workers share the memory of one"):
-        backends.get("torch").build("procgen", "a3c", inputs.spec | {"cluster": "local"}, inputs.args, form)
+        backends.get("torch").build("procgen", "a3c", problem.config | {"cluster": "local"}, problem.args, form)

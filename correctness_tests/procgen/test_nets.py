@@ -10,10 +10,11 @@ import pytest
 
 from correctness_tests.procgen.problem import build, learner, problem
 from correctness_tests.reference import in_float64, largest_difference
-from perf_tests.suite.cases.procgen import forward_inputs, gae_inputs, net, pictures, residual_net
 from rl_impls import backends
 from rl_impls.procgen import _numpy
 from rl_impls.procgen.knobs import FORMS
+from rl_impls.procgen.problem import forward as forward_problem
+from rl_impls.procgen.problem import gae, pictures, random_weights
 from rl_impls.procgen.spec import NETS, SHAPES, init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -43,7 +44,7 @@ def test_a_convolution_is_the_sum_over_its_window(stride):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_backend_computes_the_same_net(backend, form, seed):
     rng = np.random.default_rng(seed)
-    params, obs = net(rng), pictures(rng, 5)
+    params, obs = random_weights(rng), pictures(rng, 5)
     wanted = _numpy.logits_and_values(in_float64(params), obs)
     for got, exact in zip(forward(backend, form, params, obs), wanted):
         assert got.dtype == np.float32
@@ -76,7 +77,7 @@ def as_in_the_paper(params, obs):
 @pytest.mark.parametrize(("backend", "form"), NETWORKS)
 def test_the_residual_net_is_that_of_the_paper(backend, form):
     rng = np.random.default_rng(2)
-    params, obs = residual_net(rng), pictures(rng, 3)
+    params, obs = random_weights(rng, "residual"), pictures(rng, 3)
     assert all(np.abs(value).max() > 0 for value in params.values())  # biases too
     for got, exact in zip(forward(backend, form, params, obs), as_in_the_paper(params, obs)):
         assert got.dtype == np.float32
@@ -87,7 +88,7 @@ def test_the_residual_net_is_that_of_the_paper(backend, form):
 @pytest.mark.parametrize(("backend", "form"), NETWORKS)
 def test_one_picture_is_valued_as_it_is_among_others(backend, form):
     rng = np.random.default_rng(3)
-    params, obs = net(rng), pictures(rng, 4)
+    params, obs = random_weights(rng), pictures(rng, 4)
     alone, among = (forward(backend, form, params, given) for given in (obs[2:3], obs))
     for one, several in zip(alone, among):
         np.testing.assert_allclose(one[0], several[2], rtol=1e-5, atol=1e-5)
@@ -96,7 +97,7 @@ def test_one_picture_is_valued_as_it_is_among_others(backend, form):
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_bfloat16_is_near_float32(backend):
     rng = np.random.default_rng(4)
-    params, obs = net(rng), pictures(rng, 8)
+    params, obs = random_weights(rng), pictures(rng, 8)
     wanted = forward(backend, "full", params, obs)
     for rounded, exact in zip(forward(backend, "bfloat16", params, obs), wanted):
         assert rounded.dtype == np.float32
@@ -106,7 +107,7 @@ def test_bfloat16_is_near_float32(backend):
 @pytest.mark.parametrize(("backend", "form"), ACTING)
 def test_a_net_takes_new_weights(backend, form):
     rng = np.random.default_rng(5)
-    first, second, obs, made = net(rng), net(rng), pictures(rng, 2), backends.get(backend)
+    first, second, obs, made = random_weights(rng), random_weights(rng), pictures(rng, 2), backends.get(backend)
     step, _ = learner("a2c_update", backend, form)
     step.load_state(step.state() | {f"online.{name}": value for name, value in second.items()})
     assert step.params.keys() == NETS.keys()
@@ -239,8 +240,8 @@ def test_a_batch_of_arrays_is_put_where_it_is_learned_from(backend, form):
 @pytest.mark.parametrize("op", ["forward", "ppo_update"])
 def test_weights_of_another_net_are_refused(op, change, said):
     if op == "forward":
-        inputs = forward_inputs(np.random.default_rng(0), 2)
-        spec, args = inputs.spec, inputs.args
+        made = forward_problem(0, 2)
+        spec, args = made.config, made.args
     else:
         spec, (args, *_) = problem(op)
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
@@ -261,13 +262,13 @@ def test_a_rollout_without_the_last_pictures_is_refused(backend):
 
 
 def test_pictures_of_other_numbers_than_bytes_are_refused():
-    spec, args = forward_inputs(np.random.default_rng(0), 2).spec, (np.zeros((2, 64, 64, 3), np.float32),)
+    spec, args = forward_problem(0, 2).config, (np.zeros((2, 64, 64, 3), np.float32),)
     with pytest.raises(ValueError, match=r"^obs: got float32\[2, 64, 64, 3\], wanted u8\[B, 64, 64, 3\]"):
         build("forward", "numpy", spec, args)
 
 
 def test_ends_are_bools():
-    inputs = gae_inputs(np.random.default_rng(0), 2)
-    args = (*inputs.args[:3], inputs.args[3].astype(np.float32), inputs.args[4])
+    made = gae(0, 2)
+    args = (*made.args[:3], made.args[3].astype(np.float32), made.args[4])
     with pytest.raises(ValueError, match=r"^terminated: got float32\[128, 2\], wanted bool\[T, N\]"):
-        build("gae", "numpy", inputs.spec, args)
+        build("gae", "numpy", made.config, args)

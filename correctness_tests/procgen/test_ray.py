@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from correctness_tests.waiting import alive, limit, until
-from perf_tests.suite.cases import procgen as cases
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
 from rl_impls.common.starting import THREAD_VARIABLES
 from rl_impls.procgen import cluster
 from rl_impls.procgen.agent import ProcgenAgent
+from rl_impls.procgen.problem import impala, ppo
 
 from .agent_sizes import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 limited = limit("actors over Ray", 300)
-MAKE = {"ppo": cases.ppo_loop_inputs, "impala": functools.partial(cases.loop_inputs, constants=cases.IMPALA)}
+MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,9 @@ def build():
     loops = []
 
     def build(op, **changed):
-        sizes = {"envs": 4, "unroll": 8} | ({"epochs": 2} if "ppo" in op else {})
-        inputs = MAKE[op.removeprefix("parallel_")](np.random.default_rng(0), **sizes)
+        problem = MAKE[op.removeprefix("parallel_")](0, num_envs=4, num_steps=8)
         form = backends.forms("procgen")["full"]
-        loops.append(backends.get("torch").build("procgen", op, inputs.spec | changed, inputs.args, form))
+        loops.append(backends.get("torch").build("procgen", op, problem.config | changed, problem.args, form))
         return loops[-1]
 
     yield build

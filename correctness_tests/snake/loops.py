@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from correctness_tests.snake.problem import assert_trained_alike, build, exact_trainer, net_of
+from perf_tests.suite import case
 from perf_tests.suite.case import Inputs
 from perf_tests.suite.cases import variants
-from perf_tests.suite.cases.snake import loop_inputs
 from rl_impls import backends
 from rl_impls.snake import _numpy
 from rl_impls.snake.loop import CHUNK
 from rl_impls.snake.memory import DTYPES, FIELDS
+from rl_impls.snake.problem import collect_and_learn
 from rl_impls.snake.spec import Geometry
 from rl_impls.snake.vector_env import PlainEnvs
 
@@ -127,7 +128,7 @@ def check(loop, inputs, knobs, backend):
 def inputs_of(variant, seed):
     """What is timed; of a compiled loop as few steps as of the others: rounding turns moves round in a thousand."""
     if variant.form == "compiled":
-        return loop_inputs(np.random.default_rng(seed), **variant.axes)
+        return case.inputs_of(collect_and_learn)(np.random.default_rng(seed), **variant.axes)
     return variant.inputs(seed)
 
 

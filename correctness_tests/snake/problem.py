@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from correctness_tests.reference import in_float64
-from perf_tests.suite.cases.snake import spec, transitions
 from rl_impls import backends
+from rl_impls.snake.problem import config, transitions
 
 
 def build(op, backend, spec, example, form="full", **knobs):
@@ -33,7 +33,7 @@ def exact_trainer(everything, batch):
 def problem(seed, batch=32, batches=1):
     """Everything a net is trained with, and some batches whose TD errors lie on both sides of 1."""
     rng = np.random.default_rng(seed)
-    everything, drawn = spec(rng), [transitions(rng, batch) for _ in range(batches)]
+    everything, drawn = config(rng), [transitions(rng, batch) for _ in range(batches)]
     return everything, [(obs, actions, 2 * rewards, *rest) for obs, actions, rewards, *rest in drawn]
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from correctness_tests.observed import RECORDING, dispatched, keeps_gradients, program, recording, spied
 from correctness_tests.snake.problem import problem
-from perf_tests.suite.cases.snake import boards, loop_inputs, start_state, transitions
 from rl_impls.backends import get
 from rl_impls.lowering import Target
 from rl_impls.snake.knobs import Knobs
+from rl_impls.snake.problem import boards, collect_and_learn, start_state, transitions
 
 BOARDS = 3
 STEPS = 16
@@ -64,9 +64,9 @@ def traced(op, **knobs):
 @functools.cache
 def drawn(every, batch):
     """What a loop of one game starts from, and the draws of its first steps."""
-    inputs = loop_inputs(np.random.default_rng(0), 1, every, batch)
-    *per_step, rows = inputs.args
-    return inputs.spec, (*(array[:STEPS] for array in per_step), rows[: STEPS // every])
+    found = collect_and_learn(0, 1, every, batch)
+    *per_step, rows = found.args
+    return found.config, (*(array[:STEPS] for array in per_step), rows[: STEPS // every])
 
 
 def looped(backend="torch", **knobs):

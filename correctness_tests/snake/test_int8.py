@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from correctness_tests.snake.problem import build
-from perf_tests.suite.cases.snake import boards, spec, transitions
 from rl_impls.snake._numpy import q_values
+from rl_impls.snake.problem import boards, config, transitions
 
 BOARDS = 512
 
@@ -21,7 +21,7 @@ def quantised(tmp_path_factory):
     import onnxruntime
 
     rng = np.random.default_rng(0)
-    everything, obs = spec(rng), boards(rng, BOARDS)
+    everything, obs = config(rng), boards(rng, BOARDS)
     session, graphs, folder = onnxruntime.InferenceSession, [], tmp_path_factory.mktemp("int8")
 
     def spy(graph, *args, **kwargs):
@@ -98,12 +98,12 @@ def test_other_backends_refuse(backend, op):
     rng = np.random.default_rng(0)
     example = boards(rng, 2), np.zeros(2, bool), np.zeros(2, np.int32)
     with pytest.raises(ValueError, match=f"quantised: got 'int8' on {backend}, wanted 'none', or backend onnx"):
-        build(op, backend, spec(rng), example if op == "act" else example[:1], "int8")
+        build(op, backend, config(rng), example if op == "act" else example[:1], "int8")
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_nets_that_learn_refuse_to_play_in_8_bits(backend):
     rng = np.random.default_rng(0)
-    step = build("train_step", backend, spec(rng), transitions(rng, 4), "int8")
+    step = build("train_step", backend, config(rng), transitions(rng, 4), "int8")
     with pytest.raises(ValueError, match="quantised: got 'int8'"):
         step.actor(boards(rng, 2))

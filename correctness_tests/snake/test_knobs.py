@@ -9,9 +9,9 @@ import pytest
 
 from correctness_tests.snake.problem import assert_trained_alike, build, differences, problem
 from perf_tests.suite.cases import variants
-from perf_tests.suite.cases.snake import boards, transitions
 from rl_impls import backends
 from rl_impls.snake.knobs import CHOICES, FORMS, HELPFUL, SOURCES, Knobs
+from rl_impls.snake.problem import boards, transitions
 
 SAME = [
     ("memory", "arrays"),

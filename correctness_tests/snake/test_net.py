@@ -23,9 +23,9 @@ from correctness_tests.snake.problem import (
     trainer,
 )
 from correctness_tests.strategies import SEEDS
-from perf_tests.suite.cases.snake import SIZES, boards
 from rl_impls.backends import get
 from rl_impls.snake import _numpy
+from rl_impls.snake.problem import SIZES, boards
 
 GAMMA = 0.99
 LEARNERS = [("torch", "naive"), ("torch", "full"), ("jax", "naive"), ("jax", "full")]

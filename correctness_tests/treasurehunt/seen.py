@@ -13,6 +13,7 @@ from correctness_tests.treasurehunt.problem import AGENTS, acting, problem
 from rl_impls.backends import get
 from rl_impls.treasurehunt.knobs import CHOICES, Knobs
 from rl_impls.treasurehunt.per_agent import OneByOne
+from rl_impls.treasurehunt.problem import observe, sample, stack
 
 OPS = "forward", "act", "train_step"
 
@@ -69,16 +70,13 @@ def order(value, monkeypatch):
 
 def world(value, monkeypatch):
     """What the worlds are."""
-    from perf_tests.suite.cases.treasurehunt import observe_inputs
-
-    spec = observe_inputs(np.random.default_rng(0), agents=2, worlds=1).spec
-    yield type(get("numpy").build("treasurehunt", "observe", spec, (), Knobs(world=value)).__self__).__name__
+    config = observe(0, agents=2, worlds=1).config
+    yield type(get("numpy").build("treasurehunt", "observe", config, (), Knobs(world=value)).__self__).__name__
     yield type(looped("turn", world=value)[0].world).__name__
 
 
 def nets(value, monkeypatch):
     """Whether all agents are dealt with at once."""
-    from perf_tests.suite.cases.treasurehunt import sample_inputs, stack_inputs
     from rl_impls.treasurehunt import _numpy
 
     for op in OPS:
@@ -86,13 +84,13 @@ def nets(value, monkeypatch):
         for backend in ("torch", "jax"):
             yield not isinstance(made(op, backend, nets=value)[0], OneByOne)
     yield not isinstance(looped("turn", nets=value)[0].team, OneByOne)
-    rng, cuts = np.random.default_rng(0), []
+    cuts = []
     spied(monkeypatch, _numpy, "gather", lambda *args: cuts.append("sample"))
     spied(monkeypatch, _numpy, "stack_agent", lambda *args: cuts.append("stack"))
     spied(monkeypatch, _numpy, "stack_frames", lambda *args: cuts.append("stack"))
-    for op, inputs in (("sample", sample_inputs(rng, 5)), ("stack", stack_inputs(rng, 5, 1))):
-        get("numpy").build("treasurehunt", op, inputs.spec, inputs.args, Knobs(nets=value))(*inputs.args)
-        yield cuts.count(op) == 1
+    for timed in (sample(0, 5), stack(0, 5, 1)):
+        get("numpy").build("treasurehunt", timed.op, timed.config, timed.args, Knobs(nets=value))(*timed.args)
+        yield cuts.count(timed.op) == 1
 
 
 def cosines(value, monkeypatch):

@@ -202,8 +202,8 @@ def test_looking_up_a_state_takes_a_sixth_of_the_product():
     import jax
     import numpy as np
 
-    from perf_tests.suite.cases.treasurehunt import FORWARD, HIDDEN, LOOKED_UP, STATE
     from rl_impls.treasurehunt._jax import onehot_matmul
+    from rl_impls.treasurehunt.problem import FORWARD, HIDDEN, LOOKED_UP, STATE
 
     state, weights = np.zeros((1, STATE), np.float32), np.zeros((STATE, HIDDEN), np.float32)
     counted = jax.jit(onehot_matmul).lower(state, weights).cost_analysis()["flops"]

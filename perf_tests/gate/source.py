@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -165,9 +166,13 @@ class Suite(Source):
             folder: to be made for the side.
             python: interpreter of the side's environment.
         """
-        folder.mkdir(parents=True)
-        for part, place in (("rl_impls", code), ("perf_tests", benchmarks), ("rlgauge", benchmarks)):
-            (folder / part).symlink_to(place / part)
+        shutil.copytree(code / "rl_impls", folder / "rl_impls")
+        for problem in (benchmarks / "rl_impls").glob("*/problem.py"):  # inputs are head's on both sides
+            place = folder / problem.relative_to(benchmarks)
+            place.parent.mkdir(exist_ok=True)
+            shutil.copy(problem, place)
+        for part in ("perf_tests", "rlgauge"):
+            (folder / part).symlink_to(benchmarks / part)
         return Side(name, folder, python, WORKER, COMPILERS)
 
     def environments(self) -> AbstractContextManager[Callable[[str, Path], Path]]:

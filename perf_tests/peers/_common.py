@@ -48,11 +48,11 @@ class Side(Turns):
     """
 
     def __init__(self, seed: list[int], envs: int = 1) -> None:
-        from ..suite.cases.snake import CAPACITY, STORED, spec, start_state, transitions
+        from rl_impls.snake.problem import CAPACITY, STORED, config, start_state, transitions
 
         super().__init__(seed)
         self.envs, self.capacity, self.pushed = envs, CAPACITY, STORED
-        self.spec: dict[str, Any] = spec(self.rng) | {
+        self.spec: dict[str, Any] = config(self.rng) | {
             "env_state": start_state(self.rng, envs), "stored": transitions(self.rng, STORED), "capacity": CAPACITY,
             "target_every": TARGET_EVERY, "step": 0,
         }  # fmt: skip
@@ -61,7 +61,7 @@ class Side(Turns):
         """Draw all that a block needs of randomness; rows are of what will be stored when they are taken."""
         import numpy as np
 
-        from ..suite.cases.snake import draws, moves
+        from rl_impls.snake.problem import draws, moves
 
         steps = STEPS // self.envs
         played = -(np.arange(EVERY, STEPS + 1, EVERY) // -self.envs) * self.envs  # all step before they learn

@@ -31,7 +31,7 @@ class Theirs(Side):
         import torch
         from gymnasium.wrappers import FlattenObservation
 
-        from ..suite.cases.snake import SIZES
+        from rl_impls.snake.problem import SIZES
 
         super().__init__(seed)
         with contextlib.redirect_stderr(io.StringIO()):  # gym, which it imports if it can, says that it is not kept up

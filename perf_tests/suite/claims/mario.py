@@ -9,16 +9,18 @@ from importlib import import_module
 from typing import Any
 
 from rl_impls import backends
+from rl_impls.mario import problem
 from rl_impls.mario.knobs import OF_SOURCE
+from rl_impls.mario.problem import STACK, net, pictures
 
-from ..case import Inputs
-from ..cases.mario import STACK, net, pictures, pipeline_inputs
+from ..case import Inputs, inputs_of
 from ..claim import Comparison, Figure, Side, alone, between, removed, stated_in
 
 on = stated_in("mario-pipeline.md")
 BATCH, SIDE, STATES = 256, 84, 64
 SHORT = {"collectors": 2, "batch": 64, "updates": 4, "prioritised": 0}
 EPOCHS = 5  # of a call, where what is published every fifth epoch is published once
+pipeline_inputs = inputs_of(problem.pipeline)
 
 
 def pipeline(form: str) -> str:

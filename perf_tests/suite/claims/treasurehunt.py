@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from rl_impls import backends
+from rl_impls.treasurehunt.problem import CAPACITY, epoch, train_step
 
-from ..case import Inputs
-from ..cases.treasurehunt import CAPACITY, epoch_inputs, train_inputs
+from ..case import Inputs, inputs_of
 from ..claim import Comparison, Figure, Side, between, stated_in
 
 on = stated_in("treasurehunt-jax.md")
@@ -71,7 +71,7 @@ def one_agent(rng: Any) -> tuple[Any, Any, list[Any]]:
     Args:
         rng: the generator of all that is drawn.
     """
-    inputs = train_inputs(rng, agents=1)
+    inputs = inputs_of(train_step)(rng, agents=1)
     nets = ({name: value[0] for name, value in inputs.spec[part].items()} for part in ("params", "target"))
     return *nets, [array[0] for array in inputs.args]  # type: ignore[return-value]
 
@@ -162,7 +162,7 @@ def of_two(rng: Any) -> Inputs:
     Args:
         rng: the generator of all that is drawn.
     """
-    return epoch_inputs(rng, agents=2, worlds=1)
+    return inputs_of(epoch)(rng, agents=2, worlds=1)
 
 
 def hunting(form: str, backend: str, agents: int) -> Side:

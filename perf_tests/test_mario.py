@@ -1,0 +1,258 @@
+"""mario: each part of the experience pipeline, and the whole pipeline at several sizes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from rl_impls.mario import problem as mario
+
+from .grid import grid
+from .ops import build
+
+FORMS = ("naive", "full")
+SIDES = (84, 128)
+BATCHES = (16, 256, 512, 1024, 2048)
+CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
+LAZY = ("torch-compile", "jax", *CUDA)  # not timed in the naive form
+ROUNDED = 1e-2  # of the largest value: what the order of sums changes in bfloat16 and float16
+
+# of the pipeline
+LEARNERS = ("torch", "torch-compile", "torch-cuda", "torch-compile-cuda")
+FLOAT32 = ("naive", "local_queues", "full")
+ONLY_TORCH = dict(form=("naive", "local_queues"), backend=LEARNERS[1:])
+Sizes = dict[str, Any]
+SMALLEST: Sizes = dict(
+    collectors=(1,), num_envs=(2,), batch_size=(8,), updates=(1,), publish=(1,), prioritised=(0,)
+)  # fmt: skip
+SOURCE: Sizes = dict(  # before the source optimised it
+    collectors=(2,), num_envs=(1, 8), batch_size=(256,), updates=(8,), publish=(1,), prioritised=(0,)
+)  # fmt: skip
+SHORT = SOURCE | dict(batch_size=(64,), updates=(4,))  # the same in about a second
+OPTIMISED = SOURCE | dict(collectors=(4,), num_envs=(1,), batch_size=(512,), updates=(16,), publish=(5,))
+LARGE_FRAMES = SOURCE | dict(num_envs=(8,), side=(128,))
+VARIED = SOURCE | dict(collectors=(1, 2, 4), updates=(8, 16), publish=(1, 3, 5), prioritised=(0, 1))
+CHANGES: tuple[Sizes, ...] = (
+    dict(collectors=(1, 4)), dict(updates=16), dict(publish=(3, 5)), dict(prioritised=1)
+)  # fmt: skip
+SEVERAL = [one | other for one, other in itertools.combinations(CHANGES, 2)]  # VARIED has one change at a time
+
+
+@grid(
+    form=("full", "sparse"), backend=("numpy",), batch_size=(1, 8), side=SIDES,
+    gate=[dict(form="full", batch_size=1, side=84)], bench=[{}],
+)  # fmt: skip
+def test_preprocess(bench, seed, form, backend, batch_size, side):
+    op = build(mario.preprocess(seed, batch_size, side), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=("naive", "local_queues", "full"), backend=("numpy",), collectors=(1, 2, 4), side=SIDES, frames=(1, 4),
+    exclude=[dict(side=128, frames=4)],
+    gate=[dict(form="full", collectors=2, side=84, frames=1)], bench=[dict(collectors=(1, 2), side=84, frames=1)],
+)  # fmt: skip
+def test_transport(bench, seed, form, backend, collectors, side, frames):
+    op = build(mario.transport(seed, collectors, side, frames), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("numpy",), batch_size=(1000, 2000), side=SIDES,
+    gate=[dict(form="full", batch_size=1000, side=84)], bench=[dict(side=84)],
+)  # fmt: skip
+def test_push(bench, seed, form, backend, batch_size, side):
+    op = build(mario.push(seed, batch_size, side), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), buffer=(10_000, 25_000, 50_000), side=SIDES,
+    exclude=[dict(buffer=(25_000, 50_000), side=128)],
+    gate=[dict(form="full", batch_size=256, buffer=10_000, side=84)],
+    bench=[dict(batch_size=256, buffer=50_000, side=84), dict(batch_size=256, buffer=10_000)],
+)  # fmt: skip
+def test_sample(bench, seed, form, backend, batch_size, buffer, side):
+    op = build(mario.sample(seed, batch_size, buffer, side), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), buffer=(10_000, 50_000), side=SIDES,
+    exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, buffer=50_000)],
+    gate=[dict(form="full", batch_size=256, buffer=10_000, side=84)], bench=[dict(batch_size=256, buffer=50_000)],
+)  # fmt: skip
+def test_per_sample(bench, seed, form, backend, batch_size, buffer, side):
+    op = build(mario.per_sample(seed, batch_size, buffer, side), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), buffer=(10_000, 50_000), side=SIDES,
+    exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, buffer=50_000)],
+    gate=[dict(form="full", batch_size=256, buffer=10_000, side=84)], bench=[dict(batch_size=256, buffer=50_000)],
+)  # fmt: skip
+def test_per_update(bench, seed, form, backend, batch_size, buffer, side):
+    op = build(mario.per_update(seed, batch_size, buffer, side), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("torch", *LAZY), batch_size=BATCHES, side=SIDES, norm=("none", "batch"), accumulate=(1, 4),
+    exclude=[
+        dict(form="naive", backend=LAZY), dict(accumulate=4, batch_size=(256, 512, 1024)),
+        dict(side=128, batch_size=(512, 1024, 2048)), dict(side=128, accumulate=4),
+        dict(norm="batch", backend=("jax", "jax-cuda")), dict(norm="batch", batch_size=(512, 1024, 2048)),
+        dict(norm="batch", side=128), dict(norm="batch", accumulate=4),
+    ],
+    gate=[dict(form="full", backend=("torch", "jax"), batch_size=16, side=84, norm="none", accumulate=1)],
+    bench=[
+        dict(backend="torch", batch_size=16, side=84, norm="none", accumulate=1),
+        dict(backend="torch", batch_size=256, side=84, accumulate=1),
+    ],
+)  # fmt: skip
+def test_train_step(bench, seed, form, backend, batch_size, side, norm, accumulate):
+    op = build(mario.train_step(seed, batch_size, side, norm, accumulate), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(tolerance=ROUNDED)
+@grid(
+    form=("bfloat16", "float16"), backend=("torch", "jax", *CUDA), batch_size=BATCHES, side=SIDES, norm=("none",),
+    accumulate=(1, 4),
+    exclude=[
+        dict(accumulate=4, batch_size=(16, 256, 512, 1024)),
+        dict(side=128, batch_size=(512, 1024, 2048)), dict(side=128, accumulate=4),
+        dict(form="float16", backend=("torch", "jax", "jax-cuda")), dict(form="float16", batch_size=(16, 2048)),
+        dict(form="float16", side=128),
+    ],
+    bench=[dict(form="bfloat16", backend="torch", batch_size=256, side=84)],
+)  # fmt: skip
+def test_train_step_in_half_precision(bench, seed, form, backend, batch_size, side, norm, accumulate):
+    op = build(mario.train_step(seed, batch_size, side, norm, accumulate), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=("reduce_overhead",), backend=("torch-compile-cuda",), batch_size=(256, 512), side=(84,), norm=("none",),
+    accumulate=(1,),
+)  # fmt: skip
+def test_train_step_as_cuda_graph(bench, seed, form, backend, batch_size, side, norm, accumulate):
+    op = build(mario.train_step(seed, batch_size, side, norm, accumulate), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=FORMS, backend=("numpy",), collectors=(1, 2, 4), side=SIDES,
+    gate=[dict(form="full", collectors=2, side=84)], bench=[dict(collectors=2, side=84)],
+)  # fmt: skip
+def test_publish(bench, seed, form, backend, collectors, side):
+    op = build(mario.publish(seed, collectors, side), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(form=FLOAT32, backend=LEARNERS, **SMALLEST, exclude=[ONLY_TORCH], gate=[dict(form="full", backend="torch")])
+def test_pipeline(bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all", tolerance=ROUNDED)
+@grid(form=("bfloat16",), backend=LEARNERS, **SMALLEST)
+def test_pipeline_bfloat16(bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=FLOAT32, backend=LEARNERS, **SHORT, exclude=[ONLY_TORCH],
+    bench=[dict(form="naive", backend="torch", num_envs=1), dict(form="full", backend="torch", num_envs=8)],
+)  # fmt: skip
+def test_pipeline_short(bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all", tolerance=ROUNDED)
+@grid(form=("bfloat16",), backend=LEARNERS, **SHORT, bench=[dict(backend="torch", num_envs=8)])
+def test_pipeline_short_bfloat16(
+    bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised
+):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(form=FLOAT32, backend=LEARNERS, **VARIED, exclude=[ONLY_TORCH, *SEVERAL])
+def test_pipeline_of_source(
+    bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised
+):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all", tolerance=ROUNDED)
+@grid(form=("bfloat16",), backend=LEARNERS, **VARIED, exclude=SEVERAL)
+def test_pipeline_of_source_bfloat16(
+    bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised
+):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(form=FLOAT32, backend=LEARNERS, **LARGE_FRAMES, exclude=[ONLY_TORCH])
+def test_pipeline_large_frames(
+    bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised, side
+):
+    op = build(
+        mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised, side), form, backend
+    )
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all", tolerance=ROUNDED)
+@grid(form=("bfloat16",), backend=LEARNERS, **LARGE_FRAMES)
+def test_pipeline_large_frames_bfloat16(
+    bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised, side
+):
+    op = build(
+        mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised, side), form, backend
+    )
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(form=FLOAT32, backend=LEARNERS, **OPTIMISED, exclude=[ONLY_TORCH])
+def test_pipeline_optimised(
+    bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised
+):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all", tolerance=ROUNDED)
+@grid(form=("bfloat16",), backend=LEARNERS, **OPTIMISED)
+def test_pipeline_optimised_bfloat16(
+    bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised
+):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=("cache_cleared", "reduce_overhead"), backend=("torch-cuda", "torch-compile-cuda"), **SOURCE,
+    exclude=[
+        dict(form="cache_cleared", backend="torch-compile-cuda"), dict(form="reduce_overhead", backend="torch-cuda"),
+    ],
+)  # fmt: skip
+def test_pipeline_on_gpu(bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised):
+    op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)

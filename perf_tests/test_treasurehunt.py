@@ -1,0 +1,132 @@
+"""treasurehunt: worlds, nets and whole epochs of many agents that each learn alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from rl_impls.treasurehunt import problem as treasurehunt
+
+from .grid import Pattern, grid
+from .ops import build
+
+AGENTS, WORLDS = (1, 5, 16), (1, 16)
+JAX = ("jax", "jax-cuda")
+WORLD = ("numpy", *JAX)
+LEARNING = ("torch", "torch-compile", "jax", "torch-cuda", "jax-cuda")
+REST = ("torch-compile", "torch-cuda", "jax-cuda")  # not timed in every form
+ONE_AGENT = ("torch", "torch-cuda", *JAX)  # a plain run times these with one agent, too
+
+NETS = ("naive", "one_by_one", "full")
+NO_NETS: list[Pattern] = [  # a backend that lacks the form, or one_by_one with a single agent
+    dict(form="naive", backend=("torch-compile", *JAX)),
+    dict(form="one_by_one", backend=REST),
+    dict(form="one_by_one", agents=1),
+]
+NO_REFERENCE: Pattern = dict(form=("naive", "one_by_one"), backend="numpy")
+
+LOOPS = ("naive", "one_by_one", "full", "bfloat16", "interleaved", "compiled")
+NO_LOOPS: list[Pattern] = [
+    dict(form=("naive", "one_by_one", "bfloat16", "interleaved"), backend=REST),
+    dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda")),
+]
+SHOWN_LOOPS: list[Pattern] = [
+    dict(agents=5, worlds=1, form=("naive", "one_by_one", "interleaved")),
+    dict(agents=5, form=("full", "compiled")),
+]
+
+
+@grid(
+    form=("naive", "full"), backend=WORLD, agents=AGENTS, worlds=WORLDS, exclude=[dict(form="naive", backend=JAX)],
+    gate=[dict(form="full", backend="numpy", agents=5, worlds=1)], bench=[{}],
+)  # fmt: skip
+def test_observe(bench, seed, form, backend, agents, worlds):
+    op = build(treasurehunt.observe(seed, agents, worlds), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=("naive", "full"), backend=WORLD, agents=AGENTS, worlds=WORLDS, exclude=[dict(form="naive", backend=JAX)],
+    bench=[dict(agents=5)],
+)  # fmt: skip
+def test_stack(bench, seed, form, backend, agents, worlds):
+    op = build(treasurehunt.stack(seed, agents, worlds), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=("naive", "full"), backend=WORLD, agents=AGENTS, exclude=[dict(form="naive", backend=JAX)],
+    gate=[dict(form="full", backend="numpy", agents=5)], bench=[{}],
+)  # fmt: skip
+def test_sample(bench, seed, form, backend, agents):
+    op = build(treasurehunt.sample(seed, agents), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=("numpy", *LEARNING), batch_size=(64,), bench=[{}])
+def test_quantile_huber(bench, seed, form, backend, batch_size):
+    op = build(treasurehunt.quantile_huber(seed, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=NETS, backend=("numpy", *LEARNING), agents=AGENTS, batch_size=(64,), exclude=[*NO_NETS, NO_REFERENCE],
+    bench=[dict(agents=5), dict(agents=1, backend=("numpy", *ONE_AGENT))],
+)  # fmt: skip
+def test_forward(bench, seed, form, backend, agents, batch_size):
+    op = build(treasurehunt.forward(seed, agents, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=NETS, backend=("numpy", *LEARNING), agents=AGENTS, worlds=WORLDS, exclude=[*NO_NETS, NO_REFERENCE],
+    gate=[dict(form="full", backend=("torch", "jax"), agents=5, worlds=1)],
+    bench=[dict(agents=5), dict(agents=1, backend=("numpy", *ONE_AGENT))],
+)  # fmt: skip
+def test_act(bench, seed, form, backend, agents, worlds):
+    op = build(treasurehunt.act(seed, agents, worlds), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=(*NETS, "bfloat16"), backend=LEARNING, agents=AGENTS, exclude=[*NO_NETS, dict(form="bfloat16", backend=REST)],
+    gate=[dict(form="full", backend=("torch", "jax"), agents=5)],
+    bench=[dict(agents=5), dict(form=NETS, agents=1, backend=ONE_AGENT)],
+)  # fmt: skip
+def test_train_step(bench, seed, form, backend, agents):
+    op = build(treasurehunt.train_step(seed, agents), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=("full",), backend=("torch", "torch-compile", "jax"), agents=(5,), batch_size=(64,),
+    bench=[dict(backend=("torch", "jax"))],
+)  # fmt: skip
+def test_first_call(bench, seed, form, backend, agents, batch_size):
+    op = build(treasurehunt.first_call(seed, agents, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=LOOPS, backend=LEARNING, agents=AGENTS, worlds=WORLDS, exclude=NO_LOOPS,
+    gate=[
+        dict(form="full", backend="torch", agents=5, worlds=1),
+        dict(form="compiled", backend="jax", agents=5, worlds=1),
+    ],
+    bench=SHOWN_LOOPS,
+)  # fmt: skip
+def test_turn(bench, seed, form, backend, agents, worlds):
+    op = build(treasurehunt.turn(seed, agents, worlds), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=(*LOOPS, "processes"), backend=LEARNING, agents=AGENTS, worlds=WORLDS,
+    exclude=[*NO_LOOPS, dict(form="processes", backend=REST)],
+    # torch's epoch is its turns and its update, which are gated
+    gate=[dict(form="compiled", backend="jax", agents=5, worlds=1)],
+    bench=[*SHOWN_LOOPS, dict(form="processes", backend="torch", agents=5, worlds=1)],
+)  # fmt: skip
+def test_epoch(bench, seed, form, backend, agents, worlds):
+    op = build(treasurehunt.epoch(seed, agents, worlds), form, backend)
+    bench(op.call, *op.args, **op.keywords)

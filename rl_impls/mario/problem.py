@@ -1,0 +1,267 @@
+"""The problems of mario: seeded inputs and costs of each op.
+
+B experiences, C collectors, S pixels along a side of a frame. A state is four frames, u8[4, S, S].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..common.problem import Problem
+
+ACTIONS, STACK = 15, 4
+HEIGHT, WIDTH = 240, 256  # of a frame of the NES
+EPISODE = 100  # steps
+SENT = 2_000  # experiences of a call of transport
+EPSILON = 0.1  # share of random actions in the pipeline
+KERNELS, STRIDES = (8, 4, 3), (4, 2, 1)  # of the convolutions
+LEARNING = {"learning_rate": 1e-4, "gamma": 0.99, "gradient_norm": 10.0}
+PRIORITIES = {"alpha": 0.6, "beta": 0.4}
+
+
+def places(side: int) -> list[int]:
+    """Return the number of places in a state where each convolution applies its weights."""
+    found = []
+    for kernel, stride in zip(KERNELS, STRIDES, strict=True):
+        side = (side - kernel) // stride + 1
+        found.append(side * side)
+    return found
+
+
+def shapes(side: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each layer's weights, by the name of the layer."""
+    return {
+        "conv0": (8, 8, STACK, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64),
+        "hidden": (places(side)[-1] * 64, 512), "value": (512, ACTIONS),
+    }  # fmt: skip
+
+
+def multiplications(side: int) -> dict[str, int]:
+    """Return the multiplications of each layer for one state."""
+    applied = dict(zip(("conv0", "conv1", "conv2"), places(side), strict=True))
+    return {name: applied.get(name, 1) * math.prod(shape) for name, shape in shapes(side).items()}
+
+
+def net(rng: np.random.Generator, side: int, norm: str = "none") -> dict[str, Any]:
+    """Return random weights and biases of the net; with ``norm="batch"``, those of batch norm too."""
+    params = {}
+    for name, shape in shapes(side).items():
+        params[f"w_{name}"] = rng.normal(0, (2 / math.prod(shape[:-1])) ** 0.5, shape).astype(np.float32)
+        params[f"b_{name}"] = rng.normal(0, 0.1, shape[-1]).astype(np.float32)
+        if norm == "batch" and name.startswith("conv"):
+            params[f"g_{name}"] = rng.uniform(0.5, 1.5, shape[-1]).astype(np.float32)
+            params[f"m_{name}"] = rng.normal(0, 0.1, shape[-1]).astype(np.float32)
+            params[f"v_{name}"] = rng.uniform(0.5, 1.5, shape[-1]).astype(np.float32)
+    return params
+
+
+def config(rng: np.random.Generator, side: int, norm: str = "none") -> dict[str, Any]:
+    """Return the configuration of a learner."""
+    return {"side": side, "params": net(rng, side, norm), "target": net(rng, side, norm), **LEARNING}
+
+
+def full_replay(rng: np.random.Generator, buffer: int, side: int) -> dict[str, Any]:
+    """Return the configuration of a replay buffer that is full."""
+    return {"side": side, "capacity": buffer, "stored": buffer, "seed": int(rng.integers(2**31))}
+
+
+def pictures(rng: np.random.Generator, *shape: int) -> Any:
+    """Return grey frames u8[..., rows, columns] of random tiles of 4 x 4 pixels."""
+    *counts, rows, columns = shape
+    tiles = rng.integers(256, size=(*counts, rows // 4, columns // 4), dtype=np.uint8)
+    return tiles.repeat(4, axis=-2).repeat(4, axis=-1)
+
+
+def nes_frames(rng: np.random.Generator, batch_size: int) -> Any:
+    """Return frames u8[B, 240, 256, 3] of random tiles of 8 x 8 pixels, the size of the NES's tiles."""
+    tiles = rng.integers(256, size=(batch_size, HEIGHT // 8, WIDTH // 8, 3), dtype=np.uint8)
+    return tiles.repeat(8, axis=1).repeat(8, axis=2)
+
+
+def actions(rng: np.random.Generator, batch_size: int) -> Any:
+    """Return random actions i32[B]."""
+    return rng.integers(ACTIONS, size=batch_size).astype(np.int32)
+
+
+def normals(rng: np.random.Generator, batch_size: int) -> Any:
+    """Return draws f32[B] from a standard normal distribution."""
+    return rng.standard_normal(batch_size).astype(np.float32)
+
+
+def training_batch(rng: np.random.Generator, batch_size: int, side: int) -> tuple[Any, ...]:
+    """Return B experiences with the weights of their losses."""
+    return (
+        pictures(rng, batch_size, STACK, side, side),
+        actions(rng, batch_size),
+        normals(rng, batch_size),
+        pictures(rng, batch_size, STACK, side, side),
+        (rng.random(batch_size) < 0.1).astype(np.float32),
+        rng.uniform(0.5, 1, batch_size).astype(np.float32),
+    )
+
+
+def preprocess_bytes(batch_size: int, side: int) -> float:
+    """Return the bytes of the frames read and written."""
+    return batch_size * (HEIGHT * WIDTH * 3.0 + side * side)
+
+
+def transport_bytes(side: int, frames: int) -> float:
+    """Return the bytes of the frames, each read and written twice: on the way to the transport, and to the replay."""
+    return SENT * 4.0 * frames * side * side
+
+
+def push_bytes(batch_size: int, side: int) -> float:
+    """Return the bytes of the frames read and written."""
+    return batch_size * 2.0 * side * side
+
+
+def sample_bytes(batch_size: int, side: int) -> float:
+    """Return the bytes of the frames read and written; an experience has five, which its two states share."""
+    return batch_size * 2.0 * (STACK + 1) * side * side
+
+
+def publish_bytes(collectors: int, side: int) -> float:
+    """Return the bytes of the weights, read and written once by the publisher and once by each collector."""
+    weights = sum(math.prod(shape) + shape[-1] for shape in shapes(side).values())
+    return 2.0 * 4 * weights * (1 + collectors)
+
+
+def train_flops(batch_size: int, side: int) -> float:
+    """Return the FLOPs of the online net forward and back to its weights and inputs, and of both nets on next states.
+
+    No gradient flows to the inputs of the first layer.
+    """
+    layers = multiplications(side)
+    return 2.0 * batch_size * (5 * sum(layers.values()) - layers["conv0"])
+
+
+def pipeline_items(collectors: int, num_envs: int, batch_size: int, updates: int, publish: int) -> int:
+    """Return the experiences of a call: as many from each environment, and at least as many as the updates draw."""
+    streams = collectors * num_envs
+    return publish * math.ceil(batch_size * updates / streams) * streams
+
+
+def pipeline_flops(
+    collectors: int, num_envs: int, batch_size: int, updates: int, publish: int, side: int = 84
+) -> float:
+    """Return the FLOPs of the updates, and of the net forward for each action that is not random."""
+    acted = (1 - EPSILON) * pipeline_items(collectors, num_envs, batch_size, updates, publish)
+    return publish * updates * train_flops(batch_size, side) + acted * 2 * sum(multiplications(side).values())
+
+
+def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
+    """Return a problem of this workload."""
+    return Problem("mario", op, config, args, **more)
+
+
+def preprocess(seed: int, batch_size: int, side: int) -> Problem:
+    """Colour frames of the NES, to be made grey and small."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "preprocess", {"side": side}, nes_frames(rng, batch_size), unit="frames", items=batch_size,
+        bytes=preprocess_bytes(batch_size, side), tolerance=5e-3,  # one shade of grey
+    )  # fmt: skip
+
+
+def transport(seed: int, collectors: int, side: int, frames: int) -> Problem:
+    """Experiences of one frame, or of a stack of frames, on the way from the collectors to the replay."""
+    rng = np.random.default_rng(seed)
+    shape = (side, side) if frames == 1 else (frames, side, side)
+    found = {"shape": shape, "collectors": collectors, "items": SENT, "queue": 10_000 // frames, "chunk": 1_000}
+    return problem(
+        "transport", found, np.int64(rng.integers(1_000)), unit="experiences", items=SENT,
+        bytes=transport_bytes(side, frames),
+    )  # fmt: skip
+
+
+def push(seed: int, batch_size: int, side: int) -> Problem:
+    """Experiences of one collector, in episodes of a hundred steps, for a replay of 10,000."""
+    rng = np.random.default_rng(seed)
+    times = np.arange(batch_size, dtype=np.int32) % EPISODE
+    return problem(
+        "push", {"side": side, "capacity": 10_000}, pictures(rng, batch_size, side, side), actions(rng, batch_size),
+        normals(rng, batch_size), times == EPISODE - 1, times, unit="experiences", items=batch_size,
+        bytes=push_bytes(batch_size, side),
+    )  # fmt: skip
+
+
+def sample(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
+    """A full replay, and a seed for drawing from it uniformly."""
+    rng = np.random.default_rng(seed)
+    found = {**full_replay(rng, buffer, side), "batch": batch_size}
+    return problem(
+        "sample", found, np.int64(rng.integers(2**31)), unit="experiences", items=batch_size,
+        bytes=sample_bytes(batch_size, side),
+    )  # fmt: skip
+
+
+def per_sample(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
+    """A full prioritised replay, and uniform numbers for drawing from it."""
+    rng = np.random.default_rng(seed)
+    found = {**full_replay(rng, buffer, side), **PRIORITIES}
+    return problem(
+        "per_sample", found, rng.random(batch_size, np.float32), unit="experiences", items=batch_size,
+        bytes=sample_bytes(batch_size, side),
+    )  # fmt: skip
+
+
+def per_update(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
+    """A full prioritised replay, and new TD errors for some of its rows."""
+    rng = np.random.default_rng(seed)
+    found = {**full_replay(rng, buffer, side), **PRIORITIES}
+    rows = rng.integers(buffer - 1, size=batch_size)
+    return problem("per_update", found, rows, normals(rng, batch_size), unit="experiences", items=batch_size)
+
+
+def train_step(seed: int, batch_size: int, side: int, norm: str = "none", accumulate: int = 1) -> Problem:
+    """One update, of a net with or without batch norm, with the batch in one part or several."""
+    rng = np.random.default_rng(seed)
+    why = "rounding turns a ReLU on or off, and the batch's statistics spread that to all weights"
+    return problem(
+        "train_step", config(rng, side, norm), *training_batch(rng, batch_size, side), unit="updates",
+        flops=train_flops(batch_size, side), reference="torch", unreferenced=why if norm == "batch" else "",
+        tolerance=1e-4, options={"accumulate": accumulate},
+    )  # fmt: skip
+
+
+def publish(seed: int, collectors: int, side: int) -> Problem:
+    """New weights for the collectors, and the number of their version."""
+    rng = np.random.default_rng(seed)
+    found = {"params": net(rng, side), "collectors": collectors}
+    return problem(
+        "publish", found, np.int64(rng.integers(1, 1_000)), unit="publications", bytes=publish_bytes(collectors, side)
+    )
+
+
+def pipeline(
+    seed: int,
+    collectors: int,
+    num_envs: int,
+    batch_size: int,
+    updates: int,
+    publish: int,
+    prioritised: int,
+    side: int = 84,
+) -> Problem:
+    """Training on coinrun from one publication of the weights to the next, ``publish`` epochs of ``updates`` each.
+
+    The updates draw as many experiences as are played, as in the source, which states about 1,000 of both per second.
+    """
+    rng = np.random.default_rng(seed)
+    params = net(rng, side)
+    found = {
+        "side": side, "params": params, "target": params, "collectors": collectors, "envs": num_envs,
+        "game": "coinrun", "mode": "easy", "levels": 200, "start_level": 0, "capacity": 10_000,
+        "seed": int(rng.integers(2**31)), "updates": updates, "batch": batch_size, "reuse": 1.0,
+        "publish_every": publish, "target_every": 100, "epsilon": (EPSILON, EPSILON), "explore": 1,
+        "prioritised": bool(prioritised), "queue": 10_000, "chunk": 1_000, **PRIORITIES, **LEARNING,
+    }  # fmt: skip
+    return problem(
+        "pipeline", found, np.arange(publish), io="own", max_calls=1, unit="experiences",
+        items=pipeline_items(collectors, num_envs, batch_size, updates, publish),
+        flops=pipeline_flops(collectors, num_envs, batch_size, updates, publish, side),
+        unreferenced="rounding changes which actions are taken; the workload's own tests check the loop",
+    )  # fmt: skip

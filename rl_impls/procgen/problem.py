@@ -1,0 +1,273 @@
+"""The problems of procgen: seeded inputs and costs of each op.
+
+N environments, T steps of each in a rollout, B pictures, A = 15 actions; a picture is u8[64, 64, 3].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..common.problem import Problem
+from .spec import ACTIONS
+
+STAGES = ((3, 16, 32), (16, 32, 16), (32, 32, 8))  # of the residual net: inputs, outputs, pixels along a side after it
+BLOCKS = ("block0_conv0", "block0_conv1", "block1_conv0", "block1_conv1")
+LAYERS: dict[str, dict[str, tuple[int, ...]]] = {  # shapes of the weights of each net, the first layer first
+    "nature": {
+        "conv0": (8, 8, 3, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64), "policy": (1024, 512),
+        "logits": (512, 15), "value": (1024, 512), "return": (512, 1),
+    },
+    "residual": {
+        **{f"stage{k}": (3, 3, inputs, outputs) for k, (inputs, outputs, _) in enumerate(STAGES)},
+        **{f"stage{k}_{conv}": (3, 3, outputs, outputs) for k, (_, outputs, _) in enumerate(STAGES) for conv in BLOCKS},
+        "hidden": (2048, 256), "logits": (256, 15), "return": (256, 1),
+    },
+}  # fmt: skip
+PIXELS = {  # of a convolution's output in one picture, without those that the next layer does not read
+    "nature": {"conv0": 14 * 14, "conv1": 6 * 6, "conv2": 4 * 4},
+    "residual": {
+        **{f"stage{k}": (2 * side) ** 2 for k, (*_, side) in enumerate(STAGES)},
+        **{f"stage{k}_{conv}": side**2 for k, (*_, side) in enumerate(STAGES) for conv in BLOCKS},
+    },
+}
+
+STEPS = 128  # T of the rollouts whose advantages are computed
+UNROLL = 16  # T of an update of IMPALA
+STEPPED = 8  # T of env_step
+ROLLOUTS = 4  # of a call of a parallel loop, so that actors can play ahead
+LARGEST = 1024  # pictures in an update of PPO's loop
+SEED = 0  # of the actions and minibatches of a loop
+
+GAE = {"gamma": 0.999, "lam": 0.95}
+VTRACE = {"gamma": 0.999, "rho_bar": 1.0, "c_bar": 1.0}
+LOSSES = {"value_weight": 0.5, "entropy_weight": 0.01}
+PPO = {"learning_rate": 5e-4, "clip": 0.2, "gradient_norm": 0.5, **LOSSES}
+A2C = {"learning_rate": 1e-4, "gradient_norm": 0.5, **LOSSES}
+IMPALA = {"learning_rate": 3e-4, "gradient_norm": 40.0, **LOSSES, **VTRACE}
+
+
+def random_weights(rng: np.random.Generator, net: str = "nature") -> dict[str, Any]:
+    """Return random weights and biases. Logits are small: all actions are about as likely."""
+    params = {}
+    for name, shape in LAYERS[net].items():
+        gain = 0.1 if name == "logits" else 2**0.5
+        scale = 0.5 if "block" in name else 1.0  # keeps what the residual blocks add small
+        weight = rng.normal(0, gain * np.prod(shape[:-1]) ** -0.5, shape)
+        params[f"w_{name}"] = (scale * weight).astype(np.float32)
+        params[f"b_{name}"] = (scale * rng.normal(0, 0.1, shape[-1])).astype(np.float32)
+    return params
+
+
+def pictures(rng: np.random.Generator, *shape: int) -> Any:
+    """Return pictures u8[..., 64, 64, 3] of 8 x 8 tiles of random colours."""
+    return rng.integers(256, size=(*shape, 8, 8, 3), dtype=np.uint8).repeat(8, axis=-3).repeat(8, axis=-2)
+
+
+def normals(rng: np.random.Generator, *shape: int) -> Any:
+    """Return standard normal numbers, f32."""
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def actions_and_log_probs(rng: np.random.Generator, *shape: int) -> tuple[Any, Any]:
+    """Return actions i32, and their log-probabilities f32 under a policy near the net's."""
+    return rng.integers(ACTIONS, size=shape).astype(np.int32), 0.2 * normals(rng, *shape) - np.float32(np.log(ACTIONS))
+
+
+def ends(rng: np.random.Generator, *shape: int) -> tuple[Any, Any]:
+    """Return which steps terminate an episode and which truncate one, bool; each is one step in fifty."""
+    drawn = rng.random(shape)
+    return drawn < 0.02, drawn > 0.98
+
+
+def rollout(rng: np.random.Generator, num_envs: int) -> tuple[Any, ...]:
+    """Return rewards, values and next values f32[T, N], terminated and truncated bool[T, N]."""
+    return *(normals(rng, STEPS, num_envs) for _ in range(3)), *ends(rng, STEPS, num_envs)
+
+
+def games(rng: np.random.Generator, num_envs: int, game: str) -> dict[str, Any]:
+    """Return the arguments of environments that play 200 easy levels."""
+    return {"game": game, "num_envs": num_envs, "seed": int(rng.integers(2**31)), "mode": "easy", "num_levels": 200}
+
+
+def multiplications(net: str) -> dict[str, int]:
+    """Return the multiplications of each layer for one picture."""
+    return {name: PIXELS[net].get(name, 1) * math.prod(shape) for name, shape in LAYERS[net].items()}
+
+
+def forward_flops(num_pictures: int, net: str = "nature") -> float:
+    """Return the FLOPs of a forward pass."""
+    return 2.0 * sum(multiplications(net).values()) * num_pictures
+
+
+def forward_bytes(num_pictures: int) -> float:
+    """Return the bytes of the pictures read, and of the logits and values written."""
+    return num_pictures * (64 * 64 * 3 + 4.0 * (ACTIONS + 1))
+
+
+def update_flops(num_pictures: int, net: str = "nature") -> float:
+    """Return the FLOPs of the net forward, back to its weights and back to its inputs, except the pictures."""
+    first, *others = multiplications(net).values()
+    return 2.0 * (2 * first + 3 * sum(others)) * num_pictures
+
+
+def impala_flops(batch_size: int) -> float:
+    """Return the FLOPs of an update on a rollout; its last pictures get values, which no gradient passes."""
+    return update_flops(batch_size) + forward_flops(batch_size // UNROLL)
+
+
+def gae_bytes(num_envs: int) -> float:
+    """Return the bytes of three arrays of numbers and two of flags read, and two of numbers written."""
+    return STEPS * num_envs * (3 * 4.0 + 2 + 2 * 4)
+
+
+def vtrace_bytes(num_envs: int) -> float:
+    """Return the bytes of GAE's arrays and of the log-ratios read."""
+    return gae_bytes(num_envs) + STEPS * num_envs * 4.0
+
+
+def step_bytes(num_envs: int) -> float:
+    """Return the bytes of the actions read, and of the frames, rewards and flags written."""
+    return STEPPED * num_envs * (4.0 + 64 * 64 * 3 + 4 + 1)
+
+
+def loop_flops(num_envs: int, num_steps: int, epochs: int = 1) -> float:
+    """Return the FLOPs of acting, of the values of the last pictures, and of an update on each picture per epoch."""
+    return num_envs * (num_steps * (forward_flops(1) + epochs * update_flops(1)) + forward_flops(1))
+
+
+def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
+    """Return a problem of this workload."""
+    return Problem("procgen", op, config, args, **more)
+
+
+def update(op: str, config: dict[str, Any], *args: Any, flops: float) -> Problem:
+    """Return the problem of one update."""
+    return problem(op, config, *args, unit="updates", flops=flops, reference="torch", tolerance=1e-4)
+
+
+def loop(
+    op: str,
+    rng: np.random.Generator,
+    num_envs: int,
+    num_steps: int,
+    constants: dict[str, Any],
+    rollouts: int = 1,
+    repeatable: bool = True,
+) -> Problem:
+    """Return the problem of the first rollouts of a training on coinrun."""
+    params, env = random_weights(rng), games(rng, num_envs, "coinrun")
+    config = {"params": params, "env": env, "seed": SEED, "unroll": num_steps, **constants}
+    return problem(
+        op, config, np.arange(rollouts), io="own", unit="environment frames", items=rollouts * num_envs * num_steps,
+        flops=rollouts * loop_flops(num_envs, num_steps, constants.get("epochs", 1)), max_calls=1,
+        unreferenced="Rounding changes which actions are taken; the workload's own tests check the loop.",
+        repeatable=repeatable,
+    )  # fmt: skip
+
+
+def ppo_constants(num_envs: int, num_steps: int, epochs: int) -> dict[str, Any]:
+    """Return the constants of PPO's loop; a small rollout is halved into two minibatches."""
+    return {**PPO, **GAE, "batch": min(LARGEST, num_envs * num_steps // 2), "epochs": epochs}
+
+
+def forward(seed: int, num_envs: int, net: str = "nature") -> Problem:
+    """Logits and values of a picture of each environment."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "forward", {"params": random_weights(rng, net)}, pictures(rng, num_envs), unit="pictures", items=num_envs,
+        flops=forward_flops(num_envs, net), bytes=forward_bytes(num_envs),
+    )  # fmt: skip
+
+
+def gae(seed: int, num_envs: int) -> Problem:
+    """Generalised advantages of a rollout."""
+    rng = np.random.default_rng(seed)
+    return problem("gae", GAE, *rollout(rng, num_envs), unit="steps", items=STEPS * num_envs, bytes=gae_bytes(num_envs))
+
+
+def vtrace(seed: int, num_envs: int) -> Problem:
+    """V-trace targets and advantages of a rollout by another policy."""
+    rng = np.random.default_rng(seed)
+    return problem(
+        "vtrace", VTRACE, 0.2 * normals(rng, STEPS, num_envs), *rollout(rng, num_envs), unit="steps",
+        items=STEPS * num_envs, bytes=vtrace_bytes(num_envs),
+    )  # fmt: skip
+
+
+def ppo_update(seed: int, batch_size: int, net: str = "nature") -> Problem:
+    """One update on a minibatch: pictures, actions, log-probabilities, advantages and returns."""
+    rng = np.random.default_rng(seed)
+    batch = pictures(rng, batch_size), *actions_and_log_probs(rng, batch_size)
+    targets = normals(rng, batch_size), 1 + normals(rng, batch_size)
+    config = {"params": random_weights(rng, net), **PPO}
+    return update("ppo_update", config, *batch, *targets, flops=update_flops(batch_size, net))
+
+
+def a2c_update(seed: int, batch_size: int) -> Problem:
+    """One update on a batch: pictures, actions, advantages and returns."""
+    rng = np.random.default_rng(seed)
+    batch = pictures(rng, batch_size), actions_and_log_probs(rng, batch_size)[0]
+    targets = normals(rng, batch_size), 1 + normals(rng, batch_size)
+    config = {"params": random_weights(rng), **A2C}
+    return update("a2c_update", config, *batch, *targets, flops=update_flops(batch_size))
+
+
+def impala_update(seed: int, batch_size: int) -> Problem:
+    """One update on B steps, 16 of each environment, and the pictures after them."""
+    rng = np.random.default_rng(seed)
+    shape = UNROLL, batch_size // UNROLL
+    rewards = 1 + normals(rng, *shape)
+    args = pictures(rng, UNROLL + 1, shape[1]), *actions_and_log_probs(rng, *shape), rewards, *ends(rng, *shape)
+    config = {"params": random_weights(rng), **IMPALA}
+    return update("impala_update", config, *args, flops=impala_flops(batch_size))
+
+
+def env_step(seed: int, num_envs: int, game: str) -> Problem:
+    """Eight steps of each environment with random actions."""
+    rng = np.random.default_rng(seed)
+    config = {"env": games(rng, num_envs, game)}
+    return problem(
+        "env_step", config, rng.integers(ACTIONS, size=(STEPPED, num_envs)).astype(np.int32), io="own",
+        unit="env frames", items=STEPPED * num_envs, bytes=step_bytes(num_envs),
+    )  # fmt: skip
+
+
+def ppo(seed: int, num_envs: int, num_steps: int, epochs: int) -> Problem:
+    """One rollout, and updates of PPO on its minibatches."""
+    rng = np.random.default_rng(seed)
+    return loop("ppo", rng, num_envs, num_steps, ppo_constants(num_envs, num_steps, epochs))
+
+
+def a2c(seed: int, num_envs: int, num_steps: int) -> Problem:
+    """One rollout, and one update of A2C."""
+    rng = np.random.default_rng(seed)
+    return loop("a2c", rng, num_envs, num_steps, A2C | GAE)
+
+
+def impala(seed: int, num_envs: int, num_steps: int) -> Problem:
+    """One rollout, and one update of IMPALA."""
+    rng = np.random.default_rng(seed)
+    return loop("impala", rng, num_envs, num_steps, IMPALA)
+
+
+def parallel_ppo(seed: int, num_envs: int, num_steps: int, epochs: int, actors: int, lag: int) -> Problem:
+    """Four rollouts by actor processes, and updates of PPO; with a lag, actors race for the weights."""
+    rng = np.random.default_rng(seed)
+    constants = ppo_constants(num_envs, num_steps, epochs) | {"actors": actors, "lag": lag}
+    return loop("parallel_ppo", rng, num_envs, num_steps, constants, ROLLOUTS, repeatable=lag == 0)
+
+
+def a3c(seed: int, num_envs: int, num_steps: int, actors: int) -> Problem:
+    """Four rollouts by worker processes that race for the weights they update."""
+    rng = np.random.default_rng(seed)
+    return loop("a3c", rng, num_envs, num_steps, {**A2C, **GAE, "actors": actors}, ROLLOUTS, repeatable=False)
+
+
+def parallel_impala(seed: int, num_envs: int, num_steps: int, actors: int, lag: int) -> Problem:
+    """Four rollouts by actor processes, and updates of IMPALA; with a lag, actors race for the weights."""
+    rng = np.random.default_rng(seed)
+    constants = {**IMPALA, "actors": actors, "lag": lag}
+    return loop("parallel_impala", rng, num_envs, num_steps, constants, ROLLOUTS, repeatable=lag == 0)
