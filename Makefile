@@ -46,16 +46,16 @@ $(STAMP): $(LOCK) pyproject.toml workloads/pyproject.toml VERSION
 	touch $@
 
 bench: setup  ## time every benchmark of the default tier
-	$(BIN)/python -m pytest --benchmark-only --benchmark-json=.cache/bench.json $(SELECTION)
+	$(BIN)/python -m perf_tests.run --json .cache/bench.json --benchmark-max-time 0.5 $(SELECTION)
 
 bench-quick: setup  ## time the gate tier, few rounds: does everything still run?
-	$(BIN)/python -m pytest --benchmark-only --tier gate --rounds 3 $(SELECTION)
+	$(BIN)/python -m perf_tests.run --tier gate --benchmark-max-time 0.05 --benchmark-min-rounds 2 $(SELECTION)
 
 bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the report
 	rm -f .cache/threads-*.json
 	@set -e; cores=$$(nproc); counts=; n=1; while [ $$n -lt $$cores ]; do counts="$$counts $$n"; n=$$((2 * n)); done; \
 	for n in $$counts $$cores; do \
-	  $(BIN)/python -m pytest --benchmark-only --threads $$n --benchmark-json=.cache/threads-$$n.json \
+	  $(BIN)/python -m perf_tests.run --threads $$n --json .cache/threads-$$n.json --benchmark-max-time 0.5 \
 	    $(if $(TIER),,--tier gate) $(SELECTION); \
 	done
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +14,9 @@ import pytest
 
 from perf_tests.rows import row
 from perf_tests.suite import limits
-from perf_tests.suite.cases import variants
-from perf_tests.timed import Timed
+from rl_impls.pirl import problem as pirl
+from rl_impls.snake import problem as snake
+from rl_impls.treasurehunt import problem as treasurehunt
 
 from .commands import ROOT
 
@@ -130,32 +133,40 @@ def test_a_limit_that_was_not_measured_gives_no_share():
     assert limits.share(4e8, 0.0, "bfloat16", 2.0, unknown) == (None, None)
 
 
-def row_of(identity, seconds=1.0, calls=1, **said):
-    """Return the row of a benchmark of one sample."""
-    samples = {0: {"seconds": seconds, "calls": calls, "waited": 0.0, "stolen": 0.0, "others": 0.0}}
-    return row(Timed(variants()[identity], calls, samples, {"stats": {}, "phases": {}} | said), LIMITS, threads=1)
+def row_of(name, problem, precision="float32", seconds=1.0, calls=1, **figures):
+    """Return the row of a benchmark, ``test_op[form-backend]``, each of whose samples took so long."""
+    op, form, backend = re.match(r"test_(\w+)\[(\w+)-([\w-]+)\]", name).groups()
+    told = {**problem.cost, "op": op, "precision": precision, "figures": figures}
+    stats = SimpleNamespace(stats=SimpleNamespace(data=[seconds] * 3), iterations=calls)
+    item = SimpleNamespace(
+        name=name, originalname=f"test_{op}", path=Path(f"perf_tests/test_{problem.workload}.py"),
+        callspec=SimpleNamespace(params={"form": form, "backend": backend}),
+    )  # fmt: skip
+    return row(item, SimpleNamespace(extra_info=told, stats=stats), LIMITS, threads=1)
 
 
 def test_a_row_is_held_against_the_limit_of_its_precision_and_device():
+    problem = treasurehunt.train_step(0, agents=1)
     full, half, cuda = (
-        row_of(f"treasurehunt.train_step[{form}-{backend}-agents5]")
-        for form, backend in (("full", "torch"), ("bfloat16", "torch"), ("full", "torch-cuda"))
+        row_of(f"test_train_step[full-{backend}]", problem, precision)
+        for backend, precision in (("torch", "float32"), ("torch", "bfloat16"), ("torch-cuda", "float32"))
     )
     assert half["limit_share"] == full["limit_share"] / 2
     assert (cuda["limit_share"], cuda["bound"]) == (None, None)
 
 
 def test_the_rates_and_shares_of_a_row_are_of_one_call():
-    found = row_of("pirl.forward[full-numpy-batch32-iohost-hidden32]", seconds=1e-3, calls=10)
-    assert (found["calls"], found["items"], found["unit"]) == (10, 32, "samples")
+    found = row_of("test_forward[full-numpy]", pirl.forward(0, batch_size=32), seconds=1e-3, calls=10)
+    assert (found["id"], found["calls"]) == ("pirl.forward[full-numpy]", 10)
     assert found["items_per_second"] == pytest.approx(32_000)
     assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 2 * 3360 / 1e-3 / 1e9), "flops")
-    found = row_of("snake.sample[full-numpy-batch32]", seconds=1e-3)
+    found = row_of("test_sample[full-numpy]", snake.sample(0, batch_size=32), seconds=1e-3)
     assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 4 * 400 / 1e-3 / 1e8), "bytes")
 
 
 def test_phases_of_a_row_are_of_one_call_and_other_figures_as_the_op_says():
-    found = row_of("pirl.act[full-numpy]", calls=4, phases={"waiting": 2.0}, stats={"latency_p99_s": 3.0})
+    figures = {"phases": {"waiting": 2.0}, "latency_p99_s": 3.0}
+    found = row_of("test_act[full-numpy]", pirl.act(0), calls=4, **figures)
     assert (found["phases"], found["latency_p99_s"]) == ({"waiting": 0.5}, 3.0)
 
 

@@ -319,12 +319,12 @@ def test_notes_show_phases_lag_latencies_and_what_stayed_disturbed():
     assert call_words(one, 64) == "1 ms, disturbed 40 %"
 
 
-def test_text_table_shows_rank_time_rate_and_share():
+def test_text_table_shows_time_spread_rate_and_share_in_the_order_of_timing():
     text = text_tables([row("torch", 3e-5), row("onnx", 1e-5)])
     heading, first, second, *_ = text.splitlines()[2:]
     assert heading == "pirl.forward batch 8, io host, hidden 32 (samples/s)"
-    assert first.split() == ["1", "full", "onnx", "10", "us", "2", "%", "800k/s", "50", "%"]
-    assert second.split() == ["2", "full", "torch", "30", "us", "2", "%", "267k/s", "50", "%"]
+    assert first.split() == ["full", "torch", "30", "us", "2", "%", "267k/s", "50", "%"]
+    assert second.split() == ["full", "onnx", "10", "us", "2", "%", "800k/s", "50", "%"]
 
 
 def test_text_table_of_a_full_run_fits_80_columns_and_cuts_no_figure():
@@ -336,7 +336,7 @@ def test_text_table_of_a_full_run_fits_80_columns_and_cuts_no_figure():
         figures = duration(one["seconds_per_call"]), f"{quantity(one['items_per_second'])}/s"
         names, share = (one["form"], one["backend"]), share_words(one["limit_share"], one["bound"])
         time, rate, share = map(re.escape, (*figures, share))
-        assert re.search(rf"^  .* {' +'.join(names)} +{time} .* {rate} +{share}$", text, re.MULTILINE), one["id"]
+        assert re.search(rf"^  {' +'.join(names)} +{time} .* {rate} +{share}$", text, re.MULTILINE), one["id"]
 
 
 def test_text_table_breaks_headings_and_notes_between_entries_alone():
@@ -348,7 +348,7 @@ def test_text_table_breaks_headings_and_notes_between_entries_alone():
     assert lines[2:5] == [
         "pirl.forward an_axis_of_many_letters_0 0, an_axis_of_many_letters_1 1,",
         "    an_axis_of_many_letters_2 2, an_axis_of_many_letters_3 3 (samples/s)",
-        "  1     a_form_of_many_letters a-backend-of-many-letters",
+        "  a_form_of_many_letters a-backend-of-many-letters",
     ]
     assert lines[5].split() == ["10", "us", "2", "%", "800k/s", "50", "%"]
     assert lines[6].startswith("        disturbed 40 %; phase0 8 %, ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ class Bench:
         unit: str = "calls",
         flops: float = 0.0,
         bytes: float = 0.0,
+        figures: Callable[[], Mapping[str, Any]] | None = None,
         **info: Any,
     ) -> Any:
         """Time calls of a function; return the result of the last one.
@@ -62,6 +63,7 @@ class Bench:
             unit: what a call handles, in the plural.
             flops: floating-point operations of a call; 0 if not worth counting.
             bytes: bytes that a call reads and writes; 0 if not worth counting.
+            figures: returns other figures of the last sample, which are put under ``extra_info["figures"]``.
             info: more values for pytest-benchmark's ``extra_info``.
 
         Raises:
@@ -74,10 +76,14 @@ class Bench:
         if warm:
             self.warm_up(function, args, reset, max_calls, output)
         if hasattr(self.benchmark, "after_reset"):  # in a gate's worker, which makes as many calls on both sides
-            return self.benchmark.after_reset(function, args, reset=reset, max_calls=max_calls, output=output)
-        if reset is None:
-            return self.benchmark(function, *args)
-        return self.pedantic(function, args, reset, max_calls)
+            result = self.benchmark.after_reset(function, args, reset=reset, max_calls=max_calls, output=output)
+        elif reset is None:
+            result = self.benchmark(function, *args)
+        else:
+            result = self.pedantic(function, args, reset, max_calls)
+        if figures:
+            self.benchmark.extra_info["figures"] = dict(figures())
+        return result
 
     def warm_up(
         self,
@@ -95,15 +101,11 @@ class Bench:
             for _ in range(min(2, max_calls or 2)):
                 result = function(*args)
             if device_is_busy():
-                raise NotWaitedError(
-                    f"{self.name}: a call returned before the device had finished; wait for the result"
-                )
+                raise NotWaitedError(f"{self.name}: a call returned while the device was busy; wait for the result")
             found.append(output(result) if output else None)
         for first, second in zip(*map(leaves, found), strict=True):
             if first.shape != second.shape or not close_to(first, second):
-                raise DriftError(
-                    f"{self.name}: two samples after a reset gave different outputs: does reset restore all?"
-                )
+                raise DriftError(f"{self.name}: two samples gave different outputs; let reset restore all state")
 
     @property
     def name(self) -> str:
@@ -153,7 +155,7 @@ def device_is_busy() -> bool:
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch and torch.cuda.is_initialized() and not torch.cuda.current_stream().query():
         return True
-    return bool(jax) and any(not array.is_deleted() and not array.is_ready() for array in jax.live_arrays())
+    return jax is not None and any(not array.is_deleted() and not array.is_ready() for array in jax.live_arrays())
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -168,9 +170,3 @@ def close_to(first: Any, second: Any) -> bool:
     if first.dtype.kind not in "fc":
         return bool(np.array_equal(first, second))
     return bool(np.allclose(first, second, rtol=1e-5, atol=1e-7, equal_nan=True))
-
-
-@pytest.fixture
-def bench(request: pytest.FixtureRequest, benchmark: Any) -> Bench:
-    """Time a function: ``bench(function, *args, reset=..., items=...)``."""
-    return Bench(request, benchmark)

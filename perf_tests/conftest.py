@@ -1,15 +1,29 @@
-"""Selection of benchmarks by tier and backend, and the fixture ``bench``."""
+"""Selection of benchmarks by tier, the fixture ``bench``, and the suite's own table of results."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from rlgauge.machine import cpu_model, git_state
 from rlgauge.workers import SIDE
 
-from .bench import bench  # noqa: F401 - a fixture
+from .bench import Bench
 from .grid import TIERS
+from .suite import limits as machine_limits
+from .suite import machine, process
+
+ROOT = Path(__file__).parents[1]
+IN_WORKER = SIDE in os.environ  # of a gate
+MEASURED = "RLGAUGE_LIMITS"  # limits of the machine as JSON
+LIMITS = pytest.StashKey[Mapping[str, float]]()
+TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose"))
+NAMES = {"batch_size": "batch", "num_envs": "envs", "num_steps": "unroll"}  # of axes, in the option --axis
 
 
 def tier_of(item: pytest.Item) -> str | None:
@@ -17,22 +31,137 @@ def tier_of(item: pytest.Item) -> str | None:
     return next((tier for tier in TIERS if item.get_closest_marker(tier)), None)
 
 
-def is_selected(item: pytest.Item, tier: str, backends: tuple[str, ...]) -> bool:
+def is_selected(item: Any, selection: Any) -> bool:
     """Return whether the options select a benchmark; ``bench`` includes ``gate``, and ``full`` includes both."""
-    own = tier_of(item)
-    if own is None:
+    from .rows import parts_of
+
+    tier = tier_of(item)
+    if tier is None:
         return True
-    backend = item.callspec.params.get("backend")  # type: ignore[attr-defined]
-    return TIERS.index(own) <= TIERS.index(tier) and (not backends or backend in backends)
+    parts = parts_of(item)
+    axes = {name: value for axis, value in parts.pop("axes").items() for name in (axis, NAMES.get(axis, axis))}
+    return bool(selection.has(tier) and selection.keeps(*parts.values(), axes))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the benchmarks of other tiers and backends; a gate's worker runs what the gate has selected."""
-    if SIDE in os.environ:
+    if IN_WORKER:
         return
-    tier = config.getoption("tier") or ("gate" if config.getoption("gate_against") else "bench")
-    backends = config.getoption("backend")
-    chosen = [item for item in items if is_selected(item, tier, backends)]
-    if dropped := [item for item in items if item not in chosen]:
+    from .selection import selection_of
+
+    selection = selection_of(config)
+    chosen = [item for item in items if is_selected(item, selection)]
+    if config.getoption("benchmark_only"):
+        chosen = [item for item in chosen if "benchmark" in getattr(item, "fixturenames", ())]
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
-        config.hook.pytest_deselected(items=dropped)
+
+
+@pytest.fixture(scope="session")
+def limits(pytestconfig: pytest.Config, threads: int) -> Mapping[str, float]:
+    """Limits of this machine: those that a run of all backends has measured, or else measured now."""
+    if IN_WORKER or pytestconfig.getoption("benchmark_disable"):
+        return {}
+    given = os.environ.get(MEASURED)
+    found = pytestconfig.stash[LIMITS] = json.loads(given) if given else machine_limits.here(threads)
+    return found
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, benchmark: Any, threads: int, limits: Mapping[str, float]) -> Iterator[Bench]:
+    """Time a function: ``bench(function, *args, reset=..., items=...)``, see :mod:`.bench`."""
+    from .rows import parts_of, row
+
+    parts = parts_of(request.node)
+    benchmark.group = f"{parts['workload']}.{parts['op']}"
+    yield Bench(request, benchmark)
+    if limits and benchmark.stats:
+        benchmark.extra_info |= row(request.node, benchmark, limits, threads)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Hide pytest-benchmark's table, as the suite has its own, unless an option for that table is given."""
+    config = session.config
+    if IN_WORKER:
+        return
+    benchmarks = cast(Any, config)._benchmarksession
+    given = any(str(argument).startswith(TABLE_OPTIONS) for argument in config.invocation_params.args)
+    if not (benchmarks.compare or benchmarks.histogram or given):
+        benchmarks.quiet = True
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Show what the figures depend on."""
+    if IN_WORKER:
+        return []
+    return [
+        f"machine: {cpu_model()}, {os.cpu_count()} cores",
+        f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
+        f"seed: {config.getoption('seed')}",
+    ]
+
+
+def about_run(config: pytest.Config) -> dict[str, Any]:
+    """Return what differs from run to run: commit, seed, measured limits of the machine."""
+    return {
+        "git": git_state(ROOT),
+        "seed": config.getoption("seed"),
+        **({"limits": config.stash[LIMITS]} if LIMITS in config.stash else {}),
+    }
+
+
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    """Add what the figures depend on and is the same in all runs; remove the CPU's present frequency, which is not."""
+    from .rows import FORMAT
+
+    machine_info["rlgauge"] = {"format": FORMAT, **machine.environment(), "threads": config.getoption("threads")}
+    for name in ("hz_actual", "hz_actual_friendly"):
+        machine_info["cpu"].pop(name, None)
+
+
+def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
+    """Add what differs from run to run beside ``machine_info``, which is compared."""
+    output_json["rlgauge"] = about_run(config)
+
+
+def measured(config: pytest.Config) -> list[dict[str, Any]]:
+    """Return the rows of the benchmarks that were measured."""
+    session = getattr(config, "_benchmarksession", None)
+    return [dict(b.extra_info) for b in session.benchmarks if "id" in b.extra_info] if session else []
+
+
+def shortage(session: pytest.Session) -> str:
+    """Return how many benchmarks were neither measured nor skipped, in words; nothing if all were."""
+    config = session.config
+    if IN_WORKER or config.option.collectonly or config.getoption("gate_against"):
+        return ""
+    if config.getoption("benchmark_disable") or config.getoption("benchmark_skip"):
+        return ""
+    asked = {item.nodeid for item in session.items if tier_of(item)}
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    ended = {report.nodeid for kind in ("skipped", "failed", "error") for report in reporter.stats.get(kind, ())}
+    found = len(measured(config))
+    if asked and (found == 0 or found + len(asked & ended) < len(asked)):
+        return f"{len(asked)} benchmarks were selected, and {found} were measured"
+    return ""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that measured fewer benchmarks than it selected."""
+    if session.exitstatus == 0 and shortage(session):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print each benchmark's time per call, rate and share of the machine's limit, then warnings."""
+    if IN_WORKER or config.getoption("quiet", 0) or config.option.verbose < 0:
+        return
+    if rows := measured(config):
+        from .report.table import text_tables, warnings, wrapped
+
+        terminalreporter.write_line(f"\n{text_tables(rows)}")
+        for words in map(wrapped, warnings(about_run(config), rows)):
+            terminalreporter.write_line(f"\n{words}", yellow=True)
+    if words := shortage(terminalreporter._session):
+        terminalreporter.write_line(f"ERROR: {words}", red=True)

@@ -42,7 +42,8 @@ def grid(
     ]
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
-        return pytest.mark.parametrize(",".join(axes), params)(test)
+        marked: Callable[..., None] = pytest.mark.parametrize(",".join(axes), params)(test)
+        return marked
 
     return decorated
 

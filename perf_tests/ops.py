@@ -45,7 +45,9 @@ class Built:
         self.options = replace(named[backends.choose("form", form, named)], **{**problem.options, **options})
         device = tuple(map(self.backend.to_device, problem.args))
         self.target = self.backend.lowering_here()
-        self.op = self.backend.build(problem.workload, problem.op, problem.config, device, self.options, self.target)
+        self.op: Any = self.backend.build(
+            problem.workload, problem.op, problem.config, device, self.options, self.target
+        )
         held = getattr(self.op, "held", lambda *args: args)
         self.args = self.backend.wait(held(*(device if problem.io == "device" else problem.args)))
         self.call: Callable[..., Any] = {"device": self.on_device, "host": self.on_host, "own": self.op}[problem.io]
@@ -73,7 +75,7 @@ class Built:
 
     def output(self, result: Any) -> list[Any]:
         """Return the result and the weights as NumPy copies; their shapes alone if the problem is not repeatable."""
-        kept = np.array if self.problem.repeatable else np.shape
+        kept: Any = np.array if self.problem.repeatable else np.shape
         copied: list[Any] = backends.tree_map(kept, [self.backend.to_host(result), self.params])
         return copied
 
@@ -81,7 +83,19 @@ class Built:
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments of the fixture ``bench`` for this op."""
         found = {"reset": self.reset, "close": self.close, "output": self.output, "max_calls": self.problem.max_calls}
-        return {**found, **self.problem.cost, "precision": self.precision, "inputs": self.problem.digest()}
+        told = {
+            "op": self.problem.op,
+            "precision": self.precision,
+            "inputs": self.problem.digest(),
+            "figures": self.figures,
+        }
+        return {**found, **self.problem.cost, **told}
+
+    def figures(self) -> dict[str, Any]:
+        """Return other figures of the last sample, such as latencies, and the seconds of each phase of a loop."""
+        phases: dict[str, float] = self.op.phases() if hasattr(self.op, "phases") else {}
+        stats: dict[str, float] = self.op.stats() if hasattr(self.op, "stats") else {}
+        return {**stats, **({"phases": phases} if phases else {})}
 
     @property
     def precision(self) -> str:

@@ -1,60 +1,76 @@
-"""What is reported of a benchmark, by pytest-benchmark's JSON, the tables and the pages alike."""
+"""What this suite adds to pytest-benchmark's JSON: a row for each benchmark, which the tables and pages show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import quantiles
 from typing import Any
 
 from rl_impls.backends import get
+from rlgauge.statistics import interval
 
+from .report.order import SCATTER
 from .suite.limits import share
-from .timed import Timed
 
-FORMAT = 2  # of what is added to pytest-benchmark's JSON; raised when a reader of the old one would be wrong
+FORMAT = 3  # of what is added to pytest-benchmark's JSON; raised when a reader of the old one would be wrong
+PARTS = ("form", "backend")  # parameters of a test that are no axes
 
 
 def machine_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a pytest-benchmark JSON of this suite says of the machine and of the run.
 
-    What stays the same from run to run stands in ``machine_info``, because ``--benchmark-compare`` warns if that
-    differs; the commit, the seed and what is measured of the machine stand beside it.
+    What stays the same from run to run is in ``machine_info``, since ``--benchmark-compare`` warns if that differs; the
+    commit, the seed and the limits of the machine are beside it.
     """
     return {**result.get("machine_info", {}).get("rlgauge", {}), **result.get("rlgauge", {})}
 
 
-def row(timed: Timed, limits: Mapping[str, float], threads: int) -> dict[str, Any]:
-    """Return one row: what was timed, how long a call takes, how sure that is, and the share of the machine's limit.
+def parts_of(item: Any) -> dict[str, Any]:
+    """Return workload, op, form, backend and axes of a benchmark, by the name of its file and its parameters."""
+    params = item.callspec.params
+    return {
+        "workload": item.path.stem.removeprefix("test_"),
+        "op": item.originalname.removeprefix("test_"),
+        **{name: params[name] for name in PARTS},
+        "axes": {name: value for name, value in params.items() if name not in PARTS},
+    }
+
+
+def row(item: Any, benchmark: Any, limits: Mapping[str, float], threads: int) -> dict[str, Any]:
+    """Return the row of a benchmark: its parts, seconds per call, rate, and share of the machine's limit.
+
+    ``low`` and ``high`` are the interval of the median, at 95 % for six samples or more, widened by how much processes
+    differ.
 
     Args:
-        timed: what is known of the benchmark.
+        item: the test.
+        benchmark: pytest-benchmark's fixture, after the test.
         limits: of this machine, as :func:`.suite.limits.here` returns them.
-        threads: of the process that timed it.
+        threads: of this process.
     """
-    variant, case = timed.variant, timed.variant.case
-    figures, items = timed.figures(), case.items(**variant.axes)
-    seconds, device = figures["seconds_per_call"], get(variant.backend).device
-    costs = (case.flops(**variant.axes), case.bytes(**variant.axes)) if device == "cpu" else (0.0, 0.0)
-    limit_share, bound = share(*costs, variant.precision, seconds, limits)
+    told, seconds = benchmark.extra_info, benchmark.stats.stats.data
+    first, middle, third = quantiles(seconds, method="inclusive") if len(seconds) > 1 else seconds * 3
+    low, high = interval(seconds)
+    parts, calls = {**parts_of(item), "op": told["op"]}, benchmark.stats.iterations
+    device = get(parts["backend"]).device
+    flops, moved = (told["flops"], told["bytes"]) if device == "cpu" else (0.0, 0.0)
+    limit_share, bound = share(flops, moved, told["precision"], middle, limits)
+    figures = dict(told.pop("figures", {}))
     return {
-        "id": variant.id,
-        "workload": case.workload,
-        "op": case.op,
-        "form": variant.form,
-        "backend": variant.backend,
-        "axes": dict(variant.axes),
-        "version": case.version,
+        "id": f"{parts['workload']}.{item.name.removeprefix('test_')}",
+        **parts,
         "device": device,
         "threads": threads,
-        "precision": variant.precision,
-        **figures,
-        "items": items,
-        "items_per_second": items / seconds,
-        "unit": case.unit,
+        "precision": told["precision"],
+        "calls": calls,
+        "seconds_per_call": middle,
+        "low": low * (1 - SCATTER),
+        "high": high * (1 + SCATTER),
+        "spread": (third - first) / middle,
+        "samples": len(seconds),
+        "items_per_second": told["items"] / middle,
         "limit_share": limit_share,
         "bound": bound,
-        "phases": {name: spent / timed.calls for name, spent in timed.said["phases"].items()},
-        "first_answer_seconds": timed.first_answer,
-        "counters": timed.counters,
-        "taken": list(timed.samples.values()),
-        **timed.said["stats"],
+        "phases": {name: spent / calls for name, spent in figures.pop("phases", {}).items()},
+        **figures,
     }

@@ -26,14 +26,6 @@ def test_each_try_plants_in_the_next_case_and_draws_from_its_own_number(monkeypa
     assert "bisect names the commit: 2/3 " in capsys.readouterr().out
 
 
-def test_noise_is_of_as_many_pairs_as_are_asked_for(monkeypatch):
-    asked = []
-    monkeypatch.setattr(command.noise, "counted", lambda root, pairs: asked.append(pairs) or "counts")
-    monkeypatch.setattr(command.noise, "show", lambda counts, log: asked.append(counts))
-    assert command.main(["noise", "--pairs", "3"]) == 0
-    assert asked == [3, "counts"]
-
-
 def test_drifts_are_planted_in_the_pairs_of_a_run_and_counted(monkeypatch, capsys):
     flat, rising = [(1.0, 2.0)] * 6, [(1.0 + 0.05 * number,) * 2 for number in range(6)]
     assert drift.risen(flat, 0.5) == [pytest.approx((f, 2 * f)) for f in (1, 1.1, 1.2, 1.3, 1.4, 1.5)]
@@ -68,7 +60,6 @@ def test_rounds_on_a_small_repository_are_added_to_the_file_that_is_read(monkeyp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["noise", "--pairs", "0"], "--pairs: got 0, wanted at least 1"),
         (["small", "--rounds", "-1"], "--rounds: got -1, wanted 0 or more"),
     ],
 )
@@ -108,15 +99,12 @@ def test_commands_have_their_defaults(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(command, "found", lambda root, variant, slowdown, rule, number, log: asked.append(
         (variant.id, slowdown, rule, number)) or True)  # fmt: skip
-    monkeypatch.setattr(command.noise, "counted", lambda root, pairs: asked.append((root, pairs)))
-    monkeypatch.setattr(command.noise, "show", lambda counts, log: None)
     monkeypatch.setattr(command.small, "measure", lambda *of: asked.append(of))
     monkeypatch.setattr(command.small, "read", lambda file: file)
     monkeypatch.setattr(command.small, "table", lambda found: f"of {found}")
-    assert [command.main([name]) for name in ("planted", "noise", "small")] == [0, 0, 0]
+    assert [command.main([name]) for name in ("planted", "small")] == [0, 0]
     assert asked == [
         *((command.CASES[number % len(command.CASES)], 0.1, Rule(), number) for number in range(5)),
-        (command.ROOT, 40),
         (command.small.FILE, 7),
     ]
     said = capsys.readouterr()
@@ -130,14 +118,9 @@ def test_commands_have_their_defaults(monkeypatch, capsys):
     ("option", "value", "ends"),
     [("--slowdown", "10", 0), ("--slowdown", "10.1", 2), ("--slowdown", "0", 2), ("--tries", "1", 0)],
 )
-def test_the_ends_of_what_may_be_asked_for_belong_to_it(monkeypatch, capsys, option, value, ends):
+def test_the_ends_of_what_may_be_asked_for_belong_to_it(monkeypatch, option, value, ends):
     monkeypatch.setattr(command, "found", lambda *of: True)
     assert command.main(["planted", f"{option}={value}"]) == ends
-    monkeypatch.setattr(command.noise, "counted", lambda root, pairs: pairs)
-    monkeypatch.setattr(command.noise, "show", lambda counts, log: log(f"counts of {counts}"))
-    capsys.readouterr()
-    assert command.main(["noise", "--pairs", "1"]) == 0
-    assert capsys.readouterr().out == "counts of 1\n"
 
 
 def test_without_a_command_there_is_nothing_to_do(capsys):

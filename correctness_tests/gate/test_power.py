@@ -284,22 +284,19 @@ def test_measuring_goes_on_where_it_was_stopped_and_after_a_worker_died(tmp_path
 
     monkeypatch.setattr(power, "measured_pair", pair)
     monkeypatch.setattr(power, "mistaken_pair", lambda pairs, place: {"log_ratios": {"case!copy": {"copy": 0.1}}})
-    monkeypatch.setattr(power, "one_round", lambda root, cases, rng: {"what": "round"} | {"cases": len(cases)})
     source = Suite(Selection(tier="full"), tmp_path / "cache")
-    monkeypatch.setattr(power, "EVERY", 2)
     monkeypatch.setattr(power.time, "monotonic", lambda: float(next(seconds)))
     said = []
     for _ in range(2):  # a line takes three readings of the clock
         power.measure(source, README.parent, tmp_path / "power.jsonl", 12 / 60, said.append)
     lines = [json.loads(line) for line in (tmp_path / "power.jsonl").read_text().splitlines()]
-    kinds = ["machine", "pair", "mistakes", "failed", "pair", "machine", "round", "pair", "pair", "round"]
+    kinds = ["machine", "pair", "mistakes", "failed", "pair", "machine", "pair", "pair", "mistakes", "pair"]
     assert [line["what"] for line in lines] == kinds
     assert lines[0]["gated"] == lines[5]["gated"] == sum(v.tier == "gate" for v in variants().values())
-    assert asked == [0, 1, 1, 2, 3]
+    assert asked == [0, 1, 1, 2, 3, 4]
     assert lines[2]["log_ratios"] == {"case!copy": {"copy": 0.1}}
     assert lines[3]["words"] == "head: killed by SIGKILL"
-    assert lines[6]["medians"]["cases"] == sum(variants()[case].case.cores == "one" for case in CASES)
-    assert said[-1] == "power: 4 pairs, 2 rounds of pytest-benchmark, 1 failed, 1 s the last, about 0 s left"
+    assert said[-1] == "power: 5 pairs, 1 failed, 1 s the last, about 0 s left"
     assert said[0].endswith("about 9 s left")
 
 

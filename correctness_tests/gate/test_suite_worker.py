@@ -127,39 +127,6 @@ def test_a_failure_says_its_kind():
     assert "unavailable" not in gone
 
 
-def test_a_visit_says_what_the_op_does_of_its_last_sample(monkeypatch):
-    log, times = [], iter(range(100))
-    prepared = SimpleNamespace(
-        run=lambda: log.append(prepared.calls),
-        reset=lambda: log.append("reset"),
-        stats=lambda: {"lag": len(log)},
-        phases=lambda: {"learn": len(log)},
-    )
-    monkeypatch.setattr(worker.time, "perf_counter", lambda: float(next(times)))
-    monkeypatch.setattr(worker.disturbance, "pace", lambda: log.append("pace") or 1e-4)
-    read = SimpleNamespace(since=lambda before: {"cpu": 1.0} if before is read else None)
-    monkeypatch.setattr(worker.disturbance, "read", lambda: log.append("read") or read)
-    requests = worker.Requests()
-    requests.prepared[NAME] = prepared
-    said = requests.visit(NAME, 9, 0.0)
-    each = ["reset", "read", 3, "read", "reset", "read", 9, "read"]
-    assert log == ["pace", *each]
-    assert said == {
-        "sample": {"seconds": 2 / 9, "calls": 9, "cpu": 1.0, "pace": 1e-4},
-        "stats": {"lag": 9},
-        "phases": {"learn": 9},
-    }
-
-
-@pytest.mark.parametrize(("seconds", "samples"), [(0.0499, 2), (0.05, 1)])
-def test_a_call_of_a_twentieth_of_a_second_needs_none_before_it(monkeypatch, seconds, samples):
-    taken, requests = [], worker.Requests()
-    requests.prepared[NAME] = SimpleNamespace(stats=dict, phases=dict)
-    monkeypatch.setattr(requests, "taken", lambda prepared, dose: taken.append(dose) or {"seconds": seconds})
-    requests.visit(NAME, 1, 0.25)
-    assert taken == [0.25] * samples
-
-
 def test_memory_is_counted_in_a_fork_of_a_case_that_is_settled_and_closed(requests, monkeypatch):
     brought = []
     monkeypatch.setattr(worker.memory, "bring", lambda variant: brought.append(variant.id))

@@ -44,7 +44,7 @@ class Counting:
 @pytest.fixture
 def counting(monkeypatch):
     prepared, ticks = Counting(), itertools.count(0, 1e-6)
-    monkeypatch.setattr(worker.time, "perf_counter", lambda: prepared.now + next(ticks))
+    monkeypatch.setattr("time.perf_counter", lambda: prepared.now + next(ticks))
     side = worker.Requests()
     side.prepared["case"] = prepared
     return side, prepared
@@ -101,38 +101,6 @@ def test_a_turn_of_which_most_is_not_timed_takes_a_tenth_of_a_second_at_most(cal
     plan = ONE.plan(call, calls, wall)
     assert (plan.calls, plan.samples) == (calls, samples)
     assert plan.most_blocks == max(2, int(6 / (4 * (wall or call) * (samples * calls + 1))))
-
-
-@pytest.fixture
-def visited(counting, monkeypatch):
-    """Visit a case whose call takes so long; return the sample, and the calls made in all."""
-    side, prepared = counting
-    prepared.stats = prepared.phases = dict
-    monkeypatch.setattr(worker.disturbance, "read", lambda: SimpleNamespace(since=lambda before: {"waited": 0.0}))
-    monkeypatch.setattr(worker.disturbance, "pace", lambda: 1e-4)
-
-    def visit(seconds, calls=10, dose=0.0):
-        def call():
-            prepared.made += 1
-            prepared.now += seconds
-
-        prepared.call = call
-        return side.visit("case", calls=calls, dose=dose)["sample"], prepared.made
-
-    return visit
-
-
-@pytest.mark.parametrize(
-    ("seconds", "calls", "made"), [(0.001, 10, 3 + 10), (0.02, 1, 2), (0.06, 1, 1), (0.06, 4, 1 + 4)]
-)
-def test_a_quarter_of_its_calls_come_before_a_sample_unless_one_is_long(visited, seconds, calls, made):
-    sample, all_made = visited(seconds, calls)
-    assert sample == {"seconds": pytest.approx(seconds, rel=0.01), "calls": calls, "waited": 0.0, "pace": 1e-4}
-    assert all_made == made
-
-
-def test_a_dose_is_a_part_of_a_sample(visited):
-    assert visited(0.001, dose=0.05)[0]["seconds"] == pytest.approx(0.00105, rel=0.01)
 
 
 def test_further_calls_are_timed(counting):

@@ -27,12 +27,6 @@ def test_a_row_of_this_suite_is_what_it_stored(tmp_path):
     assert (run.threads, run.commit) == (2, "abcdef123456")
 
 
-def test_a_result_from_before_first_answers_were_stored_is_read(tmp_path):
-    benchmark = ours()
-    del benchmark["extra_info"]["first_answer_seconds"]
-    assert read(write(tmp_path, "a.json", result([benchmark]))).rows[0]["first_answer_seconds"] is None
-
-
 def test_numbers_are_axes_of_another_suite_and_the_rest_tells_its_rows_apart(tmp_path):
     found = [foreign("test_sort", 1e-3, n=10, how="heap"), foreign("test_copy", 2e-3, group="moves", n=10)]
     one, other = read(write(tmp_path, "a.json", foreign_result(found))).rows
@@ -77,7 +71,7 @@ def lacking():
 def newer():
     """Return a run of a later format of this suite."""
     found = result([ours()])
-    found["machine_info"]["rlgauge"]["format"] = 3
+    found["machine_info"]["rlgauge"]["format"] = 4
     return found
 
 
@@ -91,7 +85,7 @@ def newer():
         (infinite(), f"{WANTED}: benchmarks.0.stats.median: Input should be greater than 0"),
         (lacking(), f"{WANTED}: extra_info.low: Field required"),
         (result([ours()], version="6.0.0"), "was written by pytest-benchmark 6.0.0, wanted 5.x or older"),
-        (newer(), "its format is 3, wanted 2 or older: use a newer rlgauge"),
+        (newer(), "its format is 4, wanted 3 or older: use a newer rlgauge"),
         (result([]), "holds no benchmarks: nothing was measured"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate docs``, ``planted``, ``noise``, ``drift``, ``small``: what the gate is worth."""
+"""``python -m perf_tests.gate docs``, ``planted``, ``drift``, ``small``: what the gate is worth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlgauge.progress import Progress
 from rlgauge.rates import Rate
 from rlgauge.rule import GateError, rule_with
 
-from .selfcheck import drift, noise, small
+from .selfcheck import drift, small
 from .selfcheck.planted import CASES, found
 from .selfcheck.power import POWER
 from .selfcheck.power_table import example, read, table, whole_tier
@@ -63,18 +63,6 @@ def planted(options: argparse.Namespace) -> int:
     return 0
 
 
-def measure_noise(options: argparse.Namespace) -> int:
-    """Count fresh memory on both sides of identical code, and print how far apart the counts are.
-
-    Args:
-        options: the command line as parsed.
-    """
-    if options.pairs < 1:
-        raise GateError(f"--pairs: got {options.pairs}, wanted at least 1")
-    noise.show(noise.counted(ROOT, options.pairs), print)
-    return 0
-
-
 def show_drift(options: argparse.Namespace) -> int:
     """Print of how many cases of a run a drift is told, by itself and where samples are made to rise.
 
@@ -117,9 +105,6 @@ def main(arguments: list[str] | None = None) -> int:
     hidden.add_argument("--tries", type=int, default=5)
     hidden.add_argument("--slowdown", type=float, default=0.1, help="part of a call's own time")
     hidden.set_defaults(run=planted)
-    same = commands.add_parser("noise", help="measure how much counts of fresh memory differ on identical code")
-    same.add_argument("--pairs", type=int, default=40, help="pairs of processes (default: 40)")
-    same.set_defaults(run=measure_noise)
     drifts = commands.add_parser("drift", help="count how often samples that drift are told, in the pairs of a run")
     drifts.add_argument("artifact", type=Path, help="what make gate or pytest --gate-json wrote")
     drifts.set_defaults(run=show_drift)

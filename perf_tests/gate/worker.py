@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +19,6 @@ if __name__ == "__main__":  # before NumPy is imported, which takes its threads 
     replies = worker.begin()
     process.set_up(int(sys.argv[-2]), sys.argv[-1])
 
-from perf_tests import disturbance
 from perf_tests.suite.cases import variants
 from perf_tests.suite.counters import count
 from perf_tests.suite.prepared import leaves, prepare, unsupported_reason
@@ -31,7 +29,6 @@ from . import memory
 from .selfcheck.faults import FAULTS
 
 SEED = 0
-LONG = 0.05  # seconds of a call that needs none before it
 
 
 def failure(error: Exception) -> dict[str, Any]:
@@ -123,43 +120,6 @@ class Requests(worker.Requests):
         """
         with one_thread(beside):
             return {"calls": self.prepared[identity].measure_calls()}
-
-    def visit(self, identity: str, calls: int, dose: float) -> dict[str, Any]:
-        """Time one sample, from a reset, in seconds per call, and read what disturbed it.
-
-        A quarter as many calls come before it: others just ran, took the caches, and their threads may still spin. A
-        long call needs none before it. To be slower on purpose, a sample spins for a part, the ``dose``, of its time.
-
-        Returns the sample, and what else the op says of it: its ``stats`` and ``phases``.
-
-        Args:
-            identity: id of the case, or name of a canary.
-            calls: of the sample.
-            dose: part of its own time by which the sample is slowed.
-        """
-        prepared, pace = self.prepared[identity], disturbance.pace()
-        prepared.calls = -(-calls // 4)
-        sample = self.taken(prepared, dose)
-        if calls > 1 or sample["seconds"] < LONG:
-            prepared.calls = calls
-            sample = self.taken(prepared, dose)
-        return {"sample": {**sample, "pace": pace}, "stats": prepared.stats(), "phases": prepared.phases()}
-
-    def taken(self, prepared: Any, dose: float) -> dict[str, Any]:
-        """Take one sample.
-
-        Args:
-            prepared: the case.
-            dose: part of its own time by which the sample is slowed.
-        """
-        prepared.reset()
-        before, start = disturbance.read(), time.perf_counter()
-        prepared.run()
-        end = start + (1 + dose) * (time.perf_counter() - start)
-        while dose and time.perf_counter() < end:
-            pass
-        seconds = time.perf_counter() - start
-        return {"seconds": seconds / prepared.calls, "calls": prepared.calls, **disturbance.read().since(before)}
 
     def memory(self, identity: str, seed: int = SEED) -> dict[str, Any]:
         """Return the counts of a case's fresh memory, or ``{"failed": why}``; the case is prepared in a fork.

@@ -15,8 +15,14 @@ SEEN = 0.10  # a change with default malloc beyond which both figures are shown
 COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
            "rate": "right", "of limit": "right", "": "left"}  # fmt: skip
 WIDTH = 80  # columns of the text tables
-NAMES = "  {rank:<5} {form:<15} {backend:<18}"
-FIGURES = "  {time:>7}  {half:>5}  {rate:>7}  {share:>8}"
+NAMES = "  {form:<17} {backend:<20}"
+FIGURES = "  {time:>7}  {spread:>5}  {rate:>7}  {share:>8}"
+PLAIN = (
+    "A call's time is the median of the samples, and IQR is their interquartile range as a part of it. Rows are in the "
+    "order in which they were timed: use `rlgauge compare` to find out which of two benchmarks is faster. "
+    '"of limit" is the share of the best that this machine was measured to do in this run: "in cache" means more '
+    'bytes per second than main memory delivers, "-" means no work worth counting.'
+)
 LEGEND = (
     "± is half of a row's confidence interval: that of the median at 95 %, plus 3 % on either side, because two "
     "processes that run the same code differ by that much. Rows are sorted by the time per item, since calls of "
@@ -93,7 +99,7 @@ def notes(row: Row) -> str:
             None,
             [
                 "above the measured peak" if above_peak(row) else "",
-                f"disturbed {percent(row['disturbed'])}" if row["disturbed"] else "",
+                f"disturbed {percent(row['disturbed'])}" if row.get("disturbed") else "",
                 f"default malloc: {duration(changed * row['seconds_per_call'])}" if changed else "",
                 f"p50 {duration(row['latency_p50_s'])}, p99 {duration(row['latency_p99_s'])}"
                 if "latency_p50_s" in row
@@ -191,7 +197,7 @@ def call_words(row: Row, count: float) -> str:
     """
     seconds, changed = row["seconds_per_call"] * count / items(row), marked(row)
     shown = f"{duration(seconds)} ({duration(changed * seconds)})" if changed else duration(seconds)
-    return f"{shown}, disturbed {percent(row['disturbed'])}" if row["disturbed"] else shown
+    return f"{shown}, disturbed {percent(row['disturbed'])}" if row.get("disturbed") else shown
 
 
 def wrapped(text: str, indent: int = 0, hanging: int | None = None) -> str:
@@ -218,36 +224,34 @@ def listed(text: str) -> str:
     return re.sub(r"(?<![,;]) ", "\xa0", text)
 
 
-def text_row(row: Row, rank: str) -> list[str]:
-    """Return the lines of one row of a text table.
-
-    Args:
-        row: of a result.
-        rank: of the row in its group.
-    """
-    names = NAMES.format(rank=rank, form=row["form"], backend=row["backend"])
+def text_row(row: Row) -> list[str]:
+    """Return the lines of one row of a text table."""
+    names = NAMES.format(form=row["form"], backend=row["backend"])
     said = FIGURES.format(
         time=duration(row["seconds_per_call"]),
-        half=half_words(row),
+        spread=percent(row["spread"]) if row["samples"] > 1 else "",
         rate=f"{quantity(row['items_per_second'])}/s",
         share=share_words(row["limit_share"], row["bound"]),
     )
-    blank = " " * len(NAMES.format(rank="", form="", backend=""))
+    blank = " " * len(NAMES.format(form="", backend=""))
     shown = [names + said] if len(names) == len(blank) else [names, blank + said]
     return [*shown, *filter(None, [wrapped(listed(notes(row)), 8)])]
 
 
 def text_tables(rows: Iterable[Row]) -> str:
     """Return all results as text of at most 80 columns: a heading for each op and its axes, a line for each row."""
-    head = NAMES.format(rank="rank", form="form", backend="backend")
-    head += FIGURES.format(time="a call", half="±", rate="rate", share="of limit")
+    head = NAMES.format(form="form", backend="backend")
+    head += FIGURES.format(time="a call", spread="IQR", rate="rate", share="of limit")
+    groups: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["workload"]):
+        groups.setdefault(title(row), []).append(row)
     shown, workload = [], None
-    for name, group in grouped(rows).items():
+    for name, group in groups.items():
         if group[0]["workload"] != workload:
             workload = group[0]["workload"]
             shown += [head, "-" * WIDTH]
         shown.append(wrapped(listed(f"{name} ({group[0]['unit']}/s)"), hanging=4))
-        for row, rank in zip(group, ranked(group)):
-            shown += text_row(row, rank)
+        for row in group:
+            shown += text_row(row)
         shown.append("")
-    return "\n".join([*shown, wrapped(LEGEND)])
+    return "\n".join([*shown, wrapped(PLAIN)])

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,8 +27,6 @@ from rlgauge.rule import GateError, Rule
 from rlgauge.run import LIMIT
 from rlgauge.source import Source
 from rlgauge.workers import Worker, both
-
-from . import dosed
 
 DOSES = (0.0, 0.02, 0.03, 0.05, 0.10)
 FEWER = (0.0, 0.05)  # of cases on all cores, whose samples are ten times as long, and of those not in FULLY
@@ -216,47 +210,6 @@ def took(worker: Worker, name: str) -> float:
     return float(worker.reply()["seconds"])
 
 
-def one_round(root: Path, cases: Sequence[str], rng: random.Random) -> dict[str, dict[str, float]]:
-    """Return the medians that pytest-benchmark measures of each case, plain and at each dose, a process each.
-
-    It runs in the working tree, which is to be left alone meanwhile.
-
-    Args:
-        root: of the repository.
-        cases: ids of the cases.
-        rng: draws the order of doses.
-    """
-    medians = {}
-    tests = [f"perf_tests/test_perf.py::test_perf[{case}]" for case in cases]
-    doses = ["plain", *(f"{dose:g}" for dose in DOSES)]
-    for dose in rng.sample(doses, len(doses)):
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "times.json"
-            command = [
-                sys.executable,
-                "-m",
-                "pytest",
-                "--benchmark-only",
-                "-q",
-                "-p",
-                "perf_tests.gate.selfcheck.dosed",
-            ]
-            command += ["-p", "no:cacheprovider", "--threads", "1", "--tier", "gate"]
-            environment = {**os.environ, dosed.DOSE: "0" if dose == "plain" else dose}
-            done = subprocess.run(
-                [*command, f"--benchmark-json={file}", *tests],
-                cwd=root,
-                env=environment,
-                capture_output=True,
-                text=True,
-            )
-            if done.returncode:
-                raise GateError(f"pytest-benchmark ended with {done.returncode}: {done.stdout[-300:]}")
-            timed = json.loads(file.read_text())["benchmarks"]
-            medians[dose] = {test["extra_info"]["id"]: test["stats"]["median"] for test in timed}
-    return medians
-
-
 def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
     """Return the line of a pair: every case at its doses.
 
@@ -272,7 +225,7 @@ def measured_pair(pairs: Pairs, number: int, alone: Sequence[str], together: Seq
 
 
 def measure(source: Source, root: Path, file: Path, minutes: float, log: Callable[[str], None] = print) -> None:
-    """Add pairs and rounds to a file until the time is over; each is written whole or not at all.
+    """Add pairs to a file until the time is over; each is written whole or not at all.
 
     Args:
         source: of all cases of this suite.
@@ -293,14 +246,11 @@ def measure(source: Source, root: Path, file: Path, minutes: float, log: Callabl
             start, rng = time.monotonic(), random.Random(known["pair"])
             line: dict[str, Any]
             try:
-                if known["pair"] // EVERY > known["round"]:
-                    line = {"what": "round", "medians": one_round(root, alone, rng)}
+                pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, rng)
+                if known["pair"] > 3 * known["mistakes"]:
+                    line = {"what": "mistakes", **mistaken_pair(pairs, cores(False))}
                 else:
-                    pairs = Pairs(sides, Rule().blocks, LIMIT, {}, folder, rng)
-                    if known["pair"] > 3 * known["mistakes"]:
-                        line = {"what": "mistakes", **mistaken_pair(pairs, cores(False))}
-                    else:
-                        line = measured_pair(pairs, known["pair"], alone, together)
+                    line = measured_pair(pairs, known["pair"], alone, together)
             except (CaseError, PairError) as error:  # a worker died; the pair is measured again
                 line = {"what": "failed", "words": str(error)}
             known[line["what"]] += 1
@@ -308,6 +258,6 @@ def measure(source: Source, root: Path, file: Path, minutes: float, log: Callabl
             line["seconds"] = round(now - start, 1)
             measurements.keep(file, line)
             log(
-                f"power: {known['pair']} pairs, {known['round']} rounds of pytest-benchmark, {known['failed']} failed, "
-                f"{line['seconds']:.0f} s the last, {left(max(0.0, end - now))}"
+                f"power: {known['pair']} pairs, {known['failed']} failed, {line['seconds']:.0f} s the last, "
+                f"{left(max(0.0, end - now))}"
             )

@@ -117,6 +117,5 @@ def tiles(rows: Sequence[Row], others: dict[str, str]) -> dict[str, str]:
         "benchmarks": len(rows),
         "workloads": len({row["workload"] for row in rows}),
         "backends": len({row["backend"] for row in rows}),
-        "stayed disturbed": sum(row["disturbed"] > 0 for row in rows),
     }
     return {name: str(one) for name, one in count.items()} | others

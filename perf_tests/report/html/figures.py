@@ -152,7 +152,7 @@ def disturbed_words(row: Row) -> str:
     Args:
         row: of a result.
     """
-    return f"disturbed {percent(row['disturbed'])}" if row["disturbed"] else ""
+    return f"disturbed {percent(row['disturbed'])}" if row.get("disturbed") else ""
 
 
 def by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:

@@ -14,7 +14,7 @@ from perf_tests.report.table import COLUMNS, LEGEND, lines
 from rlgauge.artifact import Artifact
 from rlgauge.report import WORDS
 
-from . import answers, gated, knobs, limit, over_commits, overview, phases, promised, scaling, threads
+from . import gated, knobs, limit, over_commits, overview, phases, promised, scaling, threads
 from .claims import Claims
 from .facts import cautions, facts, machine, tiles
 from .figures import Chapter, by
@@ -32,7 +32,6 @@ ABSENT: Mapping[str, str] = {
     "knobs": "No op was timed with one optimisation at a time.",
     "phases": "No loop says where its time goes.",
     "threads": "There is one number of threads only: make bench-threads times others.",
-    "answers": "The results do not say how long the first answers took.",
     "claims": "No claims were given: python -m perf_tests.claims measures them.",
     "history": "No history was given: make history SINCE=REV measures one.",
     "gate": "No run of the gate was given: make gate BASE=main.",
@@ -55,7 +54,7 @@ def chapters(
     """
     rows = runs[0].rows
     of_rows = [module.chapter(rows) for module in (overview, scaling, limit, knobs, phases)]
-    others = [threads.chapter(runs), answers.chapter(rows), promised.chapter(claims), gated.chapter(artifact)]
+    others = [threads.chapter(runs), promised.chapter(claims), gated.chapter(artifact)]
     return [*of_rows, *others, over_commits.chapter(history)]
 
 

@@ -213,27 +213,6 @@ const KINDS = {
       xaxis: { title: { text: "times as fast as naive" }, range: axis.range, zeroline: false,
         tickvals: axis.tickvals.map(log), ticktext: axis.ticktext } } };
   },
-
-  scatter(one, view) {
-    const shown = visible(one, view), all = shown.flatMap((series) => series.points);
-    const x = logarithmic(all.map((point) => point.x), duration, view.narrow);
-    const y = logarithmic(all.map((point) => point.y), duration, view.narrow);
-    const guides = [1, 1e2, 1e4, 1e6].map((calls) => ({ type: "line", layer: "below", x0: 10 ** x.range[0], x1: 10 ** x.range[1],
-      y0: calls * 10 ** x.range[0], y1: calls * 10 ** x.range[1], line: { color: view.grid, width: 1.5, dash: "dash" } }));
-    const notes = [1, 1e2, 1e4, 1e6].map((calls) => [calls, Math.min(x.range[1], y.range[1] - Math.log10(calls))])
-      .filter(([calls, at]) => at > x.range[0] + 0.2 && at + Math.log10(calls) > y.range[0])
-      .map(([calls, at]) => ({ x: at, y: at + Math.log10(calls), text: calls === 1 ? "1 call" : `${quantity(calls)} calls`,
-        showarrow: false, xanchor: "right", yanchor: "top", font: { size: 11, color: view.soft } }));
-    const data = shown.map((series) => ({
-      type: "scatter", mode: "markers", name: series.name, x: series.points.map((point) => point.x),
-      y: series.points.map((point) => point.y), hoverinfo: "text", marker: { color: view.color(series.backend), size: 8, opacity: 0.8 },
-      text: series.points.map((point) =>
-        `${escaped(point.id)}<br>first answer ${duration(point.y)}, a call ${duration(point.x)}`),
-    }));
-    return { data, layout: { height: view.narrow ? 340 : 420, shapes: guides, annotations: notes,
-      xaxis: { title: { text: "time of a call" }, ...x },
-      yaxis: { title: { text: "until the first answer" }, ...y, automargin: true } } };
-  },
 };
 
 // Whether a tick is far enough from the one before it and from the last.

@@ -75,7 +75,6 @@ class Measured(BaseModel):
     limit_share: float | None = None
     bound: str | None = None
     phases: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
-    first_answer_seconds: Seconds | None = None
     threads: int | None = None
 
 
@@ -225,7 +224,6 @@ def foreign(benchmark: Benchmark) -> Row:
         "limit_share": None,
         "bound": None,
         "phases": {},
-        "first_answer_seconds": None,
         "threads": known.get("threads") if is_number(known.get("threads")) else None,
     }
 

@@ -1,0 +1,188 @@
+"""The fixture ``bench``: what it times, checks and reports, under the options of pytest-benchmark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .commands import ROOT, python
+
+CONFTEST = """import pytest
+from perf_tests.bench import Bench
+
+
+@pytest.fixture
+def bench(request, benchmark):
+    return Bench(request, benchmark)
+"""
+TESTS = """import time
+
+import numpy as np
+import pytest
+
+LOG = open("log", "a")
+
+
+class Counter:
+    def __init__(self):
+        self.total = 0
+
+    def add(self, seconds=0.0):
+        time.sleep(seconds)
+        self.total += 1
+        return self.total
+
+    def reset(self):
+        self.total = 0
+
+    def close(self):
+        print("closed", self.total, file=LOG, flush=True)
+
+
+@pytest.mark.parametrize("backend", ["one", "two"])
+def test_stateless(bench, backend):
+    bench(time.sleep, 0.0005, items=3, unit="naps", flops=2.0)
+
+
+def test_state(bench):
+    counter = Counter()
+    result = bench(
+        counter.add, 0.002, reset=counter.reset, close=counter.close,
+        output=lambda out: [out, counter.total], figures=lambda: {"total": counter.total},
+    )
+    assert result == counter.total
+
+
+def test_limited(bench):
+    counter = Counter()
+    assert bench(counter.add, reset=counter.reset, max_calls=3) == 3
+
+
+def test_drifts(bench):
+    counter = Counter()
+    bench(counter.add, reset=lambda: None, close=counter.close, output=lambda out: [np.float32(out)])
+
+
+def test_cold(bench):
+    counter = Counter()
+    assert bench(counter.add, reset=counter.reset, warm=False, max_calls=1) == 1
+    counter.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("bench")
+    (made / "conftest.py").write_text(CONFTEST)
+    (made / "test_small.py").write_text(TESTS)
+    return made
+
+
+@pytest.fixture
+def run(folder, tmp_path):
+    """Run the small benchmarks. -> exit code, output, benchmarks by name, lines of the log"""
+
+    def started(*options):
+        out = tmp_path / "out.json"
+        (folder / "log").write_text("")
+        command = ["-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", f"--rootdir={folder}"]
+        command += [f"--benchmark-json={out}", "--benchmark-max-time=0.05", *options]
+        done = python(*command, cwd=folder, PYTHONPATH=str(ROOT))
+        text = out.read_text() if out.exists() else ""
+        found = {one["name"]: one for one in json.loads(text)["benchmarks"]} if text else {}
+        return done.returncode, done.stdout + done.stderr, found, (folder / "log").read_text().splitlines()
+
+    return started
+
+
+def test_a_round_is_several_calls_after_one_reset_and_reports_the_seconds_of_one(run):
+    code, text, found, log = run("-k", "state or limited")
+    assert code == 0, text
+    state, limited = found["test_state"]["stats"], found["test_limited"]["stats"]
+    assert state["iterations"] in (4, 8)  # of 2 ms each: 10 ms or more
+    assert 0.002 <= state["min"] <= state["median"] < 0.02
+    assert limited["iterations"] == 3
+    assert found["test_state"]["extra_info"]["figures"] == {"total": state["iterations"]}
+    assert log == [f"closed {state['iterations']}"]
+
+
+def test_what_a_call_handles_is_reported(run):
+    _, _, found, _ = run("-k", "stateless")
+    assert found.keys() == {"test_stateless[one]", "test_stateless[two]"}
+    for one in found.values():
+        assert one["extra_info"] == {"items": 3, "unit": "naps", "flops": 2.0, "bytes": 0.0}
+        assert 0.0005 <= one["stats"]["median"] < 0.005
+
+
+def test_state_that_reset_does_not_restore_fails_the_test_which_is_closed(run):
+    code, text, found, log = run("-k", "drifts")
+    assert (code, found, log) == (1, {}, ["closed 4"])
+    assert "DriftError: test_drifts: two samples gave different outputs" in text
+
+
+def test_without_warm_up_the_first_timed_call_is_the_first_call(run):
+    _, text, found, _ = run("-k", "cold", "--benchmark-min-rounds=3")
+    assert found["test_cold"]["stats"]["rounds"] >= 3, text
+    assert found["test_cold"]["stats"]["iterations"] == 1
+
+
+@pytest.mark.parametrize("name", ["test_stateless[one]", "test_state"])
+@pytest.mark.parametrize("rounds", [7, 9])
+def test_min_rounds_is_obeyed(run, name, rounds):
+    _, text, found, _ = run(
+        "-k", name.partition("[")[0], f"--benchmark-min-rounds={rounds}", "--benchmark-max-time=0.000001"
+    )
+    assert found[name]["stats"]["rounds"] == rounds, text
+
+
+def test_the_timer_is_the_one_asked_for(run):
+    _, text, found, _ = run("-k", "stateless or state", "--benchmark-timer=time.process_time")
+    assert found["test_state"]["options"]["timer"] == "process_time", text
+    assert found["test_state"]["stats"]["median"] < 0.001  # a sleeping process takes no time of the processor
+    assert found["test_stateless[one]"]["stats"]["median"] < 0.0004
+
+
+def test_disabled_benchmarks_run_once_after_a_reset(run):
+    code, text, found, log = run("-k", "state", "--benchmark-disable")
+    assert (code, found, log) == (0, {}, ["closed 1"]), text
+
+
+def test_other_options_do_what_the_manual_says(run, folder, tmp_path):
+    stored = f"--benchmark-storage={tmp_path / 'saved'}"
+    code, text, _, _ = run("-k", "stateless or state", stored, "--benchmark-save=first", "--benchmark-warmup=on")
+    assert code == 0, text
+    (saved,) = (tmp_path / "saved").glob("*/0001_first.json")
+    code, text, _, _ = run("-k", "state", stored, "--benchmark-autosave", "--benchmark-compare=0001")
+    assert code == 0, text
+    assert "test_state (0001_first)" in text
+    assert len(list((tmp_path / "saved").glob("*/*.json"))) == 2
+    content = json.loads(saved.read_text())
+    for benchmark in content["benchmarks"]:
+        for figure in ("min", "max", "mean", "median"):
+            benchmark["stats"][figure] /= 100
+    saved.write_text(json.dumps(content))
+    failing = ("--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
+    code, text, _, _ = run("-k", "stateless", stored, *failing)
+    assert code != 0
+    assert "Performance has regressed" in text
+
+
+def test_rows_are_grouped_by_parameters(run):
+    code, text, _, _ = run("-k", "stateless", "--benchmark-group-by=param:backend")
+    assert code == 0, text
+    assert "benchmark 'backend=one': 1 tests" in text
+    assert "benchmark 'backend=two': 1 tests" in text
+
+
+def test_profiles_name_the_timed_function(run):
+    code, text, found, _ = run("-k", "state and not less", "--benchmark-cprofile=tottime")
+    assert code == 0, text
+    assert any("add" in row["function_name"] for row in found["test_state"]["cprofile"]), found["test_state"].keys()
+
+
+def test_histograms_are_drawn(run, tmp_path):
+    pytest.importorskip("pygal")
+    code, text, _, _ = run("-k", "stateless", f"--benchmark-histogram={tmp_path / 'drawn'}")
+    assert code == 0, text
+    assert list(tmp_path.glob("drawn*.svg"))

@@ -1,0 +1,99 @@
+"""Time the benchmarks of each backend in a process of its own, and merge the results.
+
+Thread pools of several libraries in one process disturb each other, so ``make bench`` runs pytest once per backend.
+
+    python -m perf_tests.run --json .cache/bench.json --tier gate --workload pirl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rl_impls import backends
+from rlgauge.command import ended
+from rlgauge.files import reserved
+
+from .conftest import MEASURED
+from .report.table import text_tables, warnings, wrapped
+from .rows import machine_of
+from .suite import process
+from .suite.limits import here
+
+ROOT = Path(__file__).parents[1]
+ROOM = 64 << 20  # bytes of the merged JSON, at most
+EMPTY = (0, 5)  # exit codes of pytest for passed, and for nothing selected
+
+
+def pytest_of(backend: str, options: argparse.Namespace, limits: Mapping[str, float], result: Path) -> int:
+    """Run the benchmarks of a backend; return pytest's exit code."""
+    command = [sys.executable, "-m", "pytest", "perf_tests", "--benchmark-only", "--quiet", "-p", "no:cacheprovider"]
+    command += [f"--backend={backend}", f"--threads={options.threads}", f"--benchmark-json={result}"]
+    environment = {**os.environ, MEASURED: json.dumps(limits)}
+    with subprocess.Popen([*command, *options.arguments], cwd=ROOT, env=environment) as child:
+        try:
+            return child.wait()
+        except BaseException:
+            child.terminate()  # so that benchmarks are closed
+            raise
+
+
+def merged(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the results of several runs as those of one."""
+    first, *others = results
+    return {**first, "benchmarks": [b for result in (first, *others) for b in result["benchmarks"]]}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Time all backends; return 0 if every benchmark was measured or skipped for a missing backend."""
+    codes, results, limits = [], [], here(options.threads)
+    with reserved(options.json, ROOM, "--json") as write, tempfile.TemporaryDirectory() as folder:
+        for name in options.backend or backends.BACKENDS:
+            if missing := backends.get(name).missing():
+                print(f"{name}: not measured: {missing}", flush=True)
+                continue
+            print(f"{name}:", flush=True)
+            result = Path(folder) / f"{name}.json"
+            codes.append(pytest_of(name, options, limits, result))
+            if result.exists() and result.stat().st_size:
+                results.append(json.loads(result.read_text()))
+        if not results:
+            print("Nothing was measured.")
+            return max([code for code in codes if code not in EMPTY], default=5)
+        found = merged(results)
+        write(json.dumps(found, indent=1).encode())
+    rows = [benchmark["extra_info"] for benchmark in found["benchmarks"]]
+    print(f"\n{text_tables(rows)}")
+    for words in warnings(machine_of(found), rows):
+        print(f"\n{wrapped(words)}")
+    return max([code for code in codes if code not in EMPTY], default=0)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.run", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write the merged results of pytest-benchmark to this file")
+    parser.add_argument(
+        "--threads", type=int, default=process.cores(), help="threads of each process (default: all cores)"
+    )
+    parser.add_argument("--backend", type=lambda text: text.split(","), help="time only these backends")
+    options, rest = parser.parse_known_args(arguments)
+    options.arguments = rest
+    if not 1 <= options.threads <= process.cores():
+        parser.error(f"--threads: got {options.threads}; give 1 to {process.cores()}")
+    try:
+        options.backend = [backends.resolve(name) for name in options.backend or ()]
+    except ValueError as error:
+        parser.error(f"--backend: {error}")
+    return ended(lambda: run(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
