@@ -1,10 +1,11 @@
-"""``rlgauge gate``, ``replay``, ``bisect``, ``power`` and ``merge``: the gate from the command line."""
+"""``rlgauge gate``, ``compare``, ``rank``, ``replay``, ``bisect``, ``power`` and ``merge``, from the command line."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import report
 from .artifact import Artifact, read
@@ -20,6 +21,9 @@ from .rule import VOID, GateError, rule_with
 from .run import LIMIT
 from .source import Source
 from .sources import source_of
+
+if TYPE_CHECKING:
+    from .compare import Plan
 
 
 def gate(options: argparse.Namespace) -> int:
@@ -92,29 +96,62 @@ def bisect(options: argparse.Namespace) -> int:
     return 0
 
 
+def plan_of(options: argparse.Namespace) -> tuple[Source, Plan]:
+    """Return the benchmarks of this folder, and how to compare them.
+
+    Args:
+        options: the command line as parsed.
+
+    Raises:
+        GateError: an option has a wrong value.
+    """
+    from .benchmarks.source import Benchmarks
+    from .compare import Plan
+
+    for name, least in (("precision", 0.001), ("minutes", 0.0)):
+        if not getattr(options, name) >= least:
+            raise GateError(f"--{name}: got {getattr(options, name):g}; give {least:g} or more")
+    source = Benchmarks(Path.cwd(), settings(settings_folder(Path.cwd())), None)
+    return source, Plan(options.precision, options.minutes, options.outputs, options.items, limit=options.limit)
+
+
 def compare(options: argparse.Namespace) -> int:
     """Print how many times as fast the second of two benchmarks is.
 
     Args:
         options: the command line as parsed.
     """
-    from .benchmarks.source import Benchmarks
-    from .compare import Plan
     from .compare import compare as compared
 
-    for name, least in (("precision", 0.001), ("minutes", 0.0)):
-        if not getattr(options, name) >= least:
-            raise GateError(f"--{name}: got {getattr(options, name):g}; give {least:g} or more")
-    root = Path.cwd()
-    source = Benchmarks(root, settings(settings_folder(root)), None)
-    plan = Plan(options.precision, options.minutes, options.outputs, options.items, limit=options.limit)
+    source, plan = plan_of(options)
     with reserved(options.json, ROOM, "--json") as json:
-        found = compared(source, root, options.first, options.second, plan, lambda line: print(line, file=sys.stderr))
+        found = compared(source, Path.cwd(), options.first, options.second, plan, to_stderr)
         json(found.to_json().encode())
     print(found)
     if found.half_width > plan.precision:
         print(f"The interval is wider than {plan.precision:.1%}: give more --minutes, or run on an idle machine.")
     return 0
+
+
+def rank(options: argparse.Namespace) -> int:
+    """Print the order of several benchmarks.
+
+    Args:
+        options: the command line as parsed.
+    """
+    from .compare import rank as ranked
+
+    source, plan = plan_of(options)
+    with reserved(options.json, ROOM, "--json") as json:
+        found = ranked(source, Path.cwd(), options.patterns, plan, to_stderr)
+        json(found.to_json().encode())
+    print(found)
+    return 0
+
+
+def to_stderr(line: str) -> None:
+    """Print a line of progress."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def power(options: argparse.Namespace) -> int:
@@ -165,19 +202,25 @@ def main(arguments: list[str] | None = None) -> int:
     two = commands.add_parser("compare", help="measure how many times as fast one benchmark is as another")
     two.add_argument("first", metavar="A", help="id of a benchmark, or a pattern that fits it alone")
     two.add_argument("second", metavar="B", help="id or pattern of the benchmark to compare with A")
-    two.add_argument("--items", action="store_true", help="compare the time per item, not per call")
-    two.add_argument(
-        "--outputs",
-        choices=("close", "same", "ignore"),
-        default="close",
-        help="how to compare outputs (default: close)",
-    )
-    two.add_argument(
-        "--precision", type=float, default=0.03, help="half width of the interval to reach (default: 0.03)"
-    )
-    two.add_argument("--minutes", type=float, default=5.0, help="stop after this time, and six pairs (default: 5)")
-    two.add_argument("--json", type=Path, help="write all figures to this file")
     two.set_defaults(run=compare)
+    order = commands.add_parser("rank", help="order benchmarks by time, with ties")
+    order.add_argument("patterns", nargs="+", metavar="PATTERN", help="ids or patterns of two or more benchmarks")
+    order.set_defaults(run=rank)
+    for command in (two, order):
+        command.add_argument("--items", action="store_true", help="compare the time per item, not per call")
+        command.add_argument(
+            "--outputs",
+            choices=("close", "same", "ignore"),
+            default="close",
+            help="how to compare outputs (default: close)",
+        )
+        command.add_argument(
+            "--precision", type=float, default=0.03, help="half width of the interval to reach (default: 0.03)"
+        )
+        command.add_argument(
+            "--minutes", type=float, default=5.0, help="stop after this time and six pairs (default: 5)"
+        )
+        command.add_argument("--json", type=Path, help="write all figures to this file")
     shards = commands.add_parser("merge", help="decide over the artifacts of all shards")
     shards.add_argument("files", type=Path, nargs="+", metavar="FILE")
     shards.add_argument("--json", type=Path, help="the merged artifact")
@@ -185,7 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
     shards.set_defaults(run=merge)
     for command in (again, half, rates):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
-    for command in (half, rates, two):
+    for command in (half, rates, two, order):
         command.add_argument("--limit", type=float, default=LIMIT, help="seconds for one request to a worker")
     options = parser.parse_args(arguments)
     if sys.platform != "linux":

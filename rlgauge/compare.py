@@ -1,4 +1,4 @@
-"""Compare two benchmarks of the working tree: how many times as fast the second is, with a 95 % interval.
+"""Compare benchmarks of the working tree: how many times as fast one is as another, and the order of several.
 
 Each pair is two fresh processes, one for each benchmark, whose samples are interleaved. Pairs are added until the
 interval is as narrow as asked, or the time is up.
@@ -20,7 +20,7 @@ from typing import Any
 
 from . import interleaved
 from .allowed import matches
-from .layout import laid_out
+from .layout import Layout, laid_out
 from .pairs import NONE, CaseError, Cores, PairError, Pairs, SamplePlan, answered, blamed, cores
 from .rule import GateError, Record
 from .source import Case, Source
@@ -201,6 +201,60 @@ def named(text: str, names: Collection[str], what: str) -> str:
     raise GateError(f"{what}: {text!r} fits no benchmark{hint}")
 
 
+class Comparisons:
+    """Comparisons of benchmarks whose tests run in the same pairs of processes, one after the other.
+
+    Args:
+        source: of the benchmarks.
+        layout: of the working tree.
+        tests: two benchmarks for each comparison, by its name.
+        plan: how to compare.
+
+    Attributes:
+        found: the ratio of each comparison, by its name.
+    """
+
+    def __init__(self, source: Source, layout: Layout, tests: Mapping[str, tuple[Case, Case]], plan: Plan) -> None:
+        self.tests, self.plan = tests, plan
+        self.place = cores(any(case.all_cores for pair in tests.values() for case in pair))
+        sides = [changed(layout.side(None, name), memory="default") for name in ("base", "head")]
+        tolerances = {
+            name: 0.0 if plan.outputs == "same" else max(case.tolerance for case in pair)
+            for name, pair in tests.items()
+        }
+        ids = {name: (first.id, second.id) for name, (first, second) in tests.items()}
+        self.pairs = UnlikePairs(sides, plan, tolerances, layout.folder, ids, plan.outputs)
+        machine = source.machine(layout.folder)
+        self.found = {name: Ratio(first, second, machine=machine) for name, (first, second) in ids.items()}
+        self.seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in tests}
+        self.end = time.monotonic() + 60 * plan.minutes
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self.end
+
+    def measure(self) -> None:
+        """Add a pair of every comparison.
+
+        Raises:
+            GateError: a benchmark cannot run, or outputs differ.
+        """
+        records = {name: Record() for name in self.tests}
+        try:
+            measured = self.pairs.measure_pair(records, list(self.tests), self.place, thorough=True)
+        except (CaseError, PairError) as error:
+            raise GateError(str(error)) from error
+        for name, ratio in self.found.items():
+            if name not in measured:
+                raise GateError(records[name].words)
+            blocks = measured[name]
+            scale = per_item(self.pairs.info[name], self.tests[name], ratio) if self.plan.items else 1.0
+            ratio.speedups.append(math.exp(-log_ratio(blocks)) * scale)
+            self.seconds[name].append((median(a for a, _ in blocks) / 2, median(b for _, b in blocks) / 2))
+            ratio.seconds = [median(side) for side in zip(*self.seconds[name], strict=True)]
+
+
 def compare(source: Source, root: Path, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Ratio:
     """Measure how many times as fast the second of two benchmarks is.
 
@@ -217,57 +271,94 @@ def compare(source: Source, root: Path, first: str, second: str, plan: Plan, log
     """
     source.everything(root)
     cases = {case.id: case for case in source.cases()}
-    tests = named(first, cases, "A"), named(second, cases, "B")
-    pair = [cases[test] for test in tests]
-    place = cores(any(case.all_cores for case in pair))
+    tests = cases[named(first, cases, "A")], cases[named(second, cases, "B")]
     with laid_out(source, root) as layout:
-        sides = [changed(layout.side(None, name), memory="default") for name in ("base", "head")]
-        return measured(source, sides, pair, place, layout.folder, plan, log)
+        comparisons = Comparisons(source, layout, {"it": tests}, plan)
+        found = comparisons.found["it"]
+        while len(found.speedups) < FEWEST or not (found.half_width <= plan.precision or comparisons.over):
+            comparisons.measure()
+            log(f"compare: pair {len(found.speedups)}: {found.speedups[-1]:.4g}x")
+    return found
 
 
-def measured(
-    source: Source,
-    sides: Sequence[Side],
-    pair: Sequence[Case],
-    place: Cores,
-    folder: Path,
-    plan: Plan,
-    log: Callable[[str], None],
-) -> Ratio:
-    """Measure pairs until they are enough.
+@dataclass
+class Ranking:
+    """The order of several benchmarks by time, with ties.
+
+    Attributes:
+        baseline: id of the benchmark that the others are compared with.
+        speedups: of each benchmark over the baseline, one for each pair, by its id.
+        per: what the times are of: ``call``, or the unit of an item.
+        machine: that it was measured on.
+    """
+
+    baseline: str
+    speedups: dict[str, list[float]]
+    per: str = "call"
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    def faster(self, first: str, second: str) -> bool:
+        """Return whether the first benchmark is significantly faster: the interval of their ratio is above 1."""
+        ratios = [a / b for a, b in zip(self.speedups[first], self.speedups[second], strict=True)]
+        return interval(ratios)[0] > 1
+
+    def ranks(self) -> dict[str, tuple[int, int]]:
+        """Return the best and the worst rank that each benchmark may have, fastest first."""
+        names = sorted(self.speedups, key=lambda name: -median(self.speedups[name]))
+        return {
+            name: (
+                1 + sum(self.faster(other, name) for other in names),
+                len(names) - sum(self.faster(name, other) for other in names),
+            )
+            for name in names
+        }
+
+    def __str__(self) -> str:
+        """A line for each benchmark: rank, speedup over the baseline with its interval, and id."""
+        lines = []
+        for name, (best, worst) in self.ranks().items():
+            low, high = interval(self.speedups[name])
+            speedup = f"{median(self.speedups[name]):.3g}x [{low:.3g}, {high:.3g}]"
+            lines.append(f"{best if best == worst else f'{best}-{worst}':>5}  {speedup:<24}  {name}")
+        count = len(self.speedups[self.baseline])
+        return "\n".join([*lines, f"Speedup per {self.per} over {self.baseline}, {count} pairs; 2-3 is a tie."])
+
+    def to_json(self) -> str:
+        """Return all figures as JSON."""
+        return json.dumps({**asdict(self), "ranks": self.ranks()}, indent=2) + "\n"
+
+
+def rank(source: Source, root: Path, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
+    """Measure the order of benchmarks.
 
     Args:
         source: of the benchmarks.
-        sides: on which the two benchmarks run.
-        pair: the two benchmarks.
-        place: the cores that workers run on.
-        folder: where outputs are put.
+        root: of the repository.
+        patterns: of ids.
         plan: how to compare.
         log: prints a line.
 
     Raises:
-        GateError: a benchmark cannot run, or the outputs differ.
+        GateError: the patterns fit fewer than two benchmarks; a benchmark cannot run, or outputs differ.
     """
-    first, second = (case.id for case in pair)
-    tolerance = 0.0 if plan.outputs == "same" else max(case.tolerance for case in pair)
-    pairs = UnlikePairs(sides, plan, {"it": tolerance}, folder, {"it": (first, second)}, plan.outputs)
-    found = Ratio(first, second, machine=source.machine(folder))
-    seconds: list[tuple[float, float]] = []
-    end = time.monotonic() + 60 * plan.minutes
-    while True:
-        try:
-            blocks = pairs.measure_pair({"it": Record()}, ["it"], place, thorough=True)["it"]
-        except CaseError as error:
-            raise GateError(str(error)) from error
-        except PairError as error:
-            raise GateError(str(error)) from error
-        scale = per_item(pairs.info["it"], pair, found) if plan.items else 1.0
-        found.speedups.append(math.exp(-log_ratio(blocks)) * scale)
-        seconds.append((median(a for a, _ in blocks) / 2, median(b for _, b in blocks) / 2))
-        found.seconds = [median(side) for side in zip(*seconds, strict=True)]
-        log(f"compare: pair {len(found.speedups)}: {found.speedups[-1]:.4g}x")
-        if len(found.speedups) >= FEWEST and (found.half_width <= plan.precision or time.monotonic() > end):
-            return found
+    source.everything(root)
+    cases = {case.id: case for case in source.cases()}
+    chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
+    if len(chosen) < 2:
+        fits = f"only {chosen[0].id}" if chosen else f"none of {len(cases)} benchmarks"
+        raise GateError(f"{' '.join(patterns)} fits {fits}; give a pattern that fits two or more")
+    baseline, *others = chosen
+    with laid_out(source, root) as layout:
+        comparisons = Comparisons(source, layout, {case.id: (baseline, case) for case in others}, plan)
+        found = comparisons.found
+        while (pairs := len(found[others[0].id].speedups)) < FEWEST or not (
+            comparisons.over or max(ratio.half_width for ratio in found.values()) <= plan.precision
+        ):
+            comparisons.measure()
+            log(f"rank: pair {pairs + 1} of {len(chosen)} benchmarks")
+    first = found[others[0].id]
+    speedups = {baseline.id: [1.0] * len(first.speedups)} | {name: ratio.speedups for name, ratio in found.items()}
+    return Ranking(baseline.id, speedups, first.per, first.machine)
 
 
 def per_item(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Ratio) -> float:

@@ -25,7 +25,7 @@ def test_pace(benchmark, name):
 
 def test_other(benchmark):
     benchmark.extra_info |= {"items": 1, "unit": "lists"}
-    benchmark(sorted, list(NUMBERS))
+    benchmark(np.sort, -NUMBERS)
 
 
 def test_broken(benchmark):
@@ -73,10 +73,30 @@ def test_items_are_compared_where_a_call_handles_several(repository):
     assert f"{pace('twice')} is 0.5" in text
 
 
+def test_several_tests_are_ordered_with_ties(repository, tmp_path):
+    out = tmp_path / "out.json"
+    code, text = repository.run("rlgauge", "rank", "*::test_pace[*", "--json", out)
+    assert code == 0, text
+    found = json.loads(out.read_text())
+    assert found["ranks"] == {pace("quick"): [1, 1], pace("kept"): [2, 3], pace("slow"): [2, 3], pace("twice"): [4, 4]}
+    assert found["baseline"] in found["speedups"]
+    assert f"  2-3  1x [1, 1]                  {found['baseline']}" in text or found["baseline"] == pace("quick")
+    code, text = repository.run("rlgauge", "rank", "*slow]", "*twice]", "--items")
+    assert code == 0, text
+    assert text.count("  1-2  ") == 2
+
+
+@pytest.mark.parametrize("pattern", ["*slow]", "*nothing*"])
+def test_an_order_needs_two_tests(repository, pattern):
+    code, text = repository.run("rlgauge", "rank", pattern)
+    assert code == 2, text
+    assert text.startswith(f"{pattern} fits ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["*pace*", "*slow]"], "A: '*pace*' fits 4 benchmarks: "),
+        (["*::test_pace[*", "*slow]"], "A: '*::test_pace[*' fits 4 benchmarks: "),
         (["*slow]", "test_pace[slw]"], "B: 'test_pace[slw]' fits no benchmark; did you mean "),
         (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
         (["*slow]", "test_other", "--outputs=ignore", "--items"], f"--items: {pace('slow')} counts arrays, and "),
