@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,6 @@ from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, 
 from rlgauge.interrupts import by_sigterm
 from rlgauge.workers import SIDE
 
-SELECTION = pytest.StashKey[Any]()
-VARIANTS = pytest.StashKey[list[Any]]()
 IN_WORKER = SIDE in os.environ  # of a gate, which has set up the process and selected the tests
 
 
@@ -58,15 +55,18 @@ def pytest_configure(config: pytest.Config) -> None:
         if not config.getoption("numprocesses", None):  # a process that only distributes tests needs no threads
             process.set_up(config.getoption("threads"), turn=turn(config))
         from perf_tests.ops import required
-        from perf_tests.selection import select, selection_of
+        from perf_tests.selection import check, select, selection_of
 
         if config.getoption("seed") < 0:
             raise ValueError(f"--seed: got {config.getoption('seed')}; give 0 or more")
         for name in required():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
             choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})
-        selection = config.stash[SELECTION] = selection_of(config)
-        config.stash[VARIANTS] = select(selection)
+        selection = selection_of(config)
+        if config.getoption("gate_against") is None:
+            check(selection)
+        else:
+            select(selection)
     except ImportError as error:
         if config.getoption("gate_against") is None:
             raise pytest.UsageError(str(error)) from error
@@ -77,28 +77,6 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.getoption("gate_against") is None:
             raise
         pytest.exit(f"head: its import fails: {type(error).__name__}: {error}", returncode=2)
-
-
-def few(variants: Sequence[Any]) -> set[str]:
-    """Return the ids of the first variant of each op, form, backend and order, and of each op that torch compiles.
-
-    Compiling takes long: only the order with fewer terms is compiled, and no op that times compiling.
-    """
-    variants = [variant for variant in variants if variant.case.op != "first_call"]
-    found: dict[tuple[Any, ...], str] = {}
-    for variant in sorted(variants, key=lambda variant: int(variant.axes.get("order", 0))):
-        op, compiled = (variant.case.name, variant.backend), "compile" in variant.backend
-        found.setdefault(op if compiled else (*op, variant.form, variant.axes.get("order")), variant.id)
-    return set(found.values())
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test per selected variant that has a reference; most of them are slow."""
-    if "referenced_variant" in metafunc.fixturenames:
-        wanted = [variant for variant in metafunc.config.stash[VARIANTS] if variant.case.reference]
-        quick = few(wanted)
-        marked = [pytest.param(v, id=v.id, marks=() if v.id in quick else pytest.mark.slow) for v in wanted]
-        metafunc.parametrize("referenced_variant", marked)
 
 
 @pytest.fixture(scope="session")

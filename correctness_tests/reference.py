@@ -1,15 +1,16 @@
-"""What a variant should answer: its case's reference backend, naive and in float64."""
+"""What a benchmark should return: the output of its reference backend, naive and in float64."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from perf_tests.suite.case import Inputs, Variant
-from perf_tests.suite.prepared import extras
+from perf_tests.ops import Built
 from rl_impls import backends
+from rl_impls.common.problem import Problem
 
 
 def in_float64(tree: Any) -> Any:
@@ -17,29 +18,28 @@ def in_float64(tree: Any) -> Any:
     return backends.tree_map(lambda x: x.astype(np.float64) if getattr(x, "dtype", None) == np.float32 else x, tree)
 
 
-def reference_answer(variant: Variant, inputs: Inputs) -> list[Any]:
-    """Return the last output of a sample and the weights after it, as ``Prepared.answer`` does."""
-    backend = backends.get(variant.case.reference)
-    spec = in_float64(dict(inputs.spec))
-    if "serve" in spec:
-        spec["serve"] = backend.name
-    args = in_float64(inputs.args)
-    device = tuple(map(backend.to_device, args))
-    naive = replace(backends.forms(variant.case.workload)["naive"], **knob_axes(variant))
-    op = backend.build(variant.case.workload, variant.case.op, spec, device, naive)
-    has = extras(op)
+def reference_output(problem: Problem) -> list[Any]:
+    """Return the output of the reference, and its weights: the naive form in float64, called as often as the op."""
+    config = in_float64(dict(problem.config))
+    if "serve" in config:
+        config["serve"] = problem.reference
+    exact = replace(
+        problem, config=config, args=in_float64(problem.args), io="own" if problem.io == "own" else "device"
+    )
+    op = Built(exact, "naive", problem.reference, {})
     try:
-        for _ in range(variant.case.answered_calls):
-            out = op(*(args if variant.case.io == "own" else device))
-        return [backend.to_host(out), dict(has.params())]
+        for _ in range(min(2, problem.max_calls or 2)):
+            out = op.call(*op.args)
+        return [op.backend.to_host(out), op.params]
     finally:
-        has.close()
+        if op.close:
+            op.close()
 
 
-def knob_axes(variant: Variant) -> dict[str, Any]:
-    """Return those axes of a variant that are knobs of its workload."""
-    knobs = variant.knobs()
-    return {name: value for name, value in variant.axes.items() if hasattr(knobs, name)}
+def graphs_compiled() -> int:
+    """Return how many graphs torch.compile has made in this process; does not import torch."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
 
 
 def largest_difference(got: Any, wanted: Any, what: str = "output") -> float:

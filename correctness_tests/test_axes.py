@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from perf_tests.suite.cases import load, variants
-from perf_tests.suite.prepared import leaves, prepare
+from perf_tests.bench import leaves
+from perf_tests.recorded import benchmarks, problem_of, record
 from rl_impls import backends
 
-from .reference import largest_difference, reference_answer
+from .reference import largest_difference, reference_output
 
-FAR = 10  # tolerances of a case
+FAR = 10  # tolerances of a problem
 AMOUNTS = {  # axes that say how much of the same is done, and so change the shape of what is given
-    "batch": "states, transitions or boards of a call",
+    "batch_size": "states, transitions or boards of a call",
     "hidden": "units of a layer",
-    "envs": "games side by side",
+    "num_envs": "games side by side",
     "worlds": "worlds side by side",
     "agents": "agents, each with a net of its own",
     "clients": "threads that ask, each for four states",
     "snake.collect_and_learn every": "updates of a call, each with its rows",
-    "unroll": "steps of each environment",
+    "num_steps": "steps of each environment",
     "epochs": "passes over what was played",
     "actors": "processes that play",
     "procgen.parallel_ppo lag": "rollouts that are played ahead",
@@ -43,85 +41,90 @@ PLACES = {  # axes that say where the same is done, or in how many parts
 }
 ANOTHER = {  # knobs that change what is computed; all others change how: in which order, where, how precisely
     "pirl": {"order"},
-    "snake": {"every", "batch", "collection"},
+    "snake": {"collection"},
     "treasurehunt": {"order"},
 }
-FORMS = {  # form that computes another thing than a second form does, on a benchmark where that can be seen
-    "snake.collect_and_learn[threaded-torch-envs64-every4-batch32]": "vectorised",
-    "treasurehunt.turn[interleaved-torch-agents5-worlds1]": "one_by_one",
-    "treasurehunt.epoch[interleaved-torch-agents5-worlds1]": "one_by_one",
+FORMS = {  # benchmarks whose form computes another thing than that of a second one
+    "snake.collect_and_learn_threaded[threaded-torch-64-4-32]": "snake.collect_and_learn[vectorised-torch-64-4-32]",
+    "treasurehunt.turn[interleaved-torch-5-1]": "treasurehunt.turn[one_by_one-torch-5-1]",
+    "treasurehunt.epoch[interleaved-torch-5-1]": "treasurehunt.epoch[one_by_one-torch-5-1]",
 }
 
-
-def is_amount(case, axis):
-    return axis in AMOUNTS or f"{case.name} {axis}" in AMOUNTS
-
-
-def name_of(value):
-    return value if isinstance(value, str) else f"{value.name} {'-'.join(value.forms)}"
+BENCHMARKS = {one.id: one for one in benchmarks()}
+FIRST = {}  # first benchmark of each test
+for one in BENCHMARKS.values():
+    FIRST.setdefault(one.test, one)
 
 
-def drawn(case, seed, axis, value):
-    """The inputs of a case's first variant with another value of an axis, from the same stream of numbers."""
-    axes = {name: values[0] for name, values in case.axes.items()} | {axis: value}
-    return replace(next(case.variants()), axes=axes), case.inputs(np.random.default_rng(seed), **axes)
+def values_of(first):
+    """Values of each axis that has several, for benchmarks that differ from the first one in that axis alone."""
+    found = {}
+    for one in BENCHMARKS.values():
+        different = [name for name, value in one.params.items() if value != first.params[name]]
+        if one.test is first.test and len(different) == 1 and different[0] not in ("form", "backend"):
+            found.setdefault(different[0], [first]).append(one)
+    return found
 
 
-AXES = [(case, axis) for case in load() for axis, values in case.axes.items() if len(values) > 1 and axis not in PLACES]
-AMOUNTING = [pair for pair in AXES if is_amount(*pair)]
-SHOWING = [pair for pair in AXES if not is_amount(*pair)]
+AXES = [
+    pytest.param(axis, chosen, id=f"{first.id.partition('[')[0]} {axis}")
+    for first in FIRST.values()
+    for axis, chosen in values_of(first).items()
+    if axis not in PLACES
+]
 
 
-@pytest.mark.parametrize(("case", "axis"), AMOUNTING, ids=name_of)
-def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(case, axis, seed):
-    def shapes(value):  # a whole number in a spec says how much of something there is, as a shape does
-        _, inputs = drawn(case, seed, axis, value)
-        found = leaves([dict(inputs.spec), inputs.args])
+def is_amount(axis, first):
+    return axis in AMOUNTS or f"{first.id.partition('[')[0].removesuffix('_threaded')} {axis}" in AMOUNTS
+
+
+AMOUNTING = [param for param in AXES if is_amount(param.values[0], param.values[1][0])]
+SHOWING = [param for param in AXES if param not in AMOUNTING]
+
+
+@pytest.mark.parametrize(("axis", "chosen"), AMOUNTING)
+def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(axis, chosen, seed):
+    def shapes(one):  # a whole number in a configuration says how much of something there is, as a shape does
+        problem = problem_of(one, seed)
+        found = leaves([dict(problem.config), problem.args])
         return [leaf.shape if leaf.ndim or leaf.dtype.kind != "i" else int(leaf) for leaf in found]
 
-    first, second, *_ = case.axes[axis]
-    same = f"axis {axis} of {case.name}: its values give inputs of the same shapes, wanted other ones (AMOUNTS has it)"
-    assert shapes(first) != shapes(second), same
+    assert shapes(chosen[0]) != shapes(chosen[1]), f"{axis}: its values give inputs of the same shapes"
 
 
-@pytest.mark.parametrize(("case", "axis"), SHOWING, ids=name_of)
-def test_answers_for_the_values_of_any_other_axis_are_far_apart(case, axis, seed):
-    answers = [leaves(reference_answer(*drawn(case, seed, axis, value))[0]) for value in case.axes[axis]]
-    for one, other in itertools.combinations(answers, 2):
-        apart, far = max(map(largest_difference, one, other)), FAR * case.tolerance
-        assert apart > far, (
-            f"axis {axis} of {case.name}: its values give the same answer, wanted another (an axis that changes what "
-            f"is computed must show): {apart:.3g} apart, wanted more than {far:.3g}"
-        )
+@pytest.mark.parametrize(("axis", "chosen"), SHOWING)
+def test_outputs_for_the_values_of_any_other_axis_are_far_apart(axis, chosen, seed):
+    problems = [problem_of(one, seed) for one in chosen]
+    outputs = [leaves(reference_output(problem)[0]) for problem in problems]
+    for one, other in itertools.combinations(outputs, 2):
+        assert max(map(largest_difference, one, other)) > FAR * problems[0].tolerance, f"{axis}: it changes nothing"
 
 
-def test_an_axis_that_changes_nothing_is_named():
-    case, axis = next((case, axis) for case, axis in SHOWING if case.name == "pirl.pde_loss")
-    same = replace(case, axes={**case.axes, axis: (1, 1)})
-    with pytest.raises(AssertionError, match=r"^axis order of pirl.pde_loss: its values give the same answer, wanted "):
-        test_answers_for_the_values_of_any_other_axis_are_far_apart(same, axis, 0)
-    with pytest.raises(
-        AssertionError, match=r"^axis order of pirl.pde_loss: its values give inputs of the same shapes"
-    ):
-        test_an_axis_of_how_much_changes_the_shape_of_what_is_given(same, axis, 0)
+def output_of(name, seed):
+    recorded = record(BENCHMARKS[name], seed)
+    op = recorded.op
+    try:
+        if op.reset:
+            op.reset()
+        return leaves(op.output(recorded.function(*recorded.args))), op.problem.tolerance
+    finally:
+        if op.close:
+            op.close()
 
 
-@pytest.mark.parametrize(("identity", "other"), FORMS.items())
-def test_a_form_that_computes_another_thing_answers_otherwise(identity, other, seed):
-    answers = []
-    for form in (variants()[identity].form, other):
-        with prepare(replace(variants()[identity], form=form), seed) as prepared:
-            answers.append(leaves(prepared.answer()))
-    differences = list(map(largest_difference, *answers))
-    assert max(differences) > FAR * variants()[identity].case.tolerance
+@pytest.mark.parametrize(("name", "other"), FORMS.items())
+def test_a_form_that_computes_another_thing_returns_another_output(name, other, seed):
+    (first, tolerance), (second, _) = output_of(name, seed), output_of(other, seed)
+    assert max(map(largest_difference, first, second)) > FAR * tolerance
 
 
 def test_each_form_that_computes_another_thing_is_in_the_table():
     wanted = set()
-    for case in load():
-        forms = backends.forms(case.workload)
-        for form in case.forms:
-            knobs = ANOTHER.get(case.workload, set()) - case.axes.keys()
-            if any(getattr(forms[form], knob) != getattr(forms["naive"], knob) for knob in knobs):
-                wanted.add((case.name, form))
-    assert wanted == {(variants()[identity].case.name, variants()[identity].form) for identity in FORMS}
+    for one in BENCHMARKS.values():
+        forms = backends.forms(one.workload)
+        fixed = problem_of(one, 0).options if one is FIRST[one.test] else {}
+        options = ANOTHER.get(one.workload, set()) - one.params.keys() - fixed.keys()
+        if any(getattr(forms[one.params["form"]], name) != getattr(forms["naive"], name) for name in options):
+            wanted.add((one.workload, one.test.__name__, one.params["form"]))
+    named = [BENCHMARKS[name] for name in FORMS]
+    assert wanted == {(one.workload, one.test.__name__, one.params["form"]) for one in named}

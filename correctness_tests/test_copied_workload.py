@@ -13,19 +13,15 @@ from .commands import ROOT, copy_with, environment, python
 PAGE = ROOT / "docs" / "adding-a-workload.md"
 # a paragraph that begins with the path, and the code after it
 FILES = dict(re.findall(r"^`([\w/]+\.py)`[ ,](?:.+\n)+\n```python\n((?:.*\n)*?)```$", PAGE.read_text(), re.M))
-GENERAL = (
-    "precision", "rooms", "specs",
-)  # fmt: skip
+GENERAL = ("against_reference", "rooms")
 
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A copy of the repository with the files of the page, and the ids that a command makes."""
+    """A copy of the repository with the files of the page."""
     folder = tmp_path_factory.mktemp("copied")
     copy_with(folder, FILES)
     (folder / "correctness_tests/cloning/__init__.py").touch()
-    done = python("-m", "perf_tests", "ids", "cloning", cwd=folder, PYTHONPATH=str(folder))
-    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -44,15 +40,15 @@ def test_each_block_of_code_is_a_file_of_the_workload_and_none_is_lost():
 
 @pytest.mark.slow
 def test_it_is_timed(copied):
-    timed = "--benchmark-only", "--rounds", "1", "--op", "train_step", "--backend", "numpy,jax"
-    assert "2 passed" in run(copied, "perf_tests/test_perf.py", *timed)
+    timed = "--benchmark-only", "--benchmark-max-time", "0.01", "--op", "train_step", "--backend", "numpy,torch"
+    assert "2 passed" in run(copied, "perf_tests/test_cloning.py", *timed)
 
 
 @pytest.mark.slow
 def test_all_its_own_tests_and_the_general_ones_pass(copied):
     general = [f"correctness_tests/test_{name}.py" for name in GENERAL]
     last = run(copied, "correctness_tests/cloning", *general)
-    assert int(re.search(r"(\d+) passed", last)[1]) > 30
+    assert int(re.search(r"(\d+) passed", last)[1]) > 8
 
 
 @pytest.mark.slow

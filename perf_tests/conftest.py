@@ -23,7 +23,6 @@ IN_WORKER = SIDE in os.environ  # of a gate
 MEASURED = "RLGAUGE_LIMITS"  # limits of the machine as JSON
 LIMITS = pytest.StashKey[Mapping[str, float]]()
 TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose"))
-NAMES = {"batch_size": "batch", "num_envs": "envs", "num_steps": "unroll"}  # of axes, in the option --axis
 
 
 def tier_of(item: pytest.Item) -> str | None:
@@ -34,12 +33,13 @@ def tier_of(item: pytest.Item) -> str | None:
 def is_selected(item: Any, selection: Any) -> bool:
     """Return whether the options select a benchmark; ``bench`` includes ``gate``, and ``full`` includes both."""
     from .rows import parts_of
+    from .selection import OLDER
 
     tier = tier_of(item)
     if tier is None:
         return True
     parts = parts_of(item)
-    axes = {name: value for axis, value in parts.pop("axes").items() for name in (axis, NAMES.get(axis, axis))}
+    axes = {name: value for axis, value in parts.pop("axes").items() for name in (axis, OLDER.get(axis, axis))}
     return bool(selection.has(tier) and selection.keeps(*parts.values(), axes))
 
 

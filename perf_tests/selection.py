@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rl_impls import backends
 from rl_impls.backends import BACKENDS, choose
 
+from .recorded import Benchmark, benchmarks
 from .suite.case import TIERS, Case, Variant
 from .suite.cases import load, variants
 
@@ -149,6 +150,55 @@ def check_names(cases: Iterable[Case]) -> None:
         for kind, names, known in (("form", case.forms, forms), ("backend", case.backends, backends.BACKENDS)):
             for name in names:
                 choose(f"{kind} of case {case.name}", name, known)
+
+
+OLDER = {"batch_size": "batch", "num_envs": "envs", "num_steps": "unroll"}  # other names of axes, in --axis
+
+
+def axes_of(benchmark: Benchmark) -> dict[str, int | str]:
+    """Return the axes of a benchmark, by each name that the option ``--axis`` takes."""
+    axes = {name: value for name, value in benchmark.params.items() if name not in ("form", "backend")}
+    return axes | {OLDER[name]: value for name, value in axes.items() if name in OLDER}
+
+
+def check(selection: Selection) -> None:
+    """Reject unknown names, and a selection that matches no benchmark.
+
+    Args:
+        selection: what to keep.
+
+    Raises:
+        ValueError: there is one.
+    """
+    everything = list(benchmarks())
+    for name in selection.workloads:
+        choose("workload", name, sorted({one.workload for one in everything}))
+    among = [one for one in everything if one.workload in selection.workloads or not selection.workloads]
+    known: dict[str, set[str]] = {}
+    for one in among:
+        for name, value in axes_of(one).items():
+            known.setdefault(name, set()).add(str(value))
+    for kind, wanted, names in (
+        ("op", selection.ops, sorted({one.op for one in among})),
+        ("form", selection.forms, sorted({one.params["form"] for one in among})),
+        ("backend", selection.backends, BACKENDS),
+        ("tier", (selection.tier,), TIERS),
+        ("axis", tuple(selection.axes or {}), sorted(known)),
+    ):
+        for name in wanted:
+            choose(kind, name, names)
+    for name, values in (selection.axes or {}).items():
+        for value in values:
+            choose(f"value of axis {name}", value, sorted(known[name]))
+    kept = [one for one in everything if selection.keeps(one.workload, one.op, *parts_of(one), axes_of(one))]
+    if not any(selection.has(one.tier) for one in kept):
+        where = f"of tier {selection.tier}; try --tier full" if kept else "of any tier"
+        raise ValueError(f"{selection}: matches none of the benchmarks {where}")
+
+
+def parts_of(benchmark: Benchmark) -> tuple[str, str]:
+    """Return form and backend of a benchmark."""
+    return benchmark.params["form"], benchmark.params["backend"]
 
 
 def select(selection: Selection) -> list[Variant]:

@@ -1,0 +1,103 @@
+"""All benchmarks as data, and what each would time: for tests of correctness, and for ASV."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from rl_impls.common.problem import Problem
+
+from .ops import Built
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One combination of the grid of a test.
+
+    Attributes:
+        workload: of the file.
+        test: the test function.
+        params: form, backend and axes, by name.
+        tier: ``gate``, ``bench`` or ``full``.
+        name: id of the parameters.
+    """
+
+    workload: str
+    test: Callable[..., None]
+    params: Mapping[str, Any]
+    tier: str
+    name: str
+
+    @property
+    def op(self) -> str:
+        """Name of the test, without ``test_``."""
+        return self.test.__name__.removeprefix("test_")
+
+    @property
+    def id(self) -> str:
+        """Name of the benchmark, as in results: ``pirl.act[full-numpy-32]``."""
+        return f"{self.workload}.{self.op}[{self.name}]"
+
+
+@dataclass
+class Recorder:
+    """Stands in for the fixture ``bench``: keeps what it is given."""
+
+    function: Callable[..., Any] = print
+    args: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> None:
+        """Keep the function, the arguments of each call, and the keyword arguments of ``bench``."""
+        self.function, self.args, self.keywords = function, args, keywords
+
+    @property
+    def op(self) -> Built:
+        """The op that the test has built."""
+        op: Built = self.keywords["output"].__self__
+        return op
+
+
+def benchmarks(workloads: tuple[str, ...] = ()) -> Iterator[Benchmark]:
+    """Yield the benchmarks of some workloads, of all unless they are named, in the order of the files."""
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        workload = path.stem.removeprefix("test_")
+        if workloads and workload not in workloads:
+            continue
+        module = importlib.import_module(f".{path.stem}", __package__)
+        for name, test in vars(module).items():
+            if name.startswith("test_"):
+                (grid,) = [mark for mark in test.pytestmark if mark.name == "parametrize"]
+                for param in grid.args[1]:
+                    params = dict(zip(grid.args[0].split(","), param.values, strict=True))
+                    yield Benchmark(workload, test, params, param.marks[0].name, param.id)
+
+
+class _Captured(Exception):
+    """Ends a benchmark that was run for its problem alone."""
+
+
+def problem_of(benchmark: Benchmark, seed: int) -> Problem:
+    """Return the problem of a benchmark, without building its op."""
+
+    def capture(problem: Problem, *_: Any, **__: Any) -> None:
+        raise _Captured(problem)
+
+    with mock.patch.dict(benchmark.test.__globals__, build=capture):
+        try:
+            record(benchmark, seed)
+        except _Captured as captured:
+            problem: Problem = captured.args[0]
+            return problem
+    raise TypeError(f"{benchmark.id}: it calls build never")
+
+
+def record(benchmark: Benchmark, seed: int) -> Recorder:
+    """Run a benchmark up to its call of ``bench``; skip the calling test if the backend cannot run here."""
+    recorder = Recorder()
+    benchmark.test(bench=recorder, seed=seed, **benchmark.params)
+    return recorder
