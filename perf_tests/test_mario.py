@@ -42,7 +42,7 @@ SEVERAL = [one | other for one, other in itertools.combinations(CHANGES, 2)]  # 
 
 @grid(
     form=("full", "sparse"), backend=("numpy",), batch_size=(1, 8), side=SIDES,
-    gate=[dict(form="full", batch_size=1, side=84)], bench=[{}],
+    gate=[dict(form="full", batch_size=1, side=84)], bench=[dict(side=84)],
 )  # fmt: skip
 def test_preprocess(bench, seed, form, backend, batch_size, side):
     op = build(mario.preprocess(seed, batch_size, side), form, backend)
@@ -53,7 +53,7 @@ def test_preprocess(bench, seed, form, backend, batch_size, side):
 @grid(
     form=("naive", "local_queues", "full"), backend=("numpy",), collectors=(1, 2, 4), side=SIDES, frames=(1, 4),
     exclude=[dict(side=128, frames=4)],
-    gate=[dict(form="full", collectors=2, side=84, frames=1)], bench=[dict(collectors=(1, 2), side=84, frames=1)],
+    gate=[dict(form="full", collectors=2, side=84, frames=1)], bench=[dict(collectors=2, side=84, frames=1)],
 )  # fmt: skip
 def test_transport(bench, seed, form, backend, collectors, side, frames):
     op = build(mario.transport(seed, collectors, side, frames), form, backend)

@@ -47,8 +47,8 @@ USUAL: dict[str, Any] = dict(backend="torch", num_envs=32, num_steps=16)
     ],
     gate=[dict(form="full", backend=("torch", "jax"), num_envs=32, net="nature")],
     bench=[
-        dict(form=("naive", "full"), backend=("numpy", "torch", "jax"), num_envs=(32, 64), net="nature"),
-        dict(form="bfloat16", backend="torch", num_envs=(32, 64), net="nature"),
+        dict(form=("naive", "full"), backend=("numpy", "torch", "jax"), num_envs=64, net="nature"),
+        dict(form="bfloat16", backend="torch", num_envs=64, net="nature"),
         dict(backend="torch", num_envs=32, net="residual"),
     ],
 )  # fmt: skip

@@ -31,13 +31,14 @@ NO_LOOPS: list[Pattern] = [
 ]
 SHOWN_LOOPS: list[Pattern] = [
     dict(agents=5, worlds=1, form=("naive", "one_by_one", "interleaved")),
-    dict(agents=5, form=("full", "compiled")),
+    dict(agents=5, form=("full", "compiled"), worlds=16, backend=("torch", *JAX)),
+    dict(agents=5, form=("full", "compiled"), worlds=1),
 ]
 
 
 @grid(
     form=("naive", "full"), backend=WORLD, agents=AGENTS, worlds=WORLDS, exclude=[dict(form="naive", backend=JAX)],
-    gate=[dict(form="full", backend="numpy", agents=5, worlds=1)], bench=[{}],
+    gate=[dict(form="full", backend="numpy", agents=5, worlds=1)], bench=[dict(agents=5)],  # cost grows with agents
 )  # fmt: skip
 def test_observe(bench, seed, form, backend, agents, worlds):
     op = build(treasurehunt.observe(seed, agents, worlds), form, backend)
@@ -55,7 +56,7 @@ def test_stack(bench, seed, form, backend, agents, worlds):
 
 @grid(
     form=("naive", "full"), backend=WORLD, agents=AGENTS, exclude=[dict(form="naive", backend=JAX)],
-    gate=[dict(form="full", backend="numpy", agents=5)], bench=[{}],
+    gate=[dict(form="full", backend="numpy", agents=5)], bench=[dict(agents=5)],
 )  # fmt: skip
 def test_sample(bench, seed, form, backend, agents):
     op = build(treasurehunt.sample(seed, agents), form, backend)
@@ -70,7 +71,7 @@ def test_quantile_huber(bench, seed, form, backend, batch_size):
 
 @grid(
     form=NETS, backend=("numpy", *LEARNING), agents=AGENTS, batch_size=(64,), exclude=[*NO_NETS, NO_REFERENCE],
-    bench=[dict(agents=5), dict(agents=1, backend=("numpy", *ONE_AGENT))],
+    bench=[dict(agents=5)],  # a single agent shows in test_train_step
 )  # fmt: skip
 def test_forward(bench, seed, form, backend, agents, batch_size):
     op = build(treasurehunt.forward(seed, agents, batch_size), form, backend)
@@ -80,7 +81,7 @@ def test_forward(bench, seed, form, backend, agents, batch_size):
 @grid(
     form=NETS, backend=("numpy", *LEARNING), agents=AGENTS, worlds=WORLDS, exclude=[*NO_NETS, NO_REFERENCE],
     gate=[dict(form="full", backend=("torch", "jax"), agents=5, worlds=1)],
-    bench=[dict(agents=5), dict(agents=1, backend=("numpy", *ONE_AGENT))],
+    bench=[dict(agents=5)],
 )  # fmt: skip
 def test_act(bench, seed, form, backend, agents, worlds):
     op = build(treasurehunt.act(seed, agents, worlds), form, backend)
@@ -90,7 +91,7 @@ def test_act(bench, seed, form, backend, agents, worlds):
 @grid(
     form=(*NETS, "bfloat16"), backend=LEARNING, agents=AGENTS, exclude=[*NO_NETS, dict(form="bfloat16", backend=REST)],
     gate=[dict(form="full", backend=("torch", "jax"), agents=5)],
-    bench=[dict(agents=5), dict(form=NETS, agents=1, backend=ONE_AGENT)],
+    bench=[dict(agents=5), dict(form="full", agents=1, backend=ONE_AGENT)],
 )  # fmt: skip
 def test_train_step(bench, seed, form, backend, agents):
     op = build(treasurehunt.train_step(seed, agents), form, backend)
@@ -125,7 +126,7 @@ def test_turn(bench, seed, form, backend, agents, worlds):
     exclude=[*NO_LOOPS, dict(form="processes", backend=REST)],
     # torch's epoch is its turns and its update, which are gated
     gate=[dict(form="compiled", backend="jax", agents=5, worlds=1)],
-    bench=[*SHOWN_LOOPS, dict(form="processes", backend="torch", agents=5, worlds=1)],
+    bench=[dict(agents=5, worlds=1)],  # several worlds show in test_turn
 )  # fmt: skip
 def test_epoch(bench, seed, form, backend, agents, worlds):
     op = build(treasurehunt.epoch(seed, agents, worlds), form, backend)

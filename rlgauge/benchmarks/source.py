@@ -356,6 +356,8 @@ class Benchmarks(Source):
             cases: the tests.
             limit: seconds that a worker may take for one request.
         """
+        if self.digest(codes[0]) == self.digest(codes[1]):
+            return {case.id: "" for case in cases}
         narrowed: dict[tuple[str, ...], list[Case]] = {}
         for case in cases:
             narrowed.setdefault(self.depends(case.id), []).append(case)
