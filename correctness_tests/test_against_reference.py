@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from perf_tests.bench import close_to, leaves
+from perf_tests.grid import TIERS
 from perf_tests.recorded import Benchmark, benchmarks, problem_of, record
 from rl_impls.backends import get
 from rl_impls.common.problem import Problem
@@ -26,20 +27,23 @@ def quick(chosen: list[Benchmark]) -> set[str]:
     return set(found.values())
 
 
-def parameters() -> list[object]:
-    """All benchmarks but those that time compiling; most of them are slow."""
-    chosen = [one for one in benchmarks() if one.test.__name__ != "test_first_call"]
-    fast = quick(chosen)
-    return [pytest.param(one, id=one.id, marks=() if one.id in fast else pytest.mark.slow) for one in chosen]
+def pytest_generate_tests(metafunc):
+    """The benchmarks of a plain run, or of the tier asked for, but those that time compiling; most of them are slow."""
+    if "timed" in metafunc.fixturenames:
+        last = TIERS.index(metafunc.config.getoption("tier") or "bench")
+        chosen = [one for one in benchmarks() if TIERS.index(one.tier) <= last and one.op != "first_call"]
+        fast = quick(chosen)
+        marked = [pytest.param(one, id=one.id, marks=() if one.id in fast else pytest.mark.slow) for one in chosen]
+        metafunc.parametrize("timed", marked)
 
 
-@pytest.mark.parametrize("benchmark_", parameters())
-def test_outputs_on_the_timed_inputs_match_the_reference(benchmark_, seed):
-    recorded = record(benchmark_, seed)
-    op, problem = recorded.op, recorded.op.problem
+def test_outputs_on_the_timed_inputs_match_the_reference(timed, seed):
+    problem = problem_of(timed, seed)
+    if problem.unreferenced:
+        pytest.skip(problem.unreferenced)
+    recorded = record(timed, seed)
+    op = recorded.op
     try:
-        if problem.unreferenced:
-            pytest.skip(problem.unreferenced)
         if op.precision != "float32":
             pytest.skip(
                 f"{op.precision} rounds more coarsely than float32; the workload's own tests bound the difference"

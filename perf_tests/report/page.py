@@ -40,7 +40,7 @@ def judged(results: Results, versions: Mapping[str, int]) -> list[dict[str, Any]
         rows.append(
             row
             | {
-                "stale": version is None or row.get("version") != version,
+                "stale": "version" in row and row["version"] != version,
                 "default_malloc": compared if compared and compared["version"] == version else None,
             }
         )

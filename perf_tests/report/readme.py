@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from perf_tests.rows import machine_of
+from perf_tests.selection import OLDER
 from rlgauge.files import Unwritable, write_all
 
 from .headlines import headlines, picture
@@ -41,6 +42,8 @@ def reduce(result: Results) -> dict[str, Any]:
         result: JSON of a pytest-benchmark run, parsed.
     """
     rows = [{name: b["extra_info"][name] for name in KEPT if name in b["extra_info"]} for b in result["benchmarks"]]
+    for row in rows:  # the pages have the older names of axes
+        row["axes"] = {OLDER.get(name, name): value for name, value in row["axes"].items()}
     return {"date": result["datetime"][:10], "machine": machine_of(result), "rows": rows}
 
 
