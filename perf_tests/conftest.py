@@ -44,9 +44,7 @@ def is_selected(item: Any, selection: Any) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the benchmarks of other tiers and backends; a gate's worker runs what the gate has selected."""
-    if IN_WORKER:
-        return
+    """Deselect the benchmarks of other tiers and backends."""
     from .selection import selection_of
 
     selection = selection_of(config)

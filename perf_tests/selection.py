@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rl_impls import backends
 from rl_impls.backends import BACKENDS, choose
+from rlgauge.workers import SIDE
 
 from .recorded import Benchmark, benchmarks
 from .suite.case import TIERS, Case, Variant
@@ -112,13 +114,14 @@ def selection_of(config: pytest.Config) -> Selection:
     axes: dict[str, tuple[str, ...]] = {}
     for name, values in map(axis, config.getoption("axis")):
         axes[name] = axes.get(name, ()) + values
+    in_gate = config.getoption("gate_against") or SIDE in os.environ
     return Selection(
         workloads=config.getoption("workload"),
         ops=config.getoption("op"),
         forms=config.getoption("form"),
         backends=tuple(dict.fromkeys(map(backends.resolve, config.getoption("backend")))),
         axes=axes,
-        tier=config.getoption("tier") or ("gate" if config.getoption("gate_against") else "bench"),
+        tier=config.getoption("tier") or ("gate" if in_gate else "bench"),
     )
 
 
