@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -83,9 +83,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     if IN_WORKER:
         return
-    benchmarks = cast(Any, config)._benchmarksession
+    benchmarks = getattr(config, "_benchmarksession", None)
     given = any(str(argument).startswith(TABLE_OPTIONS) for argument in config.invocation_params.args)
-    if not (benchmarks.compare or benchmarks.histogram or given):
+    if benchmarks and not (benchmarks.compare or benchmarks.histogram or given):
         benchmarks.quiet = True
 
 

@@ -33,7 +33,7 @@ from .test_rule import SLOW, timed
 from .test_words import decided
 from .toy import ROOT, Gated, Ran, environment
 
-HERE = ROOT / "perf_tests"  # in which the gate collects nothing
+HERE = ROOT / "perf_tests" / "report"  # in which the gate collects nothing
 ALONE = ("-c", os.devnull, "--rootdir", ROOT, "--confcutdir", HERE, "-o", "junit_family=xunit1")
 WITHOUT = [part for name in ("cacheprovider", "faulthandler", "unraisableexception") for part in ("-p", f"no:{name}")]
 SLOWER = timed(SLOW[:4], SLOW)
@@ -437,11 +437,14 @@ def test_an_option_that_says_nothing_without_a_revision_is_refused(ended, option
 
 
 def test_on_another_system_than_linux_it_says_so(monkeypatch):
+    def config(revision):
+        return SimpleNamespace(getoption={"gate_against": revision}.get, addinivalue_line=lambda *of: None)
+
     monkeypatch.setattr(plugin, "sys", SimpleNamespace(platform="darwin"))
     with pytest.raises(pytest.exit.Exception, match=r"^--gate-against: it runs on Linux, this is darwin$") as error:
-        plugin.pytest_configure(SimpleNamespace(getoption={"gate_against": "main"}.get))
+        plugin.pytest_configure(config("main"))
     assert error.value.returncode == 2
-    plugin.pytest_configure(SimpleNamespace(getoption={"gate_against": None}.get))
+    plugin.pytest_configure(config(None))
 
 
 @pytest.mark.parametrize(("revision", "changed"), [(None, False), ("main", True), ("", True)])

@@ -123,7 +123,7 @@ def test_what_a_test_gives_is_kept_settled_and_waits_until_its_case_is_closed(si
     side.told({"do": "hello"}, {"do": "close", "identity": "a"}, {"do": "hello"})
     side.timed(made)
     assert done == ["called", "settled"]
-    assert said(side) == [{"counters": {}}, {"parameters": {}}]  # closing is answered where it was prepared
+    assert said(side) == [{"counters": {}, "info": {}}, {"parameters": {}}]  # closing is answered where it was prepared
     assert (side.prepared, side.closed) == ({}, True)
     assert json.loads(side.requests.readline()) == {"do": "hello"}
     answer_files.save(tmp_path / "b.answer", ["elsewhere/file"], ["elsewhere"])
