@@ -46,7 +46,7 @@ ANOTHER = {  # knobs that change what is computed; all others change how: in whi
 }
 FORMS = {  # benchmarks whose form computes another thing than that of a second one
     "snake.collect_and_learn_threaded[threaded-torch-64-4-32]": "snake.collect_and_learn[vectorised-torch-64-4-32]",
-    "treasurehunt.turn[interleaved-torch-5-1]": "treasurehunt.turn[one_by_one-torch-5-1]",
+    "treasurehunt.turn[interleaved-torch-5-16]": "treasurehunt.turn[one_by_one-torch-5-16]",
     "treasurehunt.epoch[interleaved-torch-5-1]": "treasurehunt.epoch[one_by_one-torch-5-1]",
 }
 
