@@ -25,6 +25,7 @@ NONE: Mapping[str, float] = MappingProxyType({})
 LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
 MORE, LONGEST_MORE = 4, 0.5  # times as many blocks where they scatter, and seconds of all of them unless thorough
 SURE = 0.01  # error of a pair's median below which no more blocks are made
+COSTLY, LONGER = 10.0, 2  # seconds of preparing a case in every process; times as many blocks in fewer pairs
 MOST_UNTIMED = 0.1  # seconds of a turn, at most, of which most is not timed
 LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
 
@@ -158,6 +159,7 @@ class Pairs:
         self.differing: dict[str, str] = {}  # ids that do not mean the same in every process, and why
         self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
         self.plans: dict[str, SamplePlan] = {}
+        self.preparing: dict[str, list[float]] = {}  # seconds in each pair
         self.starting = 0.0  # seconds in which the last pair's processes started
 
     def measure(
@@ -257,13 +259,32 @@ class Pairs:
             thorough: long calls get more blocks too where they scatter.
         """
         found: dict[Any, list[Block]] = {name: [] for name in plans}
-        for number in range(MORE * self.blocks):
-            waiting = [name for name, plan in plans.items() if number < self.wanted(found[name], plan, thorough)]
+        for number in range(LONGER * MORE * self.blocks):
+            waiting = [
+                name for name, plan in plans.items() if number < self.wanted_of(name, found[name], plan, thorough)
+            ]
             if not waiting:
                 break
             for name in self.rng.sample(waiting, len(waiting)):
                 found[name].append(block(name))
         return found
+
+    def costly(self, name: str) -> bool:
+        """Return whether a case takes long to prepare in every process, as one that compiles anew each time."""
+        spent = self.preparing.get(name, [])
+        return len(spent) >= 2 and min(spent) >= COSTLY
+
+    def wanted_of(self, name: str, found: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
+        """Return how many blocks of a pair a case gets, given those that there are; more if its pairs are fewer.
+
+        Args:
+            name: of the case.
+            found: its blocks so far.
+            plan: how it is timed.
+            thorough: long calls get more blocks too where they scatter.
+        """
+        wanted = self.wanted(found, plan, thorough)
+        return min(LONGER * wanted, plan.most_blocks) if self.costly(name) else wanted
 
     def wanted(self, found: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
         """Return how many blocks of a pair a case gets, given those that there are.
@@ -343,12 +364,13 @@ class Pairs:
         if name in self.differing:
             record.state, record.words = "error", self.differing[name]
             return False
-        first, doubted = name not in self.seen, name in self.doubted
+        first, doubted, start = name not in self.seen, name in self.doubted, time.monotonic()
         files = self.folder / "base.answer", self.folder / "head.answer"
         with blamed(name):
             for worker, file in zip(workers, files, strict=True):
                 worker.ask("prepare", identity=name, answer=str(file) if first or doubted else None, counted=first)
             base, head = (worker.reply() for worker in workers)
+        self.preparing.setdefault(name, []).append(time.monotonic() - start)
         if state := self.unlike(name, base, head):
             record.state, record.words = state
             return False

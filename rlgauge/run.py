@@ -22,6 +22,7 @@ from .source import Case, Source
 from .workers import Side
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
+COSTLY_PAIRS = 2  # of the screen, of a case that takes long to prepare in every process
 FEW = 4  # suspects that are measured thoroughly from the beginning: they take no long time
 
 
@@ -176,6 +177,7 @@ class Gate:
         for pair in range(times):
             if phase == "screen":
                 waiting, end = unscreened(self.records, self.rule), times
+                waiting = [name for name in waiting if pair < COSTLY_PAIRS or not pairs.costly(name)]
             else:
                 waiting = unsettled(self.records, self.rule, self.elsewhere)
                 end = (pair // self.rule.confirm + 1) * self.rule.confirm  # at the next look most are settled

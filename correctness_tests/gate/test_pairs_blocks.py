@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from rlgauge.pairs import MORE, Cores, Pairs, SamplePlan, sure
+from rlgauge.pairs import COSTLY, MORE, Cores, Pairs, SamplePlan, sure
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
 from rlgauge.statistics import error_of_median
@@ -80,6 +80,36 @@ def test_a_confirmation_is_thorough_after_its_first_look_or_of_a_few(monkeypatch
     gate.records.update({name: slow_in_its_screen() for name in names})
     gate.phase(how[0], "confirm", 6, *how[3:])
     assert asked == [("screen", False)] * 4 + [("confirm", False)] * quick + [("confirm", True)] * (6 - quick)
+
+
+@pytest.mark.parametrize(
+    ("preparing", "costly"),
+    [([], False), ([COSTLY], False), ([COSTLY, COSTLY], True), ([2 * COSTLY, 1.0], False), ([1.0, COSTLY], False)],
+)
+def test_what_is_costly_to_prepare_in_every_process_gets_longer_pairs(preparing, costly):
+    pairs = Pairs((), 8, 1.0, {}, None, random.Random(0))
+    pairs.preparing["a"] = preparing
+    assert pairs.costly("a") is costly
+    plans, calls = {"a": PLAN, "b": SamplePlan(1, 1, True, most_blocks=3)}, {"a": scattered(0.0), "b": scattered(0.0)}
+    found = pairs.mixed(plans, lambda name: calls[name]())
+    assert {name: len(blocks) for name, blocks in found.items()} == {"a": 16 if costly else 8, "b": 3}
+
+
+@pytest.mark.parametrize(("preparing", "screened"), [(COSTLY, 2), (COSTLY - 0.1, 4)])
+def test_what_is_costly_to_prepare_is_screened_by_two_pairs(monkeypatch, preparing, screened):
+    asked, pairs = [], Pairs((), 8, 1.0, {}, None, random.Random(0))
+
+    def measure(records, names, place, phase, thorough):
+        asked.append(names)
+        for name in names:
+            pairs.preparing.setdefault(name, []).append(preparing if name == "a" else 1.0)
+            records[name].screen.append([(1.0, 1.02)])
+
+    monkeypatch.setattr(pairs, "measure", measure)
+    records = {name: Record() for name in ("a", "b", SAME, SLOWED)}
+    gate = Gate(None, "", "", (), (), records, None, Rule(), 0, 1.0, log=lambda line: None)
+    gate.phase(pairs, "screen", 4, ["a", "b"], Cores((0, 1), 1))
+    assert [len(gate.records[name].screen) for name in "ab"] == [screened, 4]
 
 
 def slow_in_its_screen():
