@@ -19,7 +19,7 @@ from .waiting import alive, until
 
 PLAIN = ("--benchmark-only", "perf_tests", "--benchmark-max-time", "0.01")
 ONE = (*PLAIN, "--workload", "pirl", "--op", "act")
-EIGHT_AND_SIXTEEN = ("--axis", "batch=8", "--axis", "batch=16")
+TWO_SIZES = ("--axis", "batch_size=32", "--axis", "batch_size=128")
 HEAVY = ("torch", "jax", "optax", "onnx", "onnxruntime")
 MISTAKES = {
     "unknown backend 'tensorflow'; known: numpy": ("--backend", "tensorflow"),
@@ -44,7 +44,7 @@ def said(tmp_path_factory):
     folder = tmp_path_factory.mktemp("said")
     runs = {
         **{message: (*PLAIN, *arguments) for message, arguments in MISTAKES.items()},
-        "twice": (*PLAIN, "--collect-only", "-q", "--op", "forward", *EIGHT_AND_SIXTEEN, "--backend", "numpy"),
+        "twice": (*PLAIN, "--collect-only", "-q", "--op", "forward", *TWO_SIZES, "--backend", "numpy"),
         "auto": (*PLAIN, "--collect-only", "-q", "--op", "act", "--backend", "auto"),
         "measured": (*ONE, "--backend", "numpy,neuron", "-rs", "--benchmark-json", str(folder / "out.json")),
         "missing": (*ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
@@ -65,7 +65,7 @@ def test_a_mistaken_option_ends_the_run_with_a_clear_error(said, message):
 def test_an_axis_that_is_given_twice_has_the_values_of_both(said):
     code, text = said[0]["twice"]
     assert code == 0, text
-    assert sorted(re.findall(r"test_pirl\.py::test_forward\[full-numpy-(\d+)-host-32\]", text)) == ["16", "8"]
+    assert sorted(re.findall(r"test_pirl\.py::test_forward\[full-numpy-(\d+)-host-32\]", text)) == ["128", "32"]
 
 
 def test_the_best_backend_here_can_be_asked_for_and_is_no_part_of_an_id(said):
@@ -178,11 +178,11 @@ def double(seed, batch_size):
 
 
 def overstated(seed, batch_size):
-    return problem("overstated", seed, batch_size, flops=1e15)
+    return problem("overstated", seed, batch_size, flops=1e15, unreferenced="its cost is wrong on purpose")
 
 
 def hang(seed, batch_size):
-    return problem("hang", seed, batch_size)
+    return problem("hang", seed, batch_size, unreferenced="it never comes to its end")
 """,
     "perf_tests/test_toy.py": """from rl_impls.toy import problem as toy
 
