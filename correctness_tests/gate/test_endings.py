@@ -154,10 +154,11 @@ def test_a_worker_that_hangs_ends_its_case_alone(toy, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(3)", "time.sleep(600)"])
-def test_a_worker_that_fails_to_close_is_void_in_a_line(toy, tmp_path, end):
+def test_a_worker_that_fails_to_close_is_an_error_of_its_test_alone(toy, tmp_path, end):
     toy.at("start", {SOURCE: source(more=CLOSING.format(end=end))})
     ran = toy.gate("HEAD", tmp_path, "--gate-limit", "5", rule=QUICK)
-    assert ran.code == 2, ran.text
+    assert ran.code == 1, ran.text
+    assert "failed: 1 error, 1 ok" in ran.text
     assert ("ended with code 3" if "exit" in end else "no answer in 5 s") in ran.text
     assert "WorkerError" not in ran.text  # of a traceback
     assert toy.leftovers() == []
