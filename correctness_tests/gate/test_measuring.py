@@ -272,7 +272,8 @@ def test_the_time_that_is_left_is_that_of_the_last_pair_for_each_to_come(monkeyp
     said, clock = [], iter([0.0, 60.0, 60.0, 180.0, 180.0, 200.0])
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
     gate = Gate(None, "", "", (), (), {"a": Record(), **CANARIES}, Path(), Rule(screen=3), 0, 1.0, log=said.append)
-    gate.phase(SimpleNamespace(measure=lambda *how: None, starting=30.0), "screen", 3, ["a"], Cores((0,), 0))
+    pairs = SimpleNamespace(measure=lambda *how: None, starting=30.0, costly=lambda name: False)
+    gate.phase(pairs, "screen", 3, ["a"], Cores((0,), 0))
     # two more pairs of 60 s, 16 pairs of a canary, 60 s each, and a tenth of four more of 30 s
     expected = said.pop(1)
     assert expected == "gate: about 18 min expected after this pair"
