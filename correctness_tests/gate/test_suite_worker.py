@@ -64,26 +64,6 @@ def requests(monkeypatch, torch):
     return made
 
 
-@pytest.mark.parametrize(("beside", "threads"), [(True, 1), (False, 4)])
-def test_beside_others_a_case_settles_is_counted_and_measured_with_one_thread(requests, torch, beside, threads):
-    requests.prepare(NAME, counted=True, beside=beside)
-    assert requests.calls(NAME, beside=beside) == {"calls": 7}
-    assert requests.ready.log == [(what, threads) for what in ("settle", "count", "calls")]
-    assert torch.threads == 4
-
-
-def test_threads_are_put_back_where_a_case_fails(requests, torch):
-    requests.ready.error = ValueError("no")
-    assert requests.prepare(NAME, beside=True)["failed"] == "ValueError: no"
-    assert torch.threads == 4
-
-
-def test_without_torch_nothing_has_its_threads(monkeypatch):
-    monkeypatch.delitem(worker.sys.modules, "torch", raising=False)
-    with worker.one_thread(beside=True):
-        assert "torch" not in worker.sys.modules
-
-
 def test_an_answer_is_written_where_it_is_asked_for_as_leaves_by_name(requests, monkeypatch):
     saved = []
     monkeypatch.setattr(worker.worker, "saved", lambda file, answer: saved.append((file, answer)))

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from rlgauge import worker
@@ -45,27 +43,6 @@ def failure(error: Exception) -> dict[str, Any]:
     return found
 
 
-@contextmanager
-def one_thread(beside: bool) -> Iterator[None]:
-    """Give torch's operations one thread for a while, ``beside`` another process: two wait for each other by spinning.
-
-    One of the two is always stopped there: a loop took 22 s to settle, and takes 1 s alone.
-
-    Args:
-        beside: whether another process works meanwhile.
-    """
-    torch = sys.modules.get("torch") if beside else None
-    if torch is None:
-        yield
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 class Requests(worker.Requests):
     """What the gate and the bench may ask of a worker of this suite."""
 
@@ -77,11 +54,8 @@ class Requests(worker.Requests):
         *,
         fault: str | None = None,
         seed: int = SEED,
-        beside: bool = False,
     ) -> dict[str, Any]:
         """Build and settle a case; where a file is named, write the answer there; count operations, where asked to.
-
-        Where other processes prepare ``beside`` this one, torch's operations get one thread, but for building.
 
         A ``fault`` is built in on head's side, and named with the case from then on.
 
@@ -95,31 +69,19 @@ class Requests(worker.Requests):
             counted: whether operations are counted.
             fault: name of a mistake to build in, if any.
             seed: of the inputs.
-            beside: whether another process works meanwhile.
         """
         try:
             prepared: Any = CANARIES[identity]() if identity in CANARIES else prepare(variants()[identity], seed)
             if fault and os.environ[SIDE] == "head":
                 FAULTS[fault](prepared)
-            with one_thread(beside):
-                settled = prepared.settle()
-                counters = count(prepared) if counted and identity not in CANARIES else {}
+            settled = prepared.settle()
+            counters = count(prepared) if counted and identity not in CANARIES else {}
         except Exception as error:
             return failure(error)
         if answer:
             worker.saved(answer, leaves(settled))
         self.prepared[f"{identity}!{fault}" if fault else identity] = prepared
         return {"counters": counters, "first_answer": getattr(prepared, "first_answer", None)}
-
-    def calls(self, identity: str, beside: bool = False) -> dict[str, Any]:
-        """Return how many calls make a sample, measured now, ``beside`` others or not.
-
-        Args:
-            identity: id of the case, or name of a canary.
-            beside: whether another process works meanwhile.
-        """
-        with one_thread(beside):
-            return {"calls": self.prepared[identity].measure_calls()}
 
     def memory(self, identity: str, seed: int = SEED) -> dict[str, Any]:
         """Return the counts of a case's fresh memory, or ``{"failed": why}``; the case is prepared in a fork.
