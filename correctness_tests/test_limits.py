@@ -20,7 +20,9 @@ from rl_impls.treasurehunt import problem as treasurehunt
 
 from .commands import ROOT
 
-LIMITS = {"threads": 1.0, "float32_flops": 1e9, "bfloat16_flops": 2e9, "copy_bytes": 1e8}
+LIMITS = {
+    "threads": 1.0, "float32_flops": 1e9, "bfloat16_flops": 2e9, "copy_bytes": 1e8, "cuda_float32_flops": 1e11,
+}  # fmt: skip
 
 
 def test_limits_are_measured_anew_each_time_in_a_process_with_so_many_threads(monkeypatch):
@@ -152,7 +154,8 @@ def test_a_row_is_held_against_the_limit_of_its_precision_and_device():
         for backend, precision in (("torch", "float32"), ("torch", "bfloat16"), ("torch-cuda", "float32"))
     )
     assert half["limit_share"] == full["limit_share"] / 2
-    assert (cuda["limit_share"], cuda["bound"]) == (None, None)
+    assert cuda["limit_share"] == pytest.approx(full["limit_share"] / 100)
+    assert row_of("test_train_step[full-neuron]", problem)["limit_share"] is None
 
 
 def test_the_rates_and_shares_of_a_row_are_of_one_call():
@@ -197,7 +200,7 @@ def test_a_row_above_the_measured_peak_is_warned_of():
     ]
     (line,) = limits.above_peak_warnings(rows, LIMITS)
     assert line.startswith("Above the machine's measured peak: too fast (101 %). ")
-    assert "(FLOP/s: float32 1e+09, bfloat16 2e+09)" in line
+    assert "(FLOP/s: float32 1e+09, bfloat16 2e+09, cuda_float32 1e+11)" in line
     assert limits.above_peak_warnings(rows[1:], LIMITS) == []
 
 

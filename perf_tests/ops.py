@@ -99,7 +99,9 @@ class Built:
 
     @property
     def precision(self) -> str:
-        """Precision of the op's products: float32, bfloat16, float16 or int8."""
+        """Precision of the op's products: float32, tf32, bfloat16, float16 or int8."""
+        if getattr(self.options, "tf32", False):
+            return "tf32"
         quantised = getattr(self.options, "quantised", "none")
         return str(getattr(self.options, "precision", "float32")) if quantised == "none" else str(quantised)
 

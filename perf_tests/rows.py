@@ -53,8 +53,7 @@ def row(item: Any, benchmark: Any, limits: Mapping[str, float], threads: int) ->
     low, high = interval(seconds)
     parts, calls = {**parts_of(item), "op": told["op"]}, benchmark.stats.iterations
     device = get(parts["backend"]).device
-    flops, moved = (told["flops"], told["bytes"]) if device == "cpu" else (0.0, 0.0)
-    limit_share, bound = share(flops, moved, told["precision"], middle, limits)
+    limit_share, bound = share(told["flops"], told["bytes"], told["precision"], middle, limits, device)
     figures = dict(told.pop("figures", {}))
     return {
         "id": f"{parts['workload']}.{item.name.removeprefix('test_')}",

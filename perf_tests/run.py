@@ -37,6 +37,8 @@ def pytest_of(backend: str, options: argparse.Namespace, limits: Mapping[str, fl
     command = [sys.executable, "-m", "pytest", "perf_tests", "--benchmark-only", "--quiet", "-p", "no:cacheprovider"]
     command += [f"--backend={backend}", f"--threads={options.threads}", f"--benchmark-json={result}"]
     environment = {**os.environ, MEASURED: json.dumps(limits)}
+    if backends.get(backend).device == "cpu":
+        environment["JAX_PLATFORMS"] = "cpu"  # JAX else takes most of a GPU's memory
     with subprocess.Popen([*command, *options.arguments], cwd=ROOT, env=environment) as child:
         try:
             return child.wait()

@@ -112,6 +112,7 @@ def test_per_update(bench, seed, form, backend, batch_size, buffer, side):
     bench=[
         dict(backend="torch", batch_size=16, side=84, norm="none", accumulate=1),
         dict(backend="torch", batch_size=256, side=84, accumulate=1),
+        dict(form="full", backend=CUDA, batch_size=256, side=84, norm="none", accumulate=1),
     ],
 )  # fmt: skip
 def test_train_step(bench, seed, form, backend, batch_size, side, norm, accumulate):
@@ -129,7 +130,10 @@ def test_train_step(bench, seed, form, backend, batch_size, side, norm, accumula
         dict(form="float16", backend=("torch", "jax", "jax-cuda")), dict(form="float16", batch_size=(16, 2048)),
         dict(form="float16", side=128),
     ],
-    bench=[dict(form="bfloat16", backend="torch", batch_size=256, side=84)],
+    bench=[
+        dict(form="bfloat16", backend=("torch", "torch-cuda"), batch_size=256, side=84),
+        dict(form="float16", backend="torch-cuda", batch_size=256),
+    ],
 )  # fmt: skip
 def test_train_step_in_half_precision(bench, seed, form, backend, batch_size, side, norm, accumulate):
     op = build(mario.train_step(seed, batch_size, side, norm, accumulate), form, backend)
@@ -138,7 +142,7 @@ def test_train_step_in_half_precision(bench, seed, form, backend, batch_size, si
 
 @grid(
     form=("reduce_overhead",), backend=("torch-compile-cuda",), batch_size=(256, 512), side=(84,), norm=("none",),
-    accumulate=(1,),
+    accumulate=(1,), bench=[dict(batch_size=256)],
 )  # fmt: skip
 def test_train_step_as_cuda_graph(bench, seed, form, backend, batch_size, side, norm, accumulate):
     op = build(mario.train_step(seed, batch_size, side, norm, accumulate), form, backend)
@@ -172,7 +176,7 @@ def test_pipeline_bfloat16(bench, seed, form, backend, collectors, num_envs, bat
 @pytest.mark.rlgauge(cores="all")
 @grid(
     form=FLOAT32, backend=LEARNERS, **SHORT, exclude=[ONLY_TORCH],
-    bench=[dict(form="naive", backend="torch", num_envs=1), dict(form="full", backend="torch", num_envs=8)],
+    bench=[dict(form="naive", backend="torch", num_envs=1), dict(form="full", backend=("torch", "torch-cuda"), num_envs=8)],
 )  # fmt: skip
 def test_pipeline_short(bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised):
     op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)

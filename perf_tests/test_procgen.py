@@ -35,6 +35,7 @@ NO_SIZE: list[dict[str, Any]] = [  # loops have four sizes of the nine
 NO_LOOP = [*NO_SIZE, *NO_FORM, dict(form="naive", num_envs=112)]
 SMALL: dict[str, Any] = dict(form="full", backend="torch", num_envs=8, num_steps=8)  # less than 50 ms on one core
 USUAL: dict[str, Any] = dict(backend="torch", num_envs=32, num_steps=16)
+ON_GPU: dict[str, Any] = dict(form="full", backend=("torch-cuda", "jax-cuda"), num_envs=32, num_steps=16)
 
 
 @grid(
@@ -50,6 +51,7 @@ USUAL: dict[str, Any] = dict(backend="torch", num_envs=32, num_steps=16)
         dict(form=("naive", "full"), backend=("numpy", "torch", "jax"), num_envs=64, net="nature"),
         dict(form="bfloat16", backend="torch", num_envs=64, net="nature"),
         dict(backend="torch", num_envs=32, net="residual"),
+        dict(form="full", backend=CUDA, num_envs=64, net="nature"),
     ],
 )  # fmt: skip
 def test_forward(bench, seed, form, backend, num_envs, net):
@@ -90,6 +92,8 @@ def test_vtrace(bench, seed, form, backend, num_envs):
         dict(form=("naive", "full"), backend="torch", batch_size=(256, 1024), net="nature"),
         dict(form="full", backend="jax", batch_size=64, net="nature"),
         dict(form="bfloat16", backend="torch", batch_size=1024, net="nature"),
+        dict(form="full", backend=CUDA, batch_size=(256, 1024), net="nature"),
+        dict(form="bfloat16", backend="torch-cuda", batch_size=1024, net="nature"),
     ],
 )  # fmt: skip
 def test_ppo_update(bench, seed, form, backend, batch_size, net):
@@ -100,7 +104,8 @@ def test_ppo_update(bench, seed, form, backend, batch_size, net):
 @grid(
     form=FORMS, backend=LEARNING, batch_size=BATCHES, exclude=NO_FORM,
     bench=[
-        dict(form=("naive", "full"), backend="torch", batch_size=256), dict(form="full", backend="jax", batch_size=64)
+        dict(form=("naive", "full"), backend="torch", batch_size=256), dict(form="full", backend="jax", batch_size=64),
+        dict(form="full", backend=CUDA, batch_size=256),
     ],
 )  # fmt: skip
 def test_a2c_update(bench, seed, form, backend, batch_size):
@@ -111,7 +116,10 @@ def test_a2c_update(bench, seed, form, backend, batch_size):
 @grid(
     form=FORMS, backend=LEARNING, batch_size=BATCHES, exclude=NO_FORM,
     gate=[dict(form="full", backend="torch", batch_size=64)],
-    bench=[dict(backend="torch", batch_size=256), dict(form="full", backend="jax", batch_size=64)],
+    bench=[
+        dict(backend="torch", batch_size=256), dict(form="full", backend="jax", batch_size=64),
+        dict(form="full", backend=CUDA, batch_size=256),
+    ],
 )  # fmt: skip
 def test_impala_update(bench, seed, form, backend, batch_size):
     op = build(procgen.impala_update(seed, batch_size), form, backend)
@@ -130,20 +138,20 @@ def test_env_step(bench, seed, form, backend, num_envs, game):
 
 @grid(
     form=FORMS, backend=LEARNING, **PLAYED, epochs=(1, 4), exclude=NO_LOOP,
-    gate=[dict(SMALL, epochs=1)], bench=[dict(USUAL, epochs=1)],
+    gate=[dict(SMALL, epochs=1)], bench=[dict(USUAL, epochs=1), dict(ON_GPU, epochs=1)],
 )  # fmt: skip
 def test_ppo(bench, seed, form, backend, num_envs, num_steps, epochs):
     op = build(procgen.ppo(seed, num_envs, num_steps, epochs), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
-@grid(form=FORMS, backend=LEARNING, **PLAYED, exclude=NO_LOOP, gate=[SMALL], bench=[USUAL])
+@grid(form=FORMS, backend=LEARNING, **PLAYED, exclude=NO_LOOP, gate=[SMALL], bench=[USUAL, ON_GPU])
 def test_a2c(bench, seed, form, backend, num_envs, num_steps):
     op = build(procgen.a2c(seed, num_envs, num_steps), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
-@grid(form=FORMS, backend=LEARNING, **PLAYED, exclude=NO_LOOP, gate=[SMALL], bench=[USUAL])
+@grid(form=FORMS, backend=LEARNING, **PLAYED, exclude=NO_LOOP, gate=[SMALL], bench=[USUAL, ON_GPU])
 def test_impala(bench, seed, form, backend, num_envs, num_steps):
     op = build(procgen.impala(seed, num_envs, num_steps), form, backend)
     bench(op.call, *op.args, **op.keywords)

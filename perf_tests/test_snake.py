@@ -88,7 +88,7 @@ def test_sample(bench, seed, form, backend, batch_size):
     gate=[dict(form="full", backend=("torch", "jax"), batch_size=32)],
     bench=[
         dict(form="full", batch_size=(32, 256)), dict(form="naive", backend=LOOPING, batch_size=(32, 256)),
-        dict(form=WITHIN, batch_size=32), dict(form="bfloat16", batch_size=256),
+        dict(form=WITHIN, batch_size=32), dict(form=("bfloat16", "tf32"), batch_size=256),
     ],
 )  # fmt: skip
 def test_train_step(bench, seed, form, backend, batch_size):

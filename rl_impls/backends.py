@@ -122,6 +122,7 @@ class Backend:
             if op in described.ARGUMENTS:
                 check_op(described, op, spec, example)
         target = target or self.lowering_here()
+        DEFAULTS.get(self.source, _here)(self.device)
         source = importlib.import_module(f"{package}._{self.source}")
         if hasattr(source, op):
             built: Op = getattr(source, op)(spec, example, knobs=knobs, target=target)
@@ -277,6 +278,25 @@ def _jax_pending() -> bool:
 
     return any(not array.is_deleted() and not array.is_ready() for array in jax.live_arrays())
 
+
+def _torch_defaults(device: str) -> None:
+    """On CUDA, compute float32 convolutions in float32; torch rounds their inputs to TF32 unless told not to."""
+    if device == "cuda":
+        import torch
+
+        torch.backends.cudnn.allow_tf32 = False
+
+
+def _jax_defaults(device: str) -> None:
+    """Where JAX has a GPU: compile for this device unless the arguments are on another, with float32 in float32."""
+    import jax
+
+    if jax.default_backend() != "cpu" or device != "cpu":
+        jax.config.update("jax_default_device", jax.devices("gpu" if device == "cuda" else "cpu")[0])
+        jax.config.update("jax_default_matmul_precision", "highest")
+
+
+DEFAULTS: dict[str, Callable[[str], None]] = {"torch": _torch_defaults, "jax": _jax_defaults}
 
 ARRAYS = {
     "numpy": Arrays(lambda array, device: array.copy(), _same, _same, _same, _never),

@@ -149,12 +149,15 @@ def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **optio
         guard: makes the context of each call of a module; None for none.
         options: of ``torch.compile``.
     """
+    import inspect
+
     import torch
 
     # Graphs are kept apart: otherwise the ninth prepared shape of one function silently runs eagerly.
-    compiled = torch.compile(
-        function, dynamic=False, fullgraph=True, isolate_recompiles=True, recompile_limit=1, **options
-    )
+    apart = {"isolate_recompiles": True, "recompile_limit": 1}
+    known = inspect.signature(torch.compile).parameters  # torch 2.11 has neither
+    apart = {name: value for name, value in apart.items() if name in known}
+    compiled = torch.compile(function, dynamic=False, fullgraph=True, **apart, **options)
     if not hasattr(function, "load"):
         return compiled
     return Lowered(guard()(lambda *args: compiled(*args)) if guard else compiled, function.load)

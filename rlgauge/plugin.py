@@ -484,6 +484,7 @@ def logger(config: pytest.Config) -> Callable[[str], None]:
         with capture.global_and_fixture_disabled() if capture else nullcontext():
             reporter.ensure_newline()
             reporter.write_line(text)
+            reporter.flush()  # pytest 7 leaves the line in a buffer where the output is no terminal
 
     return log if reporter else print
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from rlgauge.compare import Ranking
+
 from .made import Repository, flat
 
 FILE = "benchmarks/test_pace.py"
@@ -59,17 +61,20 @@ def test_a_hundredfold_difference_is_measured_in_both_directions(repository, tmp
     assert f"{pace(second)} is {found['speedup']:.3g}x [" in text
 
 
-def test_the_same_work_is_no_significant_difference(repository):
-    code, text = repository.run("rlgauge", "compare", "*slow]", "*kept]")
+@pytest.mark.parametrize(("second", "options"), [("*kept]", []), ("*twice]", ["--items"])])
+def test_the_same_work_is_no_significant_difference(repository, tmp_path, second, options):
+    out = tmp_path / "out.json"
+    code, text = repository.run("rlgauge", "compare", "*slow]", second, *options, "--json", out)
     assert code == 0, text
-    assert "no significant difference: " in text
+    found = json.loads(out.read_text())
+    assert found["speedup"] == pytest.approx(1, rel=0.01)
+    # one interval of 20 leaves 1 out
+    assert ("no significant difference: " in text) == (found["low"] <= 1 <= found["high"])
 
 
-def test_items_are_compared_where_a_call_handles_several(repository):
-    code, text = repository.run("rlgauge", "compare", "*slow]", "*twice]", "--items")
-    assert code == 0, text
-    assert "no significant difference: " in text
+def test_calls_are_compared_unless_items_are_asked_for(repository):
     code, text = repository.run("rlgauge", "compare", "*slow]", "*twice]")
+    assert code == 0, text
     assert f"{pace('twice')} is 0.5" in text
 
 
@@ -78,12 +83,18 @@ def test_several_tests_are_ordered_with_ties(repository, tmp_path):
     code, text = repository.run("rlgauge", "rank", "*::test_pace[*", "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
-    assert found["ranks"] == {pace("quick"): [1, 1], pace("kept"): [2, 3], pace("slow"): [2, 3], pace("twice"): [4, 4]}
+    ranks = found["ranks"]
+    assert (ranks[pace("quick")], ranks[pace("twice")]) == ([1, 1], [4, 4])
+    assert sorted((ranks[pace("kept")], ranks[pace("slow")])) in ([[2, 3], [2, 3]], [[2, 2], [3, 3]])
     assert found["baseline"] in found["speedups"]
-    assert f"  2-3  1x [1, 1]                  {found['baseline']}" in text or found["baseline"] == pace("quick")
-    code, text = repository.run("rlgauge", "rank", "*slow]", "*twice]", "--items")
-    assert code == 0, text
-    assert text.count("  1-2  ") == 2
+    for name, (best, worst) in ranks.items():
+        (line,) = [line for line in text.splitlines() if line.endswith(f"  {name}") and "x [" in line]
+        assert line.split()[0] == (f"{best}" if best == worst else f"{best}-{worst}")
+
+
+def test_benchmarks_whose_intervals_reach_each_other_are_tied():
+    speedups = {"a": [1.0] * 6, "b": [0.97, 0.98, 0.99, 1.01, 1.02, 1.03], "c": [0.5, 0.51, 0.5, 0.49, 0.5, 0.5]}
+    assert Ranking("a", speedups).ranks() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
 
 
 @pytest.mark.parametrize("pattern", ["*slow]", "*nothing*"])

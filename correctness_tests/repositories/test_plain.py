@@ -99,7 +99,10 @@ def test_a_run_whose_workers_cannot_import_numpy_finds_slowdowns_and_other_answe
     assert ran.code == 1
 
 
-PYTEST = "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py", "cpuinfo"
+PYTEST = (  # the last three where Python is 3.10
+    "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py", "cpuinfo",
+    "exceptiongroup", "tomli", "typing_extensions.py",
+)  # fmt: skip
 PLUGINS = (  # what workers are told to turn off where it is installed here
     "pytest_benchmark", "pytest_xdist", "xdist", "execnet", "pytest_cov", "coverage", "pytest_timeout",
     "pytest_rerunfailures",

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from .process import set_up
 SIZES = (256, 1024)  # of the matrices: one that is done before another process gets its turn, one for many threads
 PIECE, PIECES = 4 << 20, 32  # bytes copied at a time, and how many take their turn: together beyond the caches
 FIGURES = ("float32_flops", "bfloat16_flops", "copy_bytes")
+GPU_SIZE, GPU_BYTES, GPU_CALLS = 8192, 1 << 30, 20  # of its matrices, of its copy, and how often each is done
+GPU_PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
 BURSTS, BURST = 6, 0.02  # of each call: how many, and seconds of one
 
 Call = Callable[[], Any]
@@ -73,6 +76,43 @@ def copies() -> Iterator[tuple[str, float, Call]]:
         yield "copy_bytes", 2.0 * PIECE, lambda: torch.Tensor.copy_(*next(tensors))
 
 
+def on_gpu() -> dict[str, float]:
+    """Measure the GPU: FLOP/s of a matrix product by precision, and bytes per second of a copy in its memory.
+
+    Returns:
+        ``cuda_float32_flops`` and so on, and ``cuda_copy_bytes``; nothing where torch finds no GPU.
+    """
+    if not find_spec("torch"):
+        return {}
+    import torch
+
+    if not torch.cuda.is_available():
+        return {}
+    generator, found = torch.Generator("cuda").manual_seed(0), {}
+    for precision, dtype in GPU_PRECISIONS.items():
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        a = torch.randn(GPU_SIZE, GPU_SIZE, generator=generator, device="cuda").to(getattr(torch, dtype))
+        out = torch.empty_like(a)
+        call = partial(torch.mm, a, a, out=out)
+        found[f"cuda_{precision}_flops"] = 2.0 * GPU_SIZE**3 / least_time_on_gpu(call)
+    source = torch.ones(GPU_BYTES, dtype=torch.uint8, device="cuda")
+    found["cuda_copy_bytes"] = 2.0 * GPU_BYTES / least_time_on_gpu(partial(torch.empty_like(source).copy_, source))
+    return found
+
+
+def least_time_on_gpu(call: Call) -> float:
+    """Return the least time of several calls, each until the GPU has finished, in seconds."""
+    import torch
+
+    seconds = []
+    for _ in range(GPU_CALLS):
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
 def least_time(call: Call) -> float:
     """Return the least time of the calls of one burst, in seconds.
 
@@ -102,7 +142,7 @@ def measure(threads: int) -> dict[str, float]:
             most[figure] = max(most[figure], work / least_time(call))
     # a processor without instructions for it computes in 32 bits, as programs do; a library's own way may be slower
     most["bfloat16_flops"] = max(most["bfloat16_flops"], most["float32_flops"]) if most["bfloat16_flops"] else 0.0
-    return {"threads": float(threads), **most}
+    return {"threads": float(threads), **most, **on_gpu()}
 
 
 def here(threads: int) -> dict[str, float]:
@@ -113,7 +153,8 @@ def here(threads: int) -> dict[str, float]:
 
     Returns:
         ``threads``; ``float32_flops`` and ``bfloat16_flops`` per second, the peak of a matrix product in the fastest
-        library installed, 0.0 where none can tell; ``copy_bytes`` read and written per second.
+        library installed, 0.0 where none can tell; ``copy_bytes`` read and written per second; with ``cuda_`` before
+        them the same of a GPU.
     """
     command, root = [sys.executable, "-m", __name__, str(threads)], Path(__file__).parents[2]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}  # looking for a GPU takes longer than all that is measured
@@ -123,7 +164,7 @@ def here(threads: int) -> dict[str, float]:
 
 
 def share(
-    flops: float, bytes: float, precision: str, seconds: float, limits: Mapping[str, float]
+    flops: float, bytes: float, precision: str, seconds: float, limits: Mapping[str, float], device: str = "cpu"
 ) -> tuple[float | None, str | None]:
     """Return the share of the machine's limit that a call reaches, and which limit binds: ``flops`` or ``bytes``.
 
@@ -132,11 +173,14 @@ def share(
     Args:
         flops: floating-point operations of the call; 0 for none worth counting.
         bytes: bytes that it reads and writes; 0 for none worth counting.
-        precision: of its products, ``float32`` or ``bfloat16``.
+        precision: of its products, such as ``float32``.
         seconds: time of the call.
         limits: what ``here`` returned.
+        device: that computes.
     """
-    costs = {"flops": (flops, limits.get(f"{precision}_flops", 0.0)), "bytes": (bytes, limits["copy_bytes"])}
+    of = "" if device == "cpu" else f"{device}_"
+    rates = limits.get(f"{of}{precision}_flops", 0.0), limits.get(f"{of}copy_bytes", 0.0)
+    costs = {"flops": (flops, rates[0]), "bytes": (bytes, rates[1])}
     least = {bound: work / rate for bound, (work, rate) in costs.items() if work and rate}
     if not least:
         return None, None
