@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs the suite on a machine with an NVIDIA GPU that may have no network:
+#
+#     tools/on_gpu.sh FOLDER PART...
+#
+# PART: parity (outputs of the CUDA backends against float64), or a backend to time, such as torch-cuda or torch.
+# Logs and results of pytest-benchmark go to FOLDER. SECONDS_EACH limits each part; what it has done by then is written.
+# Wheels in .whl/, of what the machine's Python lacks, are installed into a folder of their own.
+set -u
+cd "$(dirname "$0")/.."
+out=$(realpath -m "${1:?name a folder for results}")
+shift
+mkdir -p "$out"
+python=${PYTHON:-python3}
+threads=${THREADS:-$(nproc)}
+site=$(mktemp -d)
+trap 'rm -rf "$site"' EXIT
+
+if compgen -G '.whl/*.whl' >/dev/null; then
+  "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$site" .whl/*.whl || exit 1
+fi
+export PYTHONPATH="$site:$PWD" PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=false
+{
+  nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv
+  "$python" -c 'import sys, jax, numpy, torch; print(sys.version); print("torch", torch.__version__, "jax", jax.__version__, "numpy", numpy.__version__)'
+} 2>&1 | tee "$out/machine.txt"
+
+# Other versions than those of the lock file warn of other things.
+pytest=("$python" -m pytest -p rlgauge.plugin -p no:cacheprovider -o filterwarnings=ignore --threads "$threads")
+limited() { timeout --signal=TERM --kill-after=20 "${SECONDS_EACH:-240}" "$@"; }
+
+for part in "$@"; do
+  echo "== $part"
+  if [ "$part" = parity ]; then
+    TORCHINDUCTOR_COMPILE_THREADS=1 limited "${pytest[@]}" correctness_tests/test_against_reference.py -k cuda \
+      --numprocesses "${JOBS:-12}" --threads 1 --maxfail 15 --tb short -q -rfE --durations 15 2>&1 | tee "$out/parity.txt"
+    continue
+  fi
+  if [ -z "${RLGAUGE_LIMITS:-}" ]; then
+    RLGAUGE_LIMITS=$(JAX_PLATFORMS=cpu "$python" -m perf_tests.suite.limits "$threads") || exit 1
+    export RLGAUGE_LIMITS
+    echo "limits: $RLGAUGE_LIMITS" | tee -a "$out/machine.txt"
+  fi
+  platforms=cpu
+  [[ $part == *cuda ]] && platforms=
+  JAX_PLATFORMS=$platforms limited "${pytest[@]}" perf_tests --benchmark-only --backend "$part" \
+    --benchmark-json "$out/$part.json" --benchmark-max-time "${BENCH_SECONDS:-0.3}" -q --tb short -ra \
+    ${TIER:+--tier $TIER} 2>&1 | tee "$out/$part.txt"
+done
