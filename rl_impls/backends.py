@@ -122,7 +122,7 @@ class Backend:
             if op in described.ARGUMENTS:
                 check_op(described, op, spec, example)
         target = target or self.lowering_here()
-        DEFAULTS.get(self.source, _here)(self.device)
+        DEFAULTS[self.source](self.device)
         source = importlib.import_module(f"{package}._{self.source}")
         if hasattr(source, op):
             built: Op = getattr(source, op)(spec, example, knobs=knobs, target=target)
@@ -279,6 +279,10 @@ def _jax_pending() -> bool:
     return any(not array.is_deleted() and not array.is_ready() for array in jax.live_arrays())
 
 
+def _no_defaults(device: str) -> None:
+    """NumPy has none to set."""
+
+
 def _torch_defaults(device: str) -> None:
     """On CUDA, compute float32 convolutions in float32; torch rounds their inputs to TF32 unless told not to."""
     if device == "cuda":
@@ -296,7 +300,7 @@ def _jax_defaults(device: str) -> None:
         jax.config.update("jax_default_matmul_precision", "highest")
 
 
-DEFAULTS: dict[str, Callable[[str], None]] = {"torch": _torch_defaults, "jax": _jax_defaults}
+DEFAULTS = {"numpy": _no_defaults, "torch": _torch_defaults, "jax": _jax_defaults}
 
 ARRAYS = {
     "numpy": Arrays(lambda array, device: array.copy(), _same, _same, _same, _never),

@@ -25,15 +25,18 @@ export PYTHONPATH="$site:$PWD" PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=
   "$python" -c 'import sys, jax, numpy, torch; print(sys.version); print("torch", torch.__version__, "jax", jax.__version__, "numpy", numpy.__version__)'
 } 2>&1 | tee "$out/machine.txt"
 
-# Other versions than those of the lock file warn of other things.
-pytest=("$python" -m pytest -p rlgauge.plugin -p no:cacheprovider -o filterwarnings=ignore --threads "$threads")
+# Other plugins may import NumPy before threads are set, and other versions than the lock file's warn of other things.
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
+pytest=("$python" -m pytest -p pytest_benchmark.plugin -p xdist.plugin -p _hypothesis_pytestplugin -p rlgauge.plugin)
+pytest+=(-p no:cacheprovider -o filterwarnings=ignore --threads "$threads")
 limited() { timeout --signal=TERM --kill-after=20 "${SECONDS_EACH:-240}" "$@"; }
 
 for part in "$@"; do
   echo "== $part"
   if [ "$part" = parity ]; then
-    TORCHINDUCTOR_COMPILE_THREADS=1 limited "${pytest[@]}" correctness_tests/test_against_reference.py -k cuda \
-      --numprocesses "${JOBS:-12}" --threads 1 --maxfail 15 --tb short -q -rfE --durations 15 2>&1 | tee "$out/parity.txt"
+    TORCHINDUCTOR_COMPILE_THREADS=1 limited "${pytest[@]}" correctness_tests/test_against_reference.py \
+      -k "${KEYWORDS:-cuda}" -m "${MARKS:-not slow}" --maxfail "${FAILURES:-15}" --show-capture no \
+      --numprocesses "${JOBS:-12}" --threads 1 --tb short -q -rfE --durations 15 2>&1 | tee "$out/parity.txt"
     continue
   fi
   if [ -z "${RLGAUGE_LIMITS:-}" ]; then
