@@ -45,14 +45,15 @@ class Built:
             importlib.import_module(module)  # not within the first build
         named = backends.forms(problem.workload)
         self.options = replace(named[backends.choose("form", form, named)], **{**problem.options, **options})
-        device = tuple(map(self.backend.to_device, problem.args))
+        device = problem.args if problem.io == "own" else tuple(map(self.backend.to_device, problem.args))
         self.target = self.backend.lowering_here()
         self.op: Any = self.backend.build(
             problem.workload, problem.op, problem.config, device, self.options, self.target
         )
         held = getattr(self.op, "held", lambda *args: args)
         self.args = self.backend.wait(held(*(device if problem.io == "device" else problem.args)))
-        self.call: Callable[..., Any] = {"device": self.on_device, "host": self.on_host, "own": self.op}[problem.io]
+        own = self.on_device if self.backend.device == "cuda" else self.op  # the last update may still be computing
+        self.call: Callable[..., Any] = {"device": self.on_device, "host": self.on_host, "own": own}[problem.io]
         self.reset = self.restore if hasattr(self.op, "reset") else None
         self.close: Callable[[], None] | None = getattr(self.op, "close", None)
 
