@@ -85,8 +85,8 @@ class Built:
     @property
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments of the fixture ``bench`` for this op."""
-        found = {"reset": self.reset, "close": self.close, "output": self.output, "max_calls": self.problem.max_calls}
-        found["rtol"] = self.rtol
+        found: dict[str, Any] = {"reset": self.reset, "close": self.close, "output": self.output}
+        found |= {"max_calls": self.problem.max_calls, "rtol": self.rtol}
         told = {
             "op": self.problem.op,
             "precision": self.precision,

@@ -176,7 +176,10 @@ def test_pipeline_bfloat16(bench, seed, form, backend, collectors, num_envs, bat
 @pytest.mark.rlgauge(cores="all")
 @grid(
     form=FLOAT32, backend=LEARNERS, **SHORT, exclude=[ONLY_TORCH],
-    bench=[dict(form="naive", backend="torch", num_envs=1), dict(form="full", backend=("torch", "torch-cuda"), num_envs=8)],
+    bench=[
+        dict(form="naive", backend="torch", num_envs=1),
+        dict(form="full", backend=("torch", "torch-cuda"), num_envs=8),
+    ],
 )  # fmt: skip
 def test_pipeline_short(bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised):
     op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)

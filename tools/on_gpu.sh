@@ -6,6 +6,7 @@
 # PART: parity (outputs of the CUDA backends against float64), or a backend to time, such as torch-cuda or torch.
 # It ends after SECONDS (240 by default), and what it has measured by then is written to FOLDER.
 # OPTIONS are given to pytest with each backend, as in OPTIONS="--tier gate -k 'not pipeline'".
+# Procgen needs libGL.so.1 (libgl1 in Debian). JAX compiles for minutes unless .cache/jax holds what it compiled before.
 # Wheels in .whl/, of what the machine's Python lacks, are installed into a folder of their own.
 set -u
 cd "$(dirname "$0")/.."
@@ -34,7 +35,7 @@ eval "options=(${OPTIONS:-})"
 
 for each in "$@"; do
   IFS=: read -r part seconds <<<"$each"
-  limit=(timeout --signal=TERM --kill-after=20 "${seconds:-240}")
+  limit=(timeout --signal=TERM --kill-after=90 "${seconds:-240}")
   echo "== $part"
   if [ "$part" = parity ]; then
     TORCHINDUCTOR_COMPILE_THREADS=1 "${limit[@]}" "${pytest[@]}" correctness_tests/test_against_reference.py \

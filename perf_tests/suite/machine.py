@@ -33,12 +33,21 @@ def blas() -> str:
     return f"{build.get('name')} {build.get('version')}"
 
 
+def gpu() -> str:
+    """Return the names of the NVIDIA GPUs that the driver lists, empty if there is none."""
+    lists = Path("/proc/driver/nvidia/gpus").glob("*/information")
+    models = [line.partition(":")[2].strip() for file in lists for line in file.read_text().splitlines()
+              if line.startswith("Model:")]  # fmt: skip
+    return ", ".join(sorted(models))
+
+
 def environment() -> dict[str, Any]:
     """Return what stays the same from run to run: the hardware, settings and versions."""
     return {
         "cpu_model": cpu_model(),
         "vectors": vectors(),
         "cores": os.cpu_count(),
+        **({"gpu": found} if (found := gpu()) else {}),
         "threads": cores(),
         "omp_wait_policy": waiting_policy(),
         "blas": blas(),

@@ -1,0 +1,66 @@
+"""The page of a machine's results."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from perf_tests.report.results import main
+
+MACHINE = {
+    "cpu_model": "A CPU", "vectors": "avx2", "cores": 2, "threads": 2, "versions": {"numpy": "2.4.6"},
+}  # fmt: skip
+RUN = {"git": "0123456789ab", "seed": 0, "limits": {"threads": 2.0, "float32_flops": 3e11, "copy_bytes": 2e10}}
+
+
+def row(backend, seconds):
+    return {
+        "id": f"snake.act[full-{backend}-1]", "workload": "snake", "op": "act", "form": "full", "backend": backend,
+        "axes": {"num_envs": 1}, "precision": "float32", "seconds_per_call": seconds, "spread": 0.05, "samples": 9,
+        "items_per_second": 1 / seconds, "unit": "actions", "limit_share": 0.2, "bound": "flops", "phases": {},
+    }  # fmt: skip
+
+
+def written(path, *rows, **machine):
+    found = {
+        "datetime": "2026-11-27T10:00:00", "machine_info": {"rlgauge": {**MACHINE, **machine}}, "rlgauge": RUN,
+        "benchmarks": [{"extra_info": row} for row in rows],
+    }  # fmt: skip
+    path.write_text(json.dumps(found))
+    return str(path)
+
+
+def test_the_page_has_a_row_for_each_benchmark_of_all_files_and_what_failed(tmp_path, capsys):
+    first = written(tmp_path / "a.json", row("torch", 2e-3))
+    second = written(tmp_path / "b.json", row("jax", 1e-3))
+    assert main([first, second, "--folder", str(tmp_path), "--failed", "onnx: not tried"]) == 0
+    path = tmp_path / "a-cpu-avx2-2-cores.md"
+    assert capsys.readouterr().out == f"{path}\n"
+    text = path.read_text()
+    assert "| full | torch | num_envs 1 | 2 ms | 5 % | 500 actions/s | 20 % |  |\n" in text
+    assert text.index("| full | torch |") < text.index("| full | jax |"), "sorted, as if that were an order"
+    assert "Limits: float32 300GFLOP/s, copy 20GB/s. 2 benchmarks of 9 to 9 samples each." in text
+    assert "## Not measured\n\n- onnx: not tried\n" in text
+
+
+def test_a_gpu_is_part_of_the_name(tmp_path):
+    assert main([written(tmp_path / "a.json", row("torch", 1.0), gpu="NVIDIA X1"), "--folder", str(tmp_path)]) == 0
+    assert (tmp_path / "nvidia-x1-a-cpu-avx2-2-cores.md").read_text().startswith("# Results: NVIDIA X1, A CPU (avx2)")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"benchmarks": []}', '{"benchmarks": [{"extra_info": {}}]}'])
+def test_a_file_of_something_else_is_one_line(tmp_path, capsys, text):
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    assert main([str(path), "--folder", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{path}: ")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_results_of_two_machines_are_refused(tmp_path, capsys):
+    files = [written(tmp_path / f"{n}.json", row("torch", 1.0), cores=n) for n in (2, 4)]
+    assert main([*files, "--folder", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("results of several machines: a-cpu-avx2-2-cores, a-cpu-avx2-4-cores")

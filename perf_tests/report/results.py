@@ -1,0 +1,144 @@
+"""Write ``results/<machine>.md``: ``python -m perf_tests.report.results RESULT.json...``.
+
+The page has a table for each op: median, spread, rate and share of the machine's limit. It has no order, since one run
+does not tell which of two benchmarks is faster; ``rlgauge compare`` and ``rlgauge rank`` do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perf_tests.rows import machine_of
+from perf_tests.suite.limits import share_words
+from rlgauge.files import Unwritable, write_all
+
+from .table import axes, duration, notes, percent, quantity
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "results"
+COLUMNS = ("form", "backend", "parameters", "a call", "IQR", "rate", "of limit", "")
+HOW = (
+    "A call's time is the median of the samples, and IQR is their interquartile range as a part of it. `of limit` is "
+    "the share of the best that this machine was measured to do in this run: `in cache` means more bytes per second "
+    "than main memory delivers, `-` means no work worth counting. Rows are in no order: `rlgauge compare` finds out "
+    "which of two benchmarks is faster. [How to read a result](../docs/results.md)"
+)
+Row = Mapping[str, Any]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return a pytest-benchmark JSON of this suite.
+
+    Raises:
+        ValueError: it is none, or has no benchmarks.
+    """
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        rows = [benchmark["extra_info"]["id"] for benchmark in found["benchmarks"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: wanted the JSON of a pytest-benchmark run of this suite: {error!r}") from error
+    if not rows:
+        raise ValueError(f"{path}: it has no benchmarks")
+    return found
+
+
+def devices(machine: Mapping[str, Any]) -> str:
+    """Return what computes: processor, and GPU if there is one."""
+    words = [f"{machine['cpu_model']} ({machine['vectors']}), {machine['cores']} cores"]
+    return ", ".join([*filter(None, [machine.get("gpu")]), *words])
+
+
+def name_of(machine: Mapping[str, Any]) -> str:
+    """Return the name of a machine's page, as in ``amd-epyc-avx2-2-cores``."""
+    return "-".join(re.findall("[a-z0-9]+", devices(machine).lower()))
+
+
+def limits_in_words(limits: Mapping[str, float]) -> str:
+    """Return the limits that shares are of, as in ``float32 293 GFLOP/s, copy 18.9 GB/s``."""
+    units = {"flops": "FLOP/s", "bytes": "B/s"}
+    split = [(name.rpartition("_"), value) for name, value in limits.items()]
+    return ", ".join(
+        f"{name.replace('_', ' ')} {quantity(value)}{units[unit]}" for (name, _, unit), value in split if unit in units
+    )
+
+
+def table(rows: Iterable[Row]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |"]
+    for row in rows:
+        precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
+        cells = (
+            row["form"],
+            row["backend"],
+            " ".join(filter(None, [axes(row), precision])),
+            duration(row["seconds_per_call"]),
+            percent(row["spread"]) if row["samples"] > 1 else "",
+            f"{quantity(row['items_per_second'])} {row['unit']}/s",
+            share_words(row["limit_share"], row["bound"]),
+            notes(row),
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> str:
+    """Return the page of a machine as Markdown.
+
+    Args:
+        results: parsed JSON of runs on one machine.
+        failed: what could not be measured there, a sentence each.
+    """
+    machine = machine_of(results[0])
+    rows = [benchmark["extra_info"] for result in results for benchmark in result["benchmarks"]]
+    versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
+    dates = sorted({result["datetime"][:10] for result in results})
+    samples = sorted(row["samples"] for row in rows)
+    lines = [
+        f"# Results: {devices(machine)}",
+        "",
+        f"{' and '.join(dates)}, {machine['threads']} threads, commit {machine['git']}, seed {machine['seed']}; "
+        f"{versions}. Limits: {limits_in_words(machine['limits'])}. {len(rows)} benchmarks of {samples[0]} to "
+        f"{samples[-1]} samples each.",
+        "",
+        HOW,
+        "",
+    ]
+    for workload in sorted({row["workload"] for row in rows}):
+        lines += [f"## {workload}", ""]
+        mine = [row for row in rows if row["workload"] == workload]
+        for op in dict.fromkeys(row["op"] for row in mine):
+            lines += [f"### {workload}.{op}", "", *table(row for row in mine if row["op"] == op)]
+    if failed:
+        lines += ["## Not measured", "", *(f"- {sentence}" for sentence in failed), ""]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.results", description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path, nargs="+", help="JSON of pytest-benchmark runs on one machine")
+    parser.add_argument("--failed", action="append", default=[], metavar="TEXT", help="what could not be measured")
+    parser.add_argument("--folder", type=Path, default=PAGES, help="where the page is written (default: results)")
+    options = parser.parse_args(arguments)
+    try:
+        results = [read(path) for path in options.results]
+        named = {name_of(machine_of(result)) for result in results}
+        if len(named) > 1:
+            raise ValueError(f"results of several machines: {', '.join(sorted(named))}")
+        path = options.folder / f"{named.pop()}.md"
+        write_all({path: page(results, options.failed).encode()})
+    except (ValueError, Unwritable) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
