@@ -151,18 +151,11 @@ asv: setup  ## benchmark commits with ASV and publish to .asv/html: HEAD~1 and H
 asv-demo: setup  ## does ASV name a commit that was made slower, in a scratch repository? (about two minutes)
 	$(BIN)/python -m perf_tests.asv_demo $(ARGS)
 
-results:  ## time everything, beside default malloc and other libraries, and put the tables into results/ and the README
+results: setup  ## time everything, write the page in results/ and measure the gains in the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=
-	$(BIN)/python -m perf_tests.default_malloc --json .cache/default_malloc.json
-	rm -rf .cache/peers && mkdir -p .cache/peers
-	@set -e; for peer in $(PEERS); do \
-	  if [ $$peer = snake_sb3 ] && ! $(BIN)/python -c 'import stable_baselines3' 2> /dev/null; then \
-	    echo 'stable_baselines3 is not installed: the kept comparison stays'; continue; \
-	  fi; \
-	  $(BIN)/python -m perf_tests.peers.$$peer --json .cache/peers/$$peer.json; \
-	done
-	$(BIN)/python -m perf_tests.report.readme .cache/bench.json --default-malloc .cache/default_malloc.json \
-	  --peers $$(find .cache/peers -name '*.json')
+	$(BIN)/python -m perf_tests.report.results .cache/bench.json
+	$(BIN)/rlgauge compare --file perf_tests/headlines.toml --json .cache/headlines.json
+	$(BIN)/python -m perf_tests.report.readme .cache/headlines.json
 	$(MAKE) browser report PNG=results/report.png
 
 claims: setup  ## measure published claims, for the README; WORKLOAD=snake: of one, shown alone; all take about 40 minutes

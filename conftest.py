@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     stack.enter_context(by_sigterm())
     try:
         if not config.getoption("numprocesses", None):  # a process that only distributes tests needs no threads
-            process.set_up(config.getoption("threads"), turn=turn(config))
+            process.set_up(config.getoption("threads"), memory="default", turn=turn(config))
         from perf_tests.ops import required
         from perf_tests.selection import check, selection_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perf_tests.report.page import name_of
+from perf_tests.report.results import name_of
 from perf_tests.suite import machine as suite_machine
 from rlgauge import machine
 

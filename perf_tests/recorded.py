@@ -38,6 +38,11 @@ class Benchmark:
         return self.test.__name__.removeprefix("test_")
 
     @property
+    def axes(self) -> dict[str, Any]:
+        """Parameters other than form and backend, by name."""
+        return {name: value for name, value in self.params.items() if name not in ("form", "backend")}
+
+    @property
     def id(self) -> str:
         """Name of the benchmark, as in results: ``pirl.act[full-numpy-32]``."""
         return f"{self.workload}.{self.op}[{self.name}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from perf_tests.suite.cases import variants
+from perf_tests.recorded import benchmarks
 from rlgauge.artifact import Artifact
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 
@@ -24,9 +24,9 @@ def ours(op="forward", form="full", backend="torch", seconds=1e-3, width=0.02, w
     axes = changed.pop("axes", {"batch": 32})
     info = {
         "id": f"{workload}.{op}[{'-'.join([form, backend, *(f'{a}{v}' for a, v in axes.items())])}]",
-        "workload": workload, "op": op, "form": form, "backend": backend, "axes": axes, "version": 1,
+        "workload": workload, "op": op, "form": form, "backend": backend, "axes": axes,
         "precision": "float32", "calls": 10, "seconds_per_call": seconds, "low": seconds * (1 - width),
-        "high": seconds * (1 + width), "passes": [seconds] * 8, "samples": 8, "disturbed": 0.0, "unit": "samples",
+        "high": seconds * (1 + width), "samples": 8, "spread": 0.05, "unit": "samples",
         "items_per_second": 32 / seconds, "limit_share": 0.1, "bound": "flops", "phases": {}, "threads": 2,
     }  # fmt: skip
     info |= changed
@@ -93,11 +93,11 @@ def artifact():
 def many(count):
     """Return a run of so many benchmarks, of ids that exist, over all chapters."""
     found = []
-    for k, variant in zip(range(count), variants().values()):
+    for k, one in zip(range(count), benchmarks()):
         seconds = 1e-5 * (1 + k % 97)
         found.append(
-            ours(variant.case.op, variant.form, variant.backend, seconds, workload=variant.case.workload,
-                 axes=dict(variant.axes), phases={"environment": seconds / 3, "learning": 2 * seconds / 3})
+            ours(one.op, one.params["form"], one.params["backend"], seconds, workload=one.workload, axes=one.axes,
+                 phases={"environment": seconds / 3, "learning": 2 * seconds / 3})
         )  # fmt: skip
     return result(found)
 

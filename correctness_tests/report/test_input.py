@@ -222,14 +222,13 @@ def test_the_page_is_of_all_files_that_are_named_and_is_written_beside_its_pictu
 def test_words_of_rows_and_values_of_plots():
     rows = [
         {"op": "act", "form": "full", "backend": "torch", "precision": "float32", "low": 1e-3, "high": 2e-3,
-         "seconds_per_call": 1.5e-3, "disturbed": 0.0},
+         "seconds_per_call": 1.5e-3},
         {"op": "act", "form": "full", "backend": "jax", "precision": "bfloat16", "low": math.nan, "high": math.nan,
-         "seconds_per_call": 2.0, "disturbed": 0.25},
+         "seconds_per_call": 2.0},
         {"op": "learn", "form": "bfloat16", "backend": "jax", "precision": "bfloat16"},
     ]  # fmt: skip
     assert [figures.label(row) for row in rows] == ["full torch", "full jax (bfloat16)", "bfloat16 jax"]
     assert [figures.time_words(row) for row in rows[:2]] == [["1.5 ms", "1 ms to 2 ms"], ["2 s", "one sample"]]
-    assert [figures.disturbed_words(row) for row in rows[:2]] == ["", "disturbed 25 %"]
     assert {key: len(found) for key, found in figures.by(rows, "op", "backend").items()} == {
         ("act", "torch"): 1, ("act", "jax"): 1, ("learn", "jax"): 1,
     }  # fmt: skip

@@ -9,10 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError, model_validator
 
+from rlgauge.files import Unwritable, write_all
+
 from ..report.html.claims import Ratio
 from ..report.html.runs import first
-from ..report.page import name_of
-from ..report.readme import PAGES, README, as_json, insert, write
+from ..report.readme import README, insert
+from ..report.results import PAGES, name_of
 from ..suite.claim import ClaimsError
 from .ledger import FORMAT, VERSION
 from .table import page, summary, table
@@ -146,8 +148,12 @@ def show(ledger: Mapping[str, Any]) -> None:
         readme = insert(README.read_text(), START, END, front(ledger, name))
     except ValueError as error:
         raise ClaimsError(f"{README}: {error}") from error
-    write({
+    texts = {
         PAGES / f"{name}-claims.md": page(ledger),
-        kept_of(ledger["machine"]): as_json(ledger),
+        kept_of(ledger["machine"]): json.dumps(ledger, indent=1) + "\n",
         README: readme,
-    })  # fmt: skip
+    }
+    try:
+        write_all({path: text.encode() for path, text in texts.items()})
+    except Unwritable as error:
+        raise ClaimsError(str(error)) from error

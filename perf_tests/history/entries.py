@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from perf_tests.report.page import name_of
+from perf_tests.report.results import name_of
 from rlgauge import machine
 from rlgauge.files import Unwritable, reserved
 from rlgauge.rule import GateError

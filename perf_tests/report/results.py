@@ -7,6 +7,7 @@ does not tell which of two benchmarks is faster; ``rlgauge compare`` and ``rlgau
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 import sys
@@ -24,10 +25,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "results"
 COLUMNS = ("form", "backend", "parameters", "a call", "IQR", "rate", "of limit", "")
 HOW = (
-    "A call's time is the median of the samples, and IQR is their interquartile range as a part of it. `of limit` is "
-    "the share of the best that this machine was measured to do in this run: `in cache` means more bytes per second "
-    "than main memory delivers, `-` means no work worth counting. Rows are in no order: `rlgauge compare` finds out "
-    "which of two benchmarks is faster. [How to read a result](../docs/results.md)"
+    'A call\'s time is the median of the samples, and IQR is their interquartile range as a part of it. "of limit" is '
+    'the share of the best that this machine was measured to do in this run: "in cache" means more bytes per second '
+    'than main memory delivers, "-" means no work worth counting. Rows are in no order: use "rlgauge compare" to find '
+    "out which of two benchmarks is faster."
 )
 Row = Mapping[str, Any]
 
@@ -50,8 +51,9 @@ def read(path: Path) -> dict[str, Any]:
 
 def devices(machine: Mapping[str, Any]) -> str:
     """Return what computes: processor, and GPU if there is one."""
-    words = [f"{machine['cpu_model']} ({machine['vectors']}), {machine['cores']} cores"]
-    return ", ".join([*filter(None, [machine.get("gpu")]), *words])
+    vectors = f" ({machine['vectors']})" if machine.get("vectors") else ""
+    processor = f"{machine['cpu_model']}{vectors}, {machine['cores']} cores"
+    return ", ".join(filter(None, [machine.get("gpu"), processor]))
 
 
 def name_of(machine: Mapping[str, Any]) -> str:
@@ -68,23 +70,35 @@ def limits_in_words(limits: Mapping[str, float]) -> str:
     )
 
 
+def cells(row: Row) -> list[str]:
+    """Return what a table shows of a benchmark, in the order of ``COLUMNS``."""
+    precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
+    return [
+        row["form"],
+        row["backend"],
+        " ".join(filter(None, [axes(row), precision])),
+        duration(row["seconds_per_call"]),
+        percent(row["spread"]) if row["samples"] > 1 else "",
+        f"{quantity(row['items_per_second'])} {row['unit']}/s",
+        share_words(row["limit_share"], row["bound"]),
+        notes(row),
+    ]
+
+
+def sources(workload: str) -> list[str]:
+    """Return a line for each form that stands for somebody's code: whose, and how far it is from its own speed."""
+    try:
+        knobs = importlib.import_module(f"rl_impls.{workload}.knobs")
+    except ImportError:  # results of another revision
+        return []
+    found = [f"- `{form}`: {sentence}" for form, sentence in getattr(knobs, "SOURCES", {}).items()]
+    return [*found, ""] if found else []
+
+
 def table(rows: Iterable[Row]) -> list[str]:
     """Return the lines of a Markdown table."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |"]
-    for row in rows:
-        precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
-        cells = (
-            row["form"],
-            row["backend"],
-            " ".join(filter(None, [axes(row), precision])),
-            duration(row["seconds_per_call"]),
-            percent(row["spread"]) if row["samples"] > 1 else "",
-            f"{quantity(row['items_per_second'])} {row['unit']}/s",
-            share_words(row["limit_share"], row["bound"]),
-            notes(row),
-        )
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+    return [*lines, *("| " + " | ".join(cells(row)) + " |" for row in rows), ""]
 
 
 def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> str:
@@ -106,11 +120,11 @@ def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> st
         f"{versions}. Limits: {limits_in_words(machine['limits'])}. {len(rows)} benchmarks of {samples[0]} to "
         f"{samples[-1]} samples each.",
         "",
-        HOW,
+        f"{HOW} [How to read a result](../docs/results.md)",
         "",
     ]
     for workload in sorted({row["workload"] for row in rows}):
-        lines += [f"## {workload}", ""]
+        lines += [f"## {workload}", "", *sources(workload)]
         mine = [row for row in rows if row["workload"] == workload]
         for op in dict.fromkeys(row["op"] for row in mine):
             lines += [f"### {workload}.{op}", "", *table(row for row in mine if row["op"] == op)]

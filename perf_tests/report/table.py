@@ -1,4 +1,4 @@
-"""Results as tables: a row per benchmark with its rank, time, rate and share of the machine's limit."""
+"""Results as text tables: a row per benchmark with its time, spread, rate and share of the machine's limit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any
 
 from perf_tests.suite.limits import above_peak, above_peak_warnings, share_words
 
-from .order import Row, Span, items, per_item, ranks, with_default_malloc
+from .order import Row, Span
 
-SEEN = 0.10  # a change with default malloc beyond which both figures are shown
-COLUMNS = {"op": "left", "rank": "left", "form": "left", "backend": "left", "a call": "right", "±": "right",
-           "rate": "right", "of limit": "right", "": "left"}  # fmt: skip
 WIDTH = 80  # columns of the text tables
 NAMES = "  {form:<17} {backend:<20}"
 FIGURES = "  {time:>7}  {spread:>5}  {rate:>7}  {share:>8}"
@@ -22,13 +19,6 @@ PLAIN = (
     "order in which they were timed: use `rlgauge compare` to find out which of two benchmarks is faster. "
     '"of limit" is the share of the best that this machine was measured to do in this run: "in cache" means more '
     'bytes per second than main memory delivers, "-" means no work worth counting.'
-)
-LEGEND = (
-    "± is half of a row's confidence interval: that of the median at 95 %, plus 3 % on either side, because two "
-    "processes that run the same code differ by that much. Rows are sorted by the time per item, since calls of "
-    "different forms may handle different numbers of items. Rows whose difference is not significant share a rank: 2-3 "
-    'is second or third. "of limit" is the share of the best that this machine was measured to do in this run: "in '
-    'cache" means more bytes per second than main memory delivers, "-" means no work worth counting.'
 )
 UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # the space between a number and its unit
 
@@ -65,20 +55,9 @@ def axes(row: Row) -> str:
 
 
 def title(row: Row) -> str:
-    """Return the group that a row is ranked in: op, axes, and the precision if it is not float32."""
+    """Return what a row is a row of: op, axes, and the precision if it is not float32."""
     precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
     return " ".join(filter(None, [f"{row['workload']}.{row['op']}", axes(row), precision]))
-
-
-def rate(row: Row) -> str:
-    """Return the items per second, as in ``12.3k samples/s``."""
-    return f"{quantity(row['items_per_second'])} {row['unit']}/s"
-
-
-def marked(row: Row) -> float | None:
-    """Return how many times as long a row takes with default malloc, None if it is within 10 %."""
-    changed = with_default_malloc(row)
-    return changed.middle if changed and abs(changed.middle - 1) > SEEN else None
 
 
 def phases(row: Row) -> str:
@@ -92,15 +71,12 @@ def phases(row: Row) -> str:
 
 
 def notes(row: Row) -> str:
-    """Return what qualifies a row: a share above the peak, disturbed samples, default malloc, latencies, phases."""
-    changed = marked(row)
+    """Return what qualifies a row: a share above the peak, latencies, phases."""
     return "; ".join(
         filter(
             None,
             [
                 "above the measured peak" if above_peak(row) else "",
-                f"disturbed {percent(row['disturbed'])}" if row.get("disturbed") else "",
-                f"default malloc: {duration(changed * row['seconds_per_call'])}" if changed else "",
                 f"p50 {duration(row['latency_p50_s'])}, p99 {duration(row['latency_p99_s'])}"
                 if "latency_p50_s" in row
                 else "",
@@ -111,93 +87,23 @@ def notes(row: Row) -> str:
 
 
 def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
-    """Return what limits the trust in a run: uncommitted changes, disturbances, rows above the machine's peak.
+    """Return what limits the trust in a run: uncommitted changes, rows above the machine's peak.
 
     Args:
-        machine: the machine, its limits and the loudness of the run.
+        machine: the machine and its limits.
         rows: of a result.
     """
     dirty = f"The working tree had uncommitted changes: {machine['git']}."
-    loudness = machine.get("loudness", {}).get("text", "")
     return [
         *([dirty] if machine["git"].endswith("+dirty") else []),
-        *filter(None, [loudness]),
         *above_peak_warnings(rows, machine.get("limits", {})),
     ]
 
 
-def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the rows by op, axes and precision, in the order of their first rows, each group fastest first."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(title(row), []).append(row)
-    return {name: sorted(group, key=lambda row: (stale(row), per_item(row).middle)) for name, group in groups.items()}
-
-
-def stale(row: Row) -> bool:
-    """Return whether the case of a row has changed since the row was measured."""
-    return bool(row.get("stale"))
-
-
-def ranked(group: list[Row]) -> list[str]:
-    """Return the rank of each row, as in ``1`` or ``2-3``; of a stale one none.
-
-    Args:
-        group: rows of one op, axes and precision, fastest first.
-    """
-    found = iter(ranks([per_item(row) for row in group if not stale(row)]))
-    return ["" if stale(row) else "-".join(map(str, dict.fromkeys(next(found)))) for row in group]
-
-
-def lines(rows: Iterable[Row]) -> list[list[list[str]]]:
-    """Return the cells of every row, by group; a stale row has no figures."""
-    return [
-        [
-            [
-                name if k == 0 else "",
-                rank,
-                row["form"],
-                row["backend"],
-                *(["stale", "", "", "", ""] if stale(row) else figures(row)),
-            ]
-            for k, (row, rank) in enumerate(zip(group, ranked(group)))
-        ]
-        for name, group in grouped(rows).items()
-    ]
-
-
-def half_words(row: Row) -> str:
-    """Return half of a row's confidence interval, nothing for a single sample."""
-    return percent(per_item(row).half) if row["samples"] > 1 else ""
-
-
-def figures(row: Row) -> list[str]:
-    """Return the time of a call, half of its interval, rate, share of the limit, notes."""
-    return [
-        duration(row["seconds_per_call"]),
-        half_words(row),
-        rate(row),
-        share_words(row["limit_share"], row["bound"]),
-        notes(row),
-    ]
-
-
 def ratio_words(ratio: Span) -> str:
-    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``; says so if the interval includes 1."""
+    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``; names an interval that includes 1."""
     shown = f"{factor(ratio.middle)} ({factor(ratio.low)}-{factor(ratio.high)})"
-    return f"{shown}: not told apart" if ratio.undecided else shown
-
-
-def call_words(row: Row, count: float) -> str:
-    """Return the time of so many items, with default malloc in brackets if more than 10 % off, and what disturbed it.
-
-    Args:
-        row: of a result.
-        count: how many items.
-    """
-    seconds, changed = row["seconds_per_call"] * count / items(row), marked(row)
-    shown = f"{duration(seconds)} ({duration(changed * seconds)})" if changed else duration(seconds)
-    return f"{shown}, disturbed {percent(row['disturbed'])}" if row.get("disturbed") else shown
+    return f"{shown}: no significant difference" if ratio.undecided else shown
 
 
 def wrapped(text: str, indent: int = 0, hanging: int | None = None) -> str:

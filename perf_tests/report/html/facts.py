@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perf_tests.report.order import Row
-from perf_tests.report.page import ceilings
+from perf_tests.report.results import limits_in_words
 from perf_tests.report.table import warnings
 from rlgauge.machine import called
 
@@ -48,11 +48,10 @@ def facts(run: Run) -> dict[str, str]:
     info, own = run.result.machine_info, run.machine
     versions = part(own, "versions")
     python = " ".join(str(info[name]) for name in ("python_implementation", "python_version") if info.get(name))
-    limits = ceilings(own).removeprefix(" Limits: ").rstrip(".") if part(own, "limits") else ""
     found = {
         "Machine": machine(run),
         "Threads": str(run.threads or ""),
-        "Limits": limits,
+        "Limits": limits_in_words(part(own, "limits")),
         "Commit": run.commit,
         "Date": run.result.datetime[:16].replace("T", " "),
         "Versions": ", ".join(filter(None, [python, *(f"{name} {one}" for name, one in versions.items())])),

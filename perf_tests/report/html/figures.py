@@ -9,7 +9,7 @@ from typing import Any
 
 from perf_tests.report.order import Row, Span
 from perf_tests.report.table import axes as axis_words
-from perf_tests.report.table import duration, percent, ratio_words
+from perf_tests.report.table import duration, ratio_words
 
 Point = Mapping[str, Any]
 
@@ -144,15 +144,6 @@ def span_words(span: Span) -> str:
         span: the ratio.
     """
     return ratio_words(span) if math.isfinite(span.low + span.high) else f"{span.middle:.3g} (one sample)"
-
-
-def disturbed_words(row: Row) -> str:
-    """Say how much of a row's samples was disturbed, if any.
-
-    Args:
-        row: of a result.
-    """
-    return f"disturbed {percent(row['disturbed'])}" if row.get("disturbed") else ""
 
 
 def by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:

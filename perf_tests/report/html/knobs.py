@@ -16,7 +16,7 @@ LEAD = (
     "for itself, as optimisations depend on each other. Grey ones cannot be told apart from no gain."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "judged")
-JUDGED = {True: "faster", False: "slower", None: "not told apart"}
+JUDGED = {True: "faster", False: "slower", None: "no significant difference"}
 
 
 def judged(gain: Span) -> bool | None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from string import Template
 
 from perf_tests.report.order import Row
-from perf_tests.report.table import COLUMNS, LEGEND, lines
+from perf_tests.report.results import COLUMNS, HOW, cells
 from rlgauge.artifact import Artifact
 from rlgauge.report import WORDS
 
-from . import gated, knobs, limit, over_commits, overview, phases, promised, scaling, threads
+from . import gated, knobs, limit, over_commits, phases, promised, scaling, threads
 from .claims import Claims
 from .facts import cautions, facts, machine, tiles
 from .figures import Chapter, by
@@ -27,7 +27,6 @@ BACKENDS = (
     "jax-cuda",
 )  # fmt: skip
 ABSENT: Mapping[str, str] = {
-    "overview": "No op has a naive form to compare with.",
     "limit": "The results say nothing of the machine's limit.",
     "knobs": "No op was timed with one optimisation at a time.",
     "phases": "No loop says where its time goes.",
@@ -53,7 +52,7 @@ def chapters(
         history: cases over commits, if any were given.
     """
     rows = runs[0].rows
-    of_rows = [module.chapter(rows) for module in (overview, scaling, limit, knobs, phases)]
+    of_rows = [module.chapter(rows) for module in (scaling, limit, knobs, phases)]
     others = [threads.chapter(runs), promised.chapter(claims), gated.chapter(artifact)]
     return [*of_rows, *others, over_commits.chapter(history)]
 
@@ -85,10 +84,10 @@ def every(rows: Sequence[Row]) -> str:
     """
     told = []
     for (workload,), found in by(rows, "workload").items():
-        cells = [cells for group in lines(found) for cells in group]
+        lines = [[f"{workload}.{row['op']}", *cells(row)] for row in found]
         told.append(
             f"<details><summary>{escape(workload)}: {len(found)} benchmarks</summary>"
-            f"{table(list(COLUMNS), cells)}</details>"
+            f"{table(['op', *COLUMNS], lines)}</details>"
         )
     return "".join(told)
 
@@ -161,7 +160,7 @@ def page(
         subtitle=escape(f"{machine(run)} · commit {run.commit} · {run.result.datetime[:10]}"),
         cautions="".join(f"<li>{escape(words)}</li>" for words in told),
         sections="".join(map(section, found)),
-        legend=escape(LEGEND),
+        legend=escape(HOW),
         every=every(run.rows),
         data=embedded(data),
         plotly=plotly(),

@@ -67,9 +67,8 @@ class Measured(BaseModel):
     seconds_per_call: Seconds
     low: Seconds
     high: Seconds
-    passes: list[Seconds | None] = []
     samples: Annotated[int, Field(ge=1)]
-    disturbed: float = 0.0
+    spread: Annotated[float, Field(ge=0)] = 0.0
     items_per_second: Seconds
     unit: str
     limit_share: float | None = None
@@ -185,7 +184,7 @@ def row(benchmark: Benchmark) -> Row:
     if not {"id", "workload", "seconds_per_call"} <= benchmark.extra_info.keys():
         return foreign(benchmark)
     found = Measured.model_validate(benchmark.extra_info).model_dump()
-    return found if found["samples"] > 1 else {**found, "low": math.nan, "high": math.nan, "passes": []}
+    return found if found["samples"] > 1 else {**found, "low": math.nan, "high": math.nan}
 
 
 def foreign(benchmark: Benchmark) -> Row:
@@ -216,9 +215,8 @@ def foreign(benchmark: Benchmark) -> Row:
         "seconds_per_call": stats.median,
         "low": low,
         "high": high,
-        "passes": [],
         "samples": stats.rounds,
-        "disturbed": 0.0,
+        "spread": stats.iqr / stats.median,
         "items_per_second": 1 / stats.median,
         "unit": "calls",
         "limit_share": None,

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from perf_tests.report.order import Row, items
-from perf_tests.report.table import grouped, quantity, ranked
+from perf_tests.report.table import quantity
 
-from .figures import Chapter, Figure, Series, by, disturbed_words, label, name, time_words
+from .figures import Chapter, Figure, Series, by, label, name, time_words
 from .runs import is_number
 
 LEAD = (
-    "A line is a form on a backend, a bar the interval in which its time stands. Ranks, in the table, are no finer "
-    "than the samples are: rows that share one cannot be told apart."
+    "A line is a form on a backend, a bar the interval in which its time stands. One run tells no order: rlgauge "
+    "compare and rlgauge rank do."
 )
 CHOICES = ("time of a call", "items per second")
-COLUMNS = ("benchmark", "form", "backend", "a call", "interval", "rate", "rank", "notes")
+COLUMNS = ("benchmark", "form", "backend", "a call", "interval", "rate")
 
 
 def varied(rows: Sequence[Row]) -> str:
@@ -32,15 +32,6 @@ def varied(rows: Sequence[Row]) -> str:
                 values.setdefault(axis, set()).add(value)
     several = {axis: len(found) for axis, found in values.items() if len(found) > 1}
     return max(several, key=lambda axis: (several[axis], axis == "batch")) if several else ""
-
-
-def rank_of(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the rank of each row among those of the same op, axes and precision, by its id.
-
-    Args:
-        rows: of a result.
-    """
-    return {row["id"]: rank for group in grouped(rows).values() for row, rank in zip(group, ranked(group))}
 
 
 def point(row: Row) -> dict[str, Any]:
@@ -91,7 +82,6 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
     Args:
         rows: of one plot.
     """
-    rank = rank_of(rows)
     return [
         [
             name(row),
@@ -99,8 +89,6 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
             row["backend"],
             *time_words(row),
             f"{quantity(row['items_per_second'])} {row['unit']}/s",
-            rank[row["id"]],
-            disturbed_words(row),
         ]
         for row in rows
     ]

@@ -1,0 +1,78 @@
+"""The README's table of gains."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from perf_tests.recorded import benchmarks
+from perf_tests.report.readme import END, README, ROOT, START, gains, insert, main
+from rlgauge.config import tomllib
+
+MACHINE = {"cpu_model": "A CPU", "vectors": "avx2", "cores": 2, "git": "0123456789ab"}
+NAIVE, FULL = (f"perf_tests/test_snake.py::test_train_step[{form}-torch-32]" for form in ("naive", "full"))
+
+
+def comparison(low, high, verdict=""):
+    return {
+        "first": NAIVE, "second": FULL, "value": 2.0, "low": low, "high": high, "sides": [2e-3, 1e-3],
+        "values": [2.0] * 7, "verdict": verdict,
+    }  # fmt: skip
+
+
+def test_each_comparison_has_a_line_with_its_interval_and_pairs():
+    text = gains({"a": comparison(1.9, 2.1), "skipped": {"skipped": "jax is not installed"}}, MACHINE, "2026-11-27")
+    lines = text.splitlines()
+    assert lines[2] == (
+        "| `snake.train_step` | batch_size 32 | naive torch, 2 ms | full torch, 1 ms | **2 [1.9, 2.1]** | 7 |"
+    )
+    assert lines[3] == ""
+    assert "2026-11-27, A CPU (avx2), 2 cores, commit 0123456789ab" in lines[4]
+    assert "](results/a-cpu-avx2-2-cores.md)" in lines[4]
+
+
+def test_an_interval_around_1_claims_no_gain():
+    text = gains({"a": comparison(0.9, 2.1, "no significant difference")}, MACHINE, "2026-11-27")
+    assert "| no significant difference: 2 [0.9, 2.1] |" in text
+
+
+def test_the_table_is_renewed_between_its_markers_alone(tmp_path):
+    found, page = tmp_path / "comparisons.json", tmp_path / "README.md"
+    found.write_text(json.dumps({"comparisons": {"a": comparison(1.9, 2.1)}}))
+    page.write_text(f"before {START}\nold\n{END} after")
+    assert main([str(found), "--readme", str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith(f"before {START}\n| op |")
+    assert text.endswith(f"{END} after")
+    assert "old" not in text
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"comparisons": {"a": {"value": 1}}}'])
+def test_a_file_of_something_else_changes_nothing(tmp_path, capsys, content):
+    found, page = tmp_path / "comparisons.json", tmp_path / "README.md"
+    found.write_text(content)
+    page.write_text(f"{START}\nold\n{END}")
+    assert main([str(found), "--readme", str(page)]) == 2
+    assert capsys.readouterr().err.startswith(f"{found}: ")
+    assert page.read_text() == f"{START}\nold\n{END}"
+
+
+def test_only_the_first_place_between_its_markers_is_renewed():
+    text = f"{END} a {START} old {END} b {START} c {END}"
+    assert insert(text, START, END, "new") == f"{END} a {START}\nnew\n{END} b {START} c {END}"
+    for cut in (f"a {END}", f"a {START}", f"{END} {START}"):
+        with pytest.raises(ValueError, match="wanted the markers"):
+            insert(cut, START, END, "new")
+
+
+def test_the_readme_has_one_place_for_the_table():
+    text = README.read_text()
+    assert text.count(START) == text.count(END) == 1
+
+
+def test_headlines_are_of_benchmarks_that_a_plain_run_times():
+    known = {f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]": one.tier for one in benchmarks()}
+    headlines = tomllib.loads((ROOT / "perf_tests/headlines.toml").read_text())["comparison"]
+    assert len(headlines) >= 10
+    assert {known[one[side]] for one in headlines for side in "ab"} <= {"gate", "bench"}
