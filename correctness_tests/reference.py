@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -34,12 +33,6 @@ def reference_output(problem: Problem) -> list[Any]:
     finally:
         if op.close:
             op.close()
-
-
-def graphs_compiled() -> int:
-    """Return how many graphs torch.compile has made in this process; does not import torch."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
 
 
 def largest_difference(got: Any, wanted: Any, what: str = "output") -> float:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from perf_tests.bench import close_to, leaves
+from perf_tests.counters import graphs_compiled
 from perf_tests.grid import TIERS
 from perf_tests.recorded import Benchmark, benchmarks, problem_of, record
 from rl_impls.backends import get
 from rl_impls.common.problem import Problem
 
 from .names import unlike
-from .reference import graphs_compiled, largest_difference, reference_output
+from .reference import largest_difference, reference_output
 
 
 def quick(chosen: list[Benchmark]) -> set[str]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from perf_tests.suite.counters import count
+from perf_tests.counters import count
 from rl_impls.lowering import Target, jit
 
 SETTLING = 4  # calls before the count
@@ -16,10 +16,10 @@ SETTLING = 4  # calls before the count
 
 def counted(op, target):
     """Count one call of an op that was called before."""
-    prepared = SimpleNamespace(backend=SimpleNamespace(lowering="jit"), target=target, call=op, reset=lambda: None)
+    built = SimpleNamespace(backend=SimpleNamespace(lowering="jit"), target=target, call=op, args=(), reset=None)
     for _ in range(SETTLING):
         op()
-    return count(prepared)
+    return count(built)
 
 
 def ones():

@@ -49,6 +49,7 @@ class Bench:
         flops: float = 0.0,
         bytes: float = 0.0,
         figures: Callable[[], Mapping[str, Any]] | None = None,
+        exact: Callable[[], Mapping[str, int]] | None = None,
         **info: Any,
     ) -> Any:
         """Time calls of a function; return the result of the last one.
@@ -67,6 +68,7 @@ class Bench:
             flops: floating-point operations of a call; 0 if not worth counting.
             bytes: bytes that a call reads and writes; 0 if not worth counting.
             figures: returns other figures of the last sample, which are put under ``extra_info["figures"]``.
+            exact: returns counts that are the same in every run, which a gate compares exactly.
             info: more values for pytest-benchmark's ``extra_info``.
 
         Raises:
@@ -86,6 +88,8 @@ class Bench:
             result = self.pedantic(function, args, reset, max_calls)
         if figures:
             self.benchmark.extra_info["figures"] = dict(figures())
+        if exact and getattr(self.benchmark, "counting", False):
+            self.benchmark.extra_info["exact"] = dict(exact())
         return result
 
     def warm_up(

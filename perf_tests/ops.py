@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,6 +19,7 @@ from rl_impls.backends import BackendUnavailable
 from rl_impls.common.problem import Problem
 
 from .bench import RTOL
+from .counters import count, graphs_compiled
 
 REQUIRED = "RL_PERF_REQUIRE"  # names backends and packages whose absence is a failure
 
@@ -35,12 +37,14 @@ class Built:
         call: makes one call, and returns its result when the device has finished.
         args: of each call: NumPy arrays, or arrays on the device if the problem's ``io`` says so.
         reset: restores all that calls change; None for an op without state.
+        graphs_before: programs that torch.compile had made before.
         close: ends the threads, processes and shared memory of the op; None if it has none.
     """
 
     def __init__(self, problem: Problem, form: str, backend: str, options: dict[str, Any]) -> None:
         self.problem, self.backend = problem, backends.get(backend)
         self.backend.require()
+        self.graphs_before = graphs_compiled()
         for module in self.backend.modules:
             importlib.import_module(module)  # not within the first build
         named = backends.forms(problem.workload)
@@ -86,7 +90,7 @@ class Built:
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments of the fixture ``bench`` for this op."""
         found: dict[str, Any] = {"reset": self.reset, "close": self.close, "output": self.output}
-        found |= {"max_calls": self.problem.max_calls, "rtol": self.rtol}
+        found |= {"max_calls": self.problem.max_calls, "rtol": self.rtol, "exact": partial(count, self)}
         told = {
             "op": self.problem.op,
             "precision": self.precision,

@@ -235,6 +235,9 @@ class Pairs:
             for side, reply in zip(self.sides, replies, strict=True):
                 if "failed" in reply:
                     records[name].state, records[name].words = "error", f"{side.name}: {reply['failed']}"
+            if any("exact" in reply for reply in replies):
+                base, head = (dict(reply.get("exact", {})) for reply in replies)
+                records[name].counters = base, head
         return {name: found for name, found in blocks.items() if records[name].state == "timed"}
 
     def identities(self, name: str) -> tuple[str, str]:

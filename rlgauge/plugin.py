@@ -33,6 +33,7 @@ ALONE = (
     "--gate-allow",
     "--gate-strict",
     "--gate-resume",
+    "--gate-memory",
 )
 OVERRIDDEN = {  # options of pytest, pytest-benchmark and pytest-timeout, with their values in the gate's own run
     "benchmark_only": False, "benchmark_skip": False, "benchmark_json": None, "benchmark_save": None,
@@ -120,6 +121,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gate-shard", metavar="I/N", help="compare every Nth case alone, from the Ith on")
     group.addoption("--gate-json", type=Path, help="all that was measured (default: in the gate's own folder)")
     group.addoption("--gate-markdown", type=Path, help="the verdicts as a table")
+    group.addoption("--gate-memory", action="store_true", help="name rises of page faults and growth per call too")
     group.addoption(
         "--gate-resume", action="store_true", help="go on from what an interrupted run left in the file of --gate-json"
     )
@@ -412,7 +414,7 @@ def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
         go_on(run, outputs_of(config)["--gate-json"], log)
     try:
         for gate in run.gates:
-            gate.log = log
+            gate.log, gate.counts_memory = log, config.getoption("gate_memory")
             artifacts.append(gate.run())
     except KeyboardInterrupt:
         with held():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import revisions
+from . import memory, revisions
 from .artifact import Artifact
 from .exit_code import certainly_invalid
 from .layout import Layout, laid_out
@@ -47,6 +47,7 @@ class Gate:
         log: prints a line.
         fingerprints: hashes of what is compared, see :mod:`.resume`.
         spent: seconds of the interrupted run that this one goes on from, and then of this one too.
+        counts_memory: whether page faults and growth per call are counted after all pairs.
         invalid: why no more pairs are measured, where they could not make the run valid.
     """
 
@@ -66,6 +67,7 @@ class Gate:
     log: Callable[[str], None] = field(default=print)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     spent: float = 0.0
+    counts_memory: bool = False
     invalid: Sequence[str] = ()
 
     def expected(self, pair: float, starting: float, cases: int) -> float:
@@ -137,6 +139,8 @@ class Gate:
                             self.phase(pairs, phase, times, names, cores(many))
                 if not self.invalid:
                     self.source.finish(self, timed)
+                    if self.counts_memory:
+                        memory.measure(self, timed)
             except PairError as error:
                 raise GateError(str(error)) from error
 

@@ -7,10 +7,13 @@ standard error. The parent's side of it is :mod:`.workers`.
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import itertools
 import json
 import os
 import random
+import resource
 import sys
 import time
 import traceback
@@ -22,6 +25,8 @@ from typing import Any, Protocol, TextIO
 
 SEED = 0
 SAMPLES = 3  # of which the least says what a call takes
+COUNTED_SPANS, COUNTED_SAMPLES, COUNTED_CALLS = 3, 5, 2  # of which the least is what every call takes of fresh memory
+PR_SET_THP_DISABLE = 41  # as prctl.h has it
 KEEP: list[Any] = []  # what is to stay until the process ends
 
 
@@ -154,6 +159,33 @@ class Requests(ABC):
             pass
         return {"seconds": spent + (time.perf_counter() - start if extra or spin else 0.0)}
 
+    def small_pages(self) -> dict[str, Any]:
+        """Have the kernel give this process pages of one size, whatever memory is free."""
+        ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+        return {}
+
+    def memory(self, identity: str) -> dict[str, int]:
+        """Return the page faults of a call, and by how many bytes a call leaves the process larger.
+
+        Each is the least of several samples: threads and the places of other arrays add to some of them.
+
+        Args:
+            identity: id of the case, or name of a canary.
+        """
+        prepared = self.prepared[identity]
+        calls = min(COUNTED_CALLS, getattr(prepared, "max_calls", COUNTED_CALLS))
+        faults, sizes = [], [size_in_bytes()]
+        for _ in range(COUNTED_SPANS):
+            for _ in range(COUNTED_SAMPLES):
+                prepared.reset()
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+                for _ in range(calls):
+                    prepared.call()
+                faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+            sizes.append(size_in_bytes())
+        grown = max(0, min(after - before for before, after in itertools.pairwise(sizes)))
+        return {"page_faults": min(faults) // calls, "grown_bytes": grown // (COUNTED_SAMPLES * calls)}
+
     def close(self, identity: str) -> dict[str, Any]:
         """End what a case started.
 
@@ -177,6 +209,11 @@ class Requests(ABC):
         request = json.loads(line)
         found: dict[str, Any] = getattr(self, request.pop("do"))(**request)
         return found
+
+
+def size_in_bytes() -> int:
+    """Return the virtual size of this process."""
+    return resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0])
 
 
 def failure(error: BaseException) -> dict[str, Any]:

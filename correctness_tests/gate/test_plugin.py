@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate.selfcheck import planted
 from rlgauge import layout, plugin, report, revisions, sources
 from rlgauge import run as gate_run
 from rlgauge.__main__ import main
@@ -298,8 +297,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(laid_out, tmp_path):
 @pytest.mark.parametrize(
     ("command", "function"),
     [
-        (["bisect", planted.CASES[0], "a", "b"], "rlgauge.bisect.bisect"),
-        (["power", "--minutes=1"], "perf_tests.gate.selfcheck.power.measure"),
+        (["bisect", "perf_tests/test_pirl.py::test_pde_loss[full-torch-2]", "a", "b"], "rlgauge.bisect.bisect"),
     ],
 )
 def test_a_full_disk_is_one_line_elsewhere_too(monkeypatch, capsys, command, function):
@@ -401,7 +399,7 @@ def parsed(*arguments):
 NOTHING_GIVEN = {
     **dict.fromkeys(("gate_against", "gate_anchor", "gate_build", "gate_shard", "gate_json", "gate_markdown")),
     **{"gate_benchmarks": [], "gate_allow": [], "gate_strict": False, "gate_resume": False, "gate_rule": None},
-    **{"gate_limit": 300.0, "gate_seed": 0},
+    **{"gate_memory": False, "gate_limit": 300.0, "gate_seed": 0},
 }
 
 
@@ -417,8 +415,9 @@ def test_options_are_taken_as_they_are_given_and_some_of_them_more_than_once():
     }
     options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     more = ["--gate-benchmarks=a", "--gate-benchmarks=b", "--gate-allow=c=d", "--gate-allow=e=f", "--gate-strict"]
-    more += ["--gate-resume"]
-    several = {"gate_benchmarks": ["a", "b"], "gate_allow": ["c=d", "e=f"], "gate_strict": True, "gate_resume": True}
+    more += ["--gate-resume", "--gate-memory"]
+    several = {"gate_benchmarks": ["a", "b"], "gate_allow": ["c=d", "e=f"]}
+    several |= dict.fromkeys(("gate_strict", "gate_resume", "gate_memory"), True)
     assert parsed(*options, *more) == given | several
     assert parsed() == NOTHING_GIVEN
 
@@ -427,7 +426,7 @@ def test_options_are_taken_as_they_are_given_and_some_of_them_more_than_once():
     "option",
     [
         *("--gate-anchor=v1", "--gate-benchmarks=perf_tests", "--gate-build=make"),
-        *("--gate-shard=1/2", "--gate-allow=a=b", "--gate-strict", "--gate-resume"),
+        *("--gate-shard=1/2", "--gate-allow=a=b", "--gate-strict", "--gate-resume", "--gate-memory"),
     ],
 )
 def test_an_option_that_says_nothing_without_a_revision_is_refused(ended, option):
@@ -653,7 +652,7 @@ def test_lines_are_printed_by_the_reporter_while_nothing_is_captured():
         lines.append("captured")
 
     plugins["terminalreporter"] = SimpleNamespace(
-        ensure_newline=lambda: lines.append("a new line"), write_line=lines.append
+        ensure_newline=lambda: lines.append("a new line"), write_line=lines.append, flush=lambda: None
     )
     plugin.logger(config)("first")
     plugins["capturemanager"] = SimpleNamespace(global_and_fixture_disabled=disabled)

@@ -322,3 +322,44 @@ def test_a_plugin_that_is_not_loaded_is_named(tmp_path):
     ran = toy.gate("HEAD", tmp_path, "-p", "no:benchmark", rule=QUICK)
     assert ran.code == 2
     assert ran.only_says("of pytest-benchmark, which is not loaded: remove -p no:benchmark"), ran.text
+
+
+EXACT = """import numpy as np
+
+from toy import sorting
+
+NUMBERS = np.zeros(50)
+
+
+def counted(benchmark, name):
+    benchmark(sorting.kept, NUMBERS)
+    benchmark.extra_info["exact"] = {name: len(sorting.__doc__)}
+
+
+def test_named(benchmark):
+    counted(benchmark, "letters")
+
+
+def test_graphs(benchmark):
+    counted(benchmark, "graphs")
+
+
+def test_words(benchmark):
+    benchmark(sorting.kept, NUMBERS)
+    benchmark.extra_info["exact"] = {"letters": "many"}
+"""
+
+
+def test_counts_that_rise_are_named_and_more_graphs_are_slower(tmp_path):
+    toy = Repository(tmp_path / "toy", flat() | {"benchmarks/test_sorting.py": EXACT})
+    longer = flat()["toy/sorting.py"].replace('"""Sorts numbers."""', '"""Sorts many numbers."""')
+    toy.at("start", {"toy/sorting.py": longer})
+    ran = toy.gate("start", tmp_path, rule=QUICK)
+    name = "benchmarks/test_sorting.py::test_{}".format
+    assert ran.findings[name("named")] == ("ok", "letters 14 -> 19"), ran.text
+    assert ran.findings[name("graphs")] == ("slower", "graphs 14 -> 19")
+    verdict, words = ran.findings[name("words")]
+    assert verdict == "error"
+    assert words.endswith("""extra_info["exact"]: got {'letters': 'many'}; give whole numbers by name""")
+    assert ran.code == 1
+    assert toy.leftovers() == []

@@ -86,7 +86,7 @@ def test_a_test_is_run_from_a_seed_beside_those_that_share_its_fixtures(side):
     def protocol(item, nextitem):
         seen.append((item, nextitem, dict(side.asked), side.reports, side.raised, side.fixture, side.closed))
         seen.append(random.random())
-        side.fixture, side.closed = SimpleNamespace(used=True), True
+        side.fixture, side.closed = SimpleNamespace(used=True, counting=False), True
 
     parent, hook = object(), SimpleNamespace(pytest_runtest_protocol=protocol)
     one, other = (SimpleNamespace(parent=parent, config=SimpleNamespace(hook=hook)) for _ in range(2))
@@ -94,7 +94,7 @@ def test_a_test_is_run_from_a_seed_beside_those_that_share_its_fixtures(side):
     side.session = SimpleNamespace(_setupstate=SimpleNamespace(teardown_exact=lambda item: seen.append(item)))
     side.reports, side.raised, side.fixture, side.closed = ["old"], KeyError(), "old", True
     assert side.prepare("a", "file") == {}
-    wanted = one, other, {"identity": "a", "answer": "file"}, [], None, None, False
+    wanted = one, other, {"identity": "a", "answer": "file", "counted": False}, [], None, None, False
     assert seen == [one, wanted, random.Random(0).random()]
 
 

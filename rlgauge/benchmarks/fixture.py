@@ -215,15 +215,21 @@ class Benchmark:
         name: of the test.
         group: of the test, by its mark.
         params: of the test, if it is parametrised.
+        counting: whether ``extra_info["exact"]`` is read after the test: counts that both sides should have alike.
     """
 
     disabled, enabled, cprofile = False, True, None
 
     def __init__(
-        self, timed_by: Callable[[Benchmarked], None], name: str, group: str | None, params: Mapping[str, Any] | None
+        self,
+        timed_by: Callable[[Benchmarked], None],
+        name: str,
+        group: str | None,
+        params: Mapping[str, Any] | None,
+        counting: bool = False,
     ) -> None:
         self.timed_by, self.name, self.fullname, self.group = timed_by, name, name, group
-        self.params, self.param = params, None
+        self.params, self.param, self.counting = params, None, counting
         self.extra_info: dict[str, Any] = {}
         self.stats: Timed | None = None
         self.used = False

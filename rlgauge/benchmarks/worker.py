@@ -150,7 +150,8 @@ class Tests(worker.Requests):
         """
         mark = item.get_closest_marker("benchmark")
         params = item.callspec.params if hasattr(item, "callspec") else None
-        self.fixture = Benchmark(self.timed, item.name, mark and mark.kwargs.get("group"), params)
+        counting = bool(self.asked.get("counted"))
+        self.fixture = Benchmark(self.timed, item.name, mark and mark.kwargs.get("group"), params, counting)
         return self.fixture
 
     @pytest.hookimpl
@@ -264,7 +265,7 @@ class Tests(worker.Requests):
         Args:
             identity: id of the test, or name of a canary.
             answer: file for what is returned, if it is wanted.
-            counted: nothing is counted of tests.
+            counted: whether the test's exact counts are wanted, at its end.
         """
         from rlgauge.canary import CANARIES
 
@@ -277,7 +278,8 @@ class Tests(worker.Requests):
         if item is None:
             return self.missing(identity)
         assert self.session
-        self.asked, self.reports, self.raised = {"identity": identity, "answer": answer}, [], None
+        self.asked = {"identity": identity, "answer": answer, "counted": counted}
+        self.reports, self.raised = [], None
         self.fixture, self.closed = None, False
         seed_all()
         try:
@@ -343,7 +345,15 @@ class Tests(worker.Requests):
             return {"skipped": reason(skipped[0])}
         if self.fixture is None or not self.fixture.used:
             return {"failed": "it never calls benchmark: there is nothing to time"}
-        return {} if self.closed else {"failed": "it goes on though what is timed has failed"}
+        return self.exact() if self.closed else {"failed": "it goes on though what is timed has failed"}
+
+    def exact(self) -> dict[str, Any]:
+        """Return the counts that a test has left in ``extra_info["exact"]``, if they are wanted."""
+        assert self.fixture
+        found = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
+        if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
+            return {"failed": f'extra_info["exact"]: got {found!r}; give whole numbers by name'}
+        return {"exact": {str(name): number for name, number in found.items()}} if found else {}
 
     def missing(self, identity: str) -> dict[str, Any]:
         """Return why there is no such test here.

@@ -1,0 +1,49 @@
+"""Exact counts of benchmarks: what is counted of each kind of backend, and that it is the same each time."""
+
+from __future__ import annotations
+
+import pytest
+
+from perf_tests.counters import count
+from perf_tests.recorded import benchmarks, record
+
+
+def counted(workload, test, name):
+    """Count a benchmark after two calls. -> its counts, twice"""
+    (one,) = [one for one in benchmarks((workload,)) if (one.op, one.name) == (test, name)]
+    recorded = record(one, 0)
+    for _ in range(2):
+        recorded.function(*recorded.args)
+    return count(recorded.op), count(recorded.op)
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("full-numpy-32-host-32", {"allocated_bytes"}),
+        ("full-torch-32-host-32", {"aten_ops", "allocated_bytes"}),
+        ("full-torch-compile-32-host-32", {"graphs"}),
+        ("full-jax-32-host-32", {"graphs", "hlo_flops", "hlo_bytes"}),
+        ("full-onnx-32-host-32", set()),
+    ],
+)
+def test_counts_are_those_of_the_backend_and_repeat(name, names):
+    first, second = counted("pirl", "forward", name)
+    assert first.keys() == names
+    assert first == second or names == {"allocated_bytes"}  # NumPy's peak depends on what Python has cached
+    if "graphs" in names:
+        assert first["graphs"] == 1
+    if "hlo_flops" in names:
+        assert first["hlo_flops"] >= 32 * 2 * 3360  # two for each weight and row
+
+
+def test_a_larger_batch_allocates_more():
+    small, large = (counted("pirl", "forward", f"full-torch-{batch}-host-32")[0] for batch in (32, 2048))
+    assert large["allocated_bytes"] > 32 * small["allocated_bytes"]
+    assert large["aten_ops"] == small["aten_ops"]
+
+
+def test_an_update_is_counted_from_a_reset():
+    first, second = counted("snake", "train_step", "full-torch-32")
+    assert first["aten_ops"] > 0
+    assert first == second

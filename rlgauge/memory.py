@@ -1,0 +1,50 @@
+"""Page faults and growth of a call in a program that gives freed memory back, as by default malloc: ``--gate-memory``.
+
+A timing process keeps freed memory, so its times do not show what the kernel takes to clear fresh pages. Each benchmark
+is counted in a pair of processes of its own, since malloc gives back less once a large array was freed. The counts
+differ a little on identical code: a rise is named beyond a margin only, see :func:`.rule.beyond`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .pairs import CaseError, Pairs, cores
+from .workers import both
+
+if TYPE_CHECKING:
+    from .run import Gate
+    from .source import Case
+
+
+def measure(gate: Gate, cases: Sequence[Case]) -> None:
+    """Count the fresh memory of all benchmarks that are timed on one core; note it in their records.
+
+    Args:
+        gate: with the sides and the records.
+        cases: to be counted, but for those that could not be timed.
+
+    Raises:
+        PairError: a worker did not start.
+    """
+    sides = [replace(side, memory="default") for side in gate.sides]
+    pairs = Pairs(sides, 1, gate.limit, {}, gate.folder, random.Random(0), lenient=gate.source.lenient)
+    counted = [case.id for case in cases if gate.timed(case.id) and not case.all_cores]
+    for number, name in enumerate(counted, 1):
+        gate.log(f"gate: fresh memory, {number} of {len(counted)}: {name}")
+        record = gate.records[name]
+        try:
+            with pairs.workers(cores(False)) as workers:
+                both(workers, "small_pages")
+                replies = both(workers, "prepare", identity=name)
+                if why := [reply["failed"] for reply in replies if "failed" in reply]:
+                    record.words = f"fresh memory was not counted: {why[0]}"
+                    continue
+                base, head = (dict(found) for found in both(workers, "memory", identity=name))
+                record.memory = base, head
+                both(workers, "close", identity=name)
+        except CaseError as error:
+            record.words = f"fresh memory was not counted: {error}"
