@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick bench-threads report claims claims-returns gate test test-slow test-ray test-nes browser lint asv asv-demo history results clean evaluate compare tensorboard train train-pipeline
+.PHONY: help setup bench bench-quick bench-threads report claims claims-returns gate test test-slow test-ray test-nes browser lint asv history results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -20,7 +20,7 @@ BACKEND ?=
 TIER ?=
 BASE ?=
 SINCE ?=
-RANGE ?= HEAD~1..HEAD
+RANGE ?= HEAD~2..HEAD
 # mario_replay, which compares what is no benchmark of its own, is run by hand: see docs/workloads.md
 PEERS := $(filter-out mario_replay,$(patsubst perf_tests/peers/%.py,%,$(wildcard perf_tests/peers/[a-z]*.py)))
 JOBS ?= 2
@@ -101,7 +101,7 @@ test-nes: $(NES_STAMP)  ## run the tests of the NES game, which is put beside .v
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
 	  || { apt-get --quiet update && apt-get --quiet --yes install --no-install-recommends chromium; } >/dev/null 2>&1 \
-	  || echo 'no browser, and none could be installed; the tests of the ASV pages need one: apt-get install chromium'
+	  || echo 'no browser, and none could be installed; the report's picture and its tests need one: apt-get install chromium'
 
 TRAINED := train train-parallel train-impala train-impala-parallel train-a2c train-a3c
 train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c, each with -timed for as long as published (DURATION=)
@@ -146,10 +146,9 @@ history: setup  ## compare every commit after one with the release before it, an
 	$(BIN)/python -m perf_tests.history show $(if $(WORKLOAD),--workload $(WORKLOAD))
 
 asv: setup  ## benchmark commits with ASV and publish to .asv/html: HEAD~1 and HEAD, or make asv RANGE=A..B
-	$(BIN)/python -m perf_tests.asv '$(RANGE)'
-
-asv-demo: setup  ## does ASV name a commit that was made slower, in a scratch repository? (about two minutes)
-	$(BIN)/python -m perf_tests.asv_demo $(ARGS)
+	@test -f ~/.asv-machine.json || $(BIN)/python -m asv machine --yes
+	PIP_RETRIES=0 $(BIN)/python -m asv run --show-stderr '$(RANGE)'
+	$(BIN)/python -m asv publish
 
 results: setup  ## time everything, write the page in results/ and measure the gains in the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=

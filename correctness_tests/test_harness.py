@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import itertools
 import sys
@@ -13,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from perf_tests.suite import asv_cases
 from perf_tests.suite import prepared as prepared_module
 from perf_tests.suite.cases import load, variants
 from perf_tests.suite.counters import count
@@ -235,17 +233,6 @@ def test_arguments_are_held_as_the_op_says():
         assert all(isinstance(argument, tuple) and len(argument) == 5 for argument in prepared.args)
     with prepare(variants()["treasurehunt.act[full-jax-agents5-worlds1]"], 0) as prepared:
         assert all(hasattr(argument, "shape") for argument in prepared.args)
-
-
-def test_asv_fails_where_an_op_fails(monkeypatch):
-    from rl_impls.pirl import _numpy
-
-    def fails(*args, **how):
-        raise ValueError("rate: got 0")
-
-    monkeypatch.setattr(_numpy, "sync_target", fails)
-    with pytest.raises(ValueError, match="rate: got 0"):
-        asv_cases.ready("pirl.sync_target[full-numpy-hidden512]")
 
 
 def test_the_peak_of_what_numpy_allocates_is_counted():
@@ -627,25 +614,6 @@ def test_leaves_are_those_of_all_parts_by_name():
 )
 def test_what_a_revision_lacks_is_told_from_a_failure(error, reason):
     assert prepared_module.unsupported_reason(error) == reason
-
-
-def test_a_variant_is_kept_settled_for_its_id_and_seed_and_never_one_with_threads(monkeypatch):
-    made, name = [], "pirl.act[full-numpy]"
-
-    def ready(variant, seed):
-        log = []
-        made.append((variant.id, seed, log))
-        return SimpleNamespace(settle=lambda: log.append("settle"), measure_calls=lambda: log.append("calls"))
-
-    monkeypatch.setattr(prepared_module, "prepare", ready)
-    monkeypatch.setattr(prepared_module, "prepared", functools.cache(prepared_module.prepared.__wrapped__))
-    first, again, other = (prepared_module.prepared(name, seed) for seed in (8, 8, 9))
-    assert first is again is not other
-    assert made == [(name, seed, ["settle", "calls"]) for seed in (8, 9)]
-    owning = next(variant.id for variant in variants().values() if variant.case.cores == "own")
-    with pytest.raises(ValueError, match=r": owns threads or processes"):
-        prepared_module.prepared(owning, 0)
-    assert len(made) == 2
 
 
 def test_counting_ends_with_a_reset_and_tracing_ends_even_where_the_op_fails():

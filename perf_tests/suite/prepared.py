@@ -8,7 +8,6 @@ with prepare(variant, seed) as prepared:
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
 import time
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .case import Variant
-from .cases import variants
 from .exporter import parse_once
 
 if TYPE_CHECKING:
@@ -309,20 +307,3 @@ def unsupported_reason(error: Exception) -> str | None:
     if isinstance(error, ValueError) and str(error).startswith("unknown "):  # what the registry says of a name
         return str(error)
     return str(error) if type(error).__name__ == "OpUnavailable" else None
-
-
-@functools.cache
-def prepared(identity: str, seed: int) -> Prepared:
-    """Return a settled variant, prepared once in this process.
-
-    Args:
-        identity: of the variant.
-        seed: of all that is drawn.
-    """
-    variant = variants()[identity]
-    if variant.case.cores == "own":
-        raise ValueError(f"{identity}: owns threads or processes, so it is prepared and closed each time, never kept")
-    ready = prepare(variant, seed)
-    ready.settle()
-    ready.measure_calls()
-    return ready

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from importlib.util import find_spec
 from pathlib import Path
-
-if find_spec("rlgauge") is None:  # ASV times these cases where an older commit is installed, which may not have it
-    sys.path.append(str(Path(__file__).parents[2]))
 
 from rlgauge import process
 from rlgauge.process import MEMORY, cores, waiting_policy

@@ -1,0 +1,21 @@
+"""Benchmarks for ASV: this checkout's, on the ``rl_impls`` of the commit that ASV has installed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import rl_impls
+
+ROOT = Path(__file__).parents[2]
+INSTALLED = Path(rl_impls.__path__[0])
+
+sys.path.append(str(ROOT))  # for perf_tests, which no commit installs
+rl_impls.__path__.append(str(ROOT / "rl_impls"))  # for workloads that the commit lacks, which are listed and skipped
+for path in sorted(ROOT.glob("rl_impls/*/problem.py")):  # common/problem.py is first, and the others import it
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    spec = spec_from_file_location(name, path)
+    if spec and spec.loader and name not in sys.modules:
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)

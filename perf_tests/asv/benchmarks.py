@@ -1,0 +1,106 @@
+"""A class for each op of the gate tier, ``<workload>.<op>``: form, backend and axes are its parameters."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import inspect
+import itertools
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from perf_tests.recorded import Benchmark, Recorder, benchmarks, problem_of, record
+from perf_tests.suite import process
+
+from . import INSTALLED
+
+SEED = 0
+GATE = {benchmark.id: benchmark for benchmark in benchmarks() if benchmark.tier == "gate"}
+
+
+class Op:
+    """Times single calls, each after a reset: at least 15, and more until they have taken a second."""
+
+    number = rounds = 1
+    repeat = (15, 1000, 1.0)
+    warmup_time = 0
+    ids: Mapping[tuple[Any, ...], str]
+
+    def setup(self, *values: Any) -> None:
+        """Build and warm up the op if this process has not done so, and reset it."""
+        self.recorded = ready(self.ids[values])
+        reset(self.recorded)
+
+    @property
+    def version(self) -> str:
+        """Hash of all inputs: ASV shows no results of other versions."""
+        inputs = [(name, problem_of(GATE[name], SEED).digest()) for name in self.ids.values()]
+        return hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def ready(name: str) -> Recorder:
+    """Return what a benchmark times, built and warmed up.
+
+    Args:
+        name: id of the benchmark.
+
+    Raises:
+        NotImplementedError: the commit or this machine cannot run it; ASV skips it.
+    """
+    benchmark = GATE[name]
+    if not (INSTALLED / benchmark.workload / "problem.py").exists():
+        raise NotImplementedError(f"this commit has no rl_impls/{benchmark.workload}/problem.py")
+    if not {"torch", "jax"} & sys.modules.keys():
+        process.set_up(process.cores())
+    try:
+        recorded = record(benchmark, SEED)
+    except pytest.skip.Exception as skipped:
+        raise NotImplementedError(str(skipped)) from skipped
+    except ValueError as error:
+        if str(error).startswith("unknown "):
+            raise NotImplementedError(f"this commit: {error}") from error
+        raise
+    if close := recorded.keywords["close"]:
+        atexit.register(close)
+    for _ in range(2):
+        reset(recorded)
+        recorded.function(*recorded.args)
+    return recorded
+
+
+def reset(recorded: Recorder) -> None:
+    """Restore all that calls change, if the op has state."""
+    if restore := recorded.keywords["reset"]:
+        restore()
+
+
+def op_class(variants: list[Benchmark]) -> type[Op]:
+    """Return the ASV class of the benchmarks of one test."""
+
+    def time_call(self: Op, *_: Any) -> None:
+        self.recorded.function(*self.recorded.args)
+
+    first = variants[0]
+    ids = {tuple(benchmark.params.values()): benchmark.id for benchmark in variants}
+    params = [list(dict.fromkeys(values)) for values in zip(*ids)]
+    time_call.benchmark_name = f"{first.workload}.{first.op}.time_call"  # type: ignore[attr-defined]
+    time_call.pretty_source = inspect.getsource(first.test)  # type: ignore[attr-defined]
+    members = {
+        "ids": ids,
+        "param_names": list(first.params),
+        "params": params,
+        "skip_params": [values for values in itertools.product(*params) if values not in ids],
+        "time_call": time_call,
+    }
+    return type(f"{first.workload}_{first.op}", (Op,), members)
+
+
+for _, found in itertools.groupby(GATE.values(), key=lambda benchmark: benchmark.test):
+    made = op_class(list(found))
+    globals()[made.__name__] = made
+del made
