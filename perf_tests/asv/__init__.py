@@ -1,4 +1,4 @@
-"""Benchmarks for ASV: this checkout's, on the ``rl_impls`` of the commit that ASV has installed."""
+"""Benchmarks for ASV: tests and inputs of this checkout, with the ``rl_impls`` of the commit that ASV has installed."""
 
 from __future__ import annotations
 
