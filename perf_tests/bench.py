@@ -78,7 +78,7 @@ class Bench:
         if close:
             self.request.addfinalizer(close)
         self.benchmark.extra_info |= {"unit": unit, "items": items, "flops": flops, "bytes": bytes, **info}
-        if warm:
+        if warm and getattr(self.benchmark, "counting", True):  # a gate's worker warms up by itself, and checks once
             self.warm_up(function, args, reset, max_calls, output, rtol)
         if hasattr(self.benchmark, "after_reset"):  # in a gate's worker, which makes as many calls on both sides
             result = self.benchmark.after_reset(function, args, reset=reset, max_calls=max_calls, output=output)
