@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from .artifact import Artifact, read
 from .command import ended
 from .config import Config, settings_folder
 from .config import read as settings
+from .fields import FieldError
 from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
@@ -23,6 +27,7 @@ from .source import Source
 from .sources import source_of
 
 if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
     from .compare import Plan
 
 
@@ -96,7 +101,7 @@ def bisect(options: argparse.Namespace) -> int:
     return 0
 
 
-def plan_of(options: argparse.Namespace) -> tuple[Source, Plan]:
+def plan_of(options: argparse.Namespace) -> tuple[Benchmarks, Plan]:
     """Return the benchmarks of this folder, and how to compare them.
 
     Args:
@@ -108,27 +113,46 @@ def plan_of(options: argparse.Namespace) -> tuple[Source, Plan]:
     from .benchmarks.source import Benchmarks
     from .compare import Plan
 
-    for name, least in (("precision", 0.001), ("minutes", 0.0)):
-        if not getattr(options, name) >= least:
-            raise GateError(f"--{name}: got {getattr(options, name):g}; give {least:g} or more")
-    source = Benchmarks(Path.cwd(), settings(settings_folder(Path.cwd())), None)
-    return source, Plan(options.precision, options.minutes, options.outputs, options.items, limit=options.limit)
+    given = {field.name: vars(options)[field.name] for field in fields(Plan) if field.name in options}
+    try:
+        plan = Plan(**given)
+    except FieldError as error:
+        raise GateError(f"--{error.path[0].replace('_', '-')}: {error.problem}") from error
+    return Benchmarks(Path.cwd(), settings(settings_folder(Path.cwd())), None), plan
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Make an interrupt a mistake, which is one line and code 2."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise GateError("interrupted: nothing is written") from None
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print how many times as fast the second of two benchmarks is.
+    """Print how two benchmarks compare, or each two of a file.
 
     Args:
         options: the command line as parsed.
     """
+    from .compare import WIDE
     from .compare import compare as compared
+    from .compare_file import compare_file
 
+    if (options.file is None) == (options.second is None) or (options.file and options.first):
+        raise GateError("rlgauge compare: give two benchmarks, A and B, or --file FILE")
+    if options.resume and not options.file:
+        raise GateError("--resume: only a --file of comparisons can be resumed")
     source, plan = plan_of(options)
-    with reserved(options.json, ROOM, "--json") as json:
+    if options.file:
+        out = options.json or source.artifact.with_name("compare.json")
+        return compare_file(source, Path.cwd(), options.file, plan, out, options.resume, to_stderr)
+    with interruptible(), reserved(options.json, ROOM, "--json") as json:
         found = compared(source, Path.cwd(), options.first, options.second, plan, to_stderr)
         json(found.to_json().encode())
     print(found)
-    if found.half_width > plan.precision:
+    if found.half_width > plan.precision and found.verdict != WIDE:
         print(f"The interval is wider than {plan.precision:.1%}: give more --minutes, or run on an idle machine.")
     return 0
 
@@ -142,7 +166,7 @@ def rank(options: argparse.Namespace) -> int:
     from .compare import rank as ranked
 
     source, plan = plan_of(options)
-    with reserved(options.json, ROOM, "--json") as json:
+    with interruptible(), reserved(options.json, ROOM, "--json") as json:
         found = ranked(source, Path.cwd(), options.patterns, plan, to_stderr)
         json(found.to_json().encode())
     print(found)
@@ -200,8 +224,21 @@ def main(arguments: list[str] | None = None) -> int:
     )
     rates.set_defaults(run=power)
     two = commands.add_parser("compare", help="measure how many times as fast one benchmark is as another")
-    two.add_argument("first", metavar="A", help="id of a benchmark, or a pattern that fits it alone")
-    two.add_argument("second", metavar="B", help="id or pattern of the benchmark to compare with A")
+    two.add_argument("first", nargs="?", metavar="A", help="id of a benchmark, or a pattern that fits it alone")
+    two.add_argument("second", nargs="?", metavar="B", help="id or pattern of the benchmark to compare with A")
+    two.add_argument("--file", type=Path, help="TOML file with a [[comparison]] for each two benchmarks to compare")
+    two.add_argument("--resume", action="store_true", help="go on from what an interrupted run of --file left")
+    two.add_argument(
+        "--measure",
+        default="seconds",
+        metavar="NAME",
+        help="seconds, difference, spread, peak_rss, allocated, or a number of extra_info['figures'] "
+        "(default: seconds)",
+    )
+    two.add_argument("--threads-a", type=int, metavar="N", help="threads and cores of A's process")
+    two.add_argument("--threads-b", type=int, metavar="N", help="threads and cores of B's process")
+    two.add_argument("--cores", default="", metavar="one|all", help="cores of both (default: as the tests' marks say)")
+    two.add_argument("--seed", type=int, default=0, help="of the order of sides and of comparisons (default: 0)")
     two.set_defaults(run=compare)
     order = commands.add_parser("rank", help="order benchmarks by time, with ties")
     order.add_argument("patterns", nargs="+", metavar="PATTERN", help="ids or patterns of two or more benchmarks")

@@ -1,4 +1,4 @@
-"""Compare benchmarks of the working tree: how many times as fast one is as another, and the order of several.
+"""Compare benchmarks of the working tree: the ratio of two in seconds or another measure, and the order of several.
 
 Each pair is two fresh processes, one for each benchmark, whose samples are interleaved. Pairs are added until the
 interval is as narrow as asked, or the time is up.
@@ -15,20 +15,33 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
-from statistics import median
-from typing import Any
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, Any
 
-from . import interleaved
+from . import interleaved, process
 from .allowed import matches
+from .fields import FieldError
 from .layout import Layout, laid_out
 from .pairs import NONE, CaseError, Cores, PairError, Pairs, SamplePlan, answered, blamed, cores
 from .rule import GateError, Record
-from .source import Case, Source
+from .source import Case
 from .statistics import Block, interval, log_ratio
 from .workers import Side, Worker
 
+if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
+
 FEWEST = 6  # pairs whose median has a 95 % interval
-OUTPUTS = ("close", "same", "ignore")
+WIDEST = 1.5  # upper over lower end of an interval, beyond which a ratio is of no use
+WIDEST_DIFFERENCE = 0.2  # half width of the interval of a difference, as a part of the longer time
+OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
+TIMED, MEMORY = ("seconds", "difference", "spread"), ("peak_rss", "allocated")
+WIDE, UNDECIDED = "too wide to use", "no significant difference"
+HELP = "more --minutes, an idle machine or a benchmark with less spread would help"
+
+
+class SkippedError(GateError):
+    """A test skips itself here, as where a backend is not installed."""
 
 
 @dataclass(frozen=True)
@@ -36,72 +49,132 @@ class Plan:
     """How to compare.
 
     Attributes:
-        precision: half width of the interval at which measuring ends, as a part of the ratio.
+        precision: half width of the interval at which measuring ends, as a part of the ratio; of a difference, as a
+            part of the longer time.
         minutes: after which no pair is begun; at least six pairs are measured.
         outputs: whether outputs must be ``close``, the ``same``, or are to be ``ignore``d.
         items: compare the time per item, as ``benchmark.extra_info["items"]`` counts them, in place of a call.
+        measure: what is compared: the ratio of ``seconds``; their ``difference`` in place of the ratio; their
+            ``spread``, interquartile range over median; bytes of ``peak_rss`` or ``allocated``, see
+            :meth:`.worker.Requests.peak_memory`; or a number that both tests put under ``extra_info["figures"]``.
+        threads_a: threads of the first benchmark's process, which gets as many cores; by the cores unless given.
+        threads_b: the same of the second.
+        cores: ``one`` or ``all``; as the tests' marks and settings say unless given.
         blocks: of each pair.
         seed: of the order of sides.
         limit: seconds that a worker may take for one request.
+
+    Raises:
+        FieldError: a value is wrong, or contradicts another.
     """
 
     precision: float = 0.03
     minutes: float = 5.0
     outputs: str = "close"
     items: bool = False
+    measure: str = "seconds"
+    threads_a: int | None = None
+    threads_b: int | None = None
+    cores: str = ""
     blocks: int = 8
     seed: int = 0
     limit: float = 300.0
 
+    def __post_init__(self) -> None:
+        """Reject wrong values."""
+        for name, least in (("precision", 0.001), ("minutes", 0.0)):
+            if not getattr(self, name) >= least:
+                raise FieldError([name], f"got {getattr(self, name):g}; give {least:g} or more")
+        for name, choices in (("outputs", OUTPUTS), ("cores", CORES)):
+            if getattr(self, name) not in choices:
+                raise FieldError([name], f"got {getattr(self, name)!r}; choose from {', '.join(filter(None, choices))}")
+        if self.items and self.measure in ("spread", *MEMORY):
+            raise FieldError(["items"], f"{self.measure} is not counted per item; leave one of them out")
+        most = 1 if self.cores == "one" else process.cores()
+        for name in ("threads_a", "threads_b"):
+            threads = getattr(self, name)
+            if threads is not None and not 1 <= threads <= most:
+                raise FieldError([name], f"got {threads}; give 1 to {most}, the cores that it may use")
+
+    def place(self, tests: Sequence[Case]) -> Cores:
+        """Return the cores that tests run on."""
+        several = any(case.all_cores for case in tests) or max(self.threads_a or 1, self.threads_b or 1) > 1
+        return cores(self.cores == "all" or (several and self.cores != "one"))
+
 
 @dataclass
-class Ratio:
-    """How many times as fast the second benchmark is.
+class Result:
+    """How two benchmarks compare.
 
     Attributes:
         first: id of a benchmark.
         second: id of the other.
-        per: what the times are of: ``call``, or the unit of an item.
-        speedups: seconds of the first over seconds of the second, one for each pair.
-        seconds: of one call of each benchmark, the medians over the pairs.
+        measure: see :class:`Plan`.
+        per: what it is of: ``call``, or the unit of an item.
+        values: the first's over the second's, so that 2 of ``seconds`` says that the second is twice as fast; of a
+            ``difference`` the first's seconds minus the second's. One for each pair.
+        sides: what is measured of each benchmark, the medians over the pairs.
         machine: that it was measured on.
     """
 
     first: str
     second: str
+    measure: str = "seconds"
     per: str = "call"
-    speedups: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    sides: list[float] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def middle(self) -> float:
+    def value(self) -> float:
         """Median over the pairs."""
-        return median(self.speedups)
+        return median(self.values)
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of the median, distribution-free."""
-        return interval(self.speedups)
+        return interval(self.values)
 
     @property
     def half_width(self) -> float:
-        """Half of the interval, as a part of the median."""
+        """Half of the interval, as a part of the ratio; of a difference, as a part of the longer time."""
         low, high = self.interval
-        return (high - low) / (2 * self.middle)
+        return (high - low) / (2 * (max(self.sides) if self.measure == "difference" else self.value))
+
+    @property
+    def verdict(self) -> str:
+        """What keeps the value from being used, if anything does."""
+        low, high = self.interval
+        difference = self.measure == "difference"
+        if (self.half_width > WIDEST_DIFFERENCE) if difference else (high > WIDEST * low):
+            return WIDE
+        return UNDECIDED if low <= (0 if difference else 1) <= high else ""
+
+    @property
+    def figures(self) -> str:
+        """The value with its interval."""
+        low, high = self.interval
+        return f"{self.value:.3g}{' s' if self.measure == 'difference' else 'x'} [{low:.3g}, {high:.3g}]"
 
     def __str__(self) -> str:
         """The result in a line."""
+        pairs = f"({len(self.values)} pairs)"
+        if self.verdict:
+            return f"{self.verdict}: {self.figures} {pairs}{f'; {HELP}' if self.verdict == WIDE else ''}"
+        if self.measure == "seconds":
+            return f"{self.second} is {self.figures} as fast per {self.per} as {self.first} {pairs}"
+        if self.measure == "difference":
+            return f"{self.first} minus {self.second}: {self.figures} per {self.per} {pairs}"
+        return f"{self.measure} of {self.first} is {self.figures} that of {self.second} {pairs}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures, as JSON can hold them."""
         low, high = self.interval
-        figures = f"{self.middle:.3g}x [{low:.3g}, {high:.3g}], {len(self.speedups)} pairs"
-        if low <= 1 <= high:
-            return f"no significant difference: {figures}"
-        return f"{self.second} is {figures}, as fast per {self.per} as {self.first}"
+        return {**asdict(self), "value": self.value, "low": low, "high": high, "verdict": self.verdict}
 
     def to_json(self) -> str:
         """Return all figures as JSON."""
-        low, high = self.interval
-        return json.dumps({**asdict(self), "speedup": self.middle, "low": low, "high": high}, indent=2) + "\n"
+        return json.dumps(self.as_dict(), indent=2) + "\n"
 
 
 class UnlikePairs(Pairs):
@@ -113,7 +186,6 @@ class UnlikePairs(Pairs):
         tolerances: of outputs, by comparison.
         folder: where outputs are put.
         tests: ids of the tests of a comparison, by its name.
-        outputs: see :class:`Plan`.
     """
 
     def __init__(
@@ -123,10 +195,10 @@ class UnlikePairs(Pairs):
         tolerances: dict[str, float],
         folder: Path,
         tests: Mapping[str, tuple[str, str]],
-        outputs: str,
     ) -> None:
-        super().__init__(sides, plan.blocks, plan.limit, tolerances, folder, random.Random(plan.seed), together=False)
-        self.tests, self.outputs = tests, outputs
+        blocks = plan.blocks if plan.measure in TIMED else 1
+        super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed), together=False)
+        self.tests, self.outputs, self.measured = tests, plan.outputs, plan.measure
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.both: dict[str, list[SamplePlan]] = {}
 
@@ -143,8 +215,10 @@ class UnlikePairs(Pairs):
                 worker.ask("prepare", identity=test, answer=str(file) if wanted else None)
             replies = [worker.reply() for worker in workers]
         for test, reply in zip(self.tests[name], replies, strict=True):
-            if why := reply.get("failed") or reply.get("skipped"):
-                raise CaseError(name, f"{test}: {why}")
+            if "skipped" in reply:
+                raise SkippedError(f"{test}: skipped: {reply['skipped']}")
+            if "failed" in reply:
+                raise CaseError(name, f"{test}: {reply['failed']}")
         if wanted and not self.same(name, *files):
             raise CaseError(name, "the outputs differ; if they should, add --outputs ignore")
         self.info[name] = [reply.get("info", {}) for reply in replies]
@@ -152,6 +226,8 @@ class UnlikePairs(Pairs):
 
     def plan_of(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
         """Return the plan of the side that gets fewer blocks; each side keeps one of its own from the first pair."""
+        if self.measured in MEMORY:
+            return SamplePlan(calls=1, samples=1, warm=False)
         if name not in self.both:
             found = []
             for worker, test in zip(workers, self.tests[name], strict=True):
@@ -163,13 +239,19 @@ class UnlikePairs(Pairs):
         return min(self.both[name], key=lambda plan: plan.most_blocks)
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
-        """Return seconds per call of both sides, in the order A B B A or B A A B."""
+        """Return seconds per call of both sides, in the order A B B A or B A A B; or the bytes of both."""
+        if self.measured in MEMORY:
+            with blamed(name):
+                for worker, test in zip(workers, self.tests[name], strict=True):
+                    worker.ask("peak_memory", identity=test, allocated=self.measured == "allocated")
+                first, second = (float(answered(worker, name)["bytes"]) for worker in workers)
+                return first, second
 
         def sample(side: int, warm: bool) -> float:
             own = self.both[name][side]
             asked = {"calls": own.calls, "samples": own.samples, "warm": own.warm and warm}
             workers[side].ask("sample", identity=self.tests[name][side], **asked)
-            return float(answered(workers[side], name)["seconds"]) / (own.calls * own.samples)
+            return float(answered(workers[side], name)["seconds"]) / (2 * own.calls * own.samples)
 
         with blamed(name):
             return interleaved.block(int(self.rng.random() < 0.5), sample)
@@ -197,8 +279,18 @@ def named(text: str, names: Collection[str], what: str) -> str:
             f"{what}: {text!r} fits {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
         )
     near = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
+    if not near:  # by what is behind the file
+        ends = {name.rpartition("::")[2]: name for name in names}
+        end = text.rpartition("::")[2].strip("*")
+        near = [ends[found] for found in difflib.get_close_matches(end, ends, n=3, cutoff=0.4)]
     hint = f"; did you mean {' or '.join(near)}?" if near else f" of {len(names)}; pytest --collect-only lists them"
     raise GateError(f"{what}: {text!r} fits no benchmark{hint}")
+
+
+def listed(source: Benchmarks, root: Path) -> dict[str, Case]:
+    """Return all benchmarks of a repository by their ids, those that a plain run deselects too."""
+    source.everything(root, deselected=True)
+    return {case.id: case for case in source.cases()}
 
 
 class Comparisons:
@@ -209,54 +301,126 @@ class Comparisons:
         layout: of the working tree.
         tests: two benchmarks for each comparison, by its name.
         plan: how to compare.
+        folder: name of the sides' folders: what is compiled there is kept from pair to pair.
 
     Attributes:
-        found: the ratio of each comparison, by its name.
+        found: the result of each comparison, by its name.
     """
 
-    def __init__(self, source: Source, layout: Layout, tests: Mapping[str, tuple[Case, Case]], plan: Plan) -> None:
+    def __init__(
+        self,
+        source: Benchmarks,
+        layout: Layout,
+        tests: Mapping[str, tuple[Case, Case]],
+        plan: Plan,
+        folder: str = "compared",
+    ) -> None:
         self.tests, self.plan = tests, plan
-        self.place = cores(any(case.all_cores for pair in tests.values() for case in pair))
-        sides = [changed(layout.side(None, name), memory="default") for name in ("base", "head")]
+        cases = [case for pair in tests.values() for case in pair]
+        source.names = list(dict.fromkeys(case.id for case in cases))  # workers collect the files of these alone
+        self.place = plan.place(cases)
+        sides = [
+            changed(layout.side(None, f"{folder}-{name}"), name=name, memory="default", threads=threads)
+            for name, threads in (("base", plan.threads_a), ("head", plan.threads_b))
+        ]
         tolerances = {
             name: 0.0 if plan.outputs == "same" else max(case.tolerance for case in pair)
             for name, pair in tests.items()
         }
         ids = {name: (first.id, second.id) for name, (first, second) in tests.items()}
-        self.pairs = UnlikePairs(sides, plan, tolerances, layout.folder, ids, plan.outputs)
+        self.pairs = UnlikePairs(sides, plan, tolerances, layout.folder, ids)
         machine = source.machine(layout.folder)
-        self.found = {name: Ratio(first, second, machine=machine) for name, (first, second) in ids.items()}
-        self.seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in tests}
+        self.found = {name: Result(*pair, measure=plan.measure, machine=machine) for name, pair in ids.items()}
+        self.of_sides: dict[str, list[list[float]]] = {name: [] for name in tests}
         self.end = time.monotonic() + 60 * plan.minutes
 
     @property
-    def over(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() > self.end
+    def pairs_measured(self) -> int:
+        """How many pairs there are of each comparison."""
+        return min(len(result.values) for result in self.found.values())
 
-    def measure(self) -> None:
-        """Add a pair of every comparison.
+    def measure_all(self, log: Callable[[], None]) -> None:
+        """Add pairs until the intervals of all comparisons are narrow enough, or the time is up.
+
+        Args:
+            log: is called after each pair.
 
         Raises:
-            GateError: a benchmark cannot run, or outputs differ.
+            GateError: a benchmark cannot run, outputs differ, or a figure is missing.
         """
+        while self.pairs_measured < FEWEST or not (
+            time.monotonic() > self.end
+            or max(result.half_width for result in self.found.values()) <= self.plan.precision
+        ):
+            if self.plan.measure == "peak_rss" and not self.pairs.info:
+                self.measure_pair()  # does not count: it fills compilers' caches and writes outputs, which takes memory
+            self.add(self.measure_pair())
+            log()
+
+    def measure_pair(self) -> dict[str, list[Block]]:
+        """Return the blocks of a pair of every comparison."""
         records = {name: Record() for name in self.tests}
         try:
             measured = self.pairs.measure_pair(records, list(self.tests), self.place, thorough=True)
         except (CaseError, PairError) as error:
             raise GateError(str(error)) from error
-        for name, ratio in self.found.items():
+        for name in self.tests:
             if name not in measured:
                 raise GateError(records[name].words)
-            blocks = measured[name]
-            scale = per_item(self.pairs.info[name], self.tests[name], ratio) if self.plan.items else 1.0
-            ratio.speedups.append(math.exp(-log_ratio(blocks)) * scale)
-            self.seconds[name].append((median(a for a, _ in blocks) / 2, median(b for _, b in blocks) / 2))
-            ratio.seconds = [median(side) for side in zip(*self.seconds[name], strict=True)]
+        return measured
+
+    def add(self, measured: Mapping[str, list[Block]]) -> None:
+        """Add what a pair says to the results.
+
+        Args:
+            measured: blocks of every comparison.
+        """
+        for name, result in self.found.items():
+            items = items_of(self.pairs.info[name], self.tests[name], result) if self.plan.items else (1.0, 1.0)
+            sides = [side / count for side, count in zip(self.sides_of(name, measured[name]), items, strict=True)]
+            if self.plan.measure == "difference":
+                result.values.append(median(a / items[0] - b / items[1] for a, b in measured[name]))
+            elif self.plan.measure == "seconds":
+                result.values.append(math.exp(-log_ratio(measured[name])) * items[1] / items[0])
+            else:
+                result.values.append(sides[0] / sides[1])
+            self.of_sides[name].append(sides)
+            result.sides = [median(side) for side in zip(*self.of_sides[name], strict=True)]
+
+    def sides_of(self, name: str, blocks: Sequence[Block]) -> list[float]:
+        """Return what a pair says of both sides, per call.
+
+        Args:
+            name: of the comparison.
+            blocks: of the pair.
+
+        Raises:
+            GateError: a figure is missing, or of no ratio.
+        """
+        measure, tests = self.plan.measure, self.tests[name]
+        if measure in TIMED or measure in MEMORY:
+            found = [spread(side) if measure == "spread" else median(side) for side in zip(*blocks, strict=True)]
+        else:
+            figures = [reply.get("figures", {}) for reply in self.pairs.closed[name]]
+            for case, numbers in zip(tests, figures, strict=True):
+                if measure not in numbers:
+                    known = ", ".join([*TIMED, *MEMORY, *numbers])
+                    raise GateError(f"--measure: {case.id} has no figure {measure!r}; choose from {known}")
+            found = [float(numbers[measure]) for numbers in figures]
+        for case, number in zip(tests, found, strict=True):
+            if not 0 < number < math.inf:
+                raise GateError(f"--measure: {measure} of {case.id} is {number:g}, which has no ratio")
+        return found
 
 
-def compare(source: Source, root: Path, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Ratio:
-    """Measure how many times as fast the second of two benchmarks is.
+def spread(seconds: Sequence[float]) -> float:
+    """Return the interquartile range over the median."""
+    low, middle, high = quantiles(seconds, n=4, method="inclusive")
+    return (high - low) / middle
+
+
+def compare(source: Benchmarks, root: Path, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Result:
+    """Measure how two benchmarks compare.
 
     Args:
         source: of the benchmarks.
@@ -269,15 +433,12 @@ def compare(source: Source, root: Path, first: str, second: str, plan: Plan, log
     Raises:
         GateError: a benchmark is unknown, cannot run, or returns other outputs than the other one.
     """
-    source.everything(root)
-    cases = {case.id: case for case in source.cases()}
+    cases = listed(source, root)
     tests = cases[named(first, cases, "A")], cases[named(second, cases, "B")]
     with laid_out(source, root) as layout:
         comparisons = Comparisons(source, layout, {"it": tests}, plan)
         found = comparisons.found["it"]
-        while len(found.speedups) < FEWEST or not (found.half_width <= plan.precision or comparisons.over):
-            comparisons.measure()
-            log(f"compare: pair {len(found.speedups)}: {found.speedups[-1]:.4g}x")
+        comparisons.measure_all(lambda: log(f"compare: pair {len(found.values)}: {found.values[-1]:.4g}"))
     return found
 
 
@@ -328,7 +489,7 @@ class Ranking:
         return json.dumps({**asdict(self), "ranks": self.ranks()}, indent=2) + "\n"
 
 
-def rank(source: Source, root: Path, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
+def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
     """Measure the order of benchmarks.
 
     Args:
@@ -341,8 +502,7 @@ def rank(source: Source, root: Path, patterns: Sequence[str], plan: Plan, log: C
     Raises:
         GateError: the patterns fit fewer than two benchmarks; a benchmark cannot run, or outputs differ.
     """
-    source.everything(root)
-    cases = {case.id: case for case in source.cases()}
+    cases = listed(source, root)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
     if len(chosen) < 2:
         fits = f"only {chosen[0].id}" if chosen else f"none of {len(cases)} benchmarks"
@@ -350,19 +510,15 @@ def rank(source: Source, root: Path, patterns: Sequence[str], plan: Plan, log: C
     baseline, *others = chosen
     with laid_out(source, root) as layout:
         comparisons = Comparisons(source, layout, {case.id: (baseline, case) for case in others}, plan)
-        found = comparisons.found
-        while (pairs := len(found[others[0].id].speedups)) < FEWEST or not (
-            comparisons.over or max(ratio.half_width for ratio in found.values()) <= plan.precision
-        ):
-            comparisons.measure()
-            log(f"rank: pair {pairs + 1} of {len(chosen)} benchmarks")
-    first = found[others[0].id]
-    speedups = {baseline.id: [1.0] * len(first.speedups)} | {name: ratio.speedups for name, ratio in found.items()}
+        comparisons.measure_all(lambda: log(f"rank: pair {comparisons.pairs_measured} of {len(chosen)} benchmarks"))
+    first = comparisons.found[others[0].id]
+    speedups = {name: result.values for name, result in comparisons.found.items()}
+    speedups = {baseline.id: [1.0] * len(first.values)} | speedups
     return Ranking(baseline.id, speedups, first.per, first.machine)
 
 
-def per_item(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Ratio) -> float:
-    """Return by what a ratio of calls is multiplied to be one of items.
+def items_of(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Result) -> tuple[float, float]:
+    """Return how many items a call of each of two benchmarks handles.
 
     Args:
         info: ``benchmark.extra_info`` of both benchmarks.
@@ -379,4 +535,4 @@ def per_item(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Rat
     if units[0] != units[1]:
         raise GateError(f"--items: {pair[0].id} counts {units[0]}, and {pair[1].id} {units[1]}; compare calls instead")
     found.per = f"item ({units[0]})"
-    return float(info[1]["items"]) / float(info[0]["items"])
+    return float(info[0]["items"]), float(info[1]["items"])

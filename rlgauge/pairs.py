@@ -160,6 +160,7 @@ class Pairs:
         self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
         self.plans: dict[str, SamplePlan] = {}
         self.preparing: dict[str, list[float]] = {}  # seconds in each pair
+        self.closed: dict[str, list[dict[str, Any]]] = {}  # what both sides said last when a case was closed
         self.starting = 0.0  # seconds in which the last pair's processes started
 
     def measure(
@@ -231,7 +232,7 @@ class Pairs:
             with blamed(name):
                 for worker, identity in zip(workers, self.identities(name), strict=True):
                     worker.ask("close", identity=identity)
-                replies = [worker.reply() for worker in workers]
+                replies = self.closed[name] = [worker.reply() for worker in workers]
             for side, reply in zip(self.sides, replies, strict=True):
                 if "failed" in reply:
                     records[name].state, records[name].words = "error", f"{side.name}: {reply['failed']}"

@@ -34,8 +34,13 @@ def fingerprints(sides: Sequence[Side], folder: Path) -> dict[str, str]:
         found[f"{side.name}'s command"] = hashed(
             [word.replace(str(folder.resolve()), "").replace(str(folder), "") for word in started]
         )
-    installed = {(found.name.lower(), found.version) for found in metadata.distributions() if found.name}
-    return found | {"installed packages": hashed([f"{name} {version}" for name, version in sorted(installed)])}
+    return found | {"installed packages": installed()}
+
+
+def installed() -> str:
+    """Return a hash of the packages installed here, with their versions."""
+    found = {(found.name.lower(), found.version) for found in metadata.distributions() if found.name}
+    return hashed([f"{name} {version}" for name, version in sorted(found)])
 
 
 def hashed(lines: Sequence[str]) -> str:

@@ -13,10 +13,12 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import sys
 import time
 import traceback
+import tracemalloc
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -185,6 +187,30 @@ class Requests(ABC):
             sizes.append(size_in_bytes())
         grown = max(0, min(after - before for before, after in itertools.pairwise(sizes)))
         return {"page_faults": min(faults) // calls, "grown_bytes": grown // (COUNTED_SAMPLES * calls)}
+
+    def peak_memory(self, identity: str, allocated: bool = False) -> dict[str, Any]:
+        """Return the most resident memory that this process ever had, in bytes, or what one more call allocates.
+
+        Resident memory is all of this process: the interpreter, pytest, the modules of the test's file, its fixtures.
+        It has no child processes in it. What a call allocates is the peak that :mod:`tracemalloc` sees: Python's own
+        allocators and those of libraries that report to it, as NumPy does, and torch and JAX do not.
+
+        Args:
+            identity: id of the case.
+            allocated: what one more call allocates, from a reset.
+        """
+        if not allocated:
+            status = Path("/proc/self/status").read_text()  # getrusage also counts what the parent had before exec
+            found = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
+            return {"bytes": 1024 * int(found[1])} if found else {"failed": "/proc/self/status has no VmHWM here"}
+        prepared = self.prepared[identity]
+        prepared.reset()
+        tracemalloc.start()
+        try:
+            prepared.call()
+            return {"bytes": max(1, tracemalloc.get_traced_memory()[1])}
+        finally:
+            tracemalloc.stop()
 
     def close(self, identity: str) -> dict[str, Any]:
         """End what a case started.

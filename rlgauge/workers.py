@@ -42,6 +42,7 @@ class Side:
         variables: of the environment that are its own, with ``PYTHONPATH`` where that is not ``root``.
         memory: freed memory is ``kept``, or given back as by ``default`` malloc.
         start: folder in which a worker starts; ``root`` unless given.
+        threads: of its workers, with as many cores; those of the pair unless given.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Side:
     variables: Mapping[str, str] = field(default_factory=dict)
     memory: str = "kept"
     start: Path | None = None
+    threads: int | None = None
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a fresh worker: another hash seed and another stack each time."""
@@ -86,14 +88,14 @@ class Worker(AbstractContextManager["Worker"]):
     Args:
         side: whose process it is.
         cores: numbers of the cores to start on.
-        threads: that its libraries get.
+        threads: that its libraries get, where the side has no number of its own.
         limit: seconds that it may take for one request.
     """
 
     def __init__(self, side: Side, cores: Sequence[int], threads: int, limit: float) -> None:
         self.side, self.limit = side, limit
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at exit
-        how = ",".join(map(str, cores)), str(threads), side.memory
+        how = ",".join(map(str, cores)), str(side.threads or threads), side.memory
         self.process = subprocess.Popen(
             [str(side.python), *side.worker, *how],
             cwd=side.start or side.root,

@@ -86,7 +86,7 @@ def test_a_test_is_run_from_a_seed_beside_those_that_share_its_fixtures(side):
     def protocol(item, nextitem):
         seen.append((item, nextitem, dict(side.asked), side.reports, side.raised, side.fixture, side.closed))
         seen.append(random.random())
-        side.fixture, side.closed = SimpleNamespace(used=True, counting=False), True
+        side.fixture, side.closed = SimpleNamespace(used=True, counting=False, extra_info={}), True
 
     parent, hook = object(), SimpleNamespace(pytest_runtest_protocol=protocol)
     one, other = (SimpleNamespace(parent=parent, config=SimpleNamespace(hook=hook)) for _ in range(2))

@@ -64,7 +64,7 @@ def test_a_test_that_is_missing_has_the_reason_of_its_file_or_folder(tests, iden
     [(True, True, None), (True, False, "it goes on though"), (False, False, "it never calls benchmark")],
 )
 def test_a_test_that_passes_has_been_timed_or_says_why_not(tests, used, closed, told):
-    tests.fixture, tests.closed = SimpleNamespace(used=used), closed
+    tests.fixture, tests.closed = SimpleNamespace(used=used, counting=False, extra_info={}), closed
     found = tests.ended("a")
     assert found == {} if told is None else found["failed"].startswith(told)
     tests.reports = [

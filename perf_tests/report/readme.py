@@ -72,7 +72,8 @@ def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
             *(row(found, known) for found in measured),
             "",
             f"{date}, {devices(machine)}, commit {machine['git']}: `rlgauge compare --file perf_tests/headlines.toml`, "
-            f"seconds per call in pairs of fresh processes. [All benchmarks of a plain run]({page})",
+            "seconds per call, or per item where calls differ in size, in pairs of fresh processes. "
+            f"[All benchmarks of a plain run]({page})",
         ]
     )
 

@@ -246,17 +246,18 @@ class Benchmarks(Source):
         except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
             return []
 
-    def collected_by(self, side: Side) -> dict[str, dict[str, Any]]:
+    def collected_by(self, side: Side, deselected: bool = False) -> dict[str, dict[str, Any]]:
         """Return the benchmarks that a worker collects and selects, each with what its marks say.
 
         Args:
             side: that it is of.
+            deselected: those too that the project's own hooks deselect.
 
         Raises:
             WorkerError: it ends before it has collected.
         """
         with held(), Worker(side, cores_of_all(), 1, LISTING) as worker:
-            worker.ask("listing")
+            worker.ask("listing", deselected=deselected)
             found: dict[str, dict[str, Any]] = worker.reply()["listing"]
             return found
 
@@ -700,11 +701,12 @@ class Benchmarks(Source):
         versions = {package: version(package) for package in VERSIONS}
         return super().machine(root) | {"python": platform.python_version(), "versions": versions}
 
-    def everything(self, root: Path) -> None:
+    def everything(self, root: Path, deselected: bool = False) -> None:
         """Select all benchmarks of the working tree.
 
         Args:
             root: of the repository.
+            deselected: those too that the project's own hooks deselect.
 
         Raises:
             GateError: there are none, or they cannot be collected.
@@ -715,7 +717,7 @@ class Benchmarks(Source):
                 path = os.pathsep.join(map(str, [*folders, Path(rlgauge.__file__).parents[1]]))
                 worker = self.command(self.top, folder, [self.relative(self.root)], names, folders)
                 side = Side("head", self.top, PYTHON, worker, {"PYTHONPATH": path}, start=self.root)
-                self.marks = self.collected_by(side)
+                self.marks = self.collected_by(side, deselected)
                 self.names = list(self.marks)
         except WorkerError as error:
             raise GateError(str(error)) from error

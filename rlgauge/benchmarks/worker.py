@@ -14,8 +14,9 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
@@ -345,7 +346,9 @@ class Tests(worker.Requests):
             return {"skipped": reason(skipped[0])}
         if self.fixture is None or not self.fixture.used:
             return {"failed": "it never calls benchmark: there is nothing to time"}
-        return self.exact() if self.closed else {"failed": "it goes on though what is timed has failed"}
+        if not self.closed:
+            return {"failed": "it goes on though what is timed has failed"}
+        return self.exact() | self.figures()
 
     def exact(self) -> dict[str, Any]:
         """Return the counts that a test has left in ``extra_info["exact"]``, if they are wanted."""
@@ -354,6 +357,14 @@ class Tests(worker.Requests):
         if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
             return {"failed": f'extra_info["exact"]: got {found!r}; give whole numbers by name'}
         return {"exact": {str(name): number for name, number in found.items()}} if found else {}
+
+    def figures(self) -> dict[str, Any]:
+        """Return the numbers that a test has put under ``extra_info["figures"]``, if any."""
+        assert self.fixture
+        given = self.fixture.extra_info.get("figures")
+        if not isinstance(given, Mapping):
+            return {}
+        return {"figures": {str(name): float(value) for name, value in given.items() if isinstance(value, Real)}}
 
     def missing(self, identity: str) -> dict[str, Any]:
         """Return why there is no such test here.
@@ -397,10 +408,14 @@ class Tests(worker.Requests):
         }
         return {"parameters": params}
 
-    def listing(self) -> dict[str, Any]:
-        """Return the benchmarks of this side that are selected, each with what its marks say."""
+    def listing(self, deselected: bool = False) -> dict[str, Any]:
+        """Return the benchmarks of this side that are selected, each with what its marks say.
+
+        Args:
+            deselected: those too that the project's own hooks deselect.
+        """
         assert self.session
-        chosen = [item for item in self.session.items if is_benchmark(item)]
+        chosen = [item for item in (self.items.values() if deselected else self.session.items) if is_benchmark(item)]
         return {"listing": {item.nodeid: marks.of(item) for item in chosen}}
 
     def loaded(self) -> dict[str, Any]:

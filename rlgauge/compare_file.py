@@ -1,0 +1,267 @@
+"""A file of comparisons: ``rlgauge compare --file FILE.toml``, measured one after the other in drawn order.
+
+All results so far are written after each comparison, so that an interrupted run goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .compare import Comparisons, Plan, SkippedError, listed, named
+from .config import tomllib
+from .fields import FieldError, parse
+from .files import reserved
+from .layout import Layout, laid_out
+from .plugin import ROOM
+from .resume import installed
+from .revisions import digest
+from .rule import VOID, GateError
+from .source import Case
+
+if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
+
+Row = dict[str, Any]  # of one comparison, as it is written
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table ``[[comparison]]``; what it leaves out is as on the command line.
+
+    Attributes:
+        name: by which it is reported.
+        a: id or pattern of a benchmark.
+        b: the same of the other one.
+        items: see :class:`.compare.Plan`, as the others down to ``cores``.
+        note: for the reader; written with the result.
+        leaves_out: the same.
+    """
+
+    name: str
+    a: str
+    b: str
+    items: bool | None = None
+    outputs: str | None = None
+    measure: str | None = None
+    precision: float | None = None
+    minutes: float | None = None
+    threads_a: int | None = None
+    threads_b: int | None = None
+    cores: str | None = None
+    note: Any = None
+    leaves_out: Any = None
+
+    def plan(self, default: Plan) -> Plan:
+        """Return how to compare.
+
+        Args:
+            default: what the command line says.
+        """
+        own = {field.name: getattr(self, field.name, None) for field in fields(Plan)}
+        return replace(default, **{name: value for name, value in own.items() if value is not None})
+
+    def row(self, **result: Any) -> Row:
+        """Return what is written of it.
+
+        Args:
+            result: of measuring it.
+        """
+        told = {"note": self.note, "leaves_out": self.leaves_out}
+        return {**result, **{name: value for name, value in told.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a file of comparisons holds."""
+
+    comparison: list[dict[str, Any]] = field(default_factory=list)
+
+
+def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
+    """Return the comparisons of a file by their names, each with how to measure it.
+
+    Args:
+        file: of TOML.
+        default: what the command line says.
+
+    Raises:
+        GateError: the file cannot be read, has an unknown key or a wrong value, or a name twice.
+    """
+    found: dict[str, tuple[Comparison, Plan]] = {}
+    try:
+        tables = parse(Listed, tomllib.loads(file.read_text())).comparison
+        for number, table in enumerate(tables, 1):
+            where = f"comparison {number}"
+            comparison: Comparison = parse(Comparison, table, (where,))
+            if comparison.name in found:
+                raise FieldError([where, "name"], f"{comparison.name!r} stands for another one, too; names are unique")
+            try:
+                found[comparison.name] = comparison, comparison.plan(default)
+            except FieldError as error:
+                raise FieldError([where, *error.path], error.problem) from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
+        raise GateError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    if not found:
+        raise GateError(f"{file}: it has no [[comparison]]")
+    return found
+
+
+def compare_file(
+    source: Benchmarks, root: Path, file: Path, default: Plan, out: Path, resume: bool, log: Callable[[str], None]
+) -> int:
+    """Measure the comparisons of a file, write and print the results; return the exit code.
+
+    A comparison whose test is skipped here, or fails, is written as such, and the others are measured.
+
+    Args:
+        source: of the benchmarks.
+        root: of the repository.
+        file: of comparisons.
+        default: how to compare where the file does not say.
+        out: where all results are written after each comparison.
+        resume: keep the results of an interrupted run.
+        log: prints a line.
+
+    Raises:
+        GateError: the file is wrong or names an unknown benchmark, or an interrupt.
+    """
+    comparisons = read(file, default)
+    with reserved(out, ROOM, "--json"):
+        pass  # it can be written
+    rows: dict[str, Row] = {}
+    try:
+        cases = listed(source, root)
+        tests = {
+            name: (named(each.a, cases, f"{file}: {name}: a"), named(each.b, cases, f"{file}: {name}: b"))
+            for name, (each, _) in comparisons.items()
+        }
+        with laid_out(source, root) as layout:
+            here = conditions(source, layout, file, default, out)
+            rows = kept(out, here, log) if resume else {}
+            order = random.Random(default.seed).sample(list(comparisons), len(comparisons))
+            for number, name in enumerate([name for name in order if name not in rows], len(rows) + 1):
+                comparison, plan = comparisons[name]
+                pair = cases[tests[name][0]], cases[tests[name][1]]
+                result = measured(source, layout, pair, plan, f"comparison-{number}", lambda text: log(f"  {text}"))
+                rows[name] = comparison.row(**result)
+                written = {name: rows[name] for name in comparisons if name in rows}
+                text = json.dumps({"conditions": here, "comparisons": written}, indent=2) + "\n"
+                with reserved(out, len(text), "--json") as write:
+                    write(text.encode())
+                log(f"compare: {number} of {len(order)}: {name}: {line(rows[name])}")
+    except KeyboardInterrupt:
+        done = f"{len(rows)} of {len(comparisons)} comparisons are in {out}; the same command with --resume goes on"
+        raise GateError(f"interrupted: {done if rows else 'nothing is written'}") from None
+    print(table({name: rows[name] for name in comparisons}))
+    failed = any("error" in row for row in rows.values()) or not any("value" in row for row in rows.values())
+    return VOID if failed else 0
+
+
+def measured(
+    source: Benchmarks,
+    layout: Layout,
+    tests: tuple[Case, Case],
+    plan: Plan,
+    folder: str,
+    log: Callable[[str], None],
+) -> Row:
+    """Return the result of a comparison, or why there is none.
+
+    Args:
+        source: of the benchmarks.
+        layout: of the working tree.
+        tests: the two benchmarks.
+        plan: how to compare them.
+        folder: name of the sides' folders.
+        log: prints a line.
+    """
+    try:
+        comparisons = Comparisons(source, layout, {"it": tests}, plan, folder)
+        found = comparisons.found["it"]
+        comparisons.measure_all(lambda: log(f"pair {len(found.values)}: {found.values[-1]:.4g}"))
+    except SkippedError as error:
+        return {"skipped": str(error)}
+    except GateError as error:
+        return {"error": str(error)}
+    return {"text": str(found), **found.as_dict()}
+
+
+def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: Path) -> dict[str, Any]:
+    """Return what must be the same where results of two runs are put together, by what each is called in a message.
+
+    Args:
+        source: of the benchmarks.
+        layout: of the working tree.
+        file: of comparisons.
+        plan: what the command line says.
+        out: file of results, which is no part of the working tree.
+    """
+    code = layout.code(None)
+    files = [path for path in code.rglob("*") if source.top / path.relative_to(code) != out.resolve()]
+    options = asdict(plan)
+    found = {
+        "seed": options.pop("seed"),
+        "options": options,
+        "file of comparisons": tomllib.loads(file.read_text()),
+        "working tree": digest(code, files),
+        "installed packages": installed(),
+        "machine": source.machine(layout.folder),
+    }
+    return dict(json.loads(json.dumps(found, default=str)))
+
+
+def kept(out: Path, here: Mapping[str, Any], log: Callable[[str], None]) -> dict[str, Row]:
+    """Return the results that an interrupted run measured under the same conditions; say where they differ.
+
+    Args:
+        out: that it wrote.
+        here: the conditions of this run.
+        log: prints a line.
+
+    Raises:
+        GateError: the file holds something else.
+    """
+    try:
+        before = json.loads(out.read_text())
+        there, rows = before["conditions"], before["comparisons"]
+        found = {name: row for name, row in rows.items() if "value" in row}
+        differing = [name for name in here if here[name] != there.get(name)]
+    except FileNotFoundError:
+        log(f"compare: nothing to resume: there is no {out}")
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise GateError(f"{out}: not what rlgauge compare --file writes: {error}") from error
+    if differing:
+        log(f"compare: starting over: not as in the interrupted run: {', '.join(differing)}")
+        return {}
+    log(f"compare: going on with {len(found)} comparisons from {out}")
+    return found
+
+
+def line(row: Row) -> str:
+    """Return the result of a comparison in a line."""
+    return str(row.get("text") or row.get("skipped") or f"error: {row['error']}")
+
+
+def table(rows: Mapping[str, Row]) -> str:
+    """Return the results as aligned columns: name, measure, A over B, 95 % interval, pairs, verdict.
+
+    Args:
+        rows: by the name of each comparison.
+    """
+    lines: list[Sequence[str]] = [("comparison", "measure", "A / B", "95 % interval", "pairs", "")]
+    for name, row in rows.items():
+        if "value" in row:
+            figures = f"{row['value']:.3g}", f"[{row['low']:.3g}, {row['high']:.3g}]", f"{len(row['values'])}"
+            lines.append(
+                (name, "A - B, s" if row["measure"] == "difference" else row["measure"], *figures, row["verdict"])
+            )
+        else:
+            lines.append((name, "-", "-", "-", "-", line(row)))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, each, widths)).rstrip() for each in lines)
