@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick bench-threads report claims claims-returns gate test test-slow test-ray test-nes browser lint asv history results clean evaluate compare tensorboard train train-pipeline
+.PHONY: help setup bench bench-quick bench-threads peers report claims claims-returns gate test test-slow test-ray test-nes browser lint asv history results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -21,8 +21,6 @@ TIER ?=
 BASE ?=
 SINCE ?=
 RANGE ?= HEAD~2..HEAD
-# mario_replay, which compares what is no benchmark of its own, is run by hand: see docs/workloads.md
-PEERS := $(filter-out mario_replay,$(patsubst perf_tests/peers/%.py,%,$(wildcard perf_tests/peers/[a-z]*.py)))
 JOBS ?= 2
 HYPOTHESIS ?= fixed
 SELECTION := $(if $(WORKLOAD),--workload $(WORKLOAD)) $(if $(BACKEND),--backend $(BACKEND)) $(if $(TIER),--tier $(TIER))
@@ -65,6 +63,10 @@ report: setup  ## a page of all that was measured, which needs no network: .cach
 	@test -f .cache/bench.json || { echo '.cache/bench.json is missing: run make bench first'; exit 2; }
 	$(BIN)/python -m perf_tests.report.html .cache/bench.json $(sort $(wildcard .cache/threads-*.json)) $(GIVEN) \
 	  --output .cache/report.html $(if $(PNG),--png '$(PNG)')
+
+peers: setup  ## compare with other people's code where it is installed: .cache/peers.json; ARGS='--only snake-plain'
+	mkdir -p .cache
+	$(BIN)/python -m perf_tests.peers --json .cache/peers.json $(ARGS)
 
 gate: setup  ## is the working tree slower than a revision? make gate BASE=main
 	@test -n '$(BASE)' || { echo 'name the revision to compare with: make gate BASE=main'; exit 2; }
@@ -155,6 +157,7 @@ results: setup  ## time everything, write the page in results/ and measure the g
 	$(BIN)/python -m perf_tests.report.results .cache/bench.json
 	$(BIN)/rlgauge compare --file perf_tests/headlines.toml --json .cache/headlines.json
 	$(BIN)/python -m perf_tests.report.readme .cache/headlines.json
+	$(MAKE) peers
 	$(MAKE) browser report PNG=results/report.png
 
 claims: setup  ## measure published claims, for the README; WORKLOAD=snake: of one, shown alone; all take about 40 minutes

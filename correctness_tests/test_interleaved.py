@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from perf_tests import compare, procgen_growth, procgen_loops
+from perf_tests import compare
 from perf_tests.interleaved import fresh_processes, in_words, interruptible
 from rlgauge.interleaved import block
 from rlgauge.statistics import log_ratio, log_ratios
@@ -74,20 +74,16 @@ def test_processes_are_numbered_from_the_first(tmp_path, monkeypatch):
 FORWARD = "pirl.forward[full-numpy-batch32-iohost-hidden32]"
 
 
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [(compare, [FORWARD, FORWARD]), (procgen_growth, ["--op", "ppo"]), (procgen_loops, ["--only", "bound-ppo-full"])],
-)
-def test_an_interrupt_ends_a_comparison_with_its_code_and_without_a_traceback(module, words, monkeypatch, capsys):
+def test_an_interrupt_ends_a_comparison_with_its_code_and_without_a_traceback(monkeypatch, capsys):
     def interrupted(*asked):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "fresh_processes", interrupted)
-    monkeypatch.setattr(module.process, "cores", lambda: 2)
-    monkeypatch.setattr(module.process, "set_up", lambda threads: None)
-    monkeypatch.setattr("sys.argv", ["", *words])
+    monkeypatch.setattr(compare, "fresh_processes", interrupted)
+    monkeypatch.setattr(compare.process, "cores", lambda: 2)
+    monkeypatch.setattr(compare.process, "set_up", lambda threads: None)
+    monkeypatch.setattr("sys.argv", ["", FORWARD, FORWARD])
     with pytest.raises(SystemExit) as ended:
-        module.main()
+        compare.main()
     assert ended.value.code == 130
     assert "Traceback" not in capsys.readouterr().err
 

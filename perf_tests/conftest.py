@@ -31,10 +31,12 @@ def tier_of(item: pytest.Item) -> str | None:
 
 
 def is_selected(item: Any, selection: Any) -> bool:
-    """Return whether the options select a benchmark; ``bench`` includes ``gate``, and ``full`` includes both."""
+    """Return whether the options select a benchmark; ``bench`` includes ``gate``, and ``full`` includes all."""
     from .rows import parts_of
     from .selection import OLDER
 
+    if item.get_closest_marker("peer"):  # has no form and no backend
+        return bool(selection.has("full") and selection.keeps("", "", "", "", {}))
     tier = tier_of(item)
     if tier is None:
         return True

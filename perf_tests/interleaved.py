@@ -1,4 +1,4 @@
-"""Fresh processes that each compare things by turns, and what their ratios say: for ``compare``, claims and peers."""
+"""Fresh processes that each compare things by turns, and what their ratios say: for ``compare`` and claims."""
 
 from __future__ import annotations
 

@@ -224,11 +224,12 @@ class Source(ABC):
         """
         return None
 
-    def everything(self, root: Path) -> None:  # noqa: B027 - where all cases are selected unless others are
+    def everything(self, root: Path, deselected: bool = False) -> None:  # noqa: B027 - where all are selected already
         """Select all cases, where none were: as they are listed in the working tree.
 
         Args:
             root: of the repository.
+            deselected: whether to take those that the repository itself deselects too.
 
         Raises:
             GateError: there are none.

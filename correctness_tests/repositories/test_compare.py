@@ -116,6 +116,14 @@ def test_the_same_work_is_no_significant_difference(repository, tmp_path, second
     assert ("no significant difference: " in text) == (found["low"] <= 1 <= found["high"])
 
 
+def test_a_benchmark_that_the_repository_deselects_is_compared(tmp_path):
+    conftest = "def pytest_collection_modifyitems(items):\n    del items[:]\n"
+    files = {**flat(quick=1, twice=200), FILE: TESTS, "benchmarks/conftest.py": conftest}
+    code, text = Repository(tmp_path / "repository", files).run("rlgauge", "compare", pace("slow"), pace("quick"))
+    assert code == 0, text
+    assert f"{pace('quick')} is " in text
+
+
 def test_calls_are_compared_unless_items_are_asked_for(repository, tmp_path):
     out = tmp_path / "out.json"
     code, text = repository.run("rlgauge", "compare", "*slow]", "*twice]", "--json", out)

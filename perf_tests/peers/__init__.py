@@ -1,1 +1,1 @@
-"""Comparisons with other people's libraries, each a command of its own."""
+"""Benchmarks of other people's code beside ours; ``make peers`` compares them, see ``comparisons.toml``."""

@@ -37,16 +37,26 @@ def steps(rng, count, side, first=0):
     return frames, actions, rewards, times == EPISODE - 1, times
 
 
+def stored(spec):
+    """Yield the drawn steps that a replay is filled with, 50 whole episodes at once.
+
+    Args:
+        spec: ``side``, ``stored`` and ``seed`` are taken.
+    """
+    rng, at_once = np.random.default_rng(spec["seed"]), 50 * EPISODE
+    for begun in range(0, spec["stored"], at_once):
+        yield steps(rng, min(at_once, spec["stored"] - begun), spec["side"])
+
+
 def fill(replay, spec):
     """Fill a replay of one lane with drawn steps; return it.
 
     Args:
         replay: an empty one.
-        spec: ``side``, ``stored`` and ``seed`` are taken.
+        spec: see :func:`stored`.
     """
-    rng, at_once = np.random.default_rng(spec["seed"]), 50 * EPISODE
-    for begun in range(0, spec["stored"], at_once):
-        replay.push_batch(0, *steps(rng, min(at_once, spec["stored"] - begun), spec["side"]))
+    for columns in stored(spec):
+        replay.push_batch(0, *columns)
     return replay
 
 

@@ -1,0 +1,59 @@
+"""Compare our code with other people's: ``python -m perf_tests.peers [--only NAME] [--json FILE]``.
+
+The comparisons are those of ``comparisons.toml``; ``rlgauge compare`` measures each. Other options go to it, such as
+``--minutes 1``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlgauge.command import ended
+from rlgauge.files import reserved
+from rlgauge.interrupts import by_sigterm
+
+ROOT, FILE = Path(__file__).parents[2], Path(__file__).with_name("comparisons.toml")
+ROOM = 1 << 20  # bytes of the JSON, at most
+
+
+def compared(one: dict[str, Any], arguments: Sequence[str], folder: Path) -> dict[str, Any] | int:
+    """Make a comparison; return its figures, or the exit code of one that failed."""
+    result = folder / "result.json"
+    command = [sys.executable, "-m", "rlgauge", "compare", one["a"], one["b"], f"--json={result}", *arguments]
+    command += [f"--outputs={one.get('outputs', 'close')}", *(["--items"] if one.get("items") else [])]
+    print(f"{one['name']}:", flush=True)
+    with by_sigterm():
+        done = subprocess.run(command, cwd=ROOT)
+    if done.returncode:
+        return done.returncode
+    print(f"Left out: {one['leaves_out']}.\n", flush=True)
+    return {**one, **json.loads(result.read_text())}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make all comparisons whose libraries are installed; return the exit code."""
+    known = {one["name"]: one for one in tomllib.loads(FILE.read_text())["comparison"]}
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.peers", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=known, action="append", help="make this comparison alone")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    options, rest = parser.parse_known_args(arguments)
+
+    def run() -> int:
+        with reserved(options.json, ROOM, "--json") as write, tempfile.TemporaryDirectory() as folder:
+            found = [compared(known[name], rest, Path(folder)) for name in options.only or known]
+            write(json.dumps([one for one in found if isinstance(one, dict)], indent=1).encode())
+        return max((one for one in found if isinstance(one, int)), default=0)
+
+    return ended(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Procgen's games by gym3, as the package procgen has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rl_impls.common.procgen_env import default_threads, import_procgen
+from rl_impls.procgen import problem as procgen
+
+from ..bench import Bench
+
+pytestmark = pytest.mark.peer
+GAME, NUM_ENVS = "coinrun", 32
+
+
+class Gym3:
+    """``ProcgenGym3Env``, with ``act`` and ``observe`` for each step.
+
+    Args:
+        config: of the environments, as our op takes them.
+        reuse: whether gym3 returns its own arrays, and copies nothing.
+    """
+
+    def __init__(self, config: dict[str, Any], reuse: bool) -> None:
+        threads = default_threads()
+        self.env: Any = import_procgen()(
+            num=config["num_envs"], env_name=config["game"], rand_seed=config["seed"], distribution_mode=config["mode"],
+            num_levels=config["num_levels"], num_threads=0 if threads == 1 else threads,
+        )  # fmt: skip
+        self.env._reuse_arrays = reuse
+        self.env.observe()
+        self.start = self.env.get_state()
+
+    def reset(self) -> None:
+        """Restore the games."""
+        self.env.set_state(self.start)
+        self.env.observe()
+
+    def __call__(self, actions: Any) -> tuple[Any, ...]:
+        """Make some steps; return the last one's frames u8[N, 64, 64, 3], rewards f32[N] and ends bool[N].
+
+        Args:
+            actions: i32[T, N].
+        """
+        for action in actions:
+            self.env.act(action)
+            rewards, obs, ended = self.env.observe()
+        return obs["rgb"], rewards, ended
+
+
+@pytest.mark.parametrize("arrays", ["copied", "reused"])
+def test_gym3(bench: Bench, seed: int, arrays: str) -> None:
+    """Eight steps of 32 games by the same actions as ours, from the same start.
+
+    Left out: ours keeps frames, rewards and ends in a rollout, and statistics of episodes; gym3's are dropped. Users
+    get ``copied`` arrays; to have them ``reused``, gym3 is told to copy nothing.
+    """
+    for package in ("procgen", "gym3"):
+        pytest.importorskip(package)
+    problem = procgen.env_step(seed, NUM_ENVS, GAME)
+    games = Gym3(problem.config["env"], reuse=arrays == "reused")
+    bench(games, *problem.args, reset=games.reset, close=games.env.close, **problem.cost)

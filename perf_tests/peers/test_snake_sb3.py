@@ -1,0 +1,57 @@
+"""snake's loop by Stable-Baselines3's DQN, called as its users call it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rl_impls.common.old_gym import silent_gym
+from rl_impls.snake import problem as snake
+
+from ..bench import Bench
+
+pytestmark = pytest.mark.peer
+STEPS = 1024  # environment steps of a call of ``learn``, whose own cost is then small
+EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1
+
+
+def make_dqn(config: dict[str, Any], seed: int) -> Any:
+    """Return a DQN with our net, optimiser, memory and constants, after as many random steps as ours has stored."""
+    with silent_gym():  # Stable-Baselines3 imports it if it is there
+        stable_baselines3 = pytest.importorskip("stable_baselines3")
+    import torch
+    from gymnasium.wrappers import FlattenObservation
+
+    from rl_impls.snake.env import Geometry, SnakeEnv
+
+    stored = len(config["stored"][0])
+    model = stable_baselines3.DQN(
+        "MlpPolicy",
+        FlattenObservation(SnakeEnv(**vars(Geometry()))),
+        learning_rate=config["learning_rate"],
+        buffer_size=config["capacity"],
+        learning_starts=stored,
+        batch_size=BATCH_SIZE,
+        gamma=config["gamma"],
+        train_freq=EVERY,
+        gradient_steps=1,
+        target_update_interval=config["target_every"],
+        exploration_initial_eps=EXPLORE,
+        exploration_final_eps=EXPLORE,
+        max_grad_norm=config["gradient_norm"],
+        policy_kwargs={"net_arch": list(snake.SIZES[1:-1]), "activation_fn": torch.nn.ReLU},
+        seed=seed,
+        device="cpu",
+    )
+    return model.learn(stored)
+
+
+def test_dqn(bench: Bench, seed: int) -> None:
+    """1,024 steps and 256 updates.
+
+    Left out: it draws its random numbers while it is timed, ours are drawn before; ours keeps no statistics of
+    episodes. Its memory fills from call to call, ours starts each call with 1,000 transitions.
+    """
+    model = make_dqn(dict(snake.collect_and_learn(seed, 1, EVERY, BATCH_SIZE).config), seed)
+    bench(model.learn, STEPS, None, 4, "DQN", False, items=STEPS, unit="environment steps")
