@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from perf_tests import compare
-from perf_tests.interleaved import fresh_processes, in_words, interruptible
+from perf_tests.interleaved import fresh_processes, interruptible
 from rlgauge.interleaved import block
 from rlgauge.statistics import log_ratio, log_ratios
 
@@ -31,18 +30,6 @@ def test_the_ratio_of_blocks_is_the_median_of_second_over_first():
     assert log_ratio([(1.0, 2.0), (1.0, 3.0), (1.0, 50.0)]) == pytest.approx(math.log(3))
     assert log_ratio([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(0.0)
     assert log_ratios([(2.0, 1.0), (1.0, 3.0)]) == pytest.approx([-math.log(2), math.log(3)])
-
-
-@pytest.mark.parametrize(
-    ("ratios", "said"),
-    [
-        ([1.0, 1.5, 2.0], "1.5x, extremes 1 to 2, n = 3 processes"),
-        ([1.0, 1.0, 1.0, 1.5, 1.5, 2.0], "1.25x, 95 % interval 1 to 2, n = 6 processes"),
-        ([0.5, *[1.0] * 20, 9.0], "1x, 95 % interval 1 to 1, n = 22 processes"),
-    ],
-)
-def test_only_of_six_and_more_processes_an_interval_is_named(ratios, said):
-    assert in_words(ratios) == said
 
 
 ONE = """import json, os, sys
@@ -69,23 +56,6 @@ def test_processes_are_numbered_from_the_first(tmp_path, monkeypatch):
     (tmp_path / "measured.py").write_text(ONE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert [found[1:] for found in fresh_processes("measured", [], 2, first=3)] == [["--one", "3"], ["--one", "4"]]
-
-
-FORWARD = "pirl.forward[full-numpy-batch32-iohost-hidden32]"
-
-
-def test_an_interrupt_ends_a_comparison_with_its_code_and_without_a_traceback(monkeypatch, capsys):
-    def interrupted(*asked):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(compare, "fresh_processes", interrupted)
-    monkeypatch.setattr(compare.process, "cores", lambda: 2)
-    monkeypatch.setattr(compare.process, "set_up", lambda threads: None)
-    monkeypatch.setattr("sys.argv", ["", FORWARD, FORWARD])
-    with pytest.raises(SystemExit) as ended:
-        compare.main()
-    assert ended.value.code == 130
-    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_what_is_no_interrupt_is_raised():

@@ -1,4 +1,4 @@
-"""Fresh processes that each compare things by turns, and what their ratios say: for ``compare`` and claims."""
+"""Fresh processes that each compare things by turns, for claims."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from statistics import median
 from typing import Any
 
 from rlgauge.command import INTERRUPTED
 from rlgauge.interrupts import by_sigterm
-from rlgauge.statistics import FEWEST, interval
 
 
 @contextmanager
@@ -42,14 +40,3 @@ def fresh_processes(module: str, arguments: Sequence[str], count: int, first: in
         if done.returncode:
             sys.exit(done.returncode)
         yield json.loads(done.stdout.splitlines()[-1])
-
-
-def in_words(ratios: Sequence[float]) -> str:
-    """Return the median of ratios from fresh processes with its 95 % interval, or the extremes of fewer than six.
-
-    Args:
-        ratios: one of each process.
-    """
-    low, high = interval(ratios)
-    name = "95 % interval" if len(ratios) >= FEWEST else "extremes"
-    return f"{median(ratios):.3g}x, {name} {low:.3g} to {high:.3g}, n = {len(ratios)} processes"
