@@ -25,16 +25,17 @@ ROOM = 1 << 20  # bytes of the JSON, at most
 
 
 def compared(one: dict[str, Any], arguments: Sequence[str], folder: Path) -> dict[str, Any] | int:
-    """Make a comparison; return its figures, or the exit code of one that failed."""
+    """Make a comparison; return its figures, or the exit code of one that failed: 0 if its library is not installed."""
     result = folder / "result.json"
     command = [sys.executable, "-m", "rlgauge", "compare", one["a"], one["b"], f"--json={result}", *arguments]
     command += [f"--outputs={one.get('outputs', 'close')}", *(["--items"] if one.get("items") else [])]
     print(f"{one['name']}:", flush=True)
     with by_sigterm():
-        done = subprocess.run(command, cwd=ROOT)
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        return done.returncode
-    print(f"Left out: {one['leaves_out']}.\n", flush=True)
+        print(f"  {(done.stderr.splitlines() or ['rlgauge compare failed'])[-1]}", flush=True)
+        return 0 if "could not import" in done.stderr else done.returncode
+    print(f"  {done.stdout.strip()}\n  Left out: {one['leaves_out']}.", flush=True)
     return {**one, **json.loads(result.read_text())}
 
 

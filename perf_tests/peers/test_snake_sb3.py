@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,4 +55,4 @@ def test_dqn(bench: Bench, seed: int) -> None:
     episodes. Its memory fills from call to call, ours starts each call with 1,000 transitions.
     """
     model = make_dqn(dict(snake.collect_and_learn(seed, 1, EVERY, BATCH_SIZE).config), seed)
-    bench(model.learn, STEPS, None, 4, "DQN", False, items=STEPS, unit="environment steps")
+    bench(partial(model.learn, STEPS, reset_num_timesteps=False), items=STEPS, unit="environment steps")
