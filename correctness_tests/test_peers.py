@@ -160,6 +160,15 @@ def test_buffer_of_cpprb_holds_what_ours_holds_with_the_same_weights(once):
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "collected"),
+    [((), 0), (("--tier", "gate"), 0), (("--tier", "full", "--backend", "torch"), 0), (("--tier", "full"), 18)],
+)
+def test_only_the_full_tier_without_other_options_selects_peers(options, collected):
+    done = python("-m", "pytest", "perf_tests/peers", "--collect-only", "-q", *options)
+    assert done.stdout.count("::test_") == collected, done.stdout
+
+
 def test_an_unknown_comparison_is_one_line():
     done = python("-m", "perf_tests.peers", "--only", "snake")
     assert done.returncode == 2

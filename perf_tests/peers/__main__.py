@@ -31,7 +31,7 @@ def compared(one: dict[str, Any], arguments: Sequence[str], folder: Path) -> dic
     command += [f"--outputs={one.get('outputs', 'close')}", *(["--items"] if one.get("items") else [])]
     print(f"{one['name']}:", flush=True)
     with by_sigterm():
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         print(f"  {(done.stderr.splitlines() or ['rlgauge compare failed'])[-1]}", flush=True)
         return 0 if "could not import" in done.stderr else done.returncode
