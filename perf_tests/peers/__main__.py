@@ -14,6 +14,7 @@ import tempfile
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from rlgauge.command import ended
@@ -35,7 +36,7 @@ def compared(one: dict[str, Any], arguments: Sequence[str], folder: Path) -> dic
     if done.returncode:
         print(f"  {(done.stderr.splitlines() or ['rlgauge compare failed'])[-1]}", flush=True)
         return 0 if "could not import" in done.stderr else done.returncode
-    print(f"  {done.stdout.strip()}\n  Left out: {one['leaves_out']}.", flush=True)
+    print(indent(f"{done.stdout}Left out: {one['leaves_out']}.", "  "), flush=True)
     return {**one, **json.loads(result.read_text())}
 
 
