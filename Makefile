@@ -29,7 +29,7 @@ BESIDE = --numprocesses $(JOBS) --dist loadfile --threads 1
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
-	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, gate, test and test-slow (history: WORKLOAD=): make bench WORKLOAD=pirl BACKEND=torch,jax'
+	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, gate, history, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
 
 setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes)
 
@@ -58,7 +58,7 @@ bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the re
 	done
 
 GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .cache/gate.json),--gate .cache/gate.json) \
-	$(addprefix --history ,$(firstword $(wildcard results/history/*.jsonl)))
+	$(addprefix --history ,$(wildcard .rlgauge/history.jsonl))
 report: setup  ## a page of all that was measured, which needs no network: .cache/report.html; PNG=FILE for a picture too
 	@test -f .cache/bench.json || { echo '.cache/bench.json is missing: run make bench first'; exit 2; }
 	$(BIN)/python -m perf_tests.report.html .cache/bench.json $(sort $(wildcard .cache/threads-*.json)) $(GIVEN) \
@@ -144,8 +144,8 @@ lint: setup  ## style, types, spelling, workflows
 
 history: setup  ## compare every commit after one with the release before it, and show steps: make history SINCE=v1
 	@test -n '$(SINCE)' || { echo 'name the last commit that is not to be measured: make history SINCE=v1'; exit 2; }
-	$(BIN)/python -m perf_tests.history --since '$(SINCE)' $(if $(WORKLOAD),--workload $(WORKLOAD)) $(ARGS)
-	$(BIN)/python -m perf_tests.history show $(if $(WORKLOAD),--workload $(WORKLOAD))
+	$(BIN)/python -m rlgauge history --since '$(SINCE)' perf_tests $(SELECTION) $(ARGS)
+	$(BIN)/python -m rlgauge history show
 
 asv: setup  ## benchmark commits with ASV and publish to .asv/html: HEAD~1 and HEAD, or make asv RANGE=A..B
 	@test -f ~/.asv-machine.json || $(BIN)/python -m asv machine --yes

@@ -1,8 +1,9 @@
-"""``rlgauge gate``, ``compare``, ``rank``, ``replay``, ``bisect``, ``power`` and ``merge``, from the command line."""
+"""The commands of ``rlgauge``: ``gate``, ``compare``, ``rank``, ``history``, ``bisect``, ``power`` and others."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from .merge import merged
 from .plugin import ROOM, rule_of
 from .power import canary_rates
 from .power import rates as measured_rates
+from .revisions import resolve
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT
 from .source import Source
@@ -29,6 +31,8 @@ from .sources import source_of
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
     from .compare import Plan
+
+HISTORY = Path(".rlgauge", "history.jsonl")
 
 
 def gate(options: argparse.Namespace) -> int:
@@ -173,6 +177,53 @@ def rank(options: argparse.Namespace) -> int:
     return 0
 
 
+def history(options: argparse.Namespace) -> int:
+    """Compare commits with the release before them; the code is 1 where a test could not be measured at one of them.
+
+    Args:
+        options: the command line as parsed.
+
+    Raises:
+        GateError: an option has a wrong value, or nothing could be measured.
+    """
+    from .benchmarks.source import Benchmarks
+    from .history import History
+
+    for name in ("pairs", "minutes"):
+        if not getattr(options, name) > 0:
+            raise GateError(f"--{name}: got {getattr(options, name):g}; give a number above 0")
+    source = Benchmarks(Path.cwd(), settings(settings_folder(Path.cwd())), None)
+    file = options.file or Path.cwd() / HISTORY
+    resolve(Path.cwd(), options.since)
+    source.everything(Path.cwd(), options.arguments)
+    found = History(source, Path.cwd(), file, options.pairs, options.minutes, options.limit, to_stderr)
+    found.measure(options.since)
+    print(f"{len(found.entries)} ratios in {file}: rlgauge history show{f' --file {file}' if options.file else ''}")
+    return 1 if found.failed else 0
+
+
+def show_history(options: argparse.Namespace) -> int:
+    """Print the steps and the drift of a history.
+
+    Args:
+        options: the command line as parsed.
+
+    Raises:
+        GateError: the file has nothing of this branch, or cannot be read.
+    """
+    from .history import in_order, read
+    from .history_table import drawn, markdown
+
+    file = options.file or Path.cwd() / HISTORY
+    if not file.exists():
+        raise GateError(f"{file}: no such file; rlgauge history --since REVISION writes it")
+    found = drawn(read(file), in_order(Path.cwd()))
+    if not found:
+        raise GateError(f"{file}: it has no ratios of the commits of this branch: rlgauge history --since REVISION")
+    print(json.dumps(found, indent=1) if options.json else markdown(found))
+    return 0
+
+
 def to_stderr(line: str) -> None:
     """Print a line of progress."""
     print(line, file=sys.stderr, flush=True)
@@ -258,6 +309,24 @@ def main(arguments: list[str] | None = None) -> int:
             "--minutes", type=float, default=5.0, help="stop after this time and six pairs (default: 5)"
         )
         command.add_argument("--json", type=Path, help="write all figures to this file")
+    over = commands.add_parser(
+        "history",
+        help="compare commits with the release before them; then history show",
+        allow_abbrev=False,
+        usage="rlgauge history --since REVISION [--pairs N] [--minutes N] [--file FILE] [--limit S] [PYTEST-ARG ...]",
+        epilog="All other arguments are pytest's, as in: rlgauge history --since v1.0 benchmarks -k sort",
+    )
+    over.add_argument("--since", required=True, metavar="REVISION", help="measure the commits after this one")
+    over.add_argument("--pairs", type=int, default=16, help="of processes for each commit (default: 16)")
+    over.add_argument(
+        "--minutes", type=float, default=12.0, help="stop a commit after this time and six pairs (default: 12)"
+    )
+    over.set_defaults(run=history)
+    shown = commands.add_parser("history show", help="print the steps and the drift of a history")
+    shown.add_argument("--json", action="store_true", help="print all ratios and steps as JSON")
+    shown.set_defaults(run=show_history)
+    for command in (over, shown):
+        command.add_argument("--file", type=Path, help=f"the ratios (default: {HISTORY})")
     shards = commands.add_parser("merge", help="decide over the artifacts of all shards")
     shards.add_argument("files", type=Path, nargs="+", metavar="FILE")
     shards.add_argument("--json", type=Path, help="the merged artifact")
@@ -265,9 +334,16 @@ def main(arguments: list[str] | None = None) -> int:
     shards.set_defaults(run=merge)
     for command in (again, half, rates):
         command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
-    for command in (half, rates, two, order):
+    for command in (half, rates, two, order, over):
         command.add_argument("--limit", type=float, default=LIMIT, help="seconds for one request to a worker")
-    options = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:2] == ["history", "show"]:
+        words = ["history show", *words[2:]]
+    options, rest = parser.parse_known_args(words)
+    if options.run is history:
+        options.arguments = rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if sys.platform != "linux":
         print(f"rlgauge: it runs on Linux, this is {sys.platform}", file=sys.stderr)
         return VOID

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import revisions
-from .source import Case, Source
+from .source import Source
 from .workers import Side
 
 TREE = "working-tree"
@@ -27,7 +27,6 @@ class Layout:
     def __init__(self, source: Source, root: Path, folder: Path, python_for: Callable[[str, Path], Path]) -> None:
         self.source, self.root, self.folder, self.python_for = source, root, folder, python_for
         self.side = functools.cache(self._side)
-        self.fingerprint = functools.cache(self._fingerprint)
         source.snapshot(root, folder / TREE)
 
     def code(self, commit: str | None) -> Path:
@@ -49,9 +48,6 @@ class Layout:
         python = self.python_for(commit[:12] if commit else name, code)
         folder = self.folder / "sides" / name / (commit or TREE)
         return self.source.lay_out(name, code, self.folder / TREE, folder, python)
-
-    def _fingerprint(self, commit: str | None, case: Case) -> str:
-        return self.source.fingerprint(self.code(commit), case)
 
 
 @contextmanager

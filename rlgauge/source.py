@@ -224,11 +224,14 @@ class Source(ABC):
         """
         return None
 
-    def everything(self, root: Path, deselected: bool = False) -> None:  # noqa: B027 - where all are selected already
+    def everything(  # noqa: B027 - where all are selected already
+        self, root: Path, arguments: Sequence[str] = (), deselected: bool = False
+    ) -> None:
         """Select all cases, where none were: as they are listed in the working tree.
 
         Args:
             root: of the repository.
+            arguments: of pytest, which select some.
             deselected: whether to take those that the repository itself deselects too.
 
         Raises:

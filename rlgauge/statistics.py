@@ -143,6 +143,26 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[rank - 1], ordered[-rank]
 
 
+def t_tail(t: float, freedom: int) -> float:
+    """Return the one-sided p of Student's t, the probability of a value above it; at least the precision of a float.
+
+    Equation: Abramowitz and Stegun 26.7.3 and 26.7.4, a finite series in the cosine of ``atan(t / sqrt(freedom))``.
+
+    Args:
+        t: the value.
+        freedom: degrees of freedom, a whole number.
+    """
+    angle, odd = math.atan2(t, math.sqrt(freedom)), freedom % 2
+    term, total = math.cos(angle) ** odd, 0.0
+    for number in range(1, freedom // 2 + 1):
+        total += term
+        term *= (2 * number - 1 + odd) / (2 * number + odd) * math.cos(angle) ** 2
+    inside = math.sin(angle) * total  # probability of a value between -t and t
+    if odd:
+        inside = 2 / math.pi * (angle + inside)
+    return max(math.ulp(1.0), (1 - inside) / 2)
+
+
 def rate_interval(found: int, count: int) -> tuple[float, float]:
     """Return the exact (Clopper-Pearson) 95 % interval of a rate.
 

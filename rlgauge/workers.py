@@ -147,10 +147,11 @@ class Worker(AbstractContextManager["Worker"]):
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def last_words(self) -> str:
-        """Return the last line that the process wrote to standard error."""
+        """Return the last line that the process wrote to standard error; one that is not indented if there is any."""
         self.errors.seek(0)
-        lines = self.errors.read().decode(errors="replace").split("\n")
-        return next((f"; {line.strip()}" for line in reversed(lines) if line.strip()), "")
+        lines = [line for line in self.errors.read().decode(errors="replace").split("\n") if line.strip()]
+        whole = [line for line in lines if not line.startswith("  ")] or lines  # as below a usage error
+        return f"; {whole[-1].strip()}" if whole else ""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -9,7 +9,6 @@ import pytest
 
 from rlgauge import layout
 from rlgauge.rule import GateError
-from rlgauge.source import Case
 
 BASE, OLDER = "b" * 40, "c" * 40
 
@@ -86,17 +85,6 @@ def test_a_side_has_its_revision_s_code_and_interpreter_and_the_working_tree_s_b
         wanted("base", "working-tree", "base"),
         wanted("base", OLDER, "c" * 12),
     ]
-
-
-def test_what_the_speed_of_a_case_depends_on_is_read_once_of_each_revision(made, source, tmp_path):
-    first, second = Case("first"), Case("second")
-    for _ in range(2):
-        assert made.fingerprint(BASE, first) == "bb first"
-        assert made.fingerprint(None, first) == "wo first"
-        assert made.fingerprint(BASE, second) == "bb second"
-    codes = [(BASE, "first"), ("working-tree", "first"), (BASE, "second")]
-    found = [asked for asked in source.asked if asked[0] == "fingerprint"]
-    assert found == [("fingerprint", tmp_path / "run" / code, name) for code, name in codes]
 
 
 def test_a_layout_is_in_a_folder_of_its_run_and_gone_after_it(source, tmp_path):

@@ -78,20 +78,19 @@ def test_pages_get_what_was_measured_between_their_markers(monkeypatch, tmp_path
     monkeypatch.setattr(command, "read", lambda file: f"pairs of {file.name}")
     monkeypatch.setattr(command, "table", lambda measured, rule: f"table of {measured}, {rule.confirm}")
     monkeypatch.setattr(command, "example", lambda measured, rule: f"example of {measured}, {rule.confirm}")
-    monkeypatch.setattr(command, "read_pairs", lambda file: f"all of {file.name}")
-    monkeypatch.setattr(command, "whole_tier", lambda recorded, rule: f"{recorded}, {rule.confirm}")
+    monkeypatch.setattr(command, "whole_tier", lambda recorded, rule: f"{[*recorded][-1]}, {rule.confirm}")
     monkeypatch.setattr(command.small, "read", lambda file: f"rounds of {file.name}")
     monkeypatch.setattr(command.small, "table", lambda found: f"table of {found}")
     assert command.main(["docs", "--file", "some/file", "--rule", "confirm=9"]) == 0
     texts = [
-        "table of pairs of file, 9\n\nall of pairs.json, 9",
+        "table of pairs of file, 9\n\npairs, 9",
         "example of pairs of file, 9",
         f"table of rounds of {command.small.FILE.name}",
     ]
     wrap = "before\n{}\n{{}}\n{}\nafter\n".format(*command.MARKERS)
     assert [page.read_text() for page in pages] == [wrap.format(text) for text in texts]
     command.main(["docs"])
-    said = f"table of pairs of {command.POWER.name}, {Rule().confirm}\n\nall of pairs.json, {Rule().confirm}"
+    said = f"table of pairs of {command.POWER.name}, {Rule().confirm}\n\npairs, {Rule().confirm}"
     assert pages[0].read_text() == wrap.format(said)
 
 

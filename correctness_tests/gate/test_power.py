@@ -14,6 +14,7 @@ from perf_tests.gate.__main__ import DOCUMENT, MARKERS, POWER
 from perf_tests.gate.selfcheck import power, power_table
 from perf_tests.gate.selfcheck.power import CASES, DOSES, MISTAKES, named, samples_for
 from perf_tests.gate.selfcheck.power_table import (
+    RECORDED,
     Measured,
     example,
     pytest_benchmark,
@@ -24,8 +25,6 @@ from perf_tests.gate.selfcheck.power_table import (
     whole_tier,
 )
 from perf_tests.gate.source import Suite
-from perf_tests.history.power import RECORDED
-from perf_tests.history.power import read as read_pairs
 from perf_tests.report.readme import README, insert
 from perf_tests.selection import Selection
 from perf_tests.suite.cases import variants
@@ -210,7 +209,7 @@ def test_the_table_counts_each_dose():
 
 
 def test_the_documents_show_what_was_measured():
-    measured, of_all = read(POWER), whole_tier(read_pairs(RECORDED), Rule())
+    measured, of_all = read(POWER), whole_tier(json.loads(RECORDED.read_bytes()), Rule())
     for page, text in ((DOCUMENT, f"{table(measured, Rule())}\n\n{of_all}"), (README, example(measured, Rule()))):
         assert insert(page.read_text(), *MARKERS, text) == page.read_text()
 

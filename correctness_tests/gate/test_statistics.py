@@ -7,7 +7,7 @@ import random
 import pytest
 from scipy import stats
 
-from rlgauge.statistics import interval, rank_correlation, rate_interval, signed_rank
+from rlgauge.statistics import interval, rank_correlation, rate_interval, signed_rank, t_tail
 
 EXACT = {"rel": 1e-12, "abs": 1e-12}
 COUNTS = [pytest.param(250, id="some"), pytest.param(10_000, id="many", marks=pytest.mark.slow)]
@@ -38,6 +38,13 @@ def test_rank_correlation_is_scipys(count):
         first = rng.choices(second, k=len(second))
         if len(set(first)) > 1 and len(set(second)) > 1:  # SciPy returns NaN for a constant
             assert rank_correlation(first, second) == pytest.approx(stats.spearmanr(first, second).statistic, **EXACT)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 16, 181])
+def test_the_tail_of_t_is_scipys(freedom):
+    for value in (-7.0, -1.0, 0.0, 0.3, 2.0, 6.0):
+        assert t_tail(value, freedom) == pytest.approx(stats.t.sf(value, freedom), **EXACT)
+    assert 0 < t_tail(1e6, 181) < 1e-15
 
 
 def test_a_constant_has_no_rank_correlation():

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 
 import pytest
 
-from correctness_tests.history.made import over
+from correctness_tests.repositories.entries import over
 from correctness_tests.waiting import limit, until
-from perf_tests.history.releases import in_order
 from perf_tests.report.html import over_commits
 from perf_tests.report.html.__main__ import main
 from perf_tests.report.html.browser import BROWSERS, DRAWN, opened
+from rlgauge.history import in_order
 
 from .made_up import artifact, claims, context, foreign, foreign_result, many, ours, result, write
 
@@ -40,11 +42,9 @@ def history():
     """Return the history of a case over this repository's last commits; it became slower at the fourth of them."""
     anchor, *commits = in_order(over_commits.ROOT)[-7:]
     made = zip(over([0.0, 0.0, 0.0, 0.1, 0.1, 0.1]), commits, strict=True)
-    entries = [
-        one.model_copy(update={"case": "pirl.act[full-numpy]", "commit": commit, "anchor": anchor})
-        for one, commit in made
-    ]
-    return "".join(f"{entry.model_dump_json()}\n" for entry in entries)
+    name = "perf_tests/test_pirl.py::test_act[full-numpy-32]"
+    entries = [replace(one, case=name, commit=commit, anchor=anchor) for one, commit in made]
+    return "".join(f"{json.dumps(asdict(entry))}\n" for entry in entries)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,7 +61,7 @@ def page_file(tmp_path_factory):
     said = claims(context(), context(5.0, "holds", context="from full"), workload="pirl")
     given = ["--claims", write(folder, "claims.json", said)]
     given += ["--gate", write(folder, "gate.json", artifact().to_json())]
-    given += ["--history", write(folder, "a-machine.jsonl", history())]
+    given += ["--history", write(folder, "history.jsonl", history())]
     page = folder / "page.html"
     main([*map(str, runs), *map(str, given), "--output", str(page)])
     return page

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
-from correctness_tests.history.made import CASE, commit, order, over, unchanged
-from perf_tests.history.drawn import drawn
+from correctness_tests.repositories.entries import CASE, commit, order, over, unchanged
 from perf_tests.report.html import (
     gated,
     knobs,
@@ -24,6 +24,7 @@ from perf_tests.report.html.facts import cautions, facts
 from perf_tests.report.html.figures import label
 from perf_tests.report.html.page import colors, embedded, page
 from perf_tests.report.html.runs import BadInput, read
+from rlgauge.history_table import drawn
 from rlgauge.rule import Record
 
 from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
@@ -256,10 +257,10 @@ def test_the_page_asks_for_nothing(run_of):
 
 
 def test_histories_that_became_slower_come_first_and_what_is_like_another_says_so():
-    slow = [e.model_copy(update={"case": "toy.slow[full-numpy]"}) for e in over([0.0] * 3 + [0.1] * 3)]
-    entries = [*over([0.0] * 6), unchanged(7, 0, 6, 1.0, 12), *slow]
+    slow = [replace(e, case="test_toy.py::test_slow") for e in over([0.0] * 3 + [0.1] * 3)]
+    entries = [*over([0.0] * 6), unchanged(7, 0, 6, [0.0] * 12), *slow]
     first, second = over_commits.chapter(drawn(entries, order(7))).figures
-    assert (first.title, second.title) == ("toy.slow[full-numpy]", CASE)
+    assert (first.title, second.title) == ("test_toy.py::test_slow", CASE)
     assert [cells[2] for cells in second.rows] == ["12"] * 6 + ["unchanged"]
 
 

@@ -7,13 +7,13 @@ from html import escape
 
 import pytest
 
-from correctness_tests.history.made import order, over
-from perf_tests.history.drawn import drawn, percent
+from correctness_tests.repositories.entries import order, over
 from perf_tests.report.html import gated, knobs, over_commits, promised, threads
 from perf_tests.report.html.claims import Claims
 from perf_tests.report.html.facts import cautions, tiles
 from perf_tests.report.html.page import outcome, verdicts
 from perf_tests.report.order import Span
+from rlgauge.history_table import drawn, percent
 
 from .made_up import artifact, claims, context, ours
 from .test_figures import gains, only, run_of

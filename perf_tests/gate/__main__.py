@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
-from perf_tests.history.power import RECORDED
-from perf_tests.history.power import read as read_pairs
 from perf_tests.report.readme import README, insert
 from rl_impls.common.files import write_whole
 from rlgauge.artifact import read as read_run
@@ -20,7 +19,7 @@ from rlgauge.rule import GateError, rule_with
 from .selfcheck import drift, small
 from .selfcheck.planted import CASES, found
 from .selfcheck.power import POWER
-from .selfcheck.power_table import example, read, table, whole_tier
+from .selfcheck.power_table import RECORDED, example, read, table, whole_tier
 from .source import variant_of
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +28,13 @@ MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in all pages
 
 
 def docs(options: argparse.Namespace) -> int:
-    """Put what ``rlgauge power``, ``small`` and the history's ``power`` have measured into the pages about the gate.
+    """Put the rates of ``rlgauge power``, of ``small`` and of the recorded pairs into the pages about the gate.
 
     Args:
         options: the command line as parsed.
     """
     measured, rule = read(options.file), rule_with(options.rule)
-    of_all = whole_tier(read_pairs(RECORDED), rule)
+    of_all = whole_tier(json.loads(RECORDED.read_bytes()), rule)
     pages = {DOCUMENT: f"{table(measured, rule)}\n\n{of_all}", README: example(measured, rule)}
     pages[OTHERS] = small.table(small.read(small.FILE))
     for page, text in pages.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -53,9 +53,19 @@ def forwarded(run: pytest.Config | None) -> list[str]:
     """
     if run is None:
         return []
-    files, found, dropped = set(map(str, run.args)), list[str](), False
     in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # which comes first, and which workers do not have
-    for word in map(str, [*in_variable, *run.invocation_params.args]):
+    return selecting([*in_variable, *map(str, run.invocation_params.args)], set(map(str, run.args)))
+
+
+def selecting(words: Sequence[str], files: Collection[str]) -> list[str]:
+    """Return the arguments of a pytest that are for workers too.
+
+    Args:
+        words: all arguments.
+        files: those that are files, folders and ids of tests.
+    """
+    found, dropped = list[str](), False
+    for word in words:
         if word.startswith("-"):  # what follows, up to the next option, are its values, or files
             name = word.partition("=")[0]
             joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini

@@ -71,6 +71,7 @@ class Benchmarks(Source):
             raise GateError(f"build and {other}: got both, wanted one: what a build installs is known by all files")
         self.project = [name for name in modules_of(self.root, self.top) if not trees.NAMED.fullmatch(name)]
         self.names: list[str] = []
+        self.words: list[str] = []  # arguments of pytest that workers get too, where there is no run
         self.marks: dict[str, dict[str, Any]] = {}  # settings by the mark rlgauge of each test
         self.paths: list[str] = []
         self.told: list[str] = []
@@ -240,14 +241,13 @@ class Benchmarks(Source):
         worker = self.command(code, side.root.parent / "own", paths, [], [])
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
-            return self.collected_by(
-                replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
-            )
+            own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
+            return self.collected_by(own)[0]
         except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
             return []
 
-    def collected_by(self, side: Side, deselected: bool = False) -> dict[str, dict[str, Any]]:
-        """Return the benchmarks that a worker collects and selects, each with what its marks say.
+    def collected_by(self, side: Side, deselected: bool = False) -> tuple[dict[str, dict[str, Any]], list[str]]:
+        """Return the benchmarks that a worker collects and selects, each with what its marks say, and from which files.
 
         Args:
             side: that it is of.
@@ -258,8 +258,8 @@ class Benchmarks(Source):
         """
         with held(), Worker(side, cores_of_all(), 1, LISTING) as worker:
             worker.ask("listing", deselected=deselected)
-            found: dict[str, dict[str, Any]] = worker.reply()["listing"]
-            return found
+            reply = worker.reply()
+            return reply["listing"], reply["files"]
 
     def arguments(self) -> list[str]:
         """Return what the run of pytest was asked to collect, relative to git's top level."""
@@ -623,7 +623,7 @@ class Benchmarks(Source):
             own += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.run is None or self.run.pluginmanager.hasplugin("faulthandler"):
             own += ["-o", "faulthandler_timeout=0"]
-        words = [word.replace(str(self.top), str(tree)) for word in command.forwarded(self.run)]
+        words = [word.replace(str(self.top), str(tree)) for word in [*command.forwarded(self.run), *self.words]]
         folders, _ = self.import_folders(self.paths)
         told = {
             "arguments": command.arguments(self.run, words, [*own, *(str(tree / file) for file in files)]),
@@ -701,11 +701,12 @@ class Benchmarks(Source):
         versions = {package: version(package) for package in VERSIONS}
         return super().machine(root) | {"python": platform.python_version(), "versions": versions}
 
-    def everything(self, root: Path, deselected: bool = False) -> None:
-        """Select all benchmarks of the working tree.
+    def everything(self, root: Path, arguments: Sequence[str] = (), deselected: bool = False) -> None:
+        """Select all benchmarks of the working tree, or those that arguments of pytest select.
 
         Args:
             root: of the repository.
+            arguments: of pytest.
             deselected: those too that the project's own hooks deselect.
 
         Raises:
@@ -715,16 +716,19 @@ class Benchmarks(Source):
         try:
             with self.ready() as (names, folders):
                 path = os.pathsep.join(map(str, [*folders, Path(rlgauge.__file__).parents[1]]))
-                worker = self.command(self.top, folder, [self.relative(self.root)], names, folders)
+                self.words = command.selecting(arguments, ())
+                worker = self.command(self.top, folder, [] if arguments else [self.relative(self.root)], names, folders)
                 side = Side("head", self.top, PYTHON, worker, {"PYTHONPATH": path}, start=self.root)
-                self.marks = self.collected_by(side, deselected)
+                self.marks, files = self.collected_by(side, deselected)
+                self.words = command.selecting(arguments, files)
                 self.names = list(self.marks)
         except WorkerError as error:
             raise GateError(str(error)) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if not self.names:
-            raise GateError("no benchmark was collected: no test uses the fixture benchmark or has that mark")
+            which = f"of pytest {' '.join(arguments)} " if arguments else ""
+            raise GateError(f"no benchmark was collected: no test {which}uses the fixture benchmark or has that mark")
         self.paths = self.benchmark_paths()
 
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:

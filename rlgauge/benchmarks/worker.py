@@ -416,7 +416,7 @@ class Tests(worker.Requests):
         """
         assert self.session
         chosen = [item for item in (self.items.values() if deselected else self.session.items) if is_benchmark(item)]
-        return {"listing": {item.nodeid: marks.of(item) for item in chosen}}
+        return {"listing": {item.nodeid: marks.of(item) for item in chosen}, "files": self.session.config.args}
 
     def loaded(self) -> dict[str, Any]:
         """Return which files of this side's tree were loaded since this was asked last, and if a process started."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,8 @@ import numpy.typing as npt
 from rlgauge.rates import Rate
 from rlgauge.rule import Rule, confirmed
 
-RECORDED = Path(__file__).parents[2] / "history" / "pairs.json"
+from .power_table import RECORDED
+
 NOW, BEFORE = Rule(), Rule(version=1)
 ROWS = 20_000
 SLOWDOWNS = (0.01, 1), (0.02, 4), (0.05, 4), (0.10, 4), (6.0, 4)  # and the suspects of the run

@@ -19,6 +19,7 @@ from rlgauge.rule import GateError, Record, Rule, confirmed, decide
 
 from .power import CASES, DOSES, FEWER, FULLY, KINDS, LONG, MISTAKES, named
 
+RECORDED = Path(__file__).with_name("pairs.json")  # of the same code, of all cases of the gate tier
 FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
 SUITES = 10_000
 WHAT = ("pair", "round", "machine", "mistakes")

@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--claims", type=Path, metavar="FILE", help="what python -m perf_tests.claims wrote")
     parser.add_argument("--gate", type=Path, metavar="FILE", help="what a run of the gate wrote with --gate-json")
-    parser.add_argument("--history", type=Path, metavar="FILE", help="what python -m perf_tests.history keeps")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="what rlgauge history writes")
     parser.add_argument("--output", type=Path, default=CACHE / "report.html", metavar="FILE", help="the page")
     parser.add_argument("--png", type=Path, metavar="FILE", help="a picture of it down to its first plot, by Chromium")
     options = parser.parse_args(arguments)

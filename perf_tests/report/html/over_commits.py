@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perf_tests.history.drawn import SHORT, drawn, percent
-from perf_tests.history.entries import read as read_entries
-from perf_tests.history.releases import in_order
-from rlgauge.files import Unwritable
+from rlgauge.history import in_order
+from rlgauge.history import read as read_entries
+from rlgauge.history_table import SHORT, drawn, percent
 from rlgauge.rule import GateError
 
 from .figures import Chapter, Figure, Series
@@ -29,24 +28,24 @@ def read(path: Path) -> list[dict[str, Any]]:
     """Return what there is to draw of a history.
 
     Args:
-        path: of the file that ``python -m perf_tests.history`` keeps.
+        path: of the file that ``rlgauge history`` writes.
 
     Raises:
         BadInput: it is missing, or something else.
     """
     if not path.exists():
-        raise BadInput(f"{path}: wanted what python -m perf_tests.history keeps: there is no such file")
+        raise BadInput(f"{path}: wanted what rlgauge history writes: there is no such file")
     try:
         return drawn(read_entries(path), in_order(ROOT))
-    except (GateError, Unwritable, ValueError) as error:
-        raise BadInput(f"{path}: wanted what python -m perf_tests.history keeps: {error}") from error
+    except GateError as error:
+        raise BadInput(str(error)) from error
 
 
 def figure(case: Case) -> Figure:
     """Return the curve of a case.
 
     Args:
-        case: as :func:`perf_tests.history.drawn.drawn` returns it.
+        case: as :func:`rlgauge.history_table.drawn` returns it.
     """
     commits, steps = case["points"], {step["commit"]: step for step in case["steps"]}
     points = [
@@ -76,7 +75,8 @@ def figure(case: Case) -> Figure:
     series = [Series("commits", "", "", points, part="ok"), Series("steps", "", "", marks, part=case["verdict"])]
     labels = {"commits": [one["commit"][:7] for one in commits], "y": f"time relative to {case['root'][:SHORT]}"}
     words = [f"By the end: {case['verdict']}, {percent(case['end'])}."]
-    return Figure(case["workload"], case["case"], "history", series, COLUMNS, rows, labels, words)
+    workload = Path(case["case"].partition("::")[0]).stem.removeprefix("test_")
+    return Figure(workload, case["case"], "history", series, COLUMNS, rows, labels, words)
 
 
 def chapter(cases: Sequence[Case] | None) -> Chapter:

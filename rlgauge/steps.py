@@ -1,11 +1,9 @@
-"""Where the speed of a case changes for good, and whether it is slower by the end.
+"""Where the speed of a test changes for good, and whether it is slower by the end.
 
-ASV's step detection fits a piecewise constant function, by least absolute deviations. By itself it knows nothing of how
-exact each ratio is, and takes its penalty from the data alone, of which a short history has few: what it finds and
-misses so stands beside ours in what ``python -m perf_tests.history power`` counts. So its fit, with a small penalty
-in units of the known errors, only proposes; each proposed step is then tested against these errors, those that
-commits share through a release included. p-values are adjusted for all places at which a step could have been
-proposed, and by Holm's method for the cases.
+A piecewise constant fit proposes steps (the Potts functional: least squares, each weighted by the error of its ratio,
+with a penalty for each step). Each proposed step is then tested against these errors, those that commits share through
+a release included. p-values are adjusted for all places at which a step could have been proposed, and by Holm's method
+for the tests.
 """
 
 from __future__ import annotations
@@ -13,18 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rlgauge.statistics import holm
+import numpy as np
+import numpy.typing as npt
 
 from .chain import Point, Series
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from .statistics import holm, t_tail
 
 LEVEL, TOLERATED = 0.01, math.log1p(0.01)  # a change of less is none: neutral code moves in memory, and costs as much
-PENALTY = 3.0  # of a step, in standard errors of a commit: low, as what is proposed is tested
+PENALTY = 9.0  # of a step, in squares of standard errors: low, as what is proposed is tested
 ROOM = 1.96  # standard errors in half of a 95 % interval
 
 
@@ -37,7 +32,7 @@ class Step:
         log_ratio: of the new speed to the one before, positive where it is slower.
         low: lower end of the 95 % interval of that.
         high: upper end.
-        p: adjusted for the places that there are, and by :func:`judged` for the cases.
+        p: adjusted for the places that there are, and by :func:`judged` for the tests.
     """
 
     commit: str
@@ -81,14 +76,7 @@ class Fit:
     freedom: int
 
     def level(self, start: int, end: int) -> npt.NDArray[np.float64]:
-        """Return the weights by which values make the mean of a segment: of the root alone, where that is in it.
-
-        Args:
-            start: of the segment.
-            end: after it.
-        """
-        import numpy as np
-
+        """Return the weights by which values make the mean of a segment: of the root alone, where that is in it."""
         weights: npt.NDArray[np.float64] = np.zeros(len(self.values))
         if start == 0:
             weights[0] = 1.0
@@ -98,33 +86,16 @@ class Fit:
         return weights
 
     def change(self, weights: npt.NDArray[np.float64]) -> tuple[float, float]:
-        """Return a weighted sum of the values, and its standard error.
-
-        Args:
-            weights: of each.
-        """
+        """Return a weighted sum of the values, and its standard error."""
         return float(weights @ self.values), math.sqrt(float(weights @ self.covariance @ weights))
 
     def p_of(self, change: float, error: float) -> float:
-        """Return the one-sided p of a change at least as large, if there is none.
-
-        Args:
-            change: how large it is.
-            error: its standard error.
-        """
-        from scipy.stats import t
-
-        return float(t.sf(change / error, self.freedom)) if error else 1.0
+        """Return the one-sided p of a change at least as large, if there is none."""
+        return t_tail(change / error, self.freedom) if error else 1.0
 
 
 def fitted(series: Series) -> Fit:
-    """Return the numbers of a series; a commit that is like an earlier one says nothing new of itself.
-
-    Args:
-        series: of a case.
-    """
-    import numpy as np
-
+    """Return the numbers of a series; a commit that is like an earlier one says nothing new of itself."""
     seen: dict[frozenset[tuple[str, str]], Point] = {}
     for point in series.points:
         if point.pairs:
@@ -135,29 +106,32 @@ def fitted(series: Series) -> Fit:
 
 
 def proposed(fit: Fit, penalty: float = PENALTY) -> list[int]:
-    """Return where each segment of ASV's fit but the first begins.
+    """Return where each segment of the best piecewise constant fit but the first begins; the root's segment is at 0.
+
+    Dynamic programming over the end of the last segment: each fit is the best one of what comes before, and a segment.
 
     Args:
         fit: the numbers.
-        penalty: of a step, in standard errors of a commit.
+        penalty: of a step, in squares of standard errors.
     """
-    import numpy as np
-    from asv.step_detect import solve_potts
-
-    exact = 1 / np.sqrt(np.diag(fit.covariance)[1:])
-    weights = [float(exact.sum()), *map(float, exact)]  # the root outweighs all others: its segment is at 0
-    right, *_ = solve_potts(fit.values.tolist(), weights, penalty)
-    return list(right[:-1])
+    values = fit.values[1:]
+    weights = 1 / np.diag(fit.covariance)[1:]
+    zeroth, first, second = (np.concatenate([[0.0], np.cumsum(weights * values**power)]) for power in range(3))
+    best: list[tuple[float, list[int]]] = []
+    for end in range(len(fit.values)):
+        fits = [(float(second[end]), list[int]())]  # no step yet
+        for start, (cost, starts) in enumerate(best):
+            total, mean = zeroth[end] - zeroth[start], first[end] - first[start]
+            residual = second[end] - second[start] - mean**2 / total
+            fits.append((cost + penalty + float(residual), [*starts, start + 1]))
+        best.append(min(fits))
+    return best[-1][1]
 
 
 def tested(fit: Fit, starts: Sequence[int]) -> list[Step]:
     """Return the steps that remain when those that could be chance, or are too small to matter, are taken out.
 
     The least sure goes first; what it separated is then one segment.
-
-    Args:
-        fit: the numbers.
-        starts: where each segment but the first begins.
     """
     starts = list(starts)
     while starts:
@@ -179,11 +153,6 @@ def at_the_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
     """Return how much slower than its root a series is after its last step, and the p of a slowdown beyond 1 %.
 
     Where it is faster, that is the p of a speed-up beyond 1 %.
-
-    Args:
-        series: of a case.
-        fit: its numbers.
-        steps: of it.
     """
     last = series.points[-1].commit
     commits = [point.commit for point in fit.points]
@@ -196,11 +165,11 @@ def at_the_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
 
 
 def judged(found: Sequence[Series], cases: int | None = None) -> list[Judged]:
-    """Return what is concluded of all cases.
+    """Return what is concluded of all tests.
 
     Args:
         found: a series each.
-        cases: for how many p-values are adjusted; as many as there are, unless given.
+        cases: number of tests for which p-values are adjusted; as many as there are, unless given.
     """
     fits = [fitted(series) for series in found]
     steps = [tested(fit, proposed(fit)) if fit.points else [] for fit in fits]

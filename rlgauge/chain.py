@@ -1,4 +1,4 @@
-"""Ratios of a case to one commit, across releases: where the anchor changes, log-ratios add, and so do variances."""
+"""Ratios of a test to one commit, across releases: where the anchor changes, log-ratios add, and so do variances."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
-from .entries import Entry
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from .history import Entry
 
 Measurement = tuple[str, str]  # a commit and what it was compared with
 # Log-ratios of pairs scatter by at least this much on any machine seen so far: of few pairs, a spread that happens to
 # be small is not believed.
 LEAST_SPREAD = 0.01
-OF_NORMAL, OF_MEDIAN = (
-    1.4826,
-    math.sqrt(math.pi / 2),
-)  # sigma over median deviation; error of a median over that of a mean
+OF_NORMAL = 1.4826  # standard deviation over median deviation
+OF_MEDIAN = math.sqrt(math.pi / 2)  # error of a median over that of a mean
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,7 @@ class Point:
     pairs: Mapping[Measurement, int] = field(default_factory=dict)
 
     def after(self, earlier: Point) -> Point:
-        """Return this point relative to what its anchor is relative to: log-ratios and squares of errors add.
-
-        Args:
-            earlier: the point of this one's anchor.
-        """
+        """Return this point relative to what its anchor is relative to: log-ratios and squares of errors add."""
         middle = self.log_ratio + earlier.log_ratio
         low = middle - math.hypot(self.log_ratio - self.low, earlier.log_ratio - earlier.low)
         high = middle + math.hypot(self.high - self.log_ratio, earlier.high - earlier.log_ratio)
@@ -62,32 +54,26 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """A case over commits.
+    """A test over commits.
 
     Attributes:
-        case: id.
-        version: of the case.
+        case: id of the test.
+        version: of the test.
         root: the commit to which all ratios are relative.
         points: in the order of commits.
-        spread: standard deviation of what a pair says, over all of its commits.
-        freedom: from how many numbers the spread is known.
+        spread: standard deviation of the log-ratio of a pair.
+        freedom: degrees of freedom of the spread.
     """
 
     case: str
-    version: int
+    version: str
     root: str
     points: Sequence[Point]
     spread: float
     freedom: int
 
     def covariance(self, points: Sequence[Point]) -> npt.NDArray[np.float64]:
-        """Return the covariance of the errors of points, of the root before them.  f[1 + n, 1 + n]
-
-        Args:
-            points: n of them.
-        """
-        import numpy as np
-
+        """Return the covariance of the errors of points, of the root before them.  f[1 + n, 1 + n]"""
         found = np.zeros((1 + len(points), 1 + len(points)))
         for i, one in enumerate(points, start=1):
             for j, other in enumerate(points, start=1):
@@ -97,16 +83,16 @@ class Series:
 
 
 def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
-    """Return every case's points, under its newest version, relative to the oldest commit that its last one leads to.
+    """Return the points of every test, in its newest version, relative to the oldest commit that its last one leads to.
 
     Args:
-        entries: what is kept, in the order it was measured.
+        entries: in the order they were measured.
         order: commits, oldest first; others are left out.
     """
     newest = {entry.case: entry.version for entry in entries}
     found = []
     for case, version in newest.items():
-        of_case = [e for e in entries if (e.case, e.version) == (case, version) and e.ratio is not None]
+        of_case = [e for e in entries if (e.case, e.version) == (case, version) and e.state != "missing"]
         chained = {(e.commit, e.anchor): relative(e, of_case, ()) for e in of_case}
         places = {commit: place for place, commit in enumerate(order)}
         there = sorted((key for key in chained if key[0] in places), key=lambda key: places[key[0]])
@@ -121,24 +107,13 @@ def relative(entry: Entry, entries: Sequence[Entry], passed: tuple[str, ...]) ->
     """Return the commit to which an entry leads from anchor to anchor, and its point relative to that.
 
     Args:
-        entry: of a case.
-        entries: all of this case.
+        entry: of a test.
+        entries: all of this test.
         passed: the commits that led here, which are not gone through again.
     """
-    assert entry.ratio is not None
-    assert entry.low is not None
-    assert entry.high is not None
-    measured = {(entry.same_as or entry.commit, entry.anchor): entry.n} if entry.n else {}
-    own = Point(
-        entry.commit,
-        entry.anchor,
-        math.log(entry.ratio),
-        math.log(entry.low),
-        math.log(entry.high),
-        entry.n,
-        entry.state,
-        measured,
-    )
+    n = len(entry.log_ratios)
+    measured = {(entry.same_as or entry.commit, entry.anchor): n} if n else {}
+    own = Point(entry.commit, entry.anchor, entry.middle, *entry.interval, n, entry.state, measured)
     before = [e for e in entries if e.commit == entry.anchor and e.anchor not in (*passed, entry.commit)]
     if not before:
         return entry.anchor, own
@@ -147,15 +122,12 @@ def relative(entry: Entry, entries: Sequence[Entry], passed: tuple[str, ...]) ->
 
 
 def spread_of(entries: Sequence[Entry]) -> tuple[float, int]:
-    """Return the standard deviation of what a pair says of a case, robustly, and from how many numbers it is known.
-
-    Args:
-        entries: of the case.
-    """
+    """Return the standard deviation of the log-ratio of a pair, robustly, and its degrees of freedom."""
     deviations, freedom = [], 0
     for entry in entries:
-        if entry.n > 1 and entry.log_ratios:
-            middle, lost = median(entry.log_ratios), math.sqrt(entry.n / (entry.n - 1))
-            deviations += [lost * abs(value - middle) for value in entry.log_ratios]
-            freedom += entry.n - 1
+        n = len(entry.log_ratios)
+        if n > 1 and entry.state == "timed":
+            lost = math.sqrt(n / (n - 1))
+            deviations += [lost * abs(value - entry.middle) for value in entry.log_ratios]
+            freedom += n - 1
     return max(LEAST_SPREAD, OF_NORMAL * median(deviations)) if deviations else 2 * LEAST_SPREAD, max(1, freedom)

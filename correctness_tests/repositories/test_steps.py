@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from perf_tests.history import drawn as shown
-from perf_tests.history import steps
-from perf_tests.history.chain import Point, Series, series
-from perf_tests.history.steps import LEVEL, fitted, judged
+from rlgauge import history_table as shown
+from rlgauge import steps
+from rlgauge.chain import Point, Series, series
+from rlgauge.steps import LEVEL, fitted, judged
 
-from .made import CASE, commit, entry, order, over, pairs, unchanged
+from .entries import CASE, commit, entry, order, over, pairs, unchanged
 
 COMMITS = 12
 
@@ -91,7 +92,7 @@ def test_a_p_is_adjusted_for_the_cases():
 
 def test_a_commit_that_is_like_another_says_nothing_new():
     measured = [entry(1, 0, pairs(0.0, seed=1)), entry(2, 0, pairs(0.06, n=2, spread=0.03, seed=2))]
-    copies = [unchanged(k, 0, 2, measured[1].ratio, 2) for k in range(3, 30)]
+    copies = [unchanged(k, 0, 2, measured[1].log_ratios) for k in range(3, 30)]
     (alone,) = judged(series(measured, order(2)))
     (copied,) = judged(series([*measured, *copies], order(30)))
     assert copied.steps == alone.steps
@@ -110,13 +111,13 @@ def test_what_only_a_release_was_measured_with_moves_all_after_it_together():
 def test_a_history_of_one_commit_and_of_unchanged_ones_is_concluded():
     (one,) = judged(series([entry(1, 0, pairs(0.1))], order(1)))
     assert one.verdict == "slower"
-    (same,) = judged(series([unchanged(1, 0, 0, 1.0, 0)], order(1)))
+    (same,) = judged(series([unchanged(1, 0, 0)], order(1)))
     assert (same.verdict, same.steps, same.end.log_ratio) == ("ok", [], 0.0)
 
 
 def test_cases_are_judged_together():
     entries = over(stepped(11, 0.035))
-    others = [e.model_copy(update={"case": f"toy.other[{n}]"}) for n in range(59) for e in over([0.0])]
+    others = [replace(e, case=f"benchmarks/test_toy.py::test_other[{n}]") for n in range(59) for e in over([0.0])]
     (alone,), (together, *rest) = (judged(series(some, order(COMMITS))) for some in (entries, [*entries, *others]))
     assert together.steps[0].p == pytest.approx(60 * alone.steps[0].p)
     assert together.end.p == pytest.approx(60 * alone.end.p)
@@ -127,20 +128,19 @@ def test_what_is_drawn_is_plain_data():
     entries = over(stepped(6))
     (found,) = shown.drawn(entries, order(COMMITS))
     assert json.loads(json.dumps(found)) == found
-    assert (found["case"], found["workload"], found["root"], found["verdict"]) == (CASE, "toy", commit(0), "slower")
+    assert (found["case"], found["root"], found["verdict"]) == (CASE, commit(0), "slower")
     assert len(found["points"]) == COMMITS
     for point, measured in zip(found["points"], entries):
         assert point["commit"] == measured.commit
-        assert (point["ratio"], point["low"], point["high"]) == pytest.approx(
-            (measured.ratio, measured.low, measured.high), abs=1e-4
-        )
+        wanted = [math.exp(x) for x in (measured.middle, *measured.interval)]
+        assert [point["ratio"], point["low"], point["high"]] == pytest.approx(wanted, abs=1e-4)
     (step,) = found["steps"]
     assert step["commit"] == commit(7)
     assert 1.03 < step["low"] < step["ratio"] < step["high"] < 1.07
 
 
 def test_the_table_marks_the_step():
-    text = shown.markdown(shown.drawn([*over(stepped(6)), unchanged(13, 0, 12, 1.05, 12)], order(13)))
+    text = shown.markdown(shown.drawn([*over(stepped(6)), unchanged(13, 0, 12, pairs(0.05, seed=12))], order(13)))
     lines = {line.split("|")[1].strip().strip("`"): line for line in text.splitlines() if line.startswith("| `")}
     assert " slower " in lines[CASE]
     assert commit(7)[:12] in lines[CASE]
@@ -186,7 +186,7 @@ def test_a_step_has_its_change_its_interval_and_a_p_for_all_places_on_both_sides
 
 
 def test_the_end_is_after_the_last_step_and_its_p_is_of_a_change_beyond_one_per_cent():
-    found = Series(CASE, 1, commit(0), of_numbers([0.0, 0.1, 0.5, 0.7], [1.0] * 3).points, 1.0, 9)
+    found = Series(CASE, "1", commit(0), of_numbers([0.0, 0.1, 0.5, 0.7], [1.0] * 3).points, 1.0, 9)
     fit = of_numbers([0.0, 0.1, 0.5, 0.7], [0.01] * 3, freedom=9)
     made = [steps.Step(commit(k), 0.1, 0.1, 0.1, 0.0) for k in (1, 2)]
     end, error = steps.at_the_end(found, fit, made), math.sqrt(0.01 / 2)
@@ -200,7 +200,7 @@ def test_the_end_is_after_the_last_step_and_its_p_is_of_a_change_beyond_one_per_
 
 
 def test_steps_are_proposed_by_errors_not_by_sizes():
-    for size, penalty, starts in ((0.08, (), [4]), (0.07, (), []), (0.07, (1.0,), [4])):  # four times size over 0.1
+    for size, penalty, starts in ((0.16, (), [4]), (0.14, (), []), (0.14, (1.0,), [4])):  # 4 (size / 0.1)^2 over 9
         fit = of_numbers([0.0] * 4 + [size] * 4, [0.01] * 7)
         assert steps.proposed(fit, *penalty) == starts
 
@@ -227,7 +227,7 @@ def test_the_tables_are_of_all_cases_worst_first_and_of_the_commits_of_those_tha
         made_up("toy.c", "slower", end=1.2),
     ]
     assert shown.markdown(cases).splitlines() == [
-        "| case | by the end | verdict | commits | steps |",
+        "| test | by the end | verdict | commits | steps |",
         "|---|---:|---|---:|---|",
         "| `toy.c` | +20.0 % [+19.0, +22.0] | slower | 0 | - |",
         "| `toy.d` | -10.0 % [-11.0, -8.0] | faster | 0 | - |",
@@ -249,9 +249,9 @@ def test_what_is_drawn_of_a_case_is_of_its_points_its_steps_and_its_end():
         steps.Step("a", *(math.log(x) for x in (1.1, 1.0, 1.2)), 0.003),
         steps.Step("b", *(math.log(x) for x in (1.300004, 1.200006, 1.4)), 0.004),
     )
-    found = steps.Judged(Series(CASE, 4, "root", points, 0.1, 3), [step], "faster", end)
+    found = steps.Judged(Series(CASE, "4", "root", points, 0.1, 3), [step], "faster", end)
     assert shown.case_of(found) == {
-        "case": CASE, "workload": "toy", "version": 4, "root": "root", "verdict": "faster",
+        "case": CASE, "version": "4", "root": "root", "verdict": "faster",
         "points": [
             {"commit": "a", "anchor": "z", "state": "unchanged", "n": 3, "ratio": 1.5, "low": 1.25, "high": 1.75}
         ],

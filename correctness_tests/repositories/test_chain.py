@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from perf_tests.history.chain import LEAST_SPREAD, OF_MEDIAN, OF_NORMAL, Point, series, spread_of
+from rlgauge.chain import LEAST_SPREAD, OF_MEDIAN, OF_NORMAL, Point, series, spread_of
 
-from .made import CASE, commit, entry, order, over, pairs, unchanged
+from .entries import CASE, commit, entry, order, over, pairs, unchanged
 
 
 def test_ratios_to_one_anchor_are_as_they_were_measured():
     (found,) = series(over([0.0, 0.1, 0.1]), order(3))
-    assert (found.case, found.version, found.root) == (CASE, 1, commit(0))
+    assert (found.case, found.version, found.root) == (CASE, "1", commit(0))
     assert [point.commit for point in found.points] == order(3)[1:]
     assert [point.log_ratio for point in found.points] == pytest.approx([0.0, 0.1, 0.1], abs=0.03)
 
@@ -35,8 +35,8 @@ def test_intervals_and_variances_add_along_the_chain():
     entries = [entry(1, 0, pairs(0.1, seed=1)), entry(2, 1, pairs(0.2, n=6, seed=2)), entry(3, 1, pairs(0.2, seed=3))]
     (found,) = series(entries, order(3))
     first, second, third = found.points
-    own = math.log(entries[1].ratio) - math.log(entries[1].low)
-    link = math.log(entries[0].ratio) - math.log(entries[0].low)
+    own = entries[1].middle - entries[1].interval[0]
+    link = entries[0].middle - entries[0].interval[0]
     assert second.log_ratio - second.low == pytest.approx(math.hypot(own, link))
     variance = (OF_MEDIAN * found.spread) ** 2
     shared = variance / 12
@@ -64,7 +64,7 @@ def test_a_spread_of_few_pairs_is_not_believed_where_it_is_small():
 
 
 def test_what_is_unchanged_has_the_error_of_what_it_is_like():
-    entries = [entry(1, 0, pairs(0.1)), unchanged(2, 0, 1, 1.1, 12), unchanged(3, 1, 1, 1.0, 0)]
+    entries = [entry(1, 0, pairs(0.1)), unchanged(2, 0, 1, pairs(0.1)), unchanged(3, 1, 1)]
     (found,) = series(entries, order(3))
     first, like_it, like_the_anchor = found.points
     assert first.pairs == like_it.pairs == like_the_anchor.pairs == {(commit(1), commit(0)): 12}
@@ -72,15 +72,15 @@ def test_what_is_unchanged_has_the_error_of_what_it_is_like():
 
 
 def test_only_the_newest_version_of_a_case_counts():
-    entries = [entry(1, 0, pairs(0.5)), entry(1, 0, pairs(0.1), version=2), entry(2, 0, pairs(0.1), version=2)]
+    entries = [entry(1, 0, pairs(0.5)), entry(1, 0, pairs(0.1), version="2"), entry(2, 0, pairs(0.1), version="2")]
     (found,) = series(entries, order(2))
-    assert found.version == 2
+    assert found.version == "2"
     assert len(found.points) == 2
     assert found.points[0].log_ratio < 0.2
 
 
-def test_commits_of_other_branches_and_lacking_cases_are_left_out():
-    entries = [*over([0.0, 0.1]), entry(9, 0, pairs(0.9)), entry(3, 0, state="lacking", n=0)]
+def test_commits_of_other_branches_and_missing_tests_are_left_out():
+    entries = [*over([0.0, 0.1]), entry(9, 0, pairs(0.9)), entry(3, 0)]
     (found,) = series(entries, order(3))
     assert [point.commit for point in found.points] == [commit(1), commit(2)]
     assert series(entries, []) == []
@@ -113,11 +113,8 @@ def test_each_end_of_an_interval_adds_to_its_own_side():
 
 
 def test_of_what_was_measured_twice_the_last_counts():
-    fixed = {"n": 1, "log_ratios": (0.0,), "state": "timed", "low": 1.0, "high": 1.0}
-    entries = [
-        entry(1, 0, ratio=1.5, **fixed), entry(1, 0, ratio=1.1, **fixed), entry(2, 1, ratio=2.0, **fixed),
-        entry(3, 0, ratio=4.0, **fixed), entry(3, 1, ratio=3.0, **fixed),
-    ]  # fmt: skip
+    measured = [(1, 0, 1.5), (1, 0, 1.1), (2, 1, 2.0), (3, 0, 4.0), (3, 1, 3.0)]
+    entries = [entry(number, anchor, [math.log(ratio)]) for number, anchor, ratio in measured]
     (found,) = series(entries, order(3))
     assert [math.exp(point.log_ratio) for point in found.points] == pytest.approx([1.1, 2.2, 3.3])
     assert [point.anchor for point in found.points] == [commit(0), commit(1), commit(1)]
@@ -132,9 +129,9 @@ def test_a_spread_is_of_the_deviations_from_each_median():
 
 
 def test_each_case_has_a_series_and_a_spread_of_its_own():
-    other = "toy.other[full-numpy]"
-    entries = [entry(1, 0, [0.1, 0.3]), entry(2, 0, [0.2]), entry(1, 0, [0.5, 0.9], case=other, version=7)]
+    other = "benchmarks/test_toy.py::test_other"
+    entries = [entry(1, 0, [0.1, 0.3]), entry(2, 0, [0.2]), entry(1, 0, [0.5, 0.9], case=other, version="7")]
     first, second = series(entries, order(2))
-    assert (first.case, first.version, len(first.points)) == (CASE, 1, 2)
-    assert (second.case, second.version, len(second.points)) == (other, 7, 1)
+    assert (first.case, first.version, len(first.points)) == (CASE, "1", 2)
+    assert (second.case, second.version, len(second.points)) == (other, "7", 1)
     assert second.spread == pytest.approx(2 * first.spread)

@@ -1,12 +1,12 @@
-"""Entries that nobody measured."""
+"""Entries of a history that nobody measured."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from perf_tests.history.entries import Entry, timed
+from rlgauge.history import Entry
 
-MACHINE, CASE = "a-machine", "toy.first[full-numpy]"
+CASE = "benchmarks/test_toy.py::test_first"
 
 
 def commit(number):
@@ -14,24 +14,17 @@ def commit(number):
     return f"{number:012x}{0:028x}"
 
 
-def entry(number, anchor, log_ratios=None, **changed):
+def entry(number, anchor, log_ratios=(), **changed):
     """Return the entry of a commit that was compared with another."""
-    fields = {
-        "machine": MACHINE,
-        "date": "2026-11-23",
-        "commit": commit(number),
-        "anchor": commit(anchor),
-        "case": CASE,
-        "version": 1,
-        **(timed(log_ratios) if log_ratios is not None else {}),
-    }
-    return Entry.model_validate({**fields, **changed})
+    return Entry(**{
+        "case": CASE, "version": "1", "commit": commit(number), "anchor": commit(anchor),
+        "log_ratios": list(log_ratios), "machine": "a-machine", "date": "2026-11-23", **changed,
+    })  # fmt: skip
 
 
-def unchanged(number, anchor, same_as, ratio, n):
+def unchanged(number, anchor, same_as, log_ratios=()):
     """Return the entry of a commit that is like an earlier one."""
-    same = {"ratio": ratio, "low": ratio, "high": ratio, "n": n, "same_as": commit(same_as)}
-    return entry(number, anchor, state="unchanged", **same)
+    return entry(number, anchor, log_ratios, same_as=commit(same_as))
 
 
 def pairs(level, n=12, spread=0.02, seed=0):

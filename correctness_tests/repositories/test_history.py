@@ -1,0 +1,229 @@
+"""``rlgauge history``: commits compared with releases, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import time
+
+import pytest
+
+from rlgauge.files import Unwritable
+from rlgauge.history import append, in_order, read, version_of
+
+from .entries import entry, pairs
+from .made import Repository, flat
+
+SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
+SELECTED = "benchmarks", "-k", "slow or 50"
+THREE = "--pairs", "3"
+COMMITS = {  # what each changes
+    "words": {"README.md": "A toy.\n"},
+    "comment": {"toy/other.py": "# more\n"},
+    "words again": {"README.md": "A small toy.\n"},
+    "slower": flat(slow=120),
+    "after": {"toy/other.py": "# still more\n"},
+}
+BROKEN = {"toy/sorting.py": flat()["toy/sorting.py"] + "\n\ndef slow(numbers):\n    raise OSError('no order')\n"}
+RELEASES = {"start": "v1", "slower": "v2"}
+SIMPLE = "from time import perf_counter\n\n\ndef test_first(benchmark):\n    from toy.sorting import slow\n\n"
+NUMBERS = "    benchmark(slow, [0.0] * 50)\n"
+
+
+def built(folder, commits, files=None):
+    """Return a repository of these commits without tags, and its commits by name."""
+    made = Repository(folder, {**(files or flat()), "pyproject.toml": "[tool.rlgauge]\nrule = { blocks = 3 }\n"})
+    for name, changed in commits.items():
+        made.write(changed)
+        made.git("add", "--all")
+        made.git("commit", "--quiet", "--message", name)
+    made.git("tag", "--delete", "start")
+    names = ["start", *commits]
+    return made, dict(zip(names, made.git("rev-list", "--reverse", "HEAD").split(), strict=True))
+
+
+def entries(made):
+    """Return what the default file holds."""
+    return read(made.root / ".rlgauge" / "history.jsonl")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A repository whose history was measured. -> it, its commits by name, and what was said"""
+    made, names = built(tmp_path_factory.mktemp("history") / "repository", COMMITS)
+    for name, tag in RELEASES.items():
+        made.git("tag", tag, names[name])
+    code, text = made.run("rlgauge", "history", "--since", "v1", *THREE, *SELECTED)
+    assert code == 0, text
+    yield made, names, text
+    assert made.leftovers() == []
+
+
+def test_every_commit_is_compared_with_the_release_before_it(measured):
+    made, names, _ = measured
+    found = {(e.commit, e.case): e for e in entries(made)}
+    assert found.keys() == {(names[name], case) for name in COMMITS for case in (SLOW, KEPT)}
+    anchors = {name: found[names[name], SLOW].anchor for name in COMMITS}
+    assert anchors == {name: names["slower" if name == "after" else "start"] for name in COMMITS}
+    for name, ratio in (("comment", 1.0), ("slower", 1.2), ("after", 1.0)):
+        assert len(found[names[name], SLOW].log_ratios) == 3
+        assert math.exp(found[names[name], SLOW].middle) == pytest.approx(ratio, abs=0.02)
+        assert math.exp(found[names[name], KEPT].middle) == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_commit_with_the_same_files_is_not_timed(measured):
+    made, names, text = measured
+    found = {e.commit: e for e in entries(made) if e.case == SLOW}
+    like_anchor, like_earlier = found[names["words"]], found[names["words again"]]
+    assert (like_anchor.state, like_anchor.same_as, like_anchor.log_ratios) == ("unchanged", names["start"], [])
+    assert (like_earlier.state, like_earlier.same_as) == ("unchanged", names["comment"])
+    assert like_earlier.log_ratios == found[names["comment"]].log_ratios
+    assert text.count("0 known, 2 unchanged, 0 to measure") == 2
+
+
+def test_the_commit_that_slowed_a_test_is_shown_across_releases(measured):
+    made, names, _ = measured
+    code, text = made.run("rlgauge", "history", "show", "--json")
+    assert code == 0, text
+    found = {test["case"]: test for test in json.loads(text)}
+    assert found[SLOW]["root"] == names["start"]
+    assert [step["commit"] for step in found[SLOW]["steps"]] == [names["slower"]]
+    assert found[SLOW]["points"][-1]["ratio"] == pytest.approx(1.2, abs=0.03)  # 1.0 against the second release
+    assert (found[SLOW]["verdict"], found[KEPT]["verdict"], found[KEPT]["steps"]) == ("slower", "ok", [])
+    code, text = made.run("rlgauge", "history", "show")
+    assert f"| slower | 5 | `{names['slower'][:12]}` +" in text.splitlines()[2]
+
+
+def test_a_second_call_measures_nothing_anew(measured):
+    made, *_ = measured
+    before = entries(made)
+    code, text = made.run("rlgauge", "history", "--since", "v1", *THREE, *SELECTED)
+    assert code == 0, text
+    assert "to measure" not in text
+    assert entries(made) == before
+
+
+def test_a_new_release_is_compared_with_the_last_anchor_before_it(tmp_path):
+    made, names = built(tmp_path / "repository", {name: COMMITS[name] for name in ("comment", "slower", "after")})
+    made.git("tag", "v1", names["start"])
+    only = "--pairs", "1", "benchmarks", "-k", "slow"
+    made.git("checkout", "--quiet", names["comment"])
+    assert made.run("rlgauge", "history", "--since", "v1", *only)[0] == 0
+    made.git("checkout", "--quiet", "main")
+    made.git("tag", "v2", names["slower"])
+    code, text = made.run("rlgauge", "history", "--since", "v2", *only)
+    assert code == 0, text
+    wanted = [("comment", "start"), ("slower", "start"), ("after", "slower")]
+    assert [(e.commit, e.anchor) for e in entries(made)] == [(names[one], names[other]) for one, other in wanted]
+
+
+def test_what_fails_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
+    made, names = built(tmp_path / "repository", {"broken": BROKEN, "mended": flat(slow=101)})
+    code, text = made.run("rlgauge", "history", "--since", names["start"], "--pairs", "1", *SELECTED)
+    assert code == 1, text
+    assert f"history: {SLOW} at {names['broken'][:12]}: head: its test fails: OSError: no order" in text
+    kept = [(names["broken"], KEPT), (names["mended"], SLOW), (names["mended"], KEPT)]
+    assert sorted((e.commit, e.case) for e in entries(made)) == sorted(kept)
+
+
+def test_where_nothing_can_be_measured_is_an_error(tmp_path):
+    made, names = built(tmp_path / "repository", {"broken": BROKEN})
+    code, text = made.run("rlgauge", "history", "--since", names["start"], "-k", "slow")
+    assert code == 2, text
+    assert text.splitlines()[-1].startswith(f"nothing could be measured: {SLOW} at {names['broken'][:12]}: head: ")
+
+
+def test_a_test_that_the_release_lacks_is_kept_as_missing_and_a_commit_gets_six_pairs_at_least(tmp_path):
+    lacking = {**flat(), "toy/sorting.py": flat()["toy/sorting.py"].replace("def slow", "def quick")}
+    made, names = built(tmp_path / "repository", {"with": flat()}, lacking)
+    command = "rlgauge", "history", "--since", names["start"], "--minutes", "0.001", "--pairs", "9", *SELECTED
+    code, text = made.run(*command)
+    assert code == 0, text
+    assert {e.case: (e.state, len(e.log_ratios)) for e in entries(made)} == {SLOW: ("missing", 0), KEPT: ("timed", 6)}
+    assert "to measure" not in made.run(*command)[1]
+
+
+def test_ctrl_c_leaves_nothing_but_what_was_kept(measured, tmp_path):
+    made, *_ = measured
+    file = tmp_path / "history.jsonl"
+    process = made.start("rlgauge", "history", "--since", "v1", "--pairs", "500", "--file", file, *SELECTED)
+    assert process.stdout
+    for line in process.stdout:
+        if "expected after this pair" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert {e.state for e in read(file)} == {"unchanged"}
+    end = time.monotonic() + 20
+    while made.leftovers() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--since", "v3"], "unknown revision 'v3'"),
+        (["--since", "HEAD"], "HEAD does not come before HEAD: there is no commit to find"),
+        (["--since", "v1", "toy"], "no benchmark was collected: no test of pytest toy uses the fixture benchmark or"),
+        (["--since", "v1", "-k", "none"], "no benchmark was collected: no test of pytest -k none uses the fixture"),
+        (["--since", "v1", "--bogus"], "unrecognized arguments: --bogus"),
+        (["--since", "v1", "--pairs", "0"], "--pairs: got 0; give a number above 0"),
+        (["--since", "v1", "--minutes", "nan"], "--minutes: got nan; give a number above 0"),
+        (["--since", "v1", "--file", "README.md"], "README.md, line 1: not what rlgauge history writes: "),
+        (["--since", "v1", "--file", "other.jsonl"], "other.jsonl: got ratios of a-machine, this is "),
+        (["show", "--file", "none.jsonl"], "none.jsonl: no such file; rlgauge history --since REVISION writes it"),
+        (["show", "--file", "other.jsonl"], "other.jsonl: it has no ratios of the commits of this branch: "),
+        (["show", "benchmarks"], "rlgauge: error: unrecognized arguments: benchmarks"),
+        (["benchmarks"], "rlgauge history: error: the following arguments are required: --since"),
+    ],
+)
+def test_a_mistake_is_one_line_and_code_2(measured, arguments, words):
+    made, *_ = measured
+    append(made.root / "other.jsonl", [entry(1, 0, pairs(0.1))])
+    before = entries(made)
+    code, text = made.run("rlgauge", "history", *arguments)
+    (made.root / "other.jsonl").unlink()
+    assert code == 2, text
+    assert words in text.splitlines()[-1], text
+    assert "Traceback" not in text
+    assert entries(made) == before
+
+
+def test_commits_are_those_along_first_parents_oldest_first(tmp_path):
+    made, names = built(tmp_path / "repository", {"after": {"README.md": "After.\n"}})
+    made.git("checkout", "--quiet", "-b", "side", names["start"])
+    made.commit("beside", {"beside.md": "Beside.\n"})
+    made.git("checkout", "--quiet", "main")
+    made.git("merge", "--quiet", "--no-edit", "side")
+    assert in_order(made.root) == [names["start"], names["after"], made.git("rev-parse", "HEAD")]
+
+
+def test_entries_are_added_to_those_before(tmp_path):
+    file, made = tmp_path / "history.jsonl", [entry(1, 0, [0.5, 0.25]), entry(2, 0), entry(3, 0, same_as="0" * 40)]
+    assert read(file) == []
+    append(file, made[:1])
+    before = file.read_bytes()
+    append(file, made[1:])
+    assert file.read_bytes().startswith(before)
+    assert read(file) == made
+    assert [e.state for e in made] == ["timed", "missing", "unchanged"]
+    with pytest.raises(Unwritable):
+        append(file / "under", made)
+
+
+@pytest.mark.parametrize(
+    ("change", "anew"),
+    [
+        (lambda text: f"# a comment\n{text}\n\ndef test_other():\n    pass\n", False),
+        (lambda text: text.replace("50", "60"), True),
+    ],
+)
+def test_a_test_is_measured_anew_where_its_own_code_changes(tmp_path, change, anew):
+    text, file = SIMPLE + NUMBERS, tmp_path / "test_toy.py"
+    versions = []
+    for content in (text, change(text)):
+        file.write_text(content)
+        versions.append(version_of(file, "test_toy.py::test_first[50]"))
+    assert (versions[0] != versions[1]) is anew

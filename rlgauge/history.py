@@ -1,0 +1,318 @@
+"""Speed over commits: compare each commit with the release before it, and keep the ratios in a file.
+
+The file is only added to: a line of JSON for each commit and test. What it holds is not measured again.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import hashlib
+import json
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from . import machine
+from .benchmarks.source import Benchmarks
+from .bisect import between
+from .fields import FieldError, parse
+from .files import reserved
+from .layout import Layout, laid_out
+from .pairs import PairError, Pairs, cores
+from .progress import about
+from .revisions import git, resolve
+from .rule import GateError, Record
+from .source import Case
+from .statistics import FEWEST, interval, log_ratio
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A test at a commit, compared with an earlier commit, the anchor.
+
+    Attributes:
+        case: id of the test.
+        version: hash of the source of the test; ratios of two versions are not of the same work.
+        commit: full hash.
+        anchor: full hash.
+        log_ratios: what each pair says: log of the commit's seconds over the anchor's.
+        same_as: the commit that has the same files, where nothing was timed: the anchor, or one whose pairs these are.
+        machine: on which the pairs were measured.
+        date: when, as in ``2026-11-23``.
+    """
+
+    case: str
+    version: str
+    commit: str
+    anchor: str
+    log_ratios: list[float] = field(default_factory=list)
+    same_as: str = ""
+    machine: str = ""
+    date: str = ""
+
+    @property
+    def state(self) -> str:
+        """``timed``, ``unchanged``, or ``missing`` where the anchor lacks the test or the test skips."""
+        return "unchanged" if self.same_as else "timed" if self.log_ratios else "missing"
+
+    @property
+    def middle(self) -> float:
+        """Median log-ratio; 0 where the commit has the anchor's files."""
+        return median(self.log_ratios) if self.log_ratios else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the median log-ratio; the extremes of fewer than six pairs."""
+        return interval(self.log_ratios) if self.log_ratios else (0.0, 0.0)
+
+
+def read(file: Path) -> list[Entry]:
+    """Return the entries of a file, none where there is no file.
+
+    Raises:
+        GateError: it cannot be read, or a line is no entry.
+    """
+    try:
+        lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+    except OSError as error:
+        raise GateError(f"{file}: cannot be read: {error.strerror}") from error
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            if not line.endswith(b"\n"):
+                raise ValueError("the line is cut off")
+            found.append(parse(Entry, json.loads(line)))
+        except (FieldError, ValueError) as error:
+            raise GateError(f"{file}, line {number}: not what rlgauge history writes: {error}") from error
+    return found
+
+
+def append(file: Path, entries: Sequence[Entry]) -> None:
+    """Add entries to a file, all of them or none.
+
+    Raises:
+        Unwritable: it cannot be written.
+    """
+    before = file.read_bytes() if file.exists() else b""
+    after = before + b"".join(json.dumps(asdict(entry)).encode() + b"\n" for entry in entries)
+    with reserved(file, len(after)) as write:
+        write(after)
+
+
+def in_order(root: Path) -> list[str]:
+    """Return the commits of this branch along first parents, oldest first.
+
+    Raises:
+        GateError: no repository.
+    """
+    return git(root, "rev-list", "--first-parent", "--reverse", resolve(root, "HEAD")).decode().split()
+
+
+def release_before(root: Path, commit: str) -> str | None:
+    """Return the commit of the nearest tag before a commit, None where there is none."""
+    try:
+        tag = git(root, "describe", "--tags", "--abbrev=0", f"{commit}^").decode().strip()
+    except subprocess.CalledProcessError:
+        return None
+    return resolve(root, f"refs/tags/{tag}")
+
+
+def comes_before(root: Path, first: str, second: str) -> bool:
+    """Return whether a commit is an ancestor of another."""
+    try:
+        git(root, "merge-base", "--is-ancestor", first, second)
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def version_of(file: Path, name: str) -> str:
+    """Return a hash of the source of a test, without comments; of the whole file where it does not define the test."""
+    found: ast.AST | None = ast.parse(file.read_bytes())
+    for part in name.partition("[")[0].split("::")[1:]:
+        found = next((node for node in getattr(found, "body", ()) if getattr(node, "name", "") == part), None)
+    source = ast.unparse(found).encode() if found else file.read_bytes()
+    return hashlib.sha256(source).hexdigest()[:12]
+
+
+class History:
+    """Compares commits with the releases before them.
+
+    Args:
+        source: of the tests, which are selected.
+        root: of the repository.
+        file: of entries.
+        pairs: of processes for each commit.
+        minutes: after which a commit gets no more pairs, once it has six.
+        limit: seconds that a worker may take for one request.
+        log: prints a line.
+
+    Attributes:
+        failed: what could not be measured, with the reason.
+
+    Raises:
+        GateError: the file holds something else, or ratios of another machine.
+    """
+
+    def __init__(
+        self,
+        source: Benchmarks,
+        root: Path,
+        file: Path,
+        pairs: int,
+        minutes: float,
+        limit: float,
+        log: Callable[[str], None],
+    ) -> None:
+        self.source, self.root, self.file = source, root, file
+        self.pairs, self.minutes, self.limit, self.log = pairs, minutes, limit, log
+        self.entries, self.failed = read(file), list[str]()
+        self.machine = f"{machine.called(machine.this_machine())}, {os.cpu_count()} cores"
+        for entry in self.entries:
+            if entry.machine != self.machine:
+                raise GateError(f"{file}: got ratios of {entry.machine}, this is {self.machine}; give another --file")
+        self.versions = {case.id: version_of(source.top / source.file_of(case.id), case.id) for case in source.cases()}
+
+    def measure(self, since: str) -> None:
+        """Compare every commit after one, up to HEAD along first parents; keep the ratios of each when it is done.
+
+        A release that has no ratios yet is compared with the last anchor before it, so that series go on.
+
+        Args:
+            since: a revision before HEAD; the anchor of commits with no tag before them.
+
+        Raises:
+            GateError: an unknown revision, no commit after it, or nothing could be measured.
+        """
+        first, commits = resolve(self.root, since), between(self.root, since, "HEAD")
+        anchors = {commit: release_before(self.root, commit) or first for commit in commits}
+        self.log(f"history: commits after {since}: {len(commits)}; one takes {about(60 * self.minutes)} at most")
+        earlier = first
+        with laid_out(self.source, self.root) as layout:
+            for number, commit in enumerate(commits, start=1):
+                anchor = anchors[commit]
+                if anchor != anchors.get(earlier) and (older := self.anchor_before(anchor)):
+                    self.compare(layout, anchor, older, older, "release")
+                self.compare(layout, commit, anchor, earlier, f"{number} of {len(commits)}")
+                earlier = commit
+        if self.failed and not any(entry.commit in commits for entry in self.entries):
+            raise GateError(f"nothing could be measured: {self.failed[0]}")
+
+    def anchor_before(self, anchor: str) -> str | None:
+        """Return the last anchor before another, None where there is none."""
+        others = dict.fromkeys(entry.anchor for entry in reversed(self.entries) if entry.anchor != anchor)
+        return next((other for other in others if comes_before(self.root, other, anchor)), None)
+
+    def find(self, case: Case, commit: str, anchor: str) -> Entry | None:
+        """Return what is known of a test, as it is now, at a commit."""
+        wanted = case.id, self.versions[case.id], commit, anchor
+        return next((e for e in self.entries if (e.case, e.version, e.commit, e.anchor) == wanted), None)
+
+    def compare(self, layout: Layout, commit: str, anchor: str, earlier: str, where: str) -> None:
+        """Keep an entry of each test that has none, measured or carried from a commit with the same files.
+
+        Args:
+            layout: of the revisions.
+            commit: full hash.
+            anchor: full hash.
+            earlier: the commit before.
+            where: how far the whole run is, in words.
+        """
+        cases = self.source.cases()
+        waiting = {case.id: case for case in cases if not self.find(case, commit, anchor)}
+        if not waiting:
+            return
+        added = []
+        try:
+            for other in dict.fromkeys((anchor, earlier)):
+                for entry in self.carried(layout, commit, anchor, other, list(waiting.values())):
+                    added.append(entry)
+                    del waiting[entry.case]
+            known = len(cases) - len(added) - len(waiting)
+            counts = f"{known} known, {len(added)} unchanged, {len(waiting)} to measure"
+            self.log(f"history: {where}, {commit[:12]} against {anchor[:12]}: {counts}")
+            if waiting:
+                added += self.timed(layout, commit, anchor, list(waiting.values()))
+        except (GateError, PairError) as error:
+            self.fail(f"{commit[:12]} against {anchor[:12]}: {error}")
+        if added:
+            append(self.file, added)
+            self.entries += added
+
+    def fail(self, words: str) -> None:
+        """Take note of what could not be measured."""
+        self.failed.append(words)
+        self.log(f"history: {words}")
+
+    def entry(self, case: Case, commit: str, anchor: str, log_ratios: Sequence[float] = (), same_as: str = "") -> Entry:
+        """Return an entry of today."""
+        rounded, today = [round(value, 6) for value in log_ratios], datetime.date.today().isoformat()
+        return Entry(case.id, self.versions[case.id], commit, anchor, rounded, same_as, self.machine, today)
+
+    def carried(self, layout: Layout, commit: str, anchor: str, other: str, cases: Sequence[Case]) -> Iterator[Entry]:
+        """Yield entries of the tests all of whose files are as in another commit.
+
+        Args:
+            layout: of the revisions.
+            commit: full hash.
+            anchor: full hash.
+            other: the anchor, or a commit that was compared with it.
+            cases: tests that have no entry yet.
+        """
+        there = {case.id: self.find(case, other, anchor) for case in cases}
+        chosen = [case for case in cases if other == anchor or there[case.id]]
+        if not chosen:
+            return
+        codes, sides = (
+            [layout.code(other), layout.code(commit)],
+            [layout.side(other, "base"), layout.side(commit, "head")],
+        )
+        same = self.source.unchanged(codes, sides, chosen, self.limit)
+        for case in chosen:
+            if same.get(case.id) != "":
+                continue
+            if other == anchor:
+                yield self.entry(case, commit, anchor, same_as=anchor)
+            elif (entry := there[case.id]) and entry.state != "missing":
+                yield replace(entry, commit=commit, same_as=entry.same_as or other)
+
+    def timed(self, layout: Layout, commit: str, anchor: str, cases: Sequence[Case]) -> Iterator[Entry]:
+        """Measure tests, and yield the entry of each that could be.
+
+        Raises:
+            GateError: a side imports another tree than its own.
+            PairError: a worker does not start.
+        """
+        source, records = self.source, {case.id: Record() for case in cases}
+        sides = layout.side(anchor, "base"), layout.side(commit, "head")
+        source.check(sides, cases, self.limit)
+        tolerances = {case.id: case.tolerance for case in cases}
+        how = tolerances, layout.folder, random.Random(commit), (), source.together, source.lenient
+        pairs = Pairs(sides, source.config.rules().blocks, self.limit, *how)
+        passes = {many: [case.id for case in cases if case.all_cores is many] for many in (False, True)}
+        start, longest = time.monotonic(), 0.0
+        for pair in range(self.pairs):
+            begun = time.monotonic()
+            if pair >= FEWEST and begun + longest > start + 60 * self.minutes:
+                self.log(f"history: {pair} pairs, as one more would take over {self.minutes:g} min")
+                break
+            for many, names in passes.items():
+                if names:
+                    pairs.measure(records, names, cores(many), "confirm")
+            longest = max(longest, time.monotonic() - begun)
+            if pair == 0:
+                self.log(f"history: {about(longest * (self.pairs - 1))} expected after this pair")
+        for case in cases:
+            record = records[case.id]
+            if record.state == "timed" and record.confirm:
+                yield self.entry(case, commit, anchor, [log_ratio(pair) for pair in record.confirm])
+            elif record.state in ("new", "skipped"):
+                yield self.entry(case, commit, anchor)
+            else:
+                self.fail(f"{case.id} at {commit[:12]}: {record.words}")

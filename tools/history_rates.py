@@ -1,0 +1,81 @@
+"""Count how often ``rlgauge history show`` is wrong, for docs/history.md: ``python tools/history_rates.py``.
+
+Histories are drawn with replacement from recorded pairs of the same code, one test after the other. The sign of a pair
+is drawn too, as either side could be called the first. Each commit is then slowed by a known part.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rlgauge.chain import series
+from rlgauge.history import Entry
+from rlgauge.rates import Rate
+from rlgauge.steps import Judged, judged
+
+RECORDED = Path(__file__).parents[1] / "perf_tests" / "gate" / "selfcheck" / "pairs.json"
+HISTORIES, COMMITS, PAIRS = 1000, 12, 16
+FEWEST = 20  # recorded pairs of a test from which histories are drawn
+STEP, DRIFT, DRIFTS = 0.05, 0.01, 8
+ROWS = {
+    "flat": "flat | wrong: a step, or a verdict",
+    "step": f"one step of {STEP:.0%} | slower, within one commit of the place",
+    "drift": f"{DRIFTS} times {DRIFT:.0%} | slower by the end",
+}
+Generator = np.random.Generator
+
+
+def levels(kind: str, rng: Generator) -> tuple[npt.NDArray[np.float64], int]:
+    """Return the true log-ratio of each commit, and the place of the step.  f[COMMITS]"""
+    found, place = np.zeros(COMMITS), int(rng.integers(COMMITS))
+    if kind == "step":
+        found[place] = math.log1p(STEP)
+    if kind == "drift":
+        found[rng.choice(COMMITS, DRIFTS, replace=False)] = math.log1p(DRIFT)
+    return np.cumsum(found), place
+
+
+def read_of(pool: Sequence[float], true: npt.NDArray[np.float64], tests: int, rng: Generator) -> Judged:
+    """Return what is concluded of a history that is drawn from pairs, with p-values adjusted for so many tests."""
+    order = [f"{number:040x}" for number in range(1 + COMMITS)]
+    entries = []
+    for commit, level in zip(order[1:], true):
+        log_ratios = level + rng.choice(pool, PAIRS) * rng.choice((-1.0, 1.0), PAIRS)
+        entries.append(Entry("made", "", commit, order[0], log_ratios.tolist()))
+    return judged(series(entries, order), tests)[0]
+
+
+def is_counted(kind: str, place: int, found: Judged) -> bool:
+    """Return whether a history is counted in the row of its kind."""
+    if kind == "flat":
+        return bool(found.steps) or found.verdict != "ok"
+    if kind == "drift":
+        return found.verdict == "slower"
+    return [abs(int(s.commit, 16) - 1 - place) <= 1 and s.log_ratio > 0 for s in found.steps] == [True]
+
+
+def main() -> None:
+    """Print the table."""
+    pools: dict[str, list[float]] = {}
+    for pair in json.loads(RECORDED.read_bytes())["pairs"]:
+        for test, value in pair.items():
+            pools.setdefault(test, []).append(value)
+    kept = [values for _, values in sorted(pools.items()) if len(values) >= FEWEST]
+    print("| history | what is counted | of these |\n|---|---|---:|")
+    for number, (kind, row) in enumerate(ROWS.items()):
+        rng, counted = np.random.default_rng(number), 0
+        for history in range(HISTORIES):
+            true, place = levels(kind, rng)
+            found = read_of(kept[history % len(kept)], true, 1 if kind == "flat" else len(kept), rng)
+            counted += is_counted(kind, place, found)
+        print(f"| {row} | {Rate(counted, HISTORIES)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
