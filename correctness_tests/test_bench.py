@@ -186,3 +186,11 @@ def test_histograms_are_drawn(run, tmp_path):
     code, text, _, _ = run("-k", "stateless", f"--benchmark-histogram={tmp_path / 'drawn'}")
     assert code == 0, text
     assert list(tmp_path.glob("drawn*.svg"))
+
+
+@pytest.mark.parametrize("path", ["perf_tests/test_pirl.py", "perf_tests/peers/test_snake_plain.py"])
+def test_one_thread_can_be_asked_for_when_a_file_is_named(path):
+    options = ["--threads", "1", "--collect-only", "--quiet", "--tier", "full", "--backend", "numpy,torch"]
+    done = python("-m", "pytest", path, *options, "-p", "no:cacheprovider")
+    assert "before the number of threads was set" not in done.stdout + done.stderr
+    assert done.returncode in (0, 5), "5: it has no benchmarks of these backends"

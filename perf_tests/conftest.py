@@ -6,17 +6,19 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rlgauge.machine import cpu_model, git_state
 from rlgauge.workers import SIDE
 
-from .bench import Bench
 from .grid import TIERS
 from .suite import limits as machine_limits
 from .suite import machine, process
+
+if TYPE_CHECKING:  # NumPy takes its threads when it is imported, and they are not set yet
+    from .bench import Bench
 
 ROOT = Path(__file__).parents[1]
 IN_WORKER = SIDE in os.environ  # of a gate
@@ -71,6 +73,7 @@ def limits(pytestconfig: pytest.Config, threads: int) -> Mapping[str, float]:
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, benchmark: Any, threads: int, limits: Mapping[str, float]) -> Iterator[Bench]:
     """Time a function: ``bench(function, *args, reset=..., items=...)``, see :mod:`.bench`."""
+    from .bench import Bench
     from .rows import parts_of, row
 
     parts = parts_of(request.node)

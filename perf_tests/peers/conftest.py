@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..bench import Bench
+if TYPE_CHECKING:  # NumPy takes its threads when it is imported, and they are not set yet
+    from ..bench import Bench
 
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, benchmark: Any) -> Bench:
     """Time a function, see :mod:`perf_tests.bench`."""
+    from ..bench import Bench
+
     return Bench(request, benchmark)
