@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from perf_tests.suite.cases import variants
+from perf_tests.recorded import benchmarks
 from rl_impls import __main__, backends, params
 
 from .names import unlike
@@ -75,14 +75,16 @@ def test_a_checkpoint_names_the_backend_that_was_found(tmp_path, monkeypatch):
 
 def test_no_benchmark_is_named_after_auto():
     assert "auto" not in backends.BACKENDS
-    assert not [name for name in variants() if "auto" in name]
+    assert not [one.id for one in benchmarks() if "auto" in one.id]
 
 
 @pytest.mark.parametrize("workload", backends.workloads())
-def test_a_workload_is_for_the_backends_of_its_cases(workload):
-    cases = {variant.backend for variant in variants().values() if variant.case.workload == workload}
-    wrong = unlike(backends.backends_of(workload), cases)
-    assert not wrong, f"rl_impls/{workload}/__init__.py: BACKENDS {wrong}, wanted those of perf_tests/suite/cases"
+def test_a_workload_is_for_the_backends_of_its_benchmarks(workload):
+    timed = {one.params["backend"] for one in benchmarks((workload,))}
+    wrong = unlike(backends.backends_of(workload), timed)
+    assert not wrong, (
+        f"rl_impls/{workload}/__init__.py: BACKENDS {wrong}, wanted those of perf_tests/test_{workload}.py"
+    )
 
 
 def test_backends_that_a_workload_lists_by_mistake_or_not_at_all_are_named(monkeypatch):
@@ -90,7 +92,7 @@ def test_backends_that_a_workload_lists_by_mistake_or_not_at_all_are_named(monke
 
     monkeypatch.setattr(snake, "BACKENDS", ("jaxx", *(name for name in snake.BACKENDS if name != "jax")))
     with pytest.raises(AssertionError, match=r"^rl_impls/snake/__init__.py: BACKENDS lacks 'jax', has 'jaxx' too many"):
-        test_a_workload_is_for_the_backends_of_its_cases("snake")
+        test_a_workload_is_for_the_backends_of_its_benchmarks("snake")
 
 
 def test_the_table_says_neither_yes_nor_no_where_a_workload_is_not_for_a_backend(capsys):

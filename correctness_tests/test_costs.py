@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perf_tests.suite.cases import load, variants
-from perf_tests.suite.prepared import leaves, prepare
+from perf_tests.bench import leaves
+from perf_tests.recorded import benchmarks, problem_of, record
 
 LARGEST = 3e9  # FLOPs of a call that is quick to count
 
@@ -28,13 +28,14 @@ def has_costs(workload):
 
 
 def benchmark(workload, identity):
-    """The variant that a workload's tests name."""
-    wanted = f"python -m perf_tests list --workload {workload}"
-    assert identity in variants(), f"{file_of(workload)}: no benchmark is named {identity!r}, wanted one of: {wanted}"
-    return variants()[identity]
+    """The benchmark that a workload's tests name."""
+    wanted = f"pytest perf_tests --collect-only --tier full --workload {workload}"
+    assert identity in BENCHMARKS, f"{file_of(workload)}: no benchmark is named {identity!r}, see: {wanted}"
+    return BENCHMARKS[identity]
 
 
-WORKLOADS = sorted({case.workload for case in load()})
+BENCHMARKS = {one.id: one for one in benchmarks()}
+WORKLOADS = sorted({one.workload for one in BENCHMARKS.values()})
 MODULES = {workload: costs(workload) for workload in WORKLOADS if has_costs(workload)}
 KNOWN = list(MODULES.values())
 COSTS = [(workload, *row) for workload, module in MODULES.items() for row in module.COSTS.items()]
@@ -45,37 +46,34 @@ UNSTATED = {op: why for module in KNOWN for op, why in getattr(module, "UNSTATED
 
 @pytest.mark.parametrize(("workload", "identity", "wanted"), COSTS, ids=[identity for _, identity, _ in COSTS])
 def test_a_call_handles_and_costs_what_its_shapes_say(workload, identity, wanted):
-    variant = benchmark(workload, identity)
-    case, axes = variant.case, variant.axes
-    assert (case.items(**axes), case.flops(**axes), case.bytes(**axes)) == pytest.approx(wanted, rel=1e-12)
+    problem = problem_of(benchmark(workload, identity), 0)
+    assert (problem.items, problem.flops, problem.bytes) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_every_case_is_among_them(workload):
-    worked_out = {id(benchmark(workload, identity).case) for identity in costs(workload).COSTS}
-    cases = [case for case in load() if case.workload == workload and id(case) not in worked_out]
-    lacking = [f"{case.name} ({next(case.variants()).id})" for case in cases]
+def test_every_op_is_among_them(workload):
+    worked_out = {benchmark(workload, identity).op for identity in costs(workload).COSTS}
+    ops = {one.op.removesuffix("_bfloat16") for one in BENCHMARKS.values() if one.workload == workload}
+    lacking = sorted(ops - worked_out)
     assert not lacking, f"{file_of(workload)}: COSTS lacks one or more benchmarks of each of: {', '.join(lacking)}"
 
 
-def test_a_case_that_costs_lack_and_a_name_that_no_benchmark_has_are_told_with_the_file(monkeypatch):
+def test_an_op_that_costs_lack_and_a_name_that_no_benchmark_has_are_told_with_the_file(monkeypatch):
     found = costs("snake").COSTS
     fewer = {identity: wanted for identity, wanted in found.items() if not identity.startswith("snake.sample")}
     monkeypatch.setattr(costs("snake"), "COSTS", fewer)
-    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: COSTS lacks .*: snake.sample \("):
-        test_every_case_is_among_them("snake")
+    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: COSTS lacks .*: sample$"):
+        test_every_op_is_among_them("snake")
     monkeypatch.setattr(costs("snake"), "COSTS", found | {"snake.saving[full]": (1, 0, 0)})
     with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: no benchmark is named 'snake.saving"):
-        test_every_case_is_among_them("snake")
+        test_every_op_is_among_them("snake")
 
 
 @pytest.mark.parametrize(("workload", "identity"), MOVED, ids=[identity for _, identity in MOVED])
 def test_bytes_are_those_of_the_arrays_that_are_taken_and_returned(workload, identity):
-    variant = benchmark(workload, identity)
-    with prepare(variant, 0) as prepared:
-        prepared.reset()
-        arrays = leaves([list(variant.inputs(0).args), prepared.backend.to_host(prepared.call())])
-    assert sum(array.nbytes for array in arrays) == variant.case.bytes(**variant.axes)
+    op = record(benchmark(workload, identity), 0).op
+    arrays = leaves([list(op.problem.args), op.backend.to_host(op.call(*op.args))])
+    assert sum(array.nbytes for array in arrays) == op.problem.bytes
 
 
 def make_counter():
@@ -118,51 +116,51 @@ def counted(function, counts):
     return call
 
 
-def dispatched(variant):
-    """Count the FLOPs of one call."""
-    counts = []
-    with prepare(variant, 0) as prepared:
-        prepared.reset()
-        counted(prepared.call, counts)()
-    return sum(counts)
+def to_count():
+    """Return torch's benchmarks that are counted: the cheapest, the next and the dearest quick one of each op and form.
 
-
-def counted_variants():
-    """Return torch's variants that are counted: the cheapest, the next and the dearest quick one of each case and form.
-
-    Processes and threads cannot be counted from here. Forms that are naive but for one knob cost what naive does.
+    Processes and threads cannot be counted from here. Forms that are naive but for one option cost what naive does.
     """
     found = {}
-    for variant in variants().values():
-        if variant.backend == "torch" and variant.case.cores != "own" and not variant.form.startswith("only_"):
-            flops = variant.case.flops(**variant.axes)
-            found.setdefault((id(variant.case), variant.form), {}).setdefault(flops, variant)
+    for one in BENCHMARKS.values():
+        alone = not any(mark.name == "rlgauge" and mark.kwargs.get("cores") for mark in one.test.pytestmark)
+        if one.params["backend"] == "torch" and alone and not one.params["form"].startswith("only_"):
+            problem = problem_of(one, 0)
+            found.setdefault((one.workload, problem.op, one.params["form"]), {}).setdefault(problem.flops, one)
     chosen = []
     for costs in found.values():
         cheapest, *others = sorted(costs)
         quick = [flops for flops in others if flops <= LARGEST]
         chosen += [costs[flops] for flops in dict.fromkeys([cheapest, *quick[:1], *quick[-1:]])]
-    return [pytest.param(variant, id=variant.id) for variant in chosen]
+    return [pytest.param(one, id=one.id) for one in chosen]
 
 
-def beside_torch(variant):
-    """Return the FLOPs of a call that a program of torch does elsewhere, where they cannot be counted."""
-    return getattr(costs(variant.case.workload), "beside_torch", lambda variant: 0.0)(variant)
+def pytest_generate_tests(metafunc):
+    """The problems are made only where this test is collected."""
+    if "counted_benchmark" in metafunc.fixturenames:
+        metafunc.parametrize("counted_benchmark", to_count())
 
 
-def computes_more(variant):
-    """Return whether a variant is named as one that computes more than its op needs."""
-    has = {"form": variant.form, **variant.axes}
-    return any(name == variant.case.name and wanted.items() <= has.items() for name, wanted, _ in MORE)
+def computes_more(name, one):
+    """Return whether a benchmark is named as one that computes more than its op needs."""
+    return any(name == op and wanted.items() <= one.params.items() for op, wanted, _ in MORE)
 
 
-@pytest.mark.parametrize("counted_variant", counted_variants())
-def test_flops_are_those_that_torch_dispatches(counted_variant, one_thread):
-    stated, count = counted_variant.case.flops(**counted_variant.axes), dispatched(counted_variant)
-    count += beside_torch(counted_variant)
-    if counted_variant.case.name in UNSTATED:
+def test_flops_are_those_that_torch_dispatches(counted_benchmark, one_thread):
+    op, counts = record(counted_benchmark, 0).op, []
+    name, stated = f"{op.problem.workload}.{op.problem.op}", op.problem.flops
+    try:
+        if op.reset:
+            op.reset()
+        counted(op.call, counts)(*op.args)
+    finally:
+        if op.close:
+            op.close()
+    beside_torch = getattr(costs(op.problem.workload), "beside_torch", lambda op: 0.0)  # done where it is not counted
+    count = sum(counts) + beside_torch(op)
+    if name in UNSTATED:
         assert stated == 0 < count
-    elif computes_more(counted_variant):
+    elif computes_more(name, counted_benchmark):
         assert stated < count
     else:
         assert 0.98 * count <= stated <= 1.02 * count

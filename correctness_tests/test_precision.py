@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from perf_tests.suite.cases import variants
-from perf_tests.suite.prepared import extras, leaves
-from rl_impls.backends import get, tree_map
+from perf_tests.bench import leaves
+from perf_tests.recorded import benchmarks, problem_of
+from rl_impls.backends import forms, get, tree_map
 
 SEEN = set()
 
@@ -36,25 +38,26 @@ def plain(tree):
 
 def first_of_each_form():
     found = {}
-    for variant in variants().values():
-        if variant.backend == "numpy":
-            found.setdefault((variant.case.name, variant.form), variant)
-    return found.values()
+    for one in benchmarks():
+        if one.params["backend"] == "numpy":
+            found.setdefault((one.workload, one.op, one.params["form"]), one)
+    return [pytest.param(one, id=one.id) for one in found.values()]
 
 
-@pytest.mark.parametrize("watched_variant", first_of_each_form(), ids=lambda variant: variant.id)
-def test_numpy_computes_in_float32_from_end_to_end(watched_variant, seed):
-    case, inputs = watched_variant.case, watched_variant.inputs(seed)
-    spec, args = watched(dict(inputs.spec)), watched(inputs.args)
+@pytest.mark.parametrize("timed", first_of_each_form())
+def test_numpy_computes_in_float32_from_end_to_end(timed, seed):
+    problem = problem_of(timed, seed)
+    config, args = watched(dict(problem.config)), watched(problem.args)
+    options = replace(forms(timed.workload)[timed.params["form"]], **problem.options)
     SEEN.clear()
-    op = get("numpy").build(case.workload, case.op, spec, args, watched_variant.knobs())
+    op = get("numpy").build(timed.workload, problem.op, config, args, options)
     try:
         out = op(*args)
     finally:
-        extras(op).close()
+        getattr(op, "close", int)()
     # an op that copies what it is given, or computes in plain Python, can be watched by what it returns alone
     found = SEEN | {leaf.dtype for leaf in leaves(out)}
-    assert np.dtype(np.float64) not in found, f"{watched_variant.id}: got {found}: something made float64 of float32"
+    assert np.dtype(np.float64) not in found, f"{timed.id}: got {found}: something made float64 of float32"
 
 
 def test_a_float64_in_between_is_seen():

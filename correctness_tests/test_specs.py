@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-from perf_tests.suite.cases import load, variants
+from perf_tests.recorded import benchmarks, problem_of
 from rl_impls import backends
 from rl_impls.common.shapes import check_alike, check_mlp, sizes
 
@@ -25,23 +26,27 @@ def described(workload):
     return importlib.import_module(f"rl_impls.{workload}.spec")
 
 
-def first_variants():
-    """For each op, one benchmark of each source that is here."""
+def first_problems():
+    """For each op, the problem of one benchmark of each source that is here, and its form and backend."""
     found = {}
-    for variant in variants().values():
-        source = backends.get(variant.backend).source
-        here = variant.backend == source and backends.get(source).missing() is None
-        told = variant.case.workload in DESCRIBED
-        if here and told and variant.case.cores != "own" and variant.form != "interleaved":
-            found.setdefault((variant.case.name, source), variant)
-    return [pytest.param(variant, id=variant.id) for variant in found.values()]
+    for one in benchmarks(tuple(DESCRIBED)):
+        backend = backends.get(one.params["backend"])
+        here = backend.name == backend.source and backend.missing() is None
+        alone = not any(mark.name == "rlgauge" and mark.kwargs.get("cores") for mark in one.test.pytestmark)
+        if here and alone and one.params["form"] != "interleaved":
+            found.setdefault((one.workload, one.op, backend.source), one)
+    return [pytest.param(problem_of(one, 0), one.params, id=one.id) for one in found.values()]
 
 
-def build(variant, spec, args):
+FIRST = first_problems()
+
+
+def build(problem, params, spec, args):
     """Build the op of a benchmark of another spec or other arguments."""
-    backend = backends.get(variant.backend)
+    backend = backends.get(params["backend"])
     example = tuple(map(backend.to_device, args))
-    return backend.build(variant.case.workload, variant.case.op, spec, example, variant.knobs())
+    options = replace(backends.forms(problem.workload)[params["form"]], **problem.options)
+    return backend.build(problem.workload, problem.op, spec, example, options)
 
 
 def values(batch=3, **changed):
@@ -114,8 +119,9 @@ def test_layers_that_do_not_fit_each_other_are_refused():
 @pytest.mark.parametrize("workload", DESCRIBED)
 def test_each_op_that_is_timed_and_each_name_of_a_spec_is_described(workload):
     spec = described(workload)
-    ops = {case.op for case in load() if case.workload == workload}
-    assert spec.ARGUMENTS.keys() == spec.NEEDED.keys() == ops
+    timed = {param.values[0].op for param in FIRST if param.values[0].workload == workload}
+    assert spec.ARGUMENTS.keys() == spec.NEEDED.keys() >= timed
+    ops = spec.NEEDED
     section = spec.Spec.__doc__.partition("Attributes:")[2]
     assert re.findall(r"^ +(\w+): ", section, re.M) == list(spec.Spec.__annotations__)
     needed = {name for names in spec.NEEDED.values() for name in names}
@@ -124,28 +130,27 @@ def test_each_op_that_is_timed_and_each_name_of_a_spec_is_described(workload):
     assert all(f"``{op}``" in package.__doc__ for op in ops)
 
 
-@pytest.mark.parametrize("chosen", first_variants())
-def test_an_op_is_built_of_what_it_is_said_to_need_and_of_nothing_else(chosen):
-    spec, inputs = described(chosen.case.workload), chosen.inputs(0)
+@pytest.mark.parametrize(("problem", "params"), FIRST)
+def test_an_op_is_built_of_what_it_is_said_to_need_and_of_nothing_else(problem, params):
+    spec, config = described(problem.workload), dict(problem.config)
     anywhere = {name for names in spec.NEEDED.values() for name in names}
-    names = {*spec.NEEDED[chosen.case.op], *(spec.Spec.__annotations__.keys() - anywhere)}  # what no op needs is free
-    fewer = {name: value for name, value in inputs.spec.items() if name in names}
-    assert callable(build(chosen, fewer, inputs.args))
-    for name in spec.NEEDED[chosen.case.op]:
-        with pytest.raises(ValueError, match=f"^spec of {chosen.case.op}: got no {name}; wanted "):
-            build(chosen, {key: value for key, value in fewer.items() if key != name}, inputs.args)
-    with pytest.raises(ValueError, match=f"^spec of {chosen.case.op}: got the unknown name 'lr'; known: "):
-        build(chosen, inputs.spec | {"lr": 0.1}, inputs.args)
+    names = {*spec.NEEDED[problem.op], *(spec.Spec.__annotations__.keys() - anywhere)}  # what no op needs is free
+    fewer = {name: value for name, value in config.items() if name in names}
+    assert callable(build(problem, params, fewer, problem.args))
+    for name in spec.NEEDED[problem.op]:
+        with pytest.raises(ValueError, match=f"^spec of {problem.op}: got no {name}; wanted "):
+            build(problem, params, {key: value for key, value in fewer.items() if key != name}, problem.args)
+    with pytest.raises(ValueError, match=f"^spec of {problem.op}: got the unknown name 'lr'; known: "):
+        build(problem, params, config | {"lr": 0.1}, problem.args)
 
 
-@pytest.mark.parametrize("chosen", first_variants())
-def test_an_argument_of_another_shape_is_refused_when_the_op_is_built(chosen):
-    inputs = chosen.inputs(0)
-    names = list(described(chosen.case.workload).ARGUMENTS[chosen.case.op])
-    for k, (name, value) in enumerate(zip(names, inputs.args, strict=True)):
-        wrong = (*inputs.args[:k], np.zeros((*np.shape(value), 1), np.asarray(value).dtype), *inputs.args[k + 1 :])
+@pytest.mark.parametrize(("problem", "params"), FIRST)
+def test_an_argument_of_another_shape_is_refused_when_the_op_is_built(problem, params):
+    names, args = list(described(problem.workload).ARGUMENTS[problem.op]), problem.args
+    for k, (name, value) in enumerate(zip(names, args, strict=True)):
+        wrong = (*args[:k], np.zeros((*np.shape(value), 1), np.asarray(value).dtype), *args[k + 1 :])
         with pytest.raises(ValueError, match=rf"^{name}: got "):
-            build(chosen, inputs.spec, wrong)
+            build(problem, params, dict(problem.config), wrong)
 
 
 def test_a_net_has_the_names_and_shapes_of_another():
@@ -159,14 +164,14 @@ def test_a_net_has_the_names_and_shapes_of_another():
             check_alike("target", wrong, mlp(3, 5, 2))
 
 
-def has_target_net(case):
+def has_target_net(problem):
     """Whether an op is built from the weights of an online net and of a target net."""
-    return {"params", "target"} <= set(described(case.workload).NEEDED[case.op])
+    return {"params", "target"} <= set(described(problem.workload).NEEDED[problem.op])
 
 
-@pytest.mark.parametrize("chosen", [chosen for chosen in first_variants() if has_target_net(chosen.values[0].case)])
-def test_a_target_net_of_other_widths_than_the_online_net_is_refused_when_the_op_is_built(chosen):
-    inputs = chosen.inputs(0)
-    wider = {name: np.tile(value, (2,) * value.ndim) for name, value in inputs.spec["target"].items()}
+@pytest.mark.parametrize(("problem", "params"), [param for param in FIRST if has_target_net(param.values[0])])
+def test_a_target_net_of_other_widths_than_the_online_net_is_refused_when_the_op_is_built(problem, params):
+    config = dict(problem.config)
+    wider = {name: np.tile(value, (2,) * value.ndim) for name, value in config["target"].items()}
     with pytest.raises(ValueError, match=r"^target\b"):
-        build(chosen, inputs.spec | {"target": wider}, inputs.args)
+        build(problem, params, config | {"target": wider}, problem.args)

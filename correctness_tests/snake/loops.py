@@ -12,9 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from correctness_tests.snake.problem import assert_trained_alike, build, exact_trainer, net_of
-from perf_tests.suite import case
-from perf_tests.suite.case import Inputs
-from perf_tests.suite.cases import variants
 from rl_impls import backends
 from rl_impls.snake import _numpy
 from rl_impls.snake.loop import CHUNK
@@ -23,7 +20,6 @@ from rl_impls.snake.problem import collect_and_learn
 from rl_impls.snake.spec import Geometry
 from rl_impls.snake.vector_env import PlainEnvs
 
-OP = "snake.collect_and_learn"
 # Largest relative difference of a loss, and of 99 % of the weights, in learning rates an update. optax computes
 # 1 - 0.999^t in float32: its first steps are 5e-5 off, and hundreds of updates multiply that.
 TOLERANCE = {"torch": (1e-4, 0.001), "jax": (2e-2, 0.1)}
@@ -37,6 +33,14 @@ LOOPS = [  # form, backend, envs
     ("compiled", "jax", 1),
     ("compiled", "jax", 64),
 ]
+
+
+@dataclass
+class Inputs:
+    """What a loop is built from, and the arguments of a call."""
+
+    spec: dict
+    args: tuple
 
 
 @dataclass
@@ -125,16 +129,10 @@ def check(loop, inputs, knobs, backend):
     return out, wanted
 
 
-def inputs_of(variant, seed):
-    """What is timed; of a compiled loop as few steps as of the others: rounding turns moves round in a thousand."""
-    if variant.form == "compiled":
-        return case.inputs_of(collect_and_learn)(np.random.default_rng(seed), **variant.axes)
-    return variant.inputs(seed)
-
-
-def timed(form, backend, envs, every=4):
-    """The inputs of a loop that is timed."""
-    return inputs_of(variants()[f"{OP}[{form}-{backend}-envs{envs}-every{every}-batch32]"], 0)
+def timed(form, envs, every=4, batch=32, seed=0):
+    """The inputs of a benchmark; of a compiled loop as few steps as of the others: rounding turns moves in a thousand."""
+    found = collect_and_learn(seed, envs, every, batch, "full" if form == "compiled" else form)
+    return Inputs(dict(found.config), found.args)
 
 
 def full_ring(inputs):
@@ -152,7 +150,7 @@ def full_ring(inputs):
 @functools.cache
 def made(form, backend, envs):
     """A loop that tests share, and its inputs."""
-    inputs = full_ring(timed(form, backend, envs))
+    inputs = full_ring(timed(form, envs))
     return build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4), inputs
 
 
@@ -163,9 +161,9 @@ def fresh(form, backend, envs):
     return loop, inputs
 
 
-def knobs(form, every):
+def knobs(form, every, batch=32):
     """A form's knobs with that many steps from one update to the next."""
-    return replace(backends.forms("snake")[form], every=every)
+    return replace(backends.forms("snake")[form], every=every, batch=batch)
 
 
 def close(loop):

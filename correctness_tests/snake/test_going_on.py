@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from correctness_tests.quick import quick
-from correctness_tests.snake.loops import LOOPS, close, follow, fresh, full_ring, timed
+from correctness_tests.snake.loops import LOOPS, Inputs, close, follow, fresh, full_ring, timed
 from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, build
 from correctness_tests.waiting import limit
-from perf_tests.suite.case import Inputs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -75,7 +74,7 @@ def unlike(spec):
     ),
 )
 def test_another_form_goes_on_from_a_checkpoint(before, after):
-    inputs = full_ring(timed("full", "torch", 1))
+    inputs = full_ring(timed("full", 1))
     _, *rest = inputs.args
     inputs = Inputs(inputs.spec, (np.ones_like(inputs.args[0]), *rest))  # the moves depend on no rounding
     first, second = split(inputs)
@@ -101,7 +100,7 @@ def test_another_form_goes_on_from_a_checkpoint(before, after):
 
 
 def test_two_calls_of_a_threaded_loop_are_the_same_with_a_checkpoint_in_between():
-    inputs = timed("threaded", "torch", 64)
+    inputs = timed("threaded", 64)
     first, second = split(inputs)
     loops = [build("collect_and_learn", "torch", inputs.spec, inputs.args, "threaded", every=4) for _ in range(3)]
     whole, before, after = loops

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from correctness_tests.snake.loops import timed
 from correctness_tests.snake.problem import assert_trained_alike, build, differences, problem
-from perf_tests.suite.cases import variants
 from rl_impls import backends
 from rl_impls.snake.knobs import CHOICES, FORMS, HELPFUL, SOURCES, Knobs
 from rl_impls.snake.problem import boards, transitions
@@ -131,7 +131,7 @@ def test_unknown_value_is_refused_with_the_known_ones(knob):
 @pytest.mark.parametrize("every", [1, 4, 8, 16])
 @pytest.mark.parametrize("batch", [32, 256])
 def test_every_and_batch_say_how_many_updates_there_are_and_of_what(every, batch):
-    inputs = variants()[f"snake.collect_and_learn[full-torch-envs1-every4-batch{batch}]"].inputs(0)
+    inputs = timed("full", 1, batch=batch)
     explore, actions, draws, rows = inputs.args
     count = len(explore) // every
     rows = np.resize(rows[:1], (count, batch))  # of what is stored at the start
@@ -222,7 +222,7 @@ def test_a_knob_of_one_device_is_refused_elsewhere(backend, knob):
 
 
 def test_a_knob_of_one_device_is_refused_in_the_loop():
-    inputs = variants()["snake.collect_and_learn[compiled-jax-envs1-every4-batch32]"].inputs(0)
+    inputs = timed("compiled", 1)
     for backend, form in (("jax", "compiled"), ("torch", "full")):
         with pytest.raises(ValueError, match=rf"^tf32: got True on {backend}, wanted False"):
             build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4, tf32=True)

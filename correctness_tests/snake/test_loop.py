@@ -8,40 +8,44 @@ import pytest
 from correctness_tests.quick import quick
 from correctness_tests.snake.loops import (
     LOOPS,
-    OP,
+    Inputs,
     check,
     close,
     fresh,
-    inputs_of,
     knobs,
     passes_a_multiple,
     timed,
 )
 from correctness_tests.snake.problem import assert_state_equal, build, differences, net_of
 from correctness_tests.waiting import limit
-from perf_tests.suite.case import Inputs
-from perf_tests.suite.cases import variants
+from perf_tests.recorded import benchmarks, problem_of
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
 
-IDS = {name: v.tier for name, v in variants().items() if v.case.name == OP and v.tier in ("gate", "bench")}
+TIMED = {
+    one.name: one
+    for one in benchmarks(("snake",))
+    if one.op.startswith("collect_and_learn") and one.tier in ("gate", "bench")
+}
+IN_GATE = [name for name, one in TIMED.items() if one.tier == "gate"]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 limited = limit("a loop's thread")
 
 
-@pytest.mark.parametrize("identity", quick([name for name, tier in IDS.items() if tier == "gate"], IDS))
-def test_loop_does_what_a_plain_loop_does(identity, seed, unavailable):
-    variant = variants()[identity]
-    backend, inputs, knobs = backends.get(variant.backend), inputs_of(variant, seed), variant.knobs()
+@pytest.mark.parametrize("name", quick(IN_GATE, list(TIMED)))
+def test_loop_does_what_a_plain_loop_does(name, seed, unavailable):
+    form, backend, num_envs, every, batch = TIMED[name].params.values()
+    inputs, options = timed(form, num_envs, every, batch, seed), knobs(form, every, batch)
+    backend = backends.get(backend)
     try:
         backend.require()
     except BackendUnavailable as error:
         unavailable(error)
-    loop = backend.build("snake", "collect_and_learn", inputs.spec, inputs.args, knobs)
+    loop = backend.build("snake", "collect_and_learn", inputs.spec, inputs.args, options)
     try:
-        first, wanted = check(loop, inputs, knobs, variant.backend)
+        first, wanted = check(loop, inputs, options, backend.name)
         if wanted.truncated == 0 and inputs.spec["step"] + wanted.rewards.size >= inputs.spec["target_every"]:
             assert differences(net_of(wanted.state, "train.target"), inputs.spec["target"]).max() > 0
         ended = loop.state()
@@ -57,10 +61,10 @@ def test_loop_does_what_a_plain_loop_does(identity, seed, unavailable):
 @pytest.mark.parametrize(("form", "envs"), [("full", 1), ("compiled", 1), ("compiled", 64)])
 def test_a_call_of_a_compiled_loop_is_a_thousand_environment_steps(form, envs):
     backend = "jax" if form == "compiled" else "torch"
-    variant = variants()[f"{OP}[{form}-{backend}-envs{envs}-every4-batch32]"]
-    explore, *_, rows = variant.inputs(0).args
+    problem = problem_of(next(one for one in benchmarks(("snake",)) if one.name == f"{form}-{backend}-{envs}-4-32"), 0)
+    explore, *_, rows = problem.args
     steps = 1024 if form == "compiled" else 64
-    assert explore.size == steps == variant.case.items(**variant.axes)
+    assert explore.size == steps == problem.items
     assert len(rows) == steps // 4
 
 
@@ -86,7 +90,7 @@ def test_loop_goes_on_where_the_ring_wraps_and_episodes_are_truncated(form, back
     ),
 )
 def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs, target_every):
-    inputs = timed(form, backend, envs)
+    inputs = timed(form, envs)
     every = 1 if envs == 1 else 16
     spec = inputs.spec | {"target_every": target_every, "step": 0}
     explore, random_actions, draws, _ = inputs.args
@@ -110,7 +114,7 @@ def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs
 
 @pytest.mark.parametrize(("form", "backend", "envs"), quick([("full", "torch", 1), ("compiled", "jax", 1)], LOOPS))
 def test_loop_learns_without_a_target_net_where_there_is_none(form, backend, envs):
-    inputs = timed(form, backend, envs)
+    inputs = timed(form, envs)
     inputs = Inputs(inputs.spec | {"target_every": 0}, inputs.args)
     loop = build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4)
     try:
@@ -122,7 +126,7 @@ def test_loop_learns_without_a_target_net_where_there_is_none(form, backend, env
 @pytest.mark.parametrize(("form", "backend"), [("vectorised", "torch"), ("threaded", "torch"), ("compiled", "jax")])
 @pytest.mark.parametrize(("envs", "every"), [(3, 4), (6, 4), (3, 16)])
 def test_updates_have_to_fall_on_whole_steps(form, backend, envs, every):
-    inputs = timed("vectorised", "torch", 64)
+    inputs = timed("vectorised", 64)
     games = {name: value[:envs] for name, value in inputs.spec["env_state"].items()}
     args = (*(array[:, :envs] for array in inputs.args[:3]), inputs.args[3])
     with pytest.raises(ValueError, match=rf"^envs: got {envs} with an update every {every} steps"):
@@ -130,19 +134,19 @@ def test_updates_have_to_fall_on_whole_steps(form, backend, envs, every):
 
 
 def test_one_program_has_no_thread():
-    inputs = timed("compiled", "jax", 1)
+    inputs = timed("compiled", 1)
     with pytest.raises(ValueError, match=r"^collection: got 'thread' with loop='scan'"):
         build("collect_and_learn", "jax", inputs.spec, inputs.args, "compiled", every=4, collection="thread")
 
 
 def test_a_program_starts_with_a_whole_round():
-    inputs = timed("compiled", "jax", 1)
+    inputs = timed("compiled", 1)
     spec = {**inputs.spec, "step": 970}
     with pytest.raises(ValueError, match="step: got 970 with an update every 4 steps, wanted a multiple"):
         build("collect_and_learn", "jax", spec, inputs.args, "compiled", every=4)
 
 
 def test_rows_are_those_of_a_batch():
-    inputs = timed("full", "torch", 1)
+    inputs = timed("full", 1)
     with pytest.raises(ValueError, match="rows: got 32 for an update, wanted 64, the value of knob batch"):
         build("collect_and_learn", "torch", inputs.spec, inputs.args, "full", every=4, batch=64)

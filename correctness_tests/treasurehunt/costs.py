@@ -7,27 +7,27 @@ HUNTED = 2 * 64 * (4 * 750 * 250 + 12 * (4 * 64 * 250 + 5 * 250 * 250 + 5 * 250 
 STATE = 4 * 750  # bytes
 
 COSTS = {  # items, FLOPs and bytes of a call of one or two benchmarks of every case
-    "treasurehunt.observe[full-numpy-agents5-worlds16]": (80, 0, 80 * 4 * 150),
-    "treasurehunt.stack[full-numpy-agents5-worlds16]": (80, 0, 80 * 2 * STATE),
-    "treasurehunt.sample[full-numpy-agents5]": (5 * 64, 0, 5 * 64 * 2 * 2 * STATE),
-    "treasurehunt.quantile_huber[full-numpy-batch64]": (1, 0, 0),
-    "treasurehunt.forward[naive-torch-agents5-batch64]": (
+    "treasurehunt.observe[full-numpy-5-16]": (80, 0, 80 * 4 * 150),
+    "treasurehunt.stack[full-numpy-5-16]": (80, 0, 80 * 2 * STATE),
+    "treasurehunt.sample[full-numpy-5]": (5 * 64, 0, 5 * 64 * 2 * 2 * STATE),
+    "treasurehunt.quantile_huber[full-numpy-64]": (1, 0, 0),
+    "treasurehunt.forward[naive-torch-5-64]": (
         320, 320 * 2 * HUNT, 320 * (STATE + 4 * 12 + 4 * 12 * 4) + 5 * 4 * (250 + 250 + 250 + 5),
     ),
-    "treasurehunt.act[full-torch-agents5-worlds16]": (80, 80 * 2 * HUNT, 0),
-    "treasurehunt.train_step[full-torch-agents5]": (5, 5 * HUNTED, 0),
-    "treasurehunt.train_step[bfloat16-torch-agents5]": (5, 5 * HUNTED, 0),
-    "treasurehunt.first_call[full-torch-agents5-batch64]": (1, 0, 0),
-    "treasurehunt.turn[full-torch-agents5-worlds1]": (10, 5 * 10 * 2 * SEEN, 0),
-    "treasurehunt.turn[full-torch-agents5-worlds16]": (160, 5 * 160 * 2 * HUNT, 0),
-    "treasurehunt.epoch[full-torch-agents5-worlds1]": (50, 5 * 50 * 2 * SEEN + 5 * HUNTED, 0),
-    "treasurehunt.epoch[full-torch-agents5-worlds16]": (800, 5 * 800 * 2 * HUNT + 5 * HUNTED, 0),
-    "treasurehunt.epoch[processes-torch-agents5-worlds1]": (50, 5 * 50 * 2 * SEEN + 5 * HUNTED, 0),
+    "treasurehunt.act[full-torch-5-16]": (80, 80 * 2 * HUNT, 0),
+    "treasurehunt.train_step[full-torch-5]": (5, 5 * HUNTED, 0),
+    "treasurehunt.train_step[bfloat16-torch-5]": (5, 5 * HUNTED, 0),
+    "treasurehunt.first_call[full-torch-5-64]": (1, 0, 0),
+    "treasurehunt.turn[full-torch-5-1]": (10, 5 * 10 * 2 * SEEN, 0),
+    "treasurehunt.turn[full-torch-5-16]": (160, 5 * 160 * 2 * HUNT, 0),
+    "treasurehunt.epoch[full-torch-5-1]": (50, 5 * 50 * 2 * SEEN + 5 * HUNTED, 0),
+    "treasurehunt.epoch[full-torch-5-16]": (800, 5 * 800 * 2 * HUNT + 5 * HUNTED, 0),
+    "treasurehunt.epoch[processes-torch-5-1]": (50, 5 * 50 * 2 * SEEN + 5 * HUNTED, 0),
 }  # fmt: skip
 MOVED = [  # where all that is taken and returned is charged, and nothing else
-    "treasurehunt.observe[full-numpy-agents5-worlds16]",
-    "treasurehunt.stack[full-numpy-agents5-worlds16]",
-    "treasurehunt.forward[naive-torch-agents5-batch64]",
+    "treasurehunt.observe[full-numpy-5-16]",
+    "treasurehunt.stack[full-numpy-5-16]",
+    "treasurehunt.forward[naive-torch-5-64]",
 ]
 MORE = (  # op, form and axes that compute more than the op needs, which alone is charged; and what
     ("treasurehunt.turn", {"worlds": 1}, "multiplies a one-hot state, whose rows of the weights can be looked up"),
