@@ -82,9 +82,7 @@ def test_no_benchmark_is_named_after_auto():
 def test_a_workload_is_for_the_backends_of_its_benchmarks(workload):
     timed = {one.params["backend"] for one in benchmarks((workload,))}
     wrong = unlike(backends.backends_of(workload), timed)
-    assert not wrong, (
-        f"rl_impls/{workload}/__init__.py: BACKENDS {wrong}, wanted those of perf_tests/test_{workload}.py"
-    )
+    assert not wrong, f"rl_impls/{workload}/__init__.py: BACKENDS {wrong}, as in perf_tests/test_{workload}.py"
 
 
 def test_backends_that_a_workload_lists_by_mistake_or_not_at_all_are_named(monkeypatch):

@@ -62,7 +62,7 @@ def test_an_op_that_costs_lack_and_a_name_that_no_benchmark_has_are_told_with_th
     found = costs("snake").COSTS
     fewer = {identity: wanted for identity, wanted in found.items() if not identity.startswith("snake.sample")}
     monkeypatch.setattr(costs("snake"), "COSTS", fewer)
-    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: COSTS lacks .*: sample$"):
+    with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: COSTS lacks .*: sample\n"):
         test_every_op_is_among_them("snake")
     monkeypatch.setattr(costs("snake"), "COSTS", found | {"snake.saving[full]": (1, 0, 0)})
     with pytest.raises(AssertionError, match=r"^correctness_tests/snake/costs.py: no benchmark is named 'snake.saving"):

@@ -36,10 +36,7 @@ FEW = 4  # boards whose moves are picked in NumPy
 def beside_torch(op):
     """Return the FLOPs of the moves that form ``full`` picks in NumPy."""
     problem = op.problem
-    if (
-        problem.op not in ("act", "collect_and_learn")
-        or op.options.acting == "torch"
-        or problem.args[0].shape[-1] > FEW
-    ):
+    acts = problem.op in ("act", "collect_and_learn")
+    if not acts or op.options.acting == "torch" or problem.args[1].shape[-1] > FEW:
         return 0.0
     return 2 * SNAKE * problem.items

@@ -130,7 +130,7 @@ def check(loop, inputs, knobs, backend):
 
 
 def timed(form, envs, every=4, batch=32, seed=0):
-    """The inputs of a benchmark; of a compiled loop as few steps as of the others: rounding turns moves in a thousand."""
+    """The inputs of a benchmark; of a compiled loop as few steps as of the others, before rounding turns a move."""
     found = collect_and_learn(seed, envs, every, batch, "full" if form == "compiled" else form)
     return Inputs(dict(found.config), found.args)
 
