@@ -57,7 +57,7 @@ bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the re
 	    $(if $(TIER),,--tier gate) $(SELECTION); \
 	done
 
-GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .cache/gate.json),--gate .cache/gate.json) \
+GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .rlgauge/gate.json),--gate .rlgauge/gate.json) \
 	$(addprefix --history ,$(wildcard .rlgauge/history.jsonl))
 report: setup  ## a page of all that was measured, which needs no network: .cache/report.html; PNG=FILE for a picture too
 	@test -f .cache/bench.json || { echo '.cache/bench.json is missing: run make bench first'; exit 2; }

@@ -19,7 +19,7 @@ PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md"), ROOT / "wo
 LINES = 150  # of the first page, at most
 RUNNABLE = "<!-- runnable -->"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-GATE = set(re.findall(r"add_parser\(\"(\w+)", (ROOT / "rlgauge/__main__.py").read_text()))
+GATE = set(re.findall(r"add_parser\(\s*\"(\w+)", (ROOT / "rlgauge/__main__.py").read_text()))
 
 
 def blocks(page, mark=""):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from . import report
 from .artifact import Artifact, read
+from .benchmarks.source import Benchmarks
 from .command import ended
 from .config import Config, settings_folder
 from .config import read as settings
@@ -20,16 +21,13 @@ from .fields import FieldError
 from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
-from .power import canary_rates
+from .power import canary_rates, faults_of
 from .power import rates as measured_rates
 from .revisions import resolve
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT
-from .source import Source
-from .sources import source_of
 
 if TYPE_CHECKING:
-    from .benchmarks.source import Benchmarks
     from .compare import Plan
 
 HISTORY = Path(".rlgauge", "history.jsonl")
@@ -83,11 +81,11 @@ def merge(options: argparse.Namespace) -> int:
     return told(artifact)
 
 
-def here() -> tuple[Path, Config, Source]:
+def here() -> tuple[Path, Config, Benchmarks]:
     """Return the folder that the command is run in, its settings, and where its benchmarks come from."""
     root = Path.cwd()
     config = settings(settings_folder(root))
-    return root, config, source_of(config, root)
+    return root, config, Benchmarks(root, config, None)
 
 
 def bisect(options: argparse.Namespace) -> int:
@@ -114,7 +112,6 @@ def plan_of(options: argparse.Namespace) -> tuple[Benchmarks, Plan]:
     Raises:
         GateError: an option has a wrong value.
     """
-    from .benchmarks.source import Benchmarks
     from .compare import Plan
 
     given = {field.name: vars(options)[field.name] for field in fields(Plan) if field.name in options}
@@ -122,7 +119,8 @@ def plan_of(options: argparse.Namespace) -> tuple[Benchmarks, Plan]:
         plan = Plan(**given)
     except FieldError as error:
         raise GateError(f"--{error.path[0].replace('_', '-')}: {error.problem}") from error
-    return Benchmarks(Path.cwd(), settings(settings_folder(Path.cwd())), None), plan
+    _, _, source = here()
+    return source, plan
 
 
 @contextmanager
@@ -186,13 +184,12 @@ def history(options: argparse.Namespace) -> int:
     Raises:
         GateError: an option has a wrong value, or nothing could be measured.
     """
-    from .benchmarks.source import Benchmarks
     from .history import History
 
     for name in ("pairs", "minutes"):
         if not getattr(options, name) > 0:
             raise GateError(f"--{name}: got {getattr(options, name):g}; give a number above 0")
-    source = Benchmarks(Path.cwd(), settings(settings_folder(Path.cwd())), None)
+    _, _, source = here()
     file = options.file or Path.cwd() / HISTORY
     resolve(Path.cwd(), options.since)
     source.everything(Path.cwd(), options.arguments)
@@ -237,14 +234,16 @@ def power(options: argparse.Namespace) -> int:
     """
     root, config, source = here()
     if (pairs := options.canaries) is not None:
+        if options.fault or options.arguments:
+            raise GateError(f"--canaries: got {' '.join(options.arguments) or '--fault'} too, which is of tests")
         if pairs < 1:
             raise GateError(f"--canaries: got {pairs}, wanted 1 or more")
         file = options.file or source.artifact.with_name("canaries.jsonl")
         print(canary_rates(source, root, file, pairs, config.rules(options.rule), options.limit))
         return 0
-    asked = options.minutes, config.rules(options.rule), options.limit
-    own = source.power(root, options.file, *asked)
-    print(own or measured_rates(source, root, options.file or source.artifact.with_name("power.jsonl"), *asked))
+    file = options.file or source.artifact.with_name("power.jsonl")
+    asked = options.minutes, config.rules(options.rule), options.limit, faults_of(options.fault)
+    print(measured_rates(source, root, file, *asked, options.arguments))
     return 0
 
 
@@ -267,11 +266,24 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("case", "good", "bad"):
         half.add_argument(name)
     half.set_defaults(run=bisect)
-    rates = commands.add_parser("power", help="measure the gate's own error rates on these benchmarks")
+    rates = commands.add_parser(
+        "power",
+        help="measure the gate's own error rates on these benchmarks",
+        allow_abbrev=False,
+        epilog="All other arguments are pytest's, as in: rlgauge power --minutes 60 benchmarks -k sort",
+    )
     rates.add_argument("--minutes", type=float, default=0.0, help="how long to measure; 0 prints what is known")
     rates.add_argument("--file", type=Path, help="where the pairs are kept (default: in the gate's own folder)")
     rates.add_argument(
         "--canaries", type=int, metavar="PAIRS", help="measure the canaries alone, until the file holds so many pairs"
+    )
+    rates.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="MODULE:FUNCTION[=PATTERN]",
+        help="also slow head by a function that gets what a test times and returns what is timed in its place; "
+        "in the tests that fit the pattern, or in all; may be given several times",
     )
     rates.set_defaults(run=power)
     two = commands.add_parser("compare", help="measure how many times as fast one benchmark is as another")
@@ -340,7 +352,7 @@ def main(arguments: list[str] | None = None) -> int:
     if words[:2] == ["history", "show"]:
         words = ["history show", *words[2:]]
     options, rest = parser.parse_known_args(words)
-    if options.run is history:
+    if options.run in (history, power):
         options.arguments = rest
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")

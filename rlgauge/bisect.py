@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from . import revisions
 from .layout import laid_out
@@ -17,8 +18,11 @@ from .report import spread
 from .revisions import git
 from .rule import GateError, Record, Rule
 from .run import LIMIT
-from .source import Case, Source
+from .source import Case
 from .statistics import interval, log_ratio, signed_rank
+
+if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
 
 @contextmanager
 def comparison(
-    source: Source, root: Path, case: Case, rule: Rule, seed: int, limit: float
+    source: Benchmarks, root: Path, case: Case, rule: Rule, seed: int, limit: float
 ) -> Iterator[Callable[[str, str, int], Step]]:
     """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks.
 
@@ -91,7 +95,7 @@ def comparison(
 
         def compare(base: str, head: str, times: int) -> Step:
             sides = layout.side(base, "base"), layout.side(head, "head")
-            pairs = Pairs(sides, rule.blocks, limit, {case.id: case.tolerance}, layout.folder, rng, (), source.together)
+            pairs = Pairs(sides, rule.blocks, limit, {case.id: case.tolerance}, layout.folder, rng)
             records = {case.id: Record()}
             try:
                 for _ in range(times):
@@ -108,7 +112,7 @@ def comparison(
 
 
 def bisect(
-    source: Source,
+    source: Benchmarks,
     root: Path,
     good: str,
     bad: str,

@@ -197,7 +197,7 @@ class UnlikePairs(Pairs):
         tests: Mapping[str, tuple[str, str]],
     ) -> None:
         blocks = plan.blocks if plan.measure in TIMED else 1
-        super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed), together=False)
+        super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
         self.tests, self.outputs, self.measured = tests, plan.outputs, plan.measure
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.both: dict[str, list[SamplePlan]] = {}

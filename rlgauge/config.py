@@ -37,7 +37,6 @@ class Config:
         cores: ``one``, or ``all`` for benchmarks that start threads or processes; by patterns of test ids.
         tolerances: largest difference of answers that are the same, as a part of an array's largest value; by patterns.
         lock: lock file; where it differs, base gets an environment of its own.
-        source: ``module:function`` that returns a :class:`.source.Source`; tests with pytest-benchmark unless given.
     """
 
     benchmarks: list[str] = field(default_factory=list)
@@ -49,7 +48,6 @@ class Config:
     cores: dict[str, Literal["one", "all"]] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
     lock: str = ""
-    source: str = ""
 
     def __post_init__(self) -> None:
         """Refuse tolerances that are no fraction."""

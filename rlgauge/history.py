@@ -293,7 +293,7 @@ class History:
         sides = layout.side(anchor, "base"), layout.side(commit, "head")
         source.check(sides, cases, self.limit)
         tolerances = {case.id: case.tolerance for case in cases}
-        how = tolerances, layout.folder, random.Random(commit), (), source.together, source.lenient
+        how = tolerances, layout.folder, random.Random(commit)
         pairs = Pairs(sides, source.config.rules().blocks, self.limit, *how)
         passes = {many: [case.id for case in cases if case.all_cores is many] for many in (False, True)}
         start, longest = time.monotonic(), 0.0

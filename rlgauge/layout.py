@@ -6,10 +6,13 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import revisions
-from .source import Source
 from .workers import Side
+
+if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
 
 TREE = "working-tree"
 
@@ -24,7 +27,7 @@ class Layout:
         python_for: returns the interpreter of a side, given what it is called and the folder of its files.
     """
 
-    def __init__(self, source: Source, root: Path, folder: Path, python_for: Callable[[str, Path], Path]) -> None:
+    def __init__(self, source: Benchmarks, root: Path, folder: Path, python_for: Callable[[str, Path], Path]) -> None:
         self.source, self.root, self.folder, self.python_for = source, root, folder, python_for
         self.side = functools.cache(self._side)
         source.snapshot(root, folder / TREE)
@@ -51,7 +54,7 @@ class Layout:
 
 
 @contextmanager
-def laid_out(source: Source, root: Path) -> Iterator[Layout]:
+def laid_out(source: Benchmarks, root: Path) -> Iterator[Layout]:
     """Return a layout in a folder of this run, at its turn; the folder is gone afterwards.
 
     Args:

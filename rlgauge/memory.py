@@ -31,7 +31,7 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
         PairError: a worker did not start.
     """
     sides = [replace(side, memory="default") for side in gate.sides]
-    pairs = Pairs(sides, 1, gate.limit, {}, gate.folder, random.Random(0), lenient=gate.source.lenient)
+    pairs = Pairs(sides, 1, gate.limit, {}, gate.folder, random.Random(0))
     counted = [case.id for case in cases if gate.timed(case.id) and not case.all_cores]
     for number, name in enumerate(counted, 1):
         gate.log(f"gate: fresh memory, {number} of {len(counted)}: {name}")

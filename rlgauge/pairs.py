@@ -135,8 +135,6 @@ class Pairs:
         folder: where answers are put.
         rng: draws the order of cases and of sides.
         known: the cases that base has by its own listing: one of these that it cannot prepare is not new.
-        together: the cases of a pair are held all at once and their blocks mixed; else one after the other.
-        lenient: a case that is not known, and that fails on base alone, is new, whatever the reason.
     """
 
     def __init__(
@@ -148,12 +146,9 @@ class Pairs:
         folder: Path,
         rng: random.Random,
         known: Collection[str] = (),
-        together: bool = True,
-        lenient: bool = False,
     ) -> None:
         self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
         self.tolerances, self.folder, self.rng = tolerances, folder, rng
-        self.together, self.lenient = together, lenient
         self.seen: set[str] = set()
         self.parameters: dict[str, Described] = {}  # of each test, as the first process had them
         self.differing: dict[str, str] = {}  # ids that do not mean the same in every process, and why
@@ -204,7 +199,7 @@ class Pairs:
         start = time.monotonic()
         with self.workers(place) as workers:
             self.starting = time.monotonic() - start
-            for group in [names] if self.together else self.drawn(names):
+            for group in self.drawn(names):
                 found |= self.measure_group(workers, records, group, place, thorough)
         return found
 
@@ -428,7 +423,7 @@ class Pairs:
         lost = name in self.known
         if "absent" in base:
             return ("error" if lost else "new"), f"base: {told[0]}{', though base lists this case' if lost else ''}"
-        return ("new" if self.lenient and not lost else "error"), f"{self.sides[0].name}: {told[0]}"
+        return ("error" if lost else "new"), f"{self.sides[0].name}: {told[0]}"
 
     def kept_answer(self, name: str) -> Path:
         """Return the file of base's answer in the first pair.

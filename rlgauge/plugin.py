@@ -19,8 +19,8 @@ import pytest
 
 if TYPE_CHECKING:
     from .artifact import Artifact, Outcome
+    from .benchmarks.source import Benchmarks
     from .run import Gate
-    from .source import Source
 
 VOID = 2
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
@@ -60,7 +60,7 @@ class Run:
         failed: why there is nothing to conclude, in a line.
     """
 
-    source: Source
+    source: Benchmarks
     stack: ExitStack
     rule: Any
     shard: tuple[int, int] | None
@@ -217,12 +217,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if sys.platform != "linux":
         pytest.exit(f"--gate-against: it runs on Linux, this is {sys.platform}", returncode=VOID)
     from .allowed import allowances
+    from .benchmarks.source import Benchmarks
     from .config import read, settings_folder
     from .files import reserved
     from .interrupts import by_sigterm
     from .revisions import check_root
     from .rule import GateError
-    from .sources import source_of
 
     stack = ExitStack()
     config.add_cleanup(stack.close)
@@ -242,14 +242,11 @@ def pytest_configure(config: pytest.Config) -> None:
         with naming_option("--gate-shard"):
             shard = shard_of(config.getoption("gate_shard")) if config.getoption("gate_shard") else None
         allowances(config.getoption("gate_allow"))  # before anything is collected
-        source = source_of(settings, config.rootpath, config)
+        source = Benchmarks(config.rootpath, settings, config)
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
         run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}
-        if source.collects:
-            stack.enter_context(source.ready())
-        else:
-            open_gates(config)
+        stack.enter_context(source.ready())
 
 
 def open_gates(config: pytest.Config) -> None:
@@ -272,29 +269,18 @@ def open_gates(config: pytest.Config) -> None:
     layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
     seed, limit = config.getoption("gate_seed"), config.getoption("gate_limit")
     run.gates = [compared(layout, commit, run.rule, seed, limit, run.shard) for commit in commits]
-    names = [*(name for gate in run.gates for name in gate.names), *run.source.unable()]
+    names = [name for gate in run.gates for name in gate.names]
     run.allowed = allowances(config.getoption("gate_allow"), names)
     check_allowed(run.allowed, names)
 
 
 def names_of(run: Run) -> list[str]:
-    """Return the selected cases, those that cannot run here and those that are gone too.
+    """Return the selected cases, and those that are gone.
 
     Args:
         run: with its gates open.
     """
-    return list(dict.fromkeys([*(name for gate in run.gates for name in gate.records), *run.source.unable()]))
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Collect no file where the cases are no tests.
-
-    Args:
-        collection_path: of a file or folder.
-        config: of the pytest run.
-    """
-    run = config.stash.get(RUN, None)
-    return True if run and not run.source.collects and collection_path.suffix == ".py" else None
+    return list(dict.fromkeys(name for gate in run.gates for name in gate.records))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -303,10 +289,8 @@ def pytest_collection_modifyitems(
 ) -> Generator[None]:
     """Put a verdict in the place of each benchmark."""
     run = config.stash.get(RUN, None)
-    if run and not run.source.collects:
-        items[:] = verdicts(session, run)
     yield
-    if run and run.source.collects and not session.testsfailed:
+    if run and not session.testsfailed:
         with in_one_line():
             run.source.collected(items)
             open_gates(config)
@@ -338,8 +322,6 @@ class Verdict(pytest.Item):
         from .rule import Finding
 
         run = self.config.stash[RUN]
-        if self.name in run.source.unable():
-            pytest.skip(run.source.unable()[self.name])
         outcome = measured(self.session, run)
         here = outcome if self.name in outcome.findings or not outcome.anchor else outcome.anchor
         finding = here.findings[self.name]

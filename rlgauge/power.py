@@ -1,4 +1,7 @@
-"""Measures the gate's error rates on a repository's own benchmarks: the same code on both sides, one slowed by a dose.
+"""Measures the gate's error rates on a repository's own benchmarks: the same code on both sides, one of them slowed.
+
+Head is slowed by a dose, which is a part of each call, or by a fault: a function of the repository's own that gets what
+a test times and returns a slower one in its place.
 
 The rates of the canaries alone are measured in the same way, without a dose, as one of them is slowed by itself. Every
 pair is one line of a file, so a measurement goes on where it was stopped.
@@ -7,31 +10,63 @@ pair is one line of a file, so a measurement goes on where it was stopped.
 from __future__ import annotations
 
 import datetime
-import functools
 import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from . import measurements
+from .allowed import matches
 from .layout import laid_out
 from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, cores
 from .progress import left
 from .rates import Rate, Said, verdicts
 from .rule import WANTED, GateError, Rule
-from .source import Source
 from .statistics import Block, log_ratio
 from .workers import Worker, both
 
+if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
+
 DOSES = (0.0, 0.02, 0.05, 0.10)
+NO_FAULTS: Mapping[str, Sequence[str]] = MappingProxyType({})
 DRAWN = 1000  # runs of which each canary's verdict is simulated
 Dosed = dict[str, dict[str, dict[str, float]]]  # log-ratios of a pair, by ``log_ratios`` or ``quick``, case, treatment
 
 
-def rates(source: Source, root: Path, file: Path, minutes: float, rule: Rule, limit: float) -> str:
+def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
+    """Return the patterns of the tests that each fault is put into.
+
+    Args:
+        words: ``MODULE:FUNCTION`` for all tests, or ``MODULE:FUNCTION=PATTERN`` for some.
+
+    Raises:
+        GateError: one is neither.
+    """
+    found: dict[str, list[str]] = {}
+    for word in words:
+        fault, _, pattern = word.partition("=")
+        module, _, function = fault.partition(":")
+        if not (function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+            raise GateError(f"--fault: got {word!r}, wanted MODULE:FUNCTION or MODULE:FUNCTION=PATTERN")
+        found.setdefault(fault, []).append(pattern or "*")
+    return found
+
+
+def rates(
+    source: Benchmarks,
+    root: Path,
+    file: Path,
+    minutes: float,
+    rule: Rule,
+    limit: float,
+    faults: Mapping[str, Sequence[str]] = NO_FAULTS,
+    arguments: Sequence[str] = (),
+) -> str:
     """Measure for some minutes, going on with a file; return the rates as a table.
 
     Args:
@@ -41,17 +76,23 @@ def rates(source: Source, root: Path, file: Path, minutes: float, rule: Rule, li
         minutes: how long to measure; 0 says what is known.
         rule: the numbers to decide by.
         limit: seconds that a worker may take for one request.
+        faults: patterns of the tests that each fault is put into, by ``MODULE:FUNCTION``.
+        arguments: of pytest, which select tests.
 
     Raises:
-        GateError: there are no cases, or nothing was measured yet.
+        GateError: there are no cases, no test is of a fault, or nothing was measured yet.
     """
     if minutes > 0:
-        source.everything(root)
-        measure(source, root, file, minutes, rule, limit)
+        source.everything(root, arguments)
+        names = [case.id for case in source.cases()]
+        for fault, patterns in faults.items():
+            if not any(matches(name, pattern) for name in names for pattern in patterns):
+                raise GateError(f"--fault {fault}: no test fits {', '.join(patterns)}")
+        measure(source, root, file, minutes, rule, limit, faults=faults)
     return table(read(file), rule)
 
 
-def canary_rates(source: Source, root: Path, file: Path, pairs: int, rule: Rule, limit: float) -> str:
+def canary_rates(source: Benchmarks, root: Path, file: Path, pairs: int, rule: Rule, limit: float) -> str:
     """Measure the canaries of both passes until a file holds so many pairs; return what they come to as a table.
 
     Args:
@@ -73,7 +114,7 @@ def canary_rates(source: Source, root: Path, file: Path, pairs: int, rule: Rule,
 
 
 def measure(
-    source: Source,
+    source: Benchmarks,
     root: Path,
     file: Path,
     minutes: float,
@@ -83,6 +124,7 @@ def measure(
     passes: Mapping[bool, Sequence[str]] | None = None,
     doses: Sequence[float] = DOSES,
     most: float = math.inf,
+    faults: Mapping[str, Sequence[str]] = NO_FAULTS,
 ) -> None:
     """Add pairs to a file until the time is over; each is written whole or not at all.
 
@@ -97,6 +139,7 @@ def measure(
         passes: names of what runs on one core (False) and on all (True); the cases of the source unless given.
         doses: by which head is slowed.
         most: pairs in the file with which measuring ends.
+        faults: patterns of the tests that each fault is put into.
 
     Raises:
         GateError: a worker does not start, or the file holds something else.
@@ -109,9 +152,11 @@ def measure(
         sides = [layout.side(None, name) for name in ("base", "head")]
         while number < most and time.monotonic() < end:
             start, rng = time.monotonic(), random.Random(number)
-            pairs = Pairs(sides, rule.blocks, limit, {}, layout.folder, rng, (), source.together)
+            pairs = Pairs(sides, rule.blocks, limit, {}, layout.folder, rng)
             try:
-                found = joined(dosed(pairs, names, cores(many), doses) for many, names in passes.items() if names)
+                found = joined(
+                    treated(pairs, names, cores(many), doses, faults) for many, names in passes.items() if names
+                )
             except (CaseError, PairError) as error:
                 raise GateError(str(error)) from error
             measurements.keep(file, {"what": "pair", **found, "seconds": round(time.monotonic() - start, 1)})
@@ -126,34 +171,62 @@ def count(file: Path) -> int:
     return sum(line["what"] == "pair" for line in read(file)) if file.exists() else 0
 
 
-def dosed(pairs: Pairs, names: Sequence[str], place: Cores, doses: Sequence[float] = DOSES) -> Dosed:
-    """Return each case's log-ratios at each dose, all from one pair of workers.
+def treated(
+    pairs: Pairs,
+    names: Sequence[str],
+    place: Cores,
+    doses: Sequence[float] = DOSES,
+    faults: Mapping[str, Sequence[str]] = NO_FAULTS,
+) -> Dosed:
+    """Return each case's log-ratios at each dose and with each of its faults, all from one pair of workers.
 
     Args:
         pairs: measures them.
         names: of the cases.
         place: the cores that workers run on.
         doses: by which head is slowed.
+        faults: patterns of the tests that each fault is put into.
 
     Raises:
         GateError: a case cannot be prepared.
     """
     found = []
     with pairs.workers(place) as workers:
-        for group in [names] if pairs.together else pairs.drawn(names):
-            calls = {name: prepared(workers, name, place) for name in group}
-            plans = {name: place.plan(max(call, 1e-9), count, wall) for name, (call, count, wall) in calls.items()}
-            slots = {}
-            for name, plan in plans.items():
-                for dose in doses:
-                    spin = dose * plan.samples * plan.calls * calls[name][0]
-                    slots[name, dose, spin] = plan
-            with place.shared():
-                blocks = pairs.mixed(slots, functools.partial(slowed, pairs, workers, plans), thorough=True)
-            found.append(said(pairs, {(slot[0], f"{slot[1]:g}", plan): blocks[slot] for slot, plan in slots.items()}))
-            for name in group:
-                both(workers, "close", identity=name)
+        for (name,) in pairs.drawn(names):
+            found.append(prepared_and_slowed(pairs, workers, name, place, {f"{dose:g}": dose for dose in doses}))
+            for fault, patterns in faults.items():
+                if any(matches(name, pattern) for pattern in patterns):
+                    found.append(prepared_and_slowed(pairs, workers, name, place, {fault: 0.0}, fault))
     return joined(found)
+
+
+def prepared_and_slowed(
+    pairs: Pairs, workers: Sequence[Worker], name: str, place: Cores, doses: Mapping[str, float], fault: str = ""
+) -> Dosed:
+    """Prepare a case, measure it at each dose, and close it.
+
+    Args:
+        pairs: measures it.
+        workers: base's and head's.
+        name: of the case.
+        place: the cores that workers run on.
+        doses: parts of a call by which head is slowed, by the name of the treatment.
+        fault: that is put into head's side, if any.
+
+    Raises:
+        GateError: the case cannot be prepared.
+    """
+    call, count, wall = prepared(workers, name, place, fault)
+    plan = place.plan(max(call, 1e-9), count, wall)
+    spins = {treatment: dose * plan.samples * plan.calls * call for treatment, dose in doses.items()}
+
+    def block(treatment: str) -> Block:
+        return pairs.block(workers, name, plan, {"spin": spins[treatment]} if spins[treatment] else {})
+
+    with place.shared():
+        blocks = pairs.mixed(dict.fromkeys(spins, plan), block, thorough=True)
+    both(workers, "close", identity=name)
+    return said(pairs, {(name, treatment, plan): values for treatment, values in blocks.items()})
 
 
 def said(pairs: Pairs, blocks: Mapping[tuple[str, str, SamplePlan], Sequence[Block]]) -> Dosed:
@@ -178,8 +251,9 @@ def joined(parts: Iterable[Dosed]) -> Dosed:
     """
     whole: Dosed = {"log_ratios": {}, "quick": {}}
     for part in parts:
-        for key, found in part.items():
-            whole[key] |= found
+        for key, cases in part.items():
+            for name, treatments in cases.items():
+                whole[key].setdefault(name, {}).update(treatments)
     return whole
 
 
@@ -195,35 +269,21 @@ def column(pairs: Sequence[Mapping[str, Any]], case: str, treatment: str) -> lis
     return [Said(*(line[key][case][treatment] for key in both)) for line, both in zip(pairs, keys, strict=True)]
 
 
-def slowed(
-    pairs: Pairs, workers: Sequence[Worker], plans: Mapping[str, SamplePlan], slot: tuple[str, float, float]
-) -> Block:
-    """Return a block of a case.
-
-    Args:
-        pairs: measures it.
-        workers: base's and head's.
-        plans: how each case is timed.
-        slot: name of the case, the dose, and the seconds by which head is slowed.
-    """
-    name, dose, spin = slot
-    return pairs.block(workers, name, plans[name], {"spin": spin} if dose else {})
-
-
-def prepared(workers: Sequence[Worker], name: str, place: Cores) -> tuple[float, int, float]:
+def prepared(workers: Sequence[Worker], name: str, place: Cores, fault: str = "") -> tuple[float, int, float]:
     """Prepare a case on both sides; return the seconds of base's call, the calls of its sample, and its wall time.
 
     Args:
         workers: base's and head's.
         name: of the case.
         place: the cores that workers run on.
+        fault: that is put into head's side, if any.
 
     Raises:
         GateError: it cannot be prepared.
     """
-    for reply in both(workers, "prepare", identity=name):
+    for reply in both(workers, "prepare", identity=name, **({"fault": fault} if fault else {})):
         if why := reply.get("failed") or reply.get("skipped"):
-            raise GateError(f"{name}: {why}")
+            raise GateError(f"{name}: {f'{fault}: ' if fault else ''}{why}")
     both(workers, "place", core=place.one)
     workers[0].ask("measure", identity=name)
     found = answered(workers[0], name)
@@ -259,11 +319,29 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
             f"power: {len(pairs)} pairs were measured, a verdict takes {wanted}: rlgauge power --minutes 60"
         )
     cases = [case for case in pairs[-1]["log_ratios"] if all(case in pair["log_ratios"] for pair in pairs)]
-    head = ["| slowed by | called slower [95 % interval] |", "|---|---|"]
+    rows = ["| slowed by | called slower [95 % interval] |", "|---|---|"]
     for dose in DOSES:
-        found = [slower for case in cases for _, slower in verdicts(column(pairs, case, f"{dose:g}"), rule, len(cases))]
-        head.append(f"| {100 * dose:g} %{'' if dose else ', the same code'} | {Rate(sum(found), len(found))} |")
-    return "\n".join([*head, "", f"{len(pairs)} pairs of {len(cases)} cases."])
+        found = [column(pairs, case, f"{dose:g}") for case in cases]
+        rows.append(f"| {100 * dose:g} %{'' if dose else ', the same code'} | {called(found, rule, len(cases))} |")
+    for fault in dict.fromkeys(name for pair in pairs for found in pair["log_ratios"].values() for name in found):
+        if ":" in fault:
+            having = [(case, [pair for pair in pairs if fault in pair["log_ratios"].get(case, {})]) for case in cases]
+            found = [column(chosen, case, fault) for case, chosen in having if chosen]
+            times = ", ".join(f"x {math.exp(median(pair.thorough for pair in said)):.2f}" for said in found)
+            rows.append(f"| `{fault}` ({times}) | {called(found, rule, len(cases))} |")
+    return "\n".join([*rows, "", f"{len(pairs)} pairs of {len(cases)} cases."])
+
+
+def called(columns: Iterable[Sequence[Said]], rule: Rule, suspects: int) -> Rate:
+    """Return how often cases were called slower.
+
+    Args:
+        columns: what pairs say of each case.
+        rule: the numbers to decide by.
+        suspects: in a whole run, for which p is adjusted.
+    """
+    found = [slower for said in columns for _, slower in verdicts(said, rule, suspects)]
+    return Rate(sum(found), len(found))
 
 
 def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:

@@ -32,10 +32,10 @@ CHANGED = "answer changed"
 EARLY = 0.1
 DRIFT, DRIFT_PAIRS = 0.1, 3  # of samples within a pair, and the pairs that must agree
 # Rank correlation of samples with their order, and the share of pairs that have it: noise may go as far in all pairs,
-# not as steadily. How often it and true drifts are told, in a run's own pairs: python -m perf_tests.gate drift ARTIFACT
+# not as steadily.
 STEADY, MOST = 0.7, 0.75
 # A rise of fresh memory is named where it is more than this, and more than this share of base's. On identical code, in
-# 40 pairs of 42 cases, 1 of 1,680 was by page faults and none by growth: python -m perf_tests.gate noise
+# 40 pairs of 42 cases, 1 of 1,680 was by page faults and none by growth.
 MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
 SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be found
 SAME_ON_ALL, SLOWED_ON_ALL = "canary[same-wide]", "canary[slowed-wide]"  # likewise, on all cores; names are kept

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import memory, revisions
 from .artifact import Artifact
@@ -18,8 +19,11 @@ from .pairs import Cores, PairError, Pairs, cores
 from .progress import about
 from .resume import fingerprints
 from .rule import WANTED, GateError, Record, Rule, unscreened, unsettled
-from .source import Case, Source
+from .source import Case
 from .workers import Side
+
+if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
 
 LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
 COSTLY_PAIRS = 2  # of the screen, of a case that takes long to prepare in every process
@@ -51,7 +55,7 @@ class Gate:
         invalid: why no more pairs are measured, where they could not make the run valid.
     """
 
-    source: Source
+    source: Benchmarks
     base: str
     head: str
     sides: tuple[Side, Side]
@@ -93,7 +97,7 @@ class Gate:
     def run(self) -> Artifact:
         """Screen all cases and confirm the suspects, in a pass on one core and one on all, each with its canaries.
 
-        Then the source counts what it counts apart. A run that is certain to be invalid ends there and then.
+        A run that is certain to be invalid ends there and then.
 
         Raises:
             GateError: a side's workers do not even start.
@@ -119,8 +123,7 @@ class Gate:
         tolerances = {case.id: case.tolerance for case in self.cases}
         tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
         rng = random.Random(self.seed)
-        how = self.folder, rng, self.known, self.source.together, self.source.lenient
-        pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, *how)
+        pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, self.folder, rng, self.known)
         timed = [case for case in self.cases if self.records[case.id].state == "timed"]
         if timed:
             passes = {
@@ -129,18 +132,14 @@ class Gate:
                 if (names := [case.id for case in timed if case.all_cores is many])
             }
             self.records |= {canary: Record(all_cores=many) for many in passes for canary in WANTED[many]}
-            together = sum(case.all_cores for case in timed)
-            expected = self.source.expected(len(timed) - together, together, self.rule)
-            self.log(f"gate: {len(timed)} cases" + (f", {about(expected)} expected" if expected else ""))
+            self.log(f"gate: {len(timed)} cases")
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.most)):
                     for many, names in passes.items():
                         if not self.invalid:
                             self.phase(pairs, phase, times, names, cores(many))
-                if not self.invalid:
-                    self.source.finish(self, timed)
-                    if self.counts_memory:
-                        memory.measure(self, timed)
+                if not self.invalid and self.counts_memory:
+                    memory.measure(self, timed)
             except PairError as error:
                 raise GateError(str(error)) from error
 
@@ -205,7 +204,7 @@ class Gate:
 
 @contextmanager
 def opened(
-    source: Source,
+    source: Benchmarks,
     root: Path,
     revision: str,
     rule: Rule,
@@ -250,7 +249,7 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
     source, base = layout.source, layout.side(commit, "base")
     known = list(source.listed(layout.code(commit), base))
     cases = source.cases()
-    gone = [name for name in known if name not in {case.id for case in cases} | source.unable().keys()]
+    gone = [name for name in known if name not in {case.id for case in cases}]
     names = [*(case.id for case in cases), *gone]
     mine = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)
     cases = [case for case in cases if case.id in mine]

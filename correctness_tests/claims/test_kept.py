@@ -52,10 +52,10 @@ def test_figures_depend_on_all_that_measures_them_and_on_no_page(monkeypatch):
 
 
 def test_figures_depend_on_the_workloads_code_too(monkeypatch):
-    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: f"{root} {workload}")
+    monkeypatch.setattr("rlgauge.revisions.digest", lambda root, paths: f"{root}")
     one = kept.code("snake")
     assert kept.code("snake") == one
-    monkeypatch.setattr("perf_tests.gate.source.digest", lambda root, workload: "changed")
+    monkeypatch.setattr("rlgauge.revisions.digest", lambda root, paths: "changed")
     assert kept.code("snake") != one
 
 

@@ -1,4 +1,4 @@
-"""Bisect on a small repository: it names the commit wherever it is; and how its own rate is counted."""
+"""Bisect names the commit wherever it is."""
 
 from __future__ import annotations
 
@@ -10,33 +10,25 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.gate.__main__ import main
-from perf_tests.gate.selfcheck import planted
+from correctness_tests.repositories.made import Repository
 from rlgauge import __main__ as command
 from rlgauge import bisect as search
-from rlgauge import revisions
 from rlgauge.bisect import Step
 from rlgauge.pairs import PairError
 from rlgauge.rule import GateError, Rule
 from rlgauge.source import Case
 
-from .sources import variant
-from .toy import FIRST, SOURCE, Toy, source
-
-RULE = "confirm=1,looks=1,blocks=1,level=0.5"
-SLOW = 1  # the place of the slow one of the commits
-VARIANT = variant()
+FIRST, COMMITS = "benchmarks/test_first.py::test_first", 8
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    toy = Toy(tmp_path_factory.mktemp("toy"))
-    toy.commit("comment", {SOURCE: source(more="# sorts")}, after="start")
+    toy = Repository(tmp_path_factory.mktemp("toy") / "toy", {"a.txt": "start"})
+    toy.commit("comment", {"b.txt": "beside"})
     toy.at("start")
-    for k in range(planted.COMMITS):
-        toy.commit(f"change-{k}", {SOURCE: source(first=110 if k >= SLOW else 100, more=f"# {k}")})
-    yield toy
-    assert toy.leftovers() == []
+    for k in range(COMMITS):
+        toy.commit(f"change-{k}", {"a.txt": str(k)})
+    return toy
 
 
 @pytest.fixture
@@ -44,7 +36,7 @@ def searched(toy, monkeypatch):
     """Search with the log-slowdown of each commit given. -> what is named, and the commits and pairs compared"""
 
     def run(slowdowns):
-        commits = [toy.git("rev-parse", name) for name in ("start", *(f"change-{k}" for k in range(planted.COMMITS)))]
+        commits = [toy.git("rev-parse", name) for name in ("start", *(f"change-{k}" for k in range(COMMITS)))]
         at, compared = dict(zip(commits, [0.0, *slowdowns], strict=True)), []
 
         @contextmanager
@@ -65,13 +57,13 @@ def searched(toy, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("place", range(planted.COMMITS))
+@pytest.mark.parametrize("place", range(COMMITS))
 def test_a_search_names_the_commit_wherever_it_is(searched, place):
-    noise = [0.001 * (-1) ** k for k in range(planted.COMMITS)]
-    found, compared = searched([0.1 * (k >= place) + noise[k] for k in range(planted.COMMITS)])
+    noise = [0.001 * (-1) ** k for k in range(COMMITS)]
+    found, compared = searched([0.1 * (k >= place) + noise[k] for k in range(COMMITS)])
     assert found == place
     confirm = Rule().confirm
-    assert compared[0] == (0, planted.COMMITS, confirm)
+    assert compared[0] == (0, COMMITS, confirm)
     assert compared[-1] == (place, place + 1, confirm)
     assert [(base, times) for base, _, times in compared[1:-1]] == [(0, confirm // 2)] * 3
 
@@ -107,7 +99,7 @@ def comparing(monkeypatch, tmp_path):
     """Compare a case on all cores with pairs that are given. -> the step, and how each pair was measured"""
 
     def run(values, state="timed"):
-        asked, source = [], SimpleNamespace(together="as the source says")
+        asked, source = [], SimpleNamespace()
 
         @contextmanager
         def laid_out(given, root):
@@ -119,7 +111,7 @@ def comparing(monkeypatch, tmp_path):
                 *self.how, rng = how[:6]
                 sides = ("b" * 40, "base"), ("h" * 40, "head")
                 assert self.how == [sides, 4, 7.0, {FIRST: 0.25}, "a folder"]
-                assert (rng.random(), how[6:]) == (random.Random(5).random(), ((), source.together))
+                assert (rng.random(), how[6:]) == (random.Random(5).random(), ())
 
             def measure(self, records, names, place, phase, thorough):
                 asked.append((*names, place.one, phase, thorough))
@@ -159,94 +151,6 @@ def test_a_commit_that_cannot_be_compared_ends_the_search_with_a_line(comparing,
         comparing([0.1], state)
 
 
-def test_bisect_names_the_commit(toy):
-    ran = toy.run("rlgauge", "bisect", FIRST, "start", "change-1", "--rule", RULE)
-    assert ran.code == 0, ran.text
-    assert "2 commits" in ran.text.splitlines()[0]
-    named = toy.git("rev-parse", f"change-{SLOW}")[:12]
-    assert ran.text.splitlines()[-1].startswith(f"slowed by {named} "), ran.text
-
-
-@pytest.mark.slow
-def test_planted_counts_how_often_bisect_is_right(toy):
-    toy.at("start")
-    commits = toy.git("rev-list", "--all", "--count")
-    ran = toy.run("perf_tests.gate", "planted", "--case", FIRST, "--tries", "1", "--rule", RULE)
-    assert ran.code == 0, ran.text
-    assert ran.text.splitlines()[0].startswith(f"{FIRST}: slowed by 10 % in commit ")
-    assert ran.text.splitlines()[-1] == "bisect names the commit: 1/1 [2.5 %, 100.0 %]", ran.text
-    assert toy.git("rev-list", "--all", "--count") == commits
-    assert not toy.git("status", "--porcelain")
-    assert not toy.leftovers()
-
-
-def test_those_commits_slow_a_case_that_have_a_part(toy):
-    toy.at("start")
-    try:
-        made = planted.plant(toy.root, VARIANT, [0.0, 0.1, 0.0, 0.2])
-        assert toy.git("log", "--format=%H", "--reverse", "start..HEAD").splitlines() == made
-        assert toy.git("log", "--format=%H", "-S_Slowed", "--reverse", "start..HEAD").splitlines() == [made[1], made[3]]
-    finally:
-        toy.at("start")
-
-
-def test_what_is_slowed_twice_takes_both_parts_of_its_time(monkeypatch):
-    now = [0.0]
-
-    def read():
-        now[0] += 0.01
-        return now[0]
-
-    def op(size):
-        def call(more):
-            now[0] += size
-            return size + more
-
-        return call
-
-    monkeypatch.setattr("time.perf_counter", read)
-    found = {"op": op}
-    for number in range(2):
-        exec(planted.SLOWED.format(op="op", part=0.5, number=number), found)
-    assert found["op"](100)(1) == 101
-    assert now[0] == pytest.approx(100 * 1.5 * 1.5, rel=0.01)
-
-
-@pytest.mark.parametrize("answer", ["another", "none", "right"])
-def test_another_commit_or_none_is_not_found(toy, answer, monkeypatch):
-    def bisect(source, root, good, bad, case, *rest, **named):
-        assert (source.case(planted.CASES[0]).id, case.id) == (planted.CASES[0], FIRST)
-        if answer == "none":
-            raise GateError("not slower")
-        wanted = revisions.git(root, "log", "--format=%H", "-S_Slowed", f"{good}..{bad}").decode().strip()
-        return Step(wanted if answer == "right" else good, 0.1, 0.1, 0.1, 16, 0.001)
-
-    toy.at("start")
-    monkeypatch.setattr(planted, "bisect", bisect)
-    said = []
-    assert planted.found(toy.root, VARIANT, 0.1, Rule(), 0, said.append) is (answer == "right")
-    assert len(said) == 2
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("--tries", "0", "--tries: got 0, wanted at least 1"),
-        ("--slowdown", "-1", "--slowdown: got -1.0, wanted a part such as 0.1, up to 10"),
-        ("--slowdown", "nan", "--slowdown: got nan, wanted a part such as 0.1, up to 10"),
-        ("--slowdown", "much", "--slowdown: invalid float value: 'much'"),
-        ("--case", "toy.zeroth[full-numpy]", "unknown case 'toy.zeroth[full-numpy]'"),
-    ],
-)
-def test_planted_says_in_one_line_what_it_cannot_do(option, value, message, capsys):
-    try:
-        code = main(["planted", f"{option}={value}"])
-    except SystemExit as end:
-        code = end.code
-    assert code == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("good", "bad", "message"),
     [
@@ -269,8 +173,8 @@ def test_of_a_merged_branch_only_the_merge_is_searched(toy):
 
 
 def test_bisect_refuses_an_unknown_case(capsys):
-    assert command.main(["bisect", "toy.zeroth[full-numpy]", "start", "slower"]) == 2
-    assert capsys.readouterr().err.startswith("unknown case 'toy.zeroth[full-numpy]'")
+    assert command.main(["bisect", "benchmarks/test_zeroth.py::test_zeroth", "start", "slower"]) == 2
+    assert capsys.readouterr().err.startswith("unknown case 'benchmarks/test_zeroth.py::test_zeroth'")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge import machine
 from rlgauge import run as module
 from rlgauge.pairs import Cores, PairError
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, Rule
@@ -34,8 +33,8 @@ def measured(monkeypatch, tmp_path):
     class Measuring:
         starting = 0.0
 
-        def __init__(self, sides, blocks, limit, tolerances, folder, rng, known, together, lenient):
-            done.append((sides, blocks, limit, tolerances, folder, rng.random(), known, together, lenient))
+        def __init__(self, sides, blocks, limit, tolerances, folder, rng, known):
+            done.append((sides, blocks, limit, tolerances, folder, rng.random(), known))
 
         def measure(self, records, names, place, phase, thorough):
             done.append((phase, place.one is None, tuple(names), thorough))
@@ -45,10 +44,6 @@ def measured(monkeypatch, tmp_path):
                 slow = name in ("a", SLOWED, SLOWED_ON_ALL)
                 getattr(records[name], phase).append([(1.0, 1.06 if slow else 1.0)])
 
-    def finish(gate, timed):
-        done.append(("finish", [case.id for case in timed]))
-        gate.records["a"].words = "counted"
-
     def run(records=None, **changed):
         gate = Gate(
             source, "base", "head", ("b", "h"), CASES, records or {case.id: Record(all_cores=case.all_cores) for case in
@@ -56,9 +51,7 @@ def measured(monkeypatch, tmp_path):
         )  # fmt: skip
         return gate.run(), done
 
-    source.together, source.lenient = "as it says", "as lenient"
-    source.finish, source.machine = finish, lambda root: {"of": root}
-    source.expected = lambda *how: done.append(("expected", *how)) or 240.0
+    source.machine = lambda root: {"of": root}
     source.notes = lambda records: (f"{len(records)} records",)
     monkeypatch.setattr(module, "Pairs", Measuring)
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(ticks)))
@@ -69,10 +62,9 @@ def measured(monkeypatch, tmp_path):
 def test_pairs_are_measured_as_the_run_was_asked_and_in_both_passes_before_suspects_are_confirmed(measured, tmp_path):
     _, done = measured()
     tolerances = {"a": 0.5, "b": 0.25, "c": TOLERANCE, **dict.fromkeys((SAME, SLOWED, SAME_ON_ALL, SLOWED_ON_ALL), 0.0)}
-    how = tmp_path, random.Random(4).random(), {"known"}, "as it says", "as lenient"
+    how = tmp_path, random.Random(4).random(), {"known"}
     assert done[0] == (("b", "h"), 3, 7.0, tolerances, *how)
-    assert done[1] == ("expected", 2, 1, RULE)
-    steps = [step for step in done[2:] if isinstance(step, tuple)]
+    steps = [step for step in done[1:] if isinstance(step, tuple)]
     assert steps[:2] == [
         ("screen", False, ("a", "c", SAME, SLOWED), False),
         ("screen", True, ("b", SAME_ON_ALL, SLOWED_ON_ALL), False),
@@ -80,7 +72,6 @@ def test_pairs_are_measured_as_the_run_was_asked_and_in_both_passes_before_suspe
     assert steps[2:] == [
         *[("confirm", False, ("a", SLOWED), True)] * 7,
         *[("confirm", True, (SLOWED_ON_ALL,), True)] * 7,
-        ("finish", ["a", "b", "c"]),
     ]
 
 
@@ -88,7 +79,7 @@ def test_what_is_to_come_is_said_before_each_pair(measured):
     _, done = measured()
     said = [line for line in done if isinstance(line, str)]
     threads = len(module.cores(True).all)
-    assert said[0].startswith("gate: 3 cases, about 4 min expected")
+    assert said[0] == "gate: 3 cases"
     said = [line for line in said if "after this pair" not in line]
     assert said[1:4] == [
         "gate: screen 1 of 1, 4 cases on 1 threads",
@@ -99,11 +90,6 @@ def test_what_is_to_come_is_said_before_each_pair(measured):
     assert said[9] == "gate: confirm 7 of 7, 2 cases on 1 threads, about 0.0 min left"
 
 
-def test_how_long_it_takes_is_said_where_somebody_knows(measured):
-    measured.source.expected = lambda *how: None
-    assert next(line for line in measured()[1] if isinstance(line, str)) == "gate: 3 cases"
-
-
 def test_all_that_was_measured_is_kept(measured, tmp_path):
     found, _ = measured()
     assert (found.base, found.head, found.seed, found.rule, found.shard) == ("base", "head", 4, RULE, (1, 2))
@@ -112,22 +98,13 @@ def test_all_that_was_measured_is_kept(measured, tmp_path):
     assert list(found.records) == ["a", "b", "c", SAME, SLOWED, SAME_ON_ALL, SLOWED_ON_ALL]
     assert [record.all_cores for record in found.records.values()] == [False, True, False, False, False, True, True]
     assert [len(record.confirm) for record in found.records.values()] == [7, 0, 0, 0, 7, 0, 7]
-    assert found.records["a"].words == "counted"
 
 
 def test_only_what_is_to_be_timed_is(measured):
     records = {"a": Record(state="unchanged"), "b": Record(all_cores=True, state="new"), "c": Record()}
     _, done = measured(records)
-    assert ("expected", 1, 0, RULE) in done
     assert ("screen", False, ("c", SAME, SLOWED), False) in done
-    assert ("finish", ["c"]) in done
     assert not any(step[:2] == ("screen", True) for step in done)
-
-
-def test_where_nothing_is_to_be_timed_nothing_is_finished(measured):
-    found, done = measured({name: Record(state="unchanged") for name in "abc"})
-    assert len(done) == 1
-    assert list(found.records) == ["a", "b", "c"]
 
 
 def test_workers_that_do_not_start_end_the_run_with_a_line(measured):
@@ -141,9 +118,9 @@ def test_workers_that_do_not_start_end_the_run_with_a_line(measured):
 def layout(tmp_path):
     """Base and head of cases of which one is the same on both. -> the layout, and what its source was asked"""
     asked = []
-    source = Given([*CASES, Case("d")], tmp_path, {"unable": "it is not here"})
-    source.fingerprint = lambda code, case: "same" if case.id == "c" else f"{case.id} of {code}"
-    source.listed = lambda code, side: asked.append(("listed", code, side)) or ["c", "gone", "a", "lost", "unable"]
+    source = Given([*CASES, Case("d")], tmp_path)
+    source.unchanged = lambda codes, sides, cases, limit: {case.id: "" for case in cases if case.id == "c"}
+    source.listed = lambda code, side: asked.append(("listed", code, side)) or ["c", "gone", "a", "lost"]
     source.check = lambda sides, cases, limit: asked.append(("check", sides, [case.id for case in cases], limit))
     return SimpleNamespace(
         source=source,
@@ -171,7 +148,7 @@ def test_what_base_lists_and_head_has_not_is_gone_and_what_is_the_same_is_unchan
     assert layout.asked == [("listed", "code of commit", base), ("check", (base, head), ["a", "b", "d"], 7.0)]
     assert (found.base, found.head, found.sides) == ("commit", "state of the root", (base, head))
     assert (found.rule, found.seed, found.limit, found.shard, found.folder) == (RULE, 4, 7.0, None, layout.folder)
-    assert found.known == {"a", "c", "gone", "lost", "unable"}
+    assert found.known == {"a", "c", "gone", "lost"}
     assert list(found.names) == ["a", "b", "c", "d", "gone", "lost"]
     assert [case.id for case in found.cases] == ["a", "b", "c", "d"]
 
@@ -210,34 +187,6 @@ def test_a_gate_is_opened_between_the_commit_of_a_name_and_the_working_tree(monk
     assert open_now == []
     with opened("source", tmp_path, "main", RULE, 5, 6.0, (1, 2)) as found:
         assert found[3:] == (5, 6.0, (1, 2))
-
-
-def test_a_source_says_nothing_that_it_does_not_know(tmp_path):
-    source = Given(CASES, tmp_path)
-    with source.environments() as python_for, source.ready():
-        assert python_for("base", tmp_path) == PYTHON
-    assert (source.together, source.lenient, source.collects) == (True, False, False)
-    assert source.expected(1, 2, RULE) is None
-    assert source.power(tmp_path, None, 0, RULE, 1.0) is None
-    assert (list(source.notes({})), dict(source.unable())) == ([], {})
-    assert [source.collected([]), source.check((), [], 1.0), source.finish(None, []), source.everything(tmp_path)] == [
-        None
-    ] * 4
-    assert Case("a") == Case("a", False, 3e-5)
-
-
-def test_a_case_is_found_by_its_name(tmp_path):
-    source = Given(CASES, tmp_path)
-    assert source.case("b") == CASES[1]
-    with pytest.raises(GateError, match=r"^unknown case 'z'$"):
-        source.case("z")
-
-
-def test_the_machine_is_its_processor_with_its_vectors_and_cores(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "cpu_model", lambda: "abacus")
-    monkeypatch.setattr(machine, "vectors", lambda: "beads")
-    monkeypatch.setattr("os.cpu_count", lambda: 7)
-    assert Given([], tmp_path).machine(tmp_path) == {"cpu_model": "abacus", "vectors": "beads", "cores": 7}
 
 
 def test_a_phase_ends_as_soon_as_no_case_of_the_pass_is_waited_for():

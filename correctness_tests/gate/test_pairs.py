@@ -128,26 +128,25 @@ FAILED, SKIPPED, ABSENT = {"failed": "why"}, {"skipped": "why"}, {"failed": "lon
 
 
 @pytest.mark.parametrize(
-    ("base", "head", "known", "lenient", "found"),
+    ("base", "head", "known", "found"),
     [
-        (READY, READY, True, False, None),
-        (SKIPPED, {"skipped": "other"}, True, False, ("skipped", "other")),
-        (READY, FAILED, False, True, ("error", "head: why")),
-        (READY, SKIPPED, False, True, ("error", "head: skipped: why")),
-        (FAILED, FAILED, False, True, ("error", "head: why")),
-        (FAILED, SKIPPED, False, True, ("error", "head: skipped: why")),
-        (SKIPPED, FAILED, False, True, ("error", "head: why")),
-        (FAILED, READY, False, False, ("error", "base: why")),
-        (FAILED, READY, True, True, ("error", "base: why")),
-        (FAILED, READY, False, True, ("new", "base: why")),
-        (SKIPPED, READY, False, True, ("new", "base: skipped: why")),
-        (SKIPPED, READY, True, True, ("error", "base: skipped: why")),
-        (ABSENT, READY, False, False, ("new", "base: why")),
-        (ABSENT, READY, True, True, ("error", "base: why, though base lists this case")),
+        (READY, READY, True, None),
+        (SKIPPED, {"skipped": "other"}, True, ("skipped", "other")),
+        (READY, FAILED, False, ("error", "head: why")),
+        (READY, SKIPPED, False, ("error", "head: skipped: why")),
+        (FAILED, FAILED, False, ("error", "head: why")),
+        (FAILED, SKIPPED, False, ("error", "head: skipped: why")),
+        (SKIPPED, FAILED, False, ("error", "head: why")),
+        (FAILED, READY, True, ("error", "base: why")),
+        (FAILED, READY, False, ("new", "base: why")),
+        (SKIPPED, READY, False, ("new", "base: skipped: why")),
+        (SKIPPED, READY, True, ("error", "base: skipped: why")),
+        (ABSENT, READY, False, ("new", "base: why")),
+        (ABSENT, READY, True, ("error", "base: why, though base lists this case")),
     ],
 )
-def test_what_a_case_is_that_one_side_cannot_prepare(base, head, known, lenient, found):
-    measuring = made(known={"a"} if known else {"b"}, lenient=lenient)
+def test_what_a_case_is_that_one_side_cannot_prepare(base, head, known, found):
+    measuring = made(known={"a"} if known else {"b"})
     assert measuring.unlike("a", base, head) == found
 
 
@@ -155,7 +154,7 @@ def test_a_case_that_cannot_be_prepared_is_noted_and_compared_when_it_can(tmp_pa
     measuring, record = made(tmp_path, tolerances={"a": 0.0}), Record()
     workers, _ = couple({"prepare": FAILED}, {"prepare": READY})
     assert not measuring.prepare(workers, "a", record)
-    assert (record.state, record.words) == ("error", "base: why")
+    assert (record.state, record.words) == ("new", "base: why")
     workers, _ = couple(answering(1.0), answering(2.0))
     assert measuring.prepare(workers, "a", record)
     assert record.answer_changed
@@ -304,8 +303,7 @@ def test_where_no_case_is_left_no_worker_is_started(monkeypatch):
     made().measure({"a": Record(state="error")}, ["a"], ONE, "screen")
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_cases_are_held_all_at_once_or_one_after_the_other(monkeypatch, together):
+def test_cases_are_held_one_after_the_other(monkeypatch):
     groups = []
 
     @contextmanager
@@ -320,9 +318,9 @@ def test_cases_are_held_all_at_once_or_one_after_the_other(monkeypatch, together
 
     monkeypatch.setattr(Pairs, "workers", workers)
     monkeypatch.setattr(Pairs, "measure_group", measure_group)
-    found = made(together=together).measure_pair({}, ["x::a", "x::b", "y::c"], ALL, True)
+    found = made().measure_pair({}, ["x::a", "x::b", "y::c"], ALL, True)
     assert found.keys() == {"x::a", "x::b", "y::c"}
-    assert [len(group) for group in groups] == ([3] if together else [1, 1, 1])
+    assert [len(group) for group in groups] == [1, 1, 1]
 
 
 def test_tests_of_a_file_come_one_after_the_other_in_an_order_that_is_drawn():

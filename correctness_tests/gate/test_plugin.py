@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,22 +14,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge import layout, plugin, report, revisions, sources
+from correctness_tests.repositories.made import ROOT, Gated, Repository
+from rlgauge import layout, plugin, report, revisions
 from rlgauge import run as gate_run
 from rlgauge.__main__ import main
 from rlgauge.artifact import Artifact
-from rlgauge.config import Config
 from rlgauge.fields import parse
 from rlgauge.files import Unwritable
 from rlgauge.revisions import git
 from rlgauge.rule import GateError, Record, Rule, is_canary
 from rlgauge.source import Case
+from rlgauge.workers import Side
 
-from .sources import Given, suite_of
+from .sources import Given
 from .test_outcome import GOOD
 from .test_rule import SLOW, timed
 from .test_words import decided
-from .toy import ROOT, Gated, Ran, environment
 
 HERE = ROOT / "perf_tests" / "report"  # in which the gate collects nothing
 ALONE = ("-c", os.devnull, "--rootdir", ROOT, "--confcutdir", HERE, "-o", "junit_family=xunit1")
@@ -46,10 +45,10 @@ def ended(monkeypatch, capfd):
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def run(source, *options):
-        monkeypatch.setattr(sources, "source_of", lambda settings, root, run: source)
+        monkeypatch.setattr("rlgauge.benchmarks.source.Benchmarks", lambda root, settings, run: source)
         arguments = [str(option) for option in (HERE, *ALONE, *WITHOUT, *options)]
         code = pytest.main(arguments, plugins=[plugin])
-        return Ran(int(code), "".join(capfd.readouterr()))
+        return Gated(int(code), "".join(capfd.readouterr()))
 
     return run
 
@@ -58,11 +57,11 @@ def ended(monkeypatch, capfd):
 def judged(ended, monkeypatch, tmp_path):
     """Run it on records, those of an anchor too, after something was done meanwhile. -> how it ends, what it wrote"""
 
-    def run(records, *options, meanwhile=lambda: None, lacking=None, anchor=None, json=True):
+    def run(records, *options, meanwhile=lambda: None, anchor=None, json=True):
         records = GOOD | records
         against = {"b" * 40: records} | ({} if anchor is None else {"c" * 40: GOOD | anchor})
         cases = {name: record for name, record in records.items() if not is_canary(name)}
-        source = Given([Case(name) for name in cases], tmp_path / "cache", lacking)
+        source = Given([Case(name) for name in cases], tmp_path / "cache")
 
         def measured(base):
             meanwhile()
@@ -160,14 +159,6 @@ def test_a_replay_decides_on_the_anchor_by_the_rule_that_it_is_given(judged, cap
     assert [main(["replay", artifact, "--rule", f"tolerated={part}"]) for part in (0.01, 0.035)] == [1, 0]
 
 
-def test_a_case_that_cannot_run_here_is_skipped_and_says_why(judged):
-    ran = judged({}, "-rs", lacking={"alien": "it is not from here"})
-    assert ran.code == 0, ran.text
-    assert "1 passed, 1 skipped" in ran.text
-    assert ": it is not from here\n" in ran.text
-    assert ran.junit == {"case": ("ok",), "alien": (None,)}
-
-
 def test_the_tests_of_a_void_run_say_so(judged):
     assert all(
         words.endswith("; invalid run: 3 of 5 tests could not be measured: dead: Killed")
@@ -182,7 +173,6 @@ def test_the_tests_of_a_void_run_say_so(judged):
         (["--gate-against= \t"], "--gate-against: got ' \\t', wanted a revision"),
         (["--gate-allow=known"], "--gate-allow: got 'known', wanted ID-PATTERN=REASON"),
         (["--gate-allow=case=why", "--gate-allow=case="], "--gate-allow: got 'case=', wanted ID-PATTERN=REASON"),
-        (["--gate-allow=case=why", "--gate-allow=ca=why"], "--gate-allow: 'ca' matches none of the 2 cases"),
         (["--gate-json={folder}"], "--gate-json {folder}: cannot be written: it is no file"),
         (["--gate-json="], "--gate-json .: cannot be written: it is no file"),
         (["--gate-markdown={file}/a.md"], "--gate-markdown {file}/a.md: cannot be written: File exists"),
@@ -200,6 +190,12 @@ def test_a_mistake_is_one_line_before_anything_is_timed(judged, tmp_path, option
     assert ran.code == 2
     assert ran.only_says(message.format(**names)), ran.text
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "as it was")]
+
+
+def test_what_is_allowed_must_be_a_case(judged):
+    ran = judged({}, "--gate-allow=case=why", "--gate-allow=ca=why", meanwhile=lambda: pytest.fail("it was timed"))
+    assert ran.code == 2
+    assert ran.only_says("--gate-allow: 'ca' matches none of the 2 cases"), ran.text
 
 
 def test_a_file_keeps_what_it_holds_until_it_is_written_whole(judged, tmp_path):
@@ -244,16 +240,15 @@ def test_a_run_that_cannot_go_on_is_a_line_and_code_2(judged, tmp_path, error):
 @pytest.fixture
 def laid_out(ended, monkeypatch, tmp_path):
     """Compare a small repository with its commit, sides and all in a cache. -> how it ends"""
-    root = tmp_path / "repository"
-    (root / "rl_impls").mkdir(parents=True)
-    (root / "rl_impls/__init__.py").touch()
-    author = ("-c", "user.name=A", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")
-    for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message=all"]):
-        subprocess.run(["git", *command], cwd=root, env=environment(), check=True)
+    root = Repository(tmp_path / "repository", {"toy.py": "1\n"}).root
 
     def run(cache):
         files = "--gate-json", tmp_path / "gate.json"
-        source = suite_of(monkeypatch, cache)
+        source = Given([Case("a case")], cache)
+        source.export = lambda root, commit, folder: revisions.export(root, commit, folder)
+        source.snapshot = lambda root, folder: revisions.snapshot(root, folder)
+        source.listed = lambda code, side: []
+        source.lay_out = lambda name, code, benchmarks, folder, python: Side(name, code, python, ())
         return ended(source, "--rootdir", root, "--gate-against=HEAD", *files, "--collect-only")
 
     return run
@@ -284,7 +279,7 @@ def test_sides_that_do_not_fit_on_the_disk_leave_one_line_alone(
     assert ran.code == 2
     assert ran.only_says(words), ran.text
     assert not list((tmp_path / "cache").glob("run-*"))
-    assert laid_out(tmp_path / "cache").code in (0, 5)  # the next run gets its turn; no case is selected
+    assert laid_out(tmp_path / "cache").code == 0  # the next run gets its turn
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(laid_out, tmp_path):
@@ -298,19 +293,13 @@ def test_a_cache_that_cannot_be_written_is_one_line(laid_out, tmp_path):
     ("command", "function"),
     [
         (["bisect", "perf_tests/test_pirl.py::test_pde_loss[full-torch-2]", "a", "b"], "rlgauge.bisect.bisect"),
+        (["power", "--minutes=1"], "rlgauge.__main__.measured_rates"),
     ],
 )
 def test_a_full_disk_is_one_line_elsewhere_too(monkeypatch, capsys, command, function):
     monkeypatch.setattr(function, lambda *args, **kwargs: refuse(FULL))
     assert main(command) == 2
     assert capsys.readouterr().err == f"{FULL}\n"
-
-
-def test_a_source_is_found_in_the_repository_whatever_the_command_can_import(monkeypatch, tmp_path):
-    (tmp_path / "source_of_cases.py").write_text("def source(run):\n    return run, 'found'\n")
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
-    settings = Config(source="source_of_cases:source")
-    assert sources.source_of(settings, tmp_path, "a run") == ("a run", "found")
 
 
 def test_a_megabyte_is_taken_for_each_file_before_anything_is_timed(judged, tmp_path):
@@ -456,9 +445,9 @@ def test_only_in_a_run_of_the_gate_nothing_is_skipped_timed_out_or_ended_by_a_fa
         assert vars(option) == {name: (wanted if changed else before)[name] for name in names}
 
 
-def run_of(*gates, collects=False, unable=None, outcome=None, artifact=None):
+def run_of(*gates, outcome=None, artifact=None):
     """Return a run with these gates, that is done where there is an outcome."""
-    source = SimpleNamespace(collects=collects, unable=lambda: unable or {})
+    source = SimpleNamespace()
     run = plugin.Run(source, ExitStack(), Rule(), None, Path("kept.json"), gates=list(gates))
     run.done = outcome and (artifact, outcome)
     return run
@@ -491,23 +480,9 @@ def test_without_an_option_all_that_was_measured_is_kept_where_the_source_says(j
     assert f"passed: 1 ok, 1.5 min; all that was measured: {kept}\n" in ran.text
 
 
-def test_a_case_that_cannot_run_here_may_be_allowed_too(judged):
-    ran = judged({}, "--gate-allow=ali*=why", lacking={"alien": "it is not from here"})
-    assert ran.code == 0, ran.text
-
-
-def test_each_case_of_both_comparisons_and_each_that_cannot_run_has_one_test():
+def test_each_case_of_both_comparisons_has_one_test():
     base, anchor = (SimpleNamespace(records=dict.fromkeys(names)) for names in ("ab", "bc"))
-    assert plugin.names_of(run_of(base, anchor, unable={"d": "why", "a": "why"})) == ["a", "b", "c", "d"]
-
-
-@pytest.mark.parametrize(
-    ("collects", "path", "ignored"),
-    [(False, "a/test_b.py", True), (False, "a", None), (False, "a.txt", None), (True, "a/test_b.py", None)],
-)
-def test_no_file_is_collected_where_the_cases_are_no_tests(collects, path, ignored):
-    assert plugin.pytest_ignore_collect(Path(path), config_of(run_of(collects=collects))) is ignored
-    assert plugin.pytest_ignore_collect(Path(path), config_of(None)) is None
+    assert plugin.names_of(run_of(base, anchor)) == ["a", "b", "c"]
 
 
 @pytest.fixture
@@ -537,22 +512,21 @@ def collected(monkeypatch):
 def test_verdicts_take_the_place_of_what_is_collected_and_of_tests_once_they_are_selected(collected):
     every, left = ["one", "two", "deselected"], ["one", "two"]
     assert collected(None) == (every, left, [])
-    assert collected(run_of()) == (["a verdict"], ["a verdict"], [])
-    tests = run_of(collects=True)
+    tests = run_of()
     assert collected(tests) == (every, ["a verdict"], [("one", "two"), "opened"])
     assert tests.done is None
-    assert collected(run_of(collects=True), failed=1) == (every, left, [])
+    assert collected(run_of(), failed=1) == (every, left, [])
 
 
 def test_a_shard_without_a_case_is_concluded_without_a_test(collected):
-    run = run_of(collects=True)
+    run = run_of()
     assert collected(run, names=())[2] == [("one", "two"), "opened", "concluded"]
     assert run.done == "conclusion"
 
 
 def test_tests_that_cannot_be_compared_end_the_run_with_a_line_and_code_2(collected):
     with pytest.raises(pytest.exit.Exception, match=r"^no benchmark was collected$") as error:
-        collected(run_of(collects=True), collect=lambda items: refuse(GateError("no benchmark was collected")))
+        collected(run_of(), collect=lambda items: refuse(GateError("no benchmark was collected")))
     assert error.value.returncode == 2
 
 
@@ -581,7 +555,6 @@ def test_the_test_of_a_case_has_its_verdict_as_properties_and_fails_with_its_lin
     assert properties[0] == ("verdict", "ok")
     assert failed[1].startswith("against the anchor: case: slower, ")
     assert ask("lost", outcome) == ([("verdict", "gone")], (plugin.NotPassed, "against the anchor: lost: gone"))
-    assert ask("alien", unable={"alien": "not from here"}) == ([], (pytest.skip.Exception, "not from here"))
 
 
 def test_a_failure_is_a_line_and_a_mistake_of_the_gate_a_traceback(request):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import itertools
-from types import SimpleNamespace
 
 import pytest
 
 from correctness_tests.commands import python
-from perf_tests.gate import worker
+from rlgauge import worker
 from rlgauge.pairs import Cores
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
+
+
+class Side(worker.Requests):
+    prepare = None
 
 
 class Counting:
@@ -45,7 +48,7 @@ class Counting:
 def counting(monkeypatch):
     prepared, ticks = Counting(), itertools.count(0, 1e-6)
     monkeypatch.setattr("time.perf_counter", lambda: prepared.now + next(ticks))
-    side = worker.Requests()
+    side = Side()
     side.prepared["case"] = prepared
     return side, prepared
 
@@ -116,14 +119,14 @@ def test_a_spin_lasts_as_long_as_it_is_told(counting):
 
 PLACED = """
 import os, threading
-from perf_tests.gate.worker import Requests
+from rlgauge.worker import Requests
 
 os.sched_setaffinity(0, range(os.cpu_count()))  # a worker of the tests has one core
 cores, started, stop = sorted(os.sched_getaffinity(0)), threading.Event(), threading.Event()
 thread = threading.Thread(target=lambda: (started.set(), stop.wait()), daemon=True)
 thread.start()
 started.wait()
-side = Requests()
+side = type("Side", (Requests,), {"prepare": None})()
 for core in (None, cores[-1]):
     side.place(core)
     print([sorted(os.sched_getaffinity(which)) for which in (0, thread.native_id)])
@@ -136,21 +139,3 @@ def test_all_threads_are_moved_to_the_core_that_is_named():
     stay, moved = map(ast.literal_eval, done.stdout.splitlines())
     assert stay[0] == stay[1], done.stderr
     assert moved == [stay[0][-1:]] * 2
-
-
-@pytest.mark.parametrize(("side", "named"), [("base", False), ("head", True)])
-def test_a_case_is_prepared_from_its_seed_and_a_fault_is_built_in_on_head_alone(monkeypatch, side, named):
-    built = []
-    ready = SimpleNamespace(settle=list, first_answer=0.5)
-    monkeypatch.setenv(worker.SIDE, side)
-    monkeypatch.setattr(worker, "prepare", lambda variant, seed: built.append((variant.id, seed)) or ready)
-    monkeypatch.setattr(worker, "count", lambda prepared: {"graphs": 3})
-    monkeypatch.setitem(worker.FAULTS, "slow", built.append)
-    name, requests = next(iter(worker.variants())), worker.Requests()
-    assert requests.prepare(name, seed=4, fault="slow", counted=True) == {
-        "counters": {"graphs": 3},
-        "first_answer": 0.5,
-    }
-    assert built == [(name, 4), *([ready] if named else [])]
-    assert list(requests.prepared) == [f"{name}!slow"]
-    assert requests.prepare(name)["counters"] == {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from correctness_tests.repositories.made import rows
 from rlgauge import report
 from rlgauge.artifact import Artifact, Outcome
 from rlgauge.bisect import Step
@@ -16,7 +17,6 @@ from rlgauge.rule import SAME, SLOWED, Finding, Record, Rule
 
 from .test_outcome import GOOD
 from .test_rule import EVEN, FAST, SLOW, timed
-from .toy import rows
 
 
 def decided(records, **changed):

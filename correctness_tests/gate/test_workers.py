@@ -10,10 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from correctness_tests.repositories.made import eventually
 from rlgauge import workers
 from rlgauge.workers import SIDE, Side, Worker, WorkerError, both
-
-from .toy import eventually
 
 STAND_IN = """
 import json, os, signal, subprocess, sys, time

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from .toy import ROOT
+from correctness_tests.repositories.made import ROOT
 
 DESCRIPTION = """A faster horse.\r
 perf-ok: pirl.act[full-*]=one branch less, p = 1\r

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from contextlib import suppress
 from dataclasses import dataclass
@@ -253,13 +254,19 @@ def environment(**more):
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
+def rows(text):
+    """Return the cells of a table of verdicts by test: verdict, time, pairs, p, notes."""
+    lines = [line.removeprefix("| ").removesuffix(" |") for line in text.splitlines() if line.startswith("| `")]
+    return {cells[0].strip("`"): cells[1:] for cells in (line.split(" | ") for line in lines)}
+
+
 @dataclass
 class Gated:
     """A run of the gate: how it ended, what it said and wrote."""
 
     code: int
     text: str
-    folder: Path
+    folder: Path | None = None
 
     @property
     def artifact(self):
@@ -270,6 +277,10 @@ class Gated:
         return (self.folder / "gate.md").read_text()
 
     @property
+    def rows(self):
+        return rows(self.markdown)
+
+    @property
     def findings(self):
         """The verdict on each case, and its notes, decided again from the artifact."""
         found = parse(Artifact, self.artifact).decide().findings
@@ -277,9 +288,18 @@ class Gated:
 
     @property
     def junit(self):
+        """The verdict on each test by its name, and what JUnit says of its failure."""
+        found = {}
+        for case in ElementTree.parse(self.folder / "junit.xml").iter("testcase"):
+            properties = {item.get("name"): item.get("value") for item in case.iter("property")}
+            failures = [failure.get("message") for kind in ("failure", "error") for failure in case.iter(kind)]
+            found[case.get("name")] = properties.get("verdict"), *failures
+        return found
+
+    @property
+    def failed(self):
         """The names of the tests that JUnit has as failed."""
-        cases = ElementTree.parse(self.folder / "junit.xml").iter("testcase")
-        return {case.get("name") for case in cases if case.find("failure") is not None}
+        return {name for name, (_, *failures) in self.junit.items() if failures}
 
     def only_says(self, message):
         """Tell whether this message is all that is said, but for pytest's own frame around it."""
@@ -312,7 +332,7 @@ class Repository:
             if content is None:
                 path.unlink()
             else:
-                path.write_text(content)
+                path.write_bytes(content.encode() if isinstance(content, str) else content)
 
     def commit(self, tag, files):
         """Commit changed files on top of what is checked out, and tag it."""
@@ -352,11 +372,23 @@ class Repository:
         """Run the gate to its end."""
         return Gated(*self.run(*self.command(against, folder, *options, rule=rule), limit=limit, **variables), folder)
 
-    def leftovers(self):
-        """Return what a run has left: processes, folders, changes of the working tree."""
+    def processes(self):
+        """Return the numbers of the processes that run in this repository's folders."""
         found = []
         for path in Path("/proc").iterdir():
-            with suppress(OSError):
+            with suppress(OSError):  # it just ended, or belongs to somebody else
                 if path.name.isdigit() and self.root in path.joinpath("cwd").readlink().parents:
-                    found.append(path.name)
-        return [*found, *self.root.glob(".git/rlgauge/run-*")]
+                    found.append(int(path.name))
+        return found
+
+    def leftovers(self):
+        """Return what a run has left: processes and folders."""
+        return [*self.processes(), *self.root.glob(".git/rlgauge/run-*")]
+
+
+def eventually(question, limit=30):
+    """Ask until the answer is true, or the time is over; return the last answer."""
+    deadline = time.monotonic() + limit
+    while not (answer := question()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return answer

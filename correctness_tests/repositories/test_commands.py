@@ -33,31 +33,30 @@ def source(monkeypatch, tmp_path):
     revisions.git(tmp_path, "init", "--quiet")
     (tmp_path / "pyproject.toml").write_text("[tool.rlgauge.rule]\nscreen = 3\nblocks = 4\n")
     kept = tmp_path / "cache" / "gate.json"
-    found = SimpleNamespace(artifact=kept, case=lambda name: f"the case {name}", power=lambda *_: "")
-    monkeypatch.setattr(command, "source_of", lambda config, root: found)
+    found = SimpleNamespace(artifact=kept, case=lambda name: f"the case {name}")
+    monkeypatch.setattr(command, "Benchmarks", lambda root, config, run: found)
     return found
 
 
 @pytest.mark.parametrize(
-    ("options", "minutes", "rule", "limit"),
+    ("options", "asked"),
     [
-        ([], 0, Rule(screen=3, blocks=4), 300),
-        (["--rule=blocks=2", "--limit=7", "--minutes=5"], 5, Rule(screen=3, blocks=2), 7),
+        ([], (0, Rule(screen=3, blocks=4), 300, {}, [])),
+        (["--rule=blocks=2", "--limit=7", "--minutes=5"], (5, Rule(screen=3, blocks=2), 7, {}, [])),
+        (
+            ["--fault=a.b:c", "-k", "x", "--fault=a.b:d=*y"],
+            (0, Rule(screen=3, blocks=4), 300, {"a.b:c": ["*"], "a.b:d": ["*y"]}, ["-k", "x"]),
+        ),
     ],
 )
-def test_power_is_measured_as_the_settings_and_the_options_say(
-    source, monkeypatch, tmp_path, capsys, options, minutes, rule, limit
-):
-    asked = []
-    monkeypatch.setattr(command, "measured_rates", lambda *how: asked.append(how) or "the rates")
+def test_power_is_measured_as_the_settings_and_the_options_say(source, monkeypatch, tmp_path, capsys, options, asked):
+    done = []
+    monkeypatch.setattr(command, "measured_rates", lambda *how: done.append(how) or "the rates")
     assert command.main(["power", *options]) == 0
     assert command.main(["power", *options, "--file", "kept"]) == 0
     assert capsys.readouterr().out == "the rates\n" * 2
     files = tmp_path / "cache" / "power.jsonl", Path("kept")
-    assert asked == [(source, tmp_path, file, minutes, rule, limit) for file in files]
-    source.power = lambda *how: f"{how[1:] == (Path('kept'), minutes, rule, limit)}"
-    assert command.main(["power", *options, "--file", "kept"]) == 0
-    assert (capsys.readouterr().out, len(asked)) == ("True\n", 2)
+    assert done == [(source, tmp_path, file, *asked) for file in files]
 
 
 def test_rates_of_the_canaries_have_a_file_and_a_number_of_pairs(source, monkeypatch, tmp_path, capsys):

@@ -105,7 +105,7 @@ def test_a_slowdown_is_found_without_a_line_of_configuration(ran):
     assert ran.code == 1, ran.text
     wanted = {SLOW: "slower", **dict.fromkeys(KEPT, "ok"), SAME: "ok", SLOWED: "slower"}
     assert wanted.items() <= {name: verdict for name, (verdict, *_) in ran.findings.items()}.items()
-    assert ran.junit == {"test_slow", "test_old"}
+    assert ran.failed == {"test_slow", "test_old"}
     assert f"{SLOW}: slower, +" in ran.text
     assert "test_no_benchmark" not in ran.text
 
@@ -217,7 +217,7 @@ def test_slow_drift_is_seen_by_the_anchor(toy, tmp_path):
     assert ran.findings[SLOW][0] != "slower"
     assert "### Speed of " in ran.markdown
     assert f"against the anchor {toy.git('rev-parse', '--short=12', 'drift-0')}: failed" in ran.markdown
-    assert ran.junit == {"test_slow"}
+    assert ran.failed == {"test_slow"}
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ from rlgauge.rates import Said
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, WANTED, GateError, Rule
 from rlgauge.source import Case
 
+from .made import Repository, flat
+
 RULE = Rule(screen=2, confirm=8, looks=1)
 
 
@@ -48,8 +50,8 @@ def test_too_few_pairs_for_a_verdict_are_no_table():
 
 def test_without_minutes_nothing_is_measured(monkeypatch, tmp_path):
     done, file = [], tmp_path / "power.jsonl"
-    source = SimpleNamespace(everything=lambda root: done.append(root))
-    monkeypatch.setattr(power, "measure", lambda *how: done.append(how))
+    source = SimpleNamespace(everything=lambda root, arguments: done.append(root), cases=lambda: [Case("a")])
+    monkeypatch.setattr(power, "measure", lambda *how, faults: done.append(how))
     with pytest.raises(GateError, match=r"^nothing was measured yet: rlgauge power --minutes 60$"):
         power.rates(source, tmp_path, file, 0, RULE, 7.0)
     assert done == []
@@ -66,7 +68,7 @@ def test_without_minutes_nothing_is_measured(monkeypatch, tmp_path):
 def measured(monkeypatch, tmp_path):
     """Measure for some seconds, each pair takes two of them. -> the lines, and the passes and draws of each pair"""
     cases, seen, said = [Case("a", False), Case("b", True), Case("c", False)], [], []
-    source = SimpleNamespace(cases=lambda: cases, together=False, machine=lambda root: {"cpu_model": "abacus"})
+    source = SimpleNamespace(cases=lambda: cases, machine=lambda root: {"cpu_model": "abacus"})
 
     @contextmanager
     def laid_out(given, root):
@@ -74,12 +76,12 @@ def measured(monkeypatch, tmp_path):
         yield SimpleNamespace(side=lambda commit, name: (commit, name), folder="a folder")
 
     class Drawing:
-        def __init__(self, sides, blocks, limit, tolerances, folder, rng, known, together):
+        def __init__(self, sides, blocks, limit, tolerances, folder, rng):
             assert (sides, blocks, limit) == ([(None, "base"), (None, "head")], RULE.blocks, 7.0)
-            assert (folder, together) == ("a folder", False)
+            assert folder == "a folder"
             self.draw = rng.random()
 
-    def dosed(pairs, names, place, doses):
+    def treated(pairs, names, place, doses, faults):
         seen.append((pairs.draw, *names, place.one is None))
         if "fails" in names:
             raise CaseError("fails", "head: killed by SIGKILL")
@@ -93,7 +95,7 @@ def measured(monkeypatch, tmp_path):
 
     monkeypatch.setattr(power, "laid_out", laid_out)
     monkeypatch.setattr(power, "Pairs", Drawing)
-    monkeypatch.setattr(power, "dosed", dosed)
+    monkeypatch.setattr(power, "treated", treated)
     run.cases = cases
     return run
 
@@ -157,45 +159,6 @@ def test_of_a_few_pairs_of_canaries_there_is_no_rate():
         cells([line(a=0.0)])
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_a_dose_is_that_part_of_the_turn_of_its_own_case(monkeypatch, together):
-    place, asked, calls = Cores((0, 1), 1), [], {"a": 0.002, "b": 0.004}
-    monkeypatch.setattr(power, "both", lambda workers, do, **what: asked.append((do, what["identity"])))
-    monkeypatch.setattr(
-        power, "prepared", lambda workers, name, where: asked.append(("prepare", name)) or (calls[name], 2, calls[name])
-    )
-
-    class Mixing:
-        drawn = staticmethod(lambda names: [[name] for name in reversed(names)])
-
-        @contextmanager
-        def workers(self, where):
-            assert where is place
-            yield "both workers"
-
-        def mixed(self, slots, block, thorough):
-            assert thorough
-            return {slot: [block(slot)] for slot in slots}
-
-        def block(self, workers, name, plan, dose):
-            assert (workers, plan) == ("both workers", place.plan(calls[name], 2, calls[name]))
-            turn = plan.samples * plan.calls * calls[name]
-            return turn, turn + dose.get("spin", 0.0)
-
-        def quick(self, blocks, plan):
-            return blocks
-
-    pairs = Mixing()
-    pairs.together = together
-    found = power.dosed(pairs, ["a", "b"], place)
-    wanted = {f"{dose:g}": round(power.log_ratio([(1.0, 1 + dose)]), 6) for dose in DOSES}
-    assert found == {key: {"a": wanted, "b": wanted} for key in ("log_ratios", "quick")}
-    order = "ab" if together else "ba"
-    one_by_one = [(do, name) for name in order for do in ("prepare", "close")]
-    all_at_once = [(do, name) for do in ("prepare", "close") for name in order]
-    assert asked == (all_at_once if together else one_by_one)
-
-
 @pytest.mark.parametrize("reply", [{"failed": "why"}, {"skipped": "why"}])
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_case_that_cannot_be_prepared_on_a_side_is_named(monkeypatch, side, reply):
@@ -243,15 +206,6 @@ def test_of_lines_of_old_quick_pairs_are_like_thorough_ones():
     assert power.column([new], "a", "0") == [Said(4.0, 3.0)]
 
 
-def test_head_is_slowed_by_the_time_of_its_dose_and_not_at_all_without():
-    asked = []
-    pairs = SimpleNamespace(block=lambda *how: asked.append(how) or (1.0, 2.0))
-    plans = {"a": "how a is timed", "b": "how b is"}
-    for dose in (0.0, 0.05):
-        assert power.slowed(pairs, "both", plans, ("a", dose, 0.25)) == (1.0, 2.0)
-    assert asked == [("both", "a", "how a is timed", {}), ("both", "a", "how a is timed", {"spin": 0.25})]
-
-
 class Answering:
     """A worker that is asked for what a call takes."""
 
@@ -289,3 +243,65 @@ def test_a_pair_of_old_counts_for_the_number_of_the_next(measured, monkeypatch, 
     assert said[0].startswith("power: 2 pairs, ")
     assert lines[-1]["seconds"] == 1.0
     assert lines[2]["date"] == "2026-01-02"
+
+
+def with_fault(**cases):
+    """Return a pair of the same code in which a fault was put into some cases."""
+    found = line(**dict.fromkeys(cases, 0.0))
+    for case, value in cases.items():
+        found["log_ratios"][case]["faults:slow"] = found["quick"][case]["faults:slow"] = value
+    return found
+
+
+def test_a_fault_has_a_row_with_the_slowdown_of_each_of_its_tests():
+    lines = [line(a=0.0, b=0.0), *[with_fault(a=math.log(2), b=0.0)] * 10]
+    *_, row, _, _ = power.table(lines, RULE).splitlines()
+    assert row == "| `faults:slow` (x 2.00, x 1.00) | 1/6 [0.4 %, 64.1 %] |"
+
+
+FAULTS = """def doubled(function):
+    return lambda *args: (function(*args), function(*args))[0]
+
+
+def broken(function):
+    raise KeyError("weights")
+"""
+FEW = ("--minutes=0.6", "--rule=screen=1,confirm=1,looks=1,blocks=2,level=0.5", "benchmarks", "-k", "slow")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("power") / "toy", flat() | {"benchmarks/faults.py": FAULTS})
+    yield toy
+    assert toy.leftovers() == []
+
+
+def test_doses_and_faults_are_found_in_a_repository_of_their_own(toy):
+    code, text = toy.run("rlgauge", "power", *FEW, "--fault=benchmarks.faults:doubled=*::test_slow")
+    assert code == 0, text
+    rows = {cells[0]: cells[1] for cells in (row.strip("| ").split(" | ") for row in text.splitlines() if " | " in row)}
+    same, two, five, ten = (rows[name].split("/") for name in ("0 %, the same code", "2 %", "5 %", "10 %"))
+    assert (same[0], two[0], five[0], ten[0]) == ("0", *[two[1].split()[0]] * 3)
+    (found,) = [rate for name, rate in rows.items() if name.startswith("`benchmarks.faults:doubled` (x 2.0")]
+    assert found == rows["10 %"]
+    assert "pairs of 1 cases." in text
+
+
+SLOW = "benchmarks/test_sorting.py::test_slow"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--fault=faults"], "--fault: got 'faults', wanted MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
+        (["--fault=benchmarks.faults:doubled=*other"], "--fault benchmarks.faults:doubled: no test fits *other"),
+        (["--fault=benchmarks.faults:broken"], f"{SLOW}: benchmarks.faults:broken: its test fails: KeyError"),
+        (["--fault=nothing:here"], "nothing:here: its test fails: ModuleNotFoundError: No module named 'nothing'"),
+        (["--canaries=1"], "--canaries: got benchmarks -k slow too, which is of tests"),
+    ],
+)
+def test_a_fault_that_cannot_be_put_in_is_one_line(toy, tmp_path, options, words):
+    code, text = toy.run("rlgauge", "power", *FEW, "--file", tmp_path / "power.jsonl", *options)
+    assert code == 2, text
+    assert words in text.splitlines()[-1]
+    assert "Traceback" not in text

@@ -20,9 +20,12 @@ def code(workload: str) -> str:
     Args:
         workload: its name.
     """
-    from ..gate.source import digest
+    from rlgauge.revisions import digest
 
-    found = hashlib.sha256(digest(ROOT, workload).encode())
+    learned = ROOT / "rl_impls"
+    used = [*learned.glob("*.py"), *(learned / "common").rglob("*"), *(learned / workload).rglob("*")]
+    used += [ROOT / "perf_tests" / "suite" / "cases" / f"{workload}.py", *(ROOT / "requirements").rglob("*")]
+    found = hashlib.sha256(digest(ROOT, used).encode())
     here, suite = Path(__file__).parent, ROOT / "perf_tests" / "suite"
     parts = [here / f"{name}.py" for name in MEASURING] + sorted(suite.glob("*.py"))
     for path in [*parts, suite / "claims" / f"{workload}.py"]:

@@ -138,10 +138,13 @@ def code(trial: Trial) -> str:
 
     from rlgauge.revisions import digest
 
-    from ..gate.source import LOCK
-
     code = ROOT / "rl_impls"
-    learns = [*code.glob("*.py"), *(code / "common").rglob("*.py"), *(code / trial.workload).rglob("*.py"), ROOT / LOCK]
+    learns = [
+        *code.glob("*.py"),
+        *(code / "common").rglob("*.py"),
+        *(code / trial.workload).rglob("*.py"),
+        ROOT / "requirements/py311.txt",
+    ]
     parts = [path for path in learns if path.name not in TERMINAL]
     return hashlib.sha256(f"{digest(ROOT, parts)} {trial}".encode()).hexdigest()
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rlgauge
-from rlgauge import revisions
+from rlgauge import machine, revisions
 from rlgauge.allowed import matches
 from rlgauge.config import FILE, Config, settings_folder
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
 from rlgauge.rule import GateError, Record
-from rlgauge.source import TOLERANCE, Case, Source, Unchanged
+from rlgauge.source import TOLERANCE, Case
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both, caches
 
 from . import command, marks, trees
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 FOLDER = ".rlgauge"  # of what a user is to read
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
 # as -m, without the working directory on the path; Python 3.10 has no -P
+Unchanged = dict[str, str]  # by name of a test that is not timed: why it is an error, or nothing if it is unchanged
 START = """\
 import runpy, sys
 sys.path[:] = filter(None, sys.path)
@@ -43,8 +44,8 @@ runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=Tru
 """
 
 
-class Benchmarks(Source):
-    """The tests of a repository that use the fixture ``benchmark`` or have that mark.
+class Benchmarks:
+    """The tests of a repository that use the fixture ``benchmark`` or have that mark, and the sides that run them.
 
     Args:
         root: pytest's root, which the ids of tests are relative to.
@@ -55,9 +56,9 @@ class Benchmarks(Source):
         top: git's top level, from which sides are laid out; all paths in trees are relative to it.
         settings: folder of the settings, which their paths are relative to.
         start: folder that pytest was called in, and whose copy workers start in.
+        cache: folder of what is kept from run to run.
+        artifact: file of all that a run measured, where none is named.
     """
-
-    together, collects, lenient = False, True, True
 
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
@@ -324,15 +325,6 @@ class Benchmarks(Source):
                 "builds it, as in --gate-build 'python -m pip install --no-deps .', or add it to ignore in "
                 "[tool.rlgauge]"
             )
-
-    def fingerprint(self, code: Path, case: Case) -> str:
-        """Return a hash of all files of a tree but the benchmarks, which are the same on both sides.
-
-        Args:
-            code: tree of the revision.
-            case: any.
-        """
-        return self.digest(code)
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
         """Return a hash of files of a tree, benchmarks excluded.
@@ -699,7 +691,7 @@ class Benchmarks(Source):
             root: of the repository.
         """
         versions = {package: version(package) for package in VERSIONS}
-        return super().machine(root) | {"python": platform.python_version(), "versions": versions}
+        return machine.this_machine() | {"python": platform.python_version(), "versions": versions}
 
     def everything(self, root: Path, arguments: Sequence[str] = (), deselected: bool = False) -> None:
         """Select all benchmarks of the working tree, or those that arguments of pytest select.

@@ -15,6 +15,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from numbers import Real
 from pathlib import Path
@@ -46,6 +47,7 @@ from rlgauge.benchmarks.fixture import (
 from rlgauge.benchmarks.loaded import Loaded
 from rlgauge.parameters import described
 from rlgauge.plugin import MARK
+from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # it imports all of hypothesis for a summary, which nobody reads here
 CONFTESTS = "it is head's on both sides: import what base lacks inside the fixtures or tests that need it"
@@ -260,13 +262,14 @@ class Tests(worker.Requests):
         """
         self.replies.write(json.dumps(answer) + "\n")
 
-    def prepare(self, identity: str, answer: str | None = None, counted: bool = False) -> Any:
+    def prepare(self, identity: str, answer: str | None = None, counted: bool = False, fault: str = "") -> Any:
         """Run a test up to where it calls ``benchmark`` and to its end after the case is closed; answer twice.
 
         Args:
             identity: id of the test, or name of a canary.
             answer: file for what is returned, if it is wanted.
             counted: whether the test's exact counts are wanted, at its end.
+            fault: ``module:function`` that gets what is timed on head's side, and returns what is timed in its place.
         """
         from rlgauge.canary import CANARIES
 
@@ -279,7 +282,7 @@ class Tests(worker.Requests):
         if item is None:
             return self.missing(identity)
         assert self.session
-        self.asked = {"identity": identity, "answer": answer, "counted": counted}
+        self.asked = {"identity": identity, "answer": answer, "counted": counted, "fault": fault}
         self.reports, self.raised = [], None
         self.fixture, self.closed = None, False
         seed_all()
@@ -306,7 +309,10 @@ class Tests(worker.Requests):
         Args:
             benchmarked: what is timed.
         """
-        identity = self.asked["identity"]
+        identity, fault = self.asked["identity"], self.asked["fault"]
+        if fault and os.environ[SIDE] == "head":
+            module, _, function = fault.partition(":")
+            benchmarked.function = getattr(import_module(module), function)(benchmarked.function)
         worker.saved(self.asked["answer"], benchmarked.first(), [self.folder])
         benchmarked.settle()
         self.prepared[identity] = benchmarked

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,7 @@ import numpy.typing as npt
 from rlgauge.rates import Rate
 from rlgauge.rule import Rule, confirmed
 
-from .power_table import RECORDED
-
+RECORDED = Path(__file__).with_name("pairs.json")  # of the same code, of all cases of the gate tier
 NOW, BEFORE = Rule(), Rule(version=1)
 ROWS = 20_000
 SLOWDOWNS = (0.01, 1), (0.02, 4), (0.05, 4), (0.10, 4), (6.0, 4)  # and the suspects of the run

@@ -219,7 +219,7 @@ def overhead(rounds: int) -> list[float]:
         source.paths, tolerances = source.benchmark_paths(), dict.fromkeys(CASES, 0.0)
         with laid_out(source, root) as layout:
             sides = [layout.side(None, name) for name in ("base", "head")]
-            pairs = Pairs(sides, Rule().blocks, LIMIT, tolerances, layout.folder, random.Random(0), together=False)
+            pairs = Pairs(sides, Rule().blocks, LIMIT, tolerances, layout.folder, random.Random(0))
             for _ in range(rounds + 1):
                 records = {name: Record(all_cores=False) for name in CASES}
                 start = time.monotonic()

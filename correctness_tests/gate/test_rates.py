@@ -1,0 +1,99 @@
+"""How verdicts are counted in recorded pairs, and the rates that they come to."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from rlgauge.pairs import Pairs, SamplePlan
+from rlgauge.power import column, joined, said
+from rlgauge.rates import Rate, Said, confirmation, verdicts
+from rlgauge.rule import Rule
+
+RULE = Rule(screen=2, confirm=8, looks=1)
+SLOW, SAME = 0.1, 0.0
+
+
+def judged(values, rule, suspects=1):
+    """Return the verdicts on pairs that say the same in a screen and in a confirmation."""
+    return list(verdicts([Said(value, value) for value in values], rule, suspects))
+
+
+def test_a_verdict_takes_fresh_pairs_and_a_suspect_more():
+    clean, slow = [SAME] * 2, [SLOW] * 10
+    assert judged(clean + slow + clean, RULE) == [(False, False), (True, True), (False, False)]
+    assert judged([SLOW, SLOW, *[SAME] * 8, *clean], RULE) == [(True, False), (False, False)]
+
+
+def test_a_last_suspect_is_confirmed_by_the_pairs_of_the_beginning():
+    assert judged([*[SAME] * 8, SLOW, SLOW], RULE) == [*[(False, False)] * 4, (True, False)]
+    assert judged([SLOW, SLOW, *[SLOW] * 8, SLOW, SLOW], RULE) == [(True, True)] * 2
+
+
+def test_too_few_pairs_for_a_suspect_are_no_verdict():
+    assert judged([SAME] * 9, RULE) == []
+
+
+def test_what_looks_faster_is_no_alarm():
+    assert judged([-SLOW] * 10, RULE) == [(False, False)] * 5
+
+
+def test_a_find_is_adjusted_for_the_other_suspects():
+    assert judged([SLOW] * 10, RULE, suspects=2) == [(True, True)]  # 2 / 2^8 is below 0.01
+    assert judged([SLOW] * 10, RULE, suspects=3) == [(True, False)]
+
+
+def test_an_adjusted_p_may_be_as_large_as_the_level():
+    exactly = Rule(screen=2, confirm=8, looks=1, level=2**-8)
+    assert judged([SLOW] * 10, exactly) == [(True, True)]
+    assert judged([SLOW] * 10, exactly, suspects=2) == [(True, False)]
+    assert judged([SLOW] * 10, Rule(screen=2, confirm=8, looks=1, level=2**-7), suspects=2) == [(True, True)]
+
+
+def test_a_screen_that_is_left_over_is_a_verdict_and_a_pair_that_is_left_over_is_none():
+    assert judged([SAME] * 10, RULE) == [(False, False)] * 5
+    assert judged([SAME] * 11, RULE) == [(False, False)] * 5
+    assert judged([*[SLOW] * 10, SAME], RULE) == [(True, True)]
+
+
+def test_a_verdict_that_the_first_look_leaves_open_takes_the_pairs_of_the_second():
+    both, clean = Rule(screen=2, confirm=8), [SAME] * 2
+    late = [*[SLOW] * 8, *[-SLOW / 2] * 2, *[SLOW] * 8]
+    assert judged(late + clean, both) == [(True, True), (False, False)]
+    assert judged([SLOW] * 10 + clean * 4, both) == [(True, True), *[(False, False)] * 4]
+    assert judged([SLOW] * 2 + [SAME] * 8 + clean * 4, both) == [(True, False), *[(False, False)] * 4]  # it was let go
+    assert judged([*[SLOW] * 8, *[-SLOW] * 10], both) == [(True, False)]
+    assert judged([SLOW] * 10, both) == [(True, True)]
+    assert judged(late[:10], both) == [(True, False)]  # too few for a second look
+    assert judged([SLOW] * 9, both) == []
+
+
+def test_a_screen_and_what_comes_up_to_the_first_look_are_quick():
+    hidden, found = Said(SAME, SLOW), Said(SLOW, SAME)
+    assert list(verdicts([hidden] * 10, RULE)) == [(False, False)] * 5
+    assert list(verdicts([found] * 10, RULE)) == [(True, False)]
+    assert list(verdicts([found] * 2 + [hidden] * 8, RULE)) == [(True, False)]  # let go at the first look
+    assert list(verdicts([found] * 4 + [hidden] * 6, RULE)) == [(True, True)]
+    assert confirmation([found] * 3, RULE).tolist() == [SLOW, SLOW, SAME]
+
+
+def test_rates_come_with_the_exact_interval():
+    assert str(Rate(0, 240)) == "0/240 [0.0 %, 1.5 %]"
+    assert str(Rate(48, 48)) == "48/48 [92.6 %, 100.0 %]"
+    assert str(Rate(0, 0)) == "not measured"
+    assert Rate(1, 2) + Rate(3, 4) == Rate(4, 6)
+
+
+def test_a_pair_is_kept_as_a_thorough_one_says_it_and_as_another_does():
+    pairs = Pairs((), 2, 1.0, {}, None, random.Random(0))
+    plan = SamplePlan(1, 1, True, most_blocks=3, more_blocks=2)
+    scattered = [(1.0, 1.0), (1.0, 4.0), (1.0, 4.0)]
+    steady = [(1.0, 2.0)] * 2
+    found = joined([said(pairs, {("a", "0", plan): scattered}), said(pairs, {("b", "0.05", plan): steady})])
+    two, four = round(math.log(2), 6), round(math.log(4), 6)
+    assert found == {
+        "log_ratios": {"a": {"0": four}, "b": {"0.05": two}},
+        "quick": {"a": {"0": two}, "b": {"0.05": two}},
+    }
+    assert column([found], "a", "0") == [Said(two, four)]
+    assert column([{"log_ratios": found["log_ratios"]}], "a", "0") == [Said(four, four)]

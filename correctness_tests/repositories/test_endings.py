@@ -1,0 +1,201 @@
+"""Workers that die, hang or are interrupted: a word about it, the others go on, and nothing is left behind."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+
+import pytest
+
+from .made import QUICK, SLOWED, Gated, Repository, eventually, flat, work
+
+FILE = "benchmarks/test_endings.py"
+KILLED, LEAVES, HANGS, KEPT = (f"{FILE}::test_{name}" for name in ("killed", "leaves", "hangs", "kept"))
+TESTS = """import os
+import time
+
+import numpy as np
+import pytest
+
+from toy import endings
+
+NUMBERS = np.random.default_rng(0).random(50)
+
+
+@pytest.mark.parametrize("end", ["exits", "sleeps"])
+def test_closing(benchmark, end):
+    benchmark(endings.kept, NUMBERS)
+    getattr(endings, end)()
+
+
+@pytest.mark.parametrize("name", ["hangs"])
+def test_hanging(benchmark, name):
+    benchmark(endings.hangs, NUMBERS)
+
+
+"""
+TESTS += "\n\n".join(
+    f"def test_{name}(benchmark):\n    benchmark(endings.{name}, NUMBERS)\n" for name in ("killed", "leaves", "kept")
+)
+BEFORE = """from .sorting import kept
+
+hangs = killed = leaves = kept
+
+
+def exits():
+    pass
+
+
+sleeps = exits
+"""
+AFTER = """import itertools
+import os
+import signal
+import subprocess
+import time
+
+from .sorting import kept
+
+
+def ending(end):
+    calls = itertools.count()
+
+    def call(numbers):
+        if next(calls) == 5:
+            end()
+        return kept(numbers)
+
+    return call
+
+
+def sleeps():
+    subprocess.Popen(["sleep", "600"])
+    time.sleep(600)
+
+
+def exits():
+    os._exit(3)
+
+
+killed, leaves, hangs = ending(lambda: os.kill(os.getpid(), signal.SIGKILL)), ending(exits), ending(sleeps)
+"""
+LONG = "screen=1000,confirm=7,blocks=2"
+SLOW = "benchmarks/test_sorting.py::test_slow"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("endings") / "toy", flat())
+    toy.commit("slower", {"toy/sorting.py": work(slow=110, kept=100)})
+    toy.at("start")
+    toy.commit("endings", {FILE: TESTS, "toy/endings.py": BEFORE, "benchmarks/test_sorting.py": None})
+    return toy
+
+
+@pytest.fixture(autouse=True)
+def tidied(toy):
+    yield
+    for folder in toy.root.glob(".git/rlgauge/run-*"):
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def started(toy):
+    """Start a command, and wait until its workers measure. -> its process"""
+    processes = []
+
+    def start(*command):
+        processes.append(toy.start(*command))
+        assert eventually(lambda: list(toy.root.glob(".git/rlgauge/run-*/head.answer")), 60)
+        assert eventually(toy.processes), "those of one pair may have ended"
+        return processes[0]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def ended(process, folder=None):
+    text, _ = process.communicate(timeout=60)
+    return Gated(process.returncode, text, folder)
+
+
+WORDS = {KILLED: "head: killed by SIGKILL", LEAVES: "head: ended with code 3"}
+
+
+@pytest.fixture(scope="module")
+def ran(toy, tmp_path_factory):
+    """A run in which the workers of two of three tests die."""
+    toy.at("endings", {"toy/endings.py": AFTER})
+    ran = toy.gate("HEAD", tmp_path_factory.mktemp("ran"), "-k", "killed or leaves or kept", rule=QUICK)
+    assert toy.leftovers() == []
+    return ran
+
+
+def test_workers_that_die_end_their_tests_alone(ran):
+    assert ran.code == 2, ran.text
+    assert (ran.findings[KEPT], ran.findings[SLOWED]) == (("ok",), ("inconclusive",))  # the run ends then
+    for name, words in WORDS.items():
+        assert f"{name}: error, {words}" in ran.text
+        verdict, *empty, why = ran.rows[name]
+        assert (verdict, *empty) == ("error", "", "", "")
+        assert why.startswith(words)
+    assert "invalid run, no verdict: 2 error, 1 ok, " in ran.text
+    assert "Traceback" not in ran.text
+
+
+def test_no_failed_test_of_an_invalid_run_passes(ran):
+    assert {name: verdict for name, (verdict, *_) in ran.junit.items()} == {
+        "test_killed": "error",
+        "test_leaves": "error",
+        "test_kept": "ok",
+    }
+    for _, words in ran.junit.values():
+        assert f"; invalid run: 2 of 3 tests could not be measured: {KILLED}: {WORDS[KILLED]}" in words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("test_hanging[hangs]", "head: no answer in 15 s"),
+        ("test_closing[sleeps]", "head: no answer in 15 s"),
+        ("test_closing[exits]", "head: ended with code 3"),
+    ],
+)
+def test_a_worker_that_hangs_or_leaves_while_its_test_ends_is_an_error_of_that_test_alone(toy, tmp_path, name, words):
+    toy.at("endings", {"toy/endings.py": AFTER})
+    ran = toy.gate("HEAD", tmp_path, f"{FILE}::{name}", KEPT, "--gate-limit", "15", rule=QUICK)
+    verdict, why = ran.findings[f"{FILE}::{name}"]
+    assert (verdict, why.partition(";")[0]) == ("error", words), ran.text
+    assert ran.findings[KEPT] == ("ok",)
+    assert "WorkerError" not in ran.text  # of a traceback
+    assert toy.leftovers() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_search_leaves_nothing(toy, started, number):
+    toy.at("slower")
+    process = started("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", "confirm=1000,blocks=2")
+    process.send_signal(number)
+    ran = ended(process)
+    assert ran.code != 0
+    assert "slowed by" not in ran.text
+    assert eventually(lambda: not toy.processes())
+    assert toy.leftovers() == []
+
+
+@pytest.mark.slow
+def test_workers_of_a_killed_run_end_by_themselves_and_the_next_run_tidies_up(toy, tmp_path, started):
+    toy.at("slower")
+    process = started(*toy.command("start", tmp_path, rule=LONG))
+    process.kill()
+    assert ended(process).code == -signal.SIGKILL
+    assert eventually(lambda: not toy.processes())
+    assert [path.name.split("-")[1] for path in toy.root.glob(".git/rlgauge/run-*")] == [str(process.pid)]
+    toy.at("start", {"README.md": "# A toy\n"})
+    assert toy.gate("HEAD", tmp_path).code == 0
+    assert toy.leftovers() == []

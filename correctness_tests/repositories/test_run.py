@@ -1,0 +1,195 @@
+"""A whole run of the gate on one change: each verdict, what is written about it, and what a replay makes of that."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rlgauge.__main__ import main
+from rlgauge.rule import SAME_ON_ALL, SLOWED_ON_ALL
+
+from .made import CLOCK, FIND, FLAT_TESTS, SAME, SLOWED, Repository, flat, work
+
+FILE = "benchmarks/test_run.py"
+NAMES = ("kept", "slow", "fast", "other", "passing")
+TESTS = "import numpy as np\n\nfrom toy import sorting\n\nNUMBERS = np.random.default_rng(0).random(50)\n" + "".join(
+    f"\n\ndef test_{name}(benchmark):\n    benchmark(sorting.{name}, NUMBERS)\n" for name in NAMES
+)
+AFTER = """
+
+import gc
+import os
+import pathlib
+
+FOLDER = pathlib.Path({folder!r})
+
+
+def fast(numbers):
+    cores = sorted(os.sched_getaffinity(0))
+    FOLDER.joinpath(f"seen-{{os.getpid()}}").write_text(f"{{cores}} {{gc.isenabled()}}")
+    return work(numbers, 90)
+
+
+def other(numbers):
+    return 2 * work(numbers, 90)
+
+
+def passing(numbers):
+    FOLDER.joinpath(f"called-{{os.getpid()}}").touch()
+    return work(numbers, 110 if len(list(FOLDER.glob("called-*"))) <= 1 else 100)
+"""
+
+
+def named(name):
+    return f"{FILE}::test_{name}"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    files = flat() | {
+        FILE: TESTS,
+        "benchmarks/test_sorting.py": None,
+        "toy/sorting.py": work(**dict.fromkeys(NAMES, 100)),
+    }
+    toy = Repository(tmp_path_factory.mktemp("run") / "toy", flat())
+    toy.commit("before", files)
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def ran(toy, tmp_path_factory):
+    """The working tree, in which each test has another fate, compared with the commit it is based on."""
+    folder = tmp_path_factory.mktemp("ran")
+    toy.at("before", {"toy/sorting.py": work(kept=100, slow=110) + AFTER.format(folder=str(folder))})
+    return toy.gate("HEAD", folder)
+
+
+def test_each_test_gets_its_verdict(ran):
+    assert ran.code == 1, ran.text
+    assert ran.findings == {
+        named("kept"): ("ok",),
+        named("slow"): ("slower",),
+        named("fast"): ("faster",),
+        named("other"): ("ok", "answer changed"),  # would be faster
+        named("passing"): ("ok",),
+        SAME: ("ok",),
+        SLOWED: ("slower",),
+    }
+    assert ran.failed == {"test_slow"}
+    assert "Traceback" not in ran.text
+
+
+def test_the_summary_says_what_was_found(ran):
+    verdict, change, pairs, p, _ = ran.rows[named("slow")]
+    assert (verdict, pairs) == ("slower", "3")
+    assert float(p) <= 0.3
+    assert 8 < float(change.split()[0]) < 12
+    assert f"{named('slow')}: slower, {change}, n = 3 pairs, p = {p}" in ran.text
+    counts = "1 slower, 1 faster, 3 ok; 1 answer changed"
+    assert f"failed: {counts}, " in ran.text
+    assert f"\n{counts}; " in ran.markdown
+    assert ran.markdown.splitlines()[0].endswith(": failed")
+    assert ran.rows[named("other")][-1] == "answer changed"
+
+
+def test_a_slowdown_that_is_not_seen_again_is_let_go(ran):
+    records = ran.artifact["records"]
+    assert [len(records[name]["screen"]) for name in (named("passing"), SLOWED)] == [1, 1]
+    assert [len(records[name]["confirm"]) for name in (named("passing"), SLOWED)] == [1, 3]
+    assert ran.rows[named("passing")][2:4] == ["1", "stopped for futility after 1 pairs"]
+
+
+def test_a_test_is_timed_on_the_last_core(ran):
+    seen = [file.read_text() for file in ran.folder.glob("seen-*")]
+    assert len(seen) == 1 + 3, "pairs of the screen and of the confirmation"
+    assert set(seen) == {f"{sorted(os.sched_getaffinity(0))[-1:]} True"}
+
+
+def test_the_artifact_has_all_that_was_measured(toy, ran):
+    artifact, commit = ran.artifact, toy.git("rev-parse", "before")
+    assert (artifact["base"], artifact["head"]) == (commit, f"{commit[:12]}+dirty")
+    assert f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 5 timed\n" in ran.text
+    numbers = ("screen", "confirm", "looks", "blocks", "level")
+    assert ",".join(f"{name}={artifact['rule'][name]}" for name in numbers) == FIND
+    record = artifact["records"][named("slow")]
+    assert record["state"] == "timed"
+    assert ([len(pair) for pair in record["screen"]], [len(pair) for pair in record["confirm"]]) == ([3], [3] * 3)
+    assert all(seconds > 0 for pair in record["confirm"] for block in pair for seconds in block)
+
+
+def replayed(capsys, *arguments):
+    """Replay in this process. -> exit code, what is printed, errors"""
+    code = main(["replay", *map(str, arguments)])
+    return code, *capsys.readouterr()
+
+
+def test_replay_gives_the_same_verdicts_and_code(ran, capsys):
+    assert replayed(capsys, ran.folder / "gate.json") == (ran.code, ran.markdown, "")
+
+
+@pytest.mark.parametrize(("rule", "verdict"), [("confirm=20", "inconclusive"), ("tolerated=0.5,promised=0.6", "ok")])
+def test_replay_decides_by_another_rule(ran, capsys, rule, verdict):
+    code, text, _ = replayed(capsys, ran.folder / "gate.json", "--rule", rule)
+    assert code == 2, text  # the slowed canary is not found either
+    assert f"| `{named('slow')}` | {verdict} |" in text
+    assert f"**{SLOWED} came out as {verdict} instead of slower**" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pyproject.toml", "not an artifact of the gate: "),
+        ("absent.json", "it cannot be read: No such file or directory"),
+    ],
+)
+def test_replay_refuses_what_is_no_artifact(capsys, name, words):
+    code, _, errors = replayed(capsys, name)
+    assert code == 2
+    assert errors.startswith(f"{name}: {words}")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"), [("pairs=3", "rule, pairs: "), ("screen=none", "rule, screen: "), ("promised=0.001", "rule, ")]
+)
+def test_replay_refuses_a_rule_that_makes_no_sense(ran, capsys, rule, message):
+    code, _, errors = replayed(capsys, ran.folder / "gate.json", "--rule", rule)
+    assert code == 2
+    assert errors.startswith(message)
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wrong", "factor"), [(SLOWED, 0.95), (SAME, 1.06)])
+def test_a_canary_that_comes_out_wrong_voids_the_run(toy, tmp_path, wrong, factor):
+    unlike = CLOCK.replace("2e-8", f'2e-8 * ({factor} if os.environ["RLGAUGE_GATE_SIDE"] == "head" else 1)')
+    files = {"toy/sorting.py": work(slow=101, kept=100), "benchmarks/test_sorting.py": FLAT_TESTS, FILE: None}
+    toy.at("before", {**files, "benchmarks/conftest.py": unlike})
+    ran = toy.gate("HEAD", tmp_path)
+    assert ran.code == 2, ran.text
+    assert f"{wrong} came out as " in ran.text
+    assert "invalid run, no verdict" in ran.text
+    assert ran.markdown.splitlines()[0].endswith(": invalid run, no verdict")
+    assert f"**{wrong} came out as " in ran.markdown
+
+
+@pytest.mark.slow
+def test_a_test_of_all_cores_is_timed_on_them_with_canaries_of_that_pass(toy, tmp_path):
+    settings = '[tool.rlgauge.cores]\n"*slow" = "all"\n'
+    seen = f"""
+
+import os
+import pathlib
+
+
+def slow(numbers):
+    pathlib.Path({str(tmp_path)!r}, f"seen-{{os.getpid()}}").write_text(str(sorted(os.sched_getaffinity(0))))
+    return work(numbers, 100)
+"""
+    toy.at("before", {"toy/sorting.py": work(**dict.fromkeys(NAMES, 100)) + seen, "pyproject.toml": settings})
+    ran = toy.gate("HEAD", tmp_path, "-k", "slow or kept")
+    assert ran.code == 0, ran.text
+    assert {file.read_text() for file in tmp_path.glob("seen-*")} == {str(sorted(os.sched_getaffinity(0)))}
+    assert (ran.findings[SAME_ON_ALL], ran.findings[SLOWED_ON_ALL]) == (("ok",), ("slower",))

@@ -1,0 +1,110 @@
+"""Commands that measure take turns in a repository."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+from rlgauge.revisions import turn
+
+from .made import ROOT, Repository, flat, work
+
+MEASURING = """
+import subprocess
+import sys
+from pathlib import Path
+
+from rlgauge.revisions import turn
+
+with turn(Path(sys.argv[1])):
+    subprocess.Popen(["sleep", "600"])
+    print("measuring", flush=True)
+    sys.stdin.read()
+"""
+WAITING = "something else is measured in this clone (pid {}): waiting for it"
+
+
+def line_of(stream, limit=30):
+    """Return the next line that a process writes."""
+    assert select.select([stream], [], [], limit)[0], f"nothing was said in {limit} s"
+    return stream.readline()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a process that takes its turn and has a child. -> the process"""
+    started = []
+
+    def start():
+        command, pipe = [sys.executable, "-c", MEASURING, str(tmp_path)], subprocess.PIPE
+        started.append(
+            subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        with process, suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(start):
+    first = start()
+    assert line_of(first.stdout) == b"measuring\n"
+    second = start()
+    assert line_of(second.stderr).decode() == f"{WAITING.format(first.pid)}\n"
+    assert not select.select([second.stdout], [], [], 0)[0]
+    first.kill()  # its child lives on
+    assert line_of(second.stdout) == b"measuring\n"
+    second.stdin.close()
+    assert second.wait(30) == 0
+    third = start()
+    assert line_of(third.stdout) == b"measuring\n"
+
+
+def test_a_turn_ends_with_an_error_too(tmp_path, capsys):
+    with pytest.raises(ZeroDivisionError), turn(tmp_path / "new" / "cache"):
+        _ = 1 // 0
+    with turn(tmp_path / "new" / "cache"):
+        assert "waiting" not in "".join(capsys.readouterr())
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("turn") / "toy", flat())
+    toy.commit("slower", {"toy/sorting.py": work(slow=110, kept=100)})
+    return toy
+
+
+SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("pytest", "--gate-against", "HEAD~1", "-s", "-p", "no:cacheprovider"),
+        ("rlgauge", "bisect", SLOW, "HEAD~1", "HEAD"),
+        ("rlgauge", "power", "--minutes", "0.1"),
+        ("rlgauge", "compare", SLOW, KEPT),
+    ],
+    ids=lambda command: command[1].strip("-"),
+)
+def test_all_that_measures_waits_for_its_turn(toy, command):
+    with turn(toy.root / ".git" / "rlgauge"):
+        process = toy.start(*command)
+        try:
+            said = ""
+            while WAITING.format(os.getpid()) not in said:
+                line = line_of(process.stdout)
+                assert line, said
+                said += line
+            assert process.poll() is None
+        finally:
+            process.kill()
+            process.communicate()
