@@ -160,10 +160,10 @@ results: setup  ## time everything, write the page in results/ and measure the g
 	$(MAKE) peers
 	$(MAKE) browser report PNG=results/report.png
 
-claims: setup  ## measure published claims, for the README; WORKLOAD=snake: of one, shown alone; all take about 40 minutes
+claims: setup  ## measure published claims, for the README; WORKLOAD=snake: of one, shown alone; all take an hour or more
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)
 
-claims-returns: setup  ## train what claims say learns the same, both ways, from five seeds; goes on where it was stopped
+claims-returns: setup  ## train what claims say learns the same, both ways, from five seeds, unless the evidence is of the same weights; goes on where it was stopped
 	$(BIN)/python -m perf_tests.claims.returns
 
 clean:  ## remove the environment, caches and results

@@ -32,11 +32,13 @@ AMOUNTS = {  # axes that say how much of the same is done, and so change the sha
     "buffer": "experiences that a replay keeps",
     "updates": "batches of an epoch",
     "mario.train_step norm": "arrays of a convolution, of which batch norm has more",
+    "mario.pipeline_waits publish": "epochs from one publication of weights to the next",
     "mario.pipeline publish": "epochs from one publication of weights to the next",
 }
 PLACES = {  # axes that say where the same is done, or in how many parts
     "io": "where arguments come from and results go",
     "serve": "the backend of the net that acts",
+    "options": "options of a form, which change how the same is computed",
     "accumulate": "parts of a batch that go through a net one after the other",
 }
 ANOTHER = {  # knobs that change what is computed; all others change how: in which order, where, how precisely

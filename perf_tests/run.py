@@ -34,7 +34,8 @@ EMPTY = (0, 5)  # exit codes of pytest for passed, and for nothing selected
 
 def pytest_of(backend: str, options: argparse.Namespace, limits: Mapping[str, float], result: Path) -> int:
     """Run the benchmarks of a backend; return pytest's exit code."""
-    command = [sys.executable, "-m", "pytest", "perf_tests", "--benchmark-only", "--quiet", "-p", "no:cacheprovider"]
+    paths = [] if any("::" in argument for argument in options.arguments) else ["perf_tests"]
+    command = [sys.executable, "-m", "pytest", *paths, "--benchmark-only", "--quiet", "-p", "no:cacheprovider"]
     command += [f"--backend={backend}", f"--threads={options.threads}", f"--benchmark-json={result}"]
     environment = {**os.environ, MEASURED: json.dumps(limits)}
     if backends.get(backend).device == "cpu":

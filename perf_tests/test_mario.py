@@ -9,6 +9,7 @@ import pytest
 
 from rl_impls.mario import problem as mario
 
+from .counters import of_torch
 from .grid import grid
 from .ops import build
 
@@ -37,6 +38,7 @@ VARIED = SOURCE | dict(collectors=(1, 2, 4), updates=(8, 16), publish=(1, 3, 5),
 CHANGES: tuple[Sizes, ...] = (
     dict(collectors=(1, 4)), dict(updates=16), dict(publish=(3, 5)), dict(prioritised=1)
 )  # fmt: skip
+ONE_CHANGE = ("naive", "only_local", "only_transport", "only_threads", "only_precision", "optimised")
 SEVERAL = [one | other for one, other in itertools.combinations(CHANGES, 2)]  # VARIED has one change at a time
 
 
@@ -146,6 +148,45 @@ def test_train_step_in_half_precision(bench, seed, form, backend, batch_size, si
 )  # fmt: skip
 def test_train_step_as_cuda_graph(bench, seed, form, backend, batch_size, side, norm, accumulate):
     op = build(mario.train_step(seed, batch_size, side, norm, accumulate), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("torch",), batch_size=(256,), tensors=("new", "kept"),
+    exclude=[dict(form="naive", tensors="new"), dict(form="full", tensors="kept")],
+)  # fmt: skip
+def test_train_step_with(bench, seed, form, backend, batch_size, tensors):
+    op = build(mario.train_step(seed, batch_size, 84), form, backend, tensors=tensors)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(tolerance=ROUNDED)
+@grid(form=("full", "bfloat16"), backend=("torch", "torch-cuda"), batch_size=(256,))
+def test_train_step_memory(bench, seed, form, backend, batch_size):
+    op = build(mario.train_step(seed, batch_size, 84), form, backend)
+    bench(op.call, *op.args, **op.keywords | {"figures": lambda: of_torch(op)})
+
+
+@pytest.mark.rlgauge(tolerance=ROUNDED)
+@grid(
+    form=("naive", "only_precision", "full", "bfloat16"), backend=("torch", "torch-compile"), batch_size=(64,),
+    exclude=[dict(form=("only_precision", "bfloat16"), backend="torch-compile")],
+)  # fmt: skip
+def test_forward(bench, seed, form, backend, batch_size):
+    op = build(mario.forward(seed, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(tolerance=ROUNDED)
+@grid(form=("naive", "only_precision", "full", "bfloat16"), backend=("torch",), batch_size=(64,))
+def test_backward(bench, seed, form, backend, batch_size):
+    op = build(mario.backward(seed, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("naive", "only_images"), backend=("numpy",))
+def test_store(bench, seed, form, backend):
+    op = build(mario.store(seed), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
@@ -262,4 +303,43 @@ def test_pipeline_optimised_bfloat16(
 )  # fmt: skip
 def test_pipeline_on_gpu(bench, seed, form, backend, collectors, num_envs, batch_size, updates, publish, prioritised):
     op = build(mario.pipeline(seed, collectors, num_envs, batch_size, updates, publish, prioritised), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+def waits(op):
+    """Seconds that collectors were blocked by a lock or a full queue, at least 1 us, and of publishing weights."""
+    found = op.figures()
+    return {"blocked": max(found["blocked_lock"] + found["blocked_full"], 1e-6), **found["phases"]}
+
+
+@pytest.mark.rlgauge(cores="all", tolerance=ROUNDED)
+@grid(
+    form=(*ONE_CHANGE, "local_queues", "full", "bfloat16"), backend=("torch",), num_envs=(1, 8), publish=(1, 5),
+    exclude=[
+        dict(form=ONE_CHANGE, num_envs=8), dict(form=("local_queues", "full", "bfloat16"), num_envs=1),
+        dict(form=(*ONE_CHANGE[1:], "local_queues", "full", "bfloat16"), publish=5),
+    ],
+)  # fmt: skip
+def test_pipeline_waits(bench, seed, form, backend, num_envs, publish):
+    op = build(mario.pipeline(seed, 2, num_envs, 64, 4, publish, 0), form, backend)
+    bench(op.call, *op.args, **op.keywords | {"figures": lambda: waits(op)})
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(form=("full",), backend=("torch", "torch-cuda"), num_envs=(8,), transport=("locked_queue",))
+def test_pipeline_with(bench, seed, form, backend, num_envs, transport):
+    op = build(mario.pipeline(seed, 2, num_envs, 64, 4, 1, 0), form, backend, transport=transport)
+    bench(op.call, *op.args, **op.keywords | {"figures": lambda: waits(op)})
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=FORMS, backend=("torch",), num_envs=(1, 8), batch_size=(256, 512),
+    exclude=[
+        dict(form="naive", num_envs=8), dict(form="naive", batch_size=512),
+        dict(form="full", num_envs=1), dict(form="full", batch_size=256),
+    ],
+)  # fmt: skip
+def test_pipeline_as_counted(bench, seed, form, backend, num_envs, batch_size):
+    op = build(mario.pipeline(seed, 2, num_envs, batch_size, 2, 1, 0), form, backend)
     bench(op.call, *op.args, **op.keywords)

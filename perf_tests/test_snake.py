@@ -6,6 +6,7 @@ import pytest
 
 from rl_impls.snake import problem as snake
 
+from .counters import of_torch
 from .grid import grid
 from .ops import build
 
@@ -23,6 +24,16 @@ EVERY = (1, 4, 8, 16)
 BEFORE = ("only_memory", "only_batches", "only_tensors", "only_inference", "only_acting")  # options outside an update
 WITHIN = ("only_zero_grad", "only_relu", "only_optimizer", "only_parameters", "only_gradient", "only_threads")
 ONLY = BEFORE + WITHIN
+
+BY_AUTOGRAD = dict(gradient="autograd", parameters="separate")
+OPTIONS = {  # of a form that are unlike its own, where no form has them
+    "by_autograd": BY_AUTOGRAD, "less_memory": dict(zero_grad="none", relu="inplace", memory="arrays"),
+    "more_memory": BY_AUTOGRAD | dict(zero_grad="fill", relu="copy", memory="lists"),
+    "bfloat16": BY_AUTOGRAD | dict(precision="bfloat16"), "comprehension": dict(batches="comprehension"),
+    "one_thread": dict(threads="one"), "moved": dict(tensors="moved"),
+    "inference_mode": dict(inference="inference_mode"), "by_torch": dict(acting="torch"),
+    "by_torch_with_grad": dict(acting="torch", inference="grad"),
+}  # fmt: skip
 
 
 def without(names: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,6 +59,17 @@ def test_forward(bench, seed, form, backend, num_envs):
 )  # fmt: skip
 def test_act(bench, seed, form, backend, num_envs):
     op = build(snake.act(seed, num_envs), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("torch",), num_envs=(1,), options=("inference_mode", "by_torch", "by_torch_with_grad"),
+    exclude=[
+        dict(form="naive", options=("by_torch", "by_torch_with_grad")), dict(form="full", options="inference_mode"),
+    ],
+)  # fmt: skip
+def test_act_with(bench, seed, form, backend, num_envs, options):
+    op = build(snake.act(seed, num_envs), form, backend, **OPTIONS[options])
     bench(op.call, *op.args, **op.keywords)
 
 
@@ -78,6 +100,12 @@ def test_sample(bench, seed, form, backend, batch_size):
     bench(op.call, *op.args, **op.keywords)
 
 
+@grid(form=("full",), backend=("torch",), batch_size=(32,), options=("comprehension",))
+def test_sample_with(bench, seed, form, backend, batch_size, options):
+    op = build(snake.sample(seed, batch_size), form, backend, **OPTIONS[options])
+    bench(op.call, *op.args, **op.keywords)
+
+
 @grid(
     form=(*FORMS, *WITHIN, "bfloat16", "tf32"), backend=LEARNING, batch_size=BATCHES,
     exclude=[
@@ -94,6 +122,35 @@ def test_sample(bench, seed, form, backend, batch_size):
 def test_train_step(bench, seed, form, backend, batch_size):
     op = build(snake.train_step(seed, batch_size, form), form, backend)
     bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(tolerance=0.01)  # bfloat16
+@grid(
+    form=FORMS, backend=EAGER, batch_size=(256,), options=("by_autograd", "bfloat16"),
+    exclude=[dict(form="naive", options="by_autograd"), dict(form="naive", backend="torch-cuda")],
+)  # fmt: skip
+def test_train_step_with(bench, seed, form, backend, batch_size, options):
+    op = build(snake.train_step(seed, batch_size, form), form, backend, **OPTIONS[options])
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("torch",), batch_size=(32,), options=("none", "by_autograd", "less_memory", "more_memory"),
+    exclude=[
+        dict(form="naive", options=("by_autograd", "more_memory")), dict(form="full", options=("none", "less_memory")),
+    ],
+)  # fmt: skip
+def test_train_step_memory(bench, seed, form, backend, batch_size, options):
+    op = build(snake.train_step(seed, batch_size, form), form, backend, **OPTIONS.get(options, {}))
+    bench(op.call, *op.args, **op.keywords | {"figures": lambda: of_torch(op)})
+
+
+@grid(
+    form=FORMS, backend=EAGER, batch_size=BATCHES, exclude=[dict(form="naive", batch_size=(128, 256))]
+)  # fmt: skip
+def test_train_step_transitions(bench, seed, form, backend, batch_size):
+    op = build(snake.train_step(seed, batch_size, form), form, backend)
+    bench(op.call, *op.args, **op.keywords | {"items": batch_size, "unit": "transitions"})
 
 
 @pytest.mark.rlgauge(cores="all")
@@ -124,6 +181,19 @@ def test_train_step_ddp(bench, seed, form, backend, batch_size):
 )  # fmt: skip
 def test_collect_and_learn(bench, seed, form, backend, num_envs, every, batch_size):
     op = build(snake.collect_and_learn(seed, num_envs, every, batch_size, form), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=FORMS, backend=("torch",), num_envs=(1,), every=(1,), batch_size=(32,),
+    options=("by_autograd", "less_memory", "more_memory", "one_thread", "moved"),
+    exclude=[
+        dict(form="naive", options=("by_autograd", "more_memory", "one_thread", "moved")),
+        dict(form="full", options="less_memory"),
+    ],
+)  # fmt: skip
+def test_collect_and_learn_with(bench, seed, form, backend, num_envs, every, batch_size, options):
+    op = build(snake.collect_and_learn(seed, num_envs, every, batch_size, form), form, backend, **OPTIONS[options])
     bench(op.call, *op.args, **op.keywords)
 
 

@@ -98,6 +98,18 @@ def test_train_step(bench, seed, form, backend, agents):
     bench(op.call, *op.args, **op.keywords)
 
 
+@grid(form=("naive",), backend=("torch", "jax"))
+def test_gradient(bench, seed, form, backend):
+    op = build(treasurehunt.gradient(seed), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=("numpy", "jax"))
+def test_draw(bench, seed, form, backend):
+    op = build(treasurehunt.draw(seed), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
 @grid(
     form=("full",), backend=("torch", "torch-compile", "jax"), agents=(5,), batch_size=(64,),
     bench=[dict(backend=("torch", "jax"))],
@@ -130,4 +142,14 @@ def test_turn(bench, seed, form, backend, agents, worlds):
 )  # fmt: skip
 def test_epoch(bench, seed, form, backend, agents, worlds):
     op = build(treasurehunt.epoch(seed, agents, worlds), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@pytest.mark.rlgauge(cores="all")
+@grid(
+    form=("full", "processes"), backend=("torch", "jax"), agents=(2,),
+    exclude=[dict(form="full", backend="torch"), dict(form="processes", backend="jax")],
+)  # fmt: skip
+def test_epoch_of_few(bench, seed, form, backend, agents):
+    op = build(treasurehunt.epoch(seed, agents, 1), form, backend)
     bench(op.call, *op.args, **op.keywords)

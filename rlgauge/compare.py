@@ -36,6 +36,7 @@ WIDEST = 1.5  # upper over lower end of an interval, beyond which a ratio is of 
 WIDEST_DIFFERENCE = 0.2  # half width of the interval of a difference, as a part of the longer time
 OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
 TIMED, MEMORY = ("seconds", "difference", "spread"), ("peak_rss", "allocated")
+DIFFER = "the outputs differ"
 WIDE, UNDECIDED = "too wide to use", "no significant difference"
 HELP = "more --minutes, an idle machine or a benchmark with less spread would help"
 
@@ -53,6 +54,8 @@ class Plan:
             part of the longer time.
         minutes: after which no pair is begun; at least six pairs are measured.
         outputs: whether outputs must be ``close``, the ``same``, or are to be ``ignore``d.
+        tolerance: largest difference of outputs that are close, as a part of an array's largest value; as the tests'
+            marks and settings say unless given.
         items: compare the time per item, as ``benchmark.extra_info["items"]`` counts them, in place of a call.
         measure: what is compared: the ratio of ``seconds``; their ``difference`` in place of the ratio; their
             ``spread``, interquartile range over median; bytes of ``peak_rss`` or ``allocated``, see
@@ -71,6 +74,7 @@ class Plan:
     precision: float = 0.03
     minutes: float = 5.0
     outputs: str = "close"
+    tolerance: float | None = None
     items: bool = False
     measure: str = "seconds"
     threads_a: int | None = None
@@ -88,6 +92,8 @@ class Plan:
         for name, choices in (("outputs", OUTPUTS), ("cores", CORES)):
             if getattr(self, name) not in choices:
                 raise FieldError([name], f"got {getattr(self, name)!r}; choose from {', '.join(filter(None, choices))}")
+        if self.tolerance is not None and not 0 <= self.tolerance < 1:
+            raise FieldError(["tolerance"], f"got {self.tolerance:g}; give a fraction below 1")
         if self.items and self.measure in ("spread", *MEMORY):
             raise FieldError(["items"], f"{self.measure} is not counted per item; leave one of them out")
         most = 1 if self.cores == "one" else process.cores()
@@ -220,7 +226,7 @@ class UnlikePairs(Pairs):
             if "failed" in reply:
                 raise CaseError(name, f"{test}: {reply['failed']}")
         if wanted and not self.same(name, *files):
-            raise CaseError(name, "the outputs differ; if they should, add --outputs ignore")
+            raise CaseError(name, f"{DIFFER}; if they should, add --outputs ignore")
         self.info[name] = [reply.get("info", {}) for reply in replies]
         return True
 
@@ -323,9 +329,9 @@ class Comparisons:
             changed(layout.side(None, f"{folder}-{name}"), name=name, memory="default", threads=threads)
             for name, threads in (("base", plan.threads_a), ("head", plan.threads_b))
         ]
+        asked = 0.0 if plan.outputs == "same" else plan.tolerance
         tolerances = {
-            name: 0.0 if plan.outputs == "same" else max(case.tolerance for case in pair)
-            for name, pair in tests.items()
+            name: max(case.tolerance for case in pair) if asked is None else asked for name, pair in tests.items()
         }
         ids = {name: (first.id, second.id) for name, (first, second) in tests.items()}
         self.pairs = UnlikePairs(sides, plan, tolerances, layout.folder, ids)

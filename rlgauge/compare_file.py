@@ -47,6 +47,7 @@ class Comparison:
     b: str
     items: bool | None = None
     outputs: str | None = None
+    tolerance: float | None = None
     measure: str | None = None
     precision: float | None = None
     minutes: float | None = None

@@ -1,17 +1,10 @@
-"""The claims that are there: all that were published, sides that can be compared, figures that are counted."""
+"""The claims as data: all that were published, and what is wrong in a table is one line."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from perf_tests.claims import ledger, returns
-from perf_tests.suite.cases import variants
-from perf_tests.suite.claim import ClaimsError, Side, alone, removed
-from perf_tests.suite.claims import claims_of
-
-from .toy import ACT, EVERY, NUMPY, claim
+from perf_tests.claims.catalogue import ClaimsError, by_name, checked, claims_of, workloads
 
 NAMES = {
     "pirl": "neuron-b1 neuron-b32 neuron-b128 neuron-b512 neuron-b1024 neuron-b2048 batching grad-dominates latency-b1 "
@@ -27,94 +20,62 @@ NAMES = {
     "loss stack observe rng phase1 phase2 phase3 all multiprocess conservative-train conservative-infer "
     "optimistic-train optimistic-infer vmap-observe",
 }
+EVERY = [claim for workload in workloads() for claim in claims_of(workload)]
+TOY = {
+    "id": "toy", "words": "it is faster", "source": "s.md, 1", "promised": "2 x",
+    "contexts": {"alone": ["test_act[naive-torch-1]", "test_act[full-torch-1]"]},
+}  # fmt: skip
 
 
 def test_every_published_claim_is_there():
-    there = {claim.name for _, claim in EVERY}
     wanted = {f"{prefix}-{name}" for prefix, names in NAMES.items() for name in names.split()}
-    assert wanted <= there
+    assert wanted <= {claim.id for claim in EVERY}
 
 
-@pytest.mark.parametrize(("workload", "claim"), EVERY, ids=[claim.name for _, claim in EVERY])
-def test_the_sides_of_a_claim_are_two_of_its_workload(workload, claim):
-    for pair in claim.contexts.values():
-        assert pair.base.label != pair.change.label
-        if pair.base.make is None and pair.change.make is None and pair.base.threads == pair.change.threads:
-            both = pair.base.variant, pair.change.variant
-            assert (both[0].knobs(), both[0].backend, both[0].axes, pair.base.words) != (
-                both[1].knobs(), both[1].backend, both[1].axes, pair.change.words,
-            )  # fmt: skip
-    assert {side.op.partition(".")[0] for side in claim.sides} == {workload}
-    assert claim.evidence in {*returns.TRIALS, ""}
+@pytest.mark.parametrize("claim", EVERY, ids=lambda claim: claim.id)
+def test_a_claim_compares_two_tests_that_are_not_the_same(claim):
+    for first, second in claim.contexts.values():
+        assert first != second or claim.threads_a
+        assert {first, second} <= by_name(claim.workload).keys()
 
 
-def test_precision_differs_only_where_the_claim_is_about_it():
-    for _, found in EVERY:
-        for pair in found.contexts.values():
-            if pair.base.make is None and pair.base.variant.precision != pair.change.variant.precision:
-                assert any(
-                    word in found.name for word in ("amp", "bf16", "int8", "precision", "batches", "epoch", "overall")
-                )
-
-
-def test_batches_are_counted_as_the_source_does_with_the_experiences_beside_them():
-    (batches,) = (claim for claim in claims_of("mario") if claim.name == "mario-batches")
-    assert batches.least == 2.5
-    process = {"claims": {}, "sides": {figure.side.label: {"seconds": 0.5} for figure in batches.figures}}
-    found = [ledger.beside(figure, [process]) for figure in batches.figures]
-    assert [(one["ours"], one["unit"], one["theirs"]) for one in found] == [
-        (4.0, "batches/s", "4 batches/s"), (1024.0, "experiences/s", "1,000 exp/s"),
-        (4.0, "batches/s", "10 batches/s"), (2048.0, "experiences/s", "1,800 exp/s"),
-    ]  # fmt: skip
-    for figure in batches.figures:
-        spec = figure.side.variant.inputs(0).spec
-        each = spec["collectors"] * spec["envs"]
-        assert spec["updates"] * spec["batch"] == figure.side.items * (
-            1 if figure.unit == "experiences" else spec["batch"]
-        )
-        assert (spec["reuse"], spec["collectors"], each) == (1.0, 2, 2 if spec["batch"] == 256 else 16)
+@pytest.mark.parametrize("workload", workloads())
+def test_precision_differs_only_where_the_claim_is_about_it(workload):
+    about = ("amp", "bf16", "int8", "precision", "batches", "epoch", "overall")
+    for claim in claims_of(workload):
+        for pair in claim.contexts.values():
+            if sum("bfloat16" in test or "int8" in test for test in pair) == 1:
+                assert any(word in claim.id for word in about), claim.id
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong", "words"),
     [
-        (
-            claim(contexts={"alone": alone("snake.act[naive-torch-envs7]", inference="no_grad")}),
-            "no benchmark is called",
-        ),
-        (claim(contexts={"alone": alone(ACT, speed="more")}), "speed"),
-        (claim(contexts={"alone": alone(ACT, inference="never")}), "inference"),
-        (claim(contexts={"alone": alone(ACT, "weight", inference="no_grad")}), "measure: got 'weight'"),
-        (claim(same="nearly"), "same: got 'nearly'"),
-        (claim(same="returns"), "evidence: got ''"),
-        (claim(contexts={}), "neither contexts nor figures"),
+        ({"contexts": {"alone": ["test_act[naive-torch-1]", "test_act[ful-torch-1]"]}}, "unknown test 'test_act[ful-"),
+        ({"same": "nearly"}, "same: Input should be 'close' or 'returns'"),
+        ({"same": "returns"}, "Value error, evidence: got '' with same = 'returns'; give both or none"),
+        ({"same": "returns", "evidence": "snake"}, "unknown trial 'snake'; did you mean 'snake-"),
+        ({"contexts": {}}, "Value error, it has neither contexts nor figures"),
+        ({"contexts": {"alone": ["test_act[naive-torch-1]"]}}, "contexts.alone.1: Field required"),
+        ({"most_of": ["other"]}, "unknown claim 'other'; did you mean 'toy'?"),
+        ({"least": -1}, "least: Input should be greater than 0"),
+        ({"lest": 2.0}, "lest: Extra inputs are not permitted"),
     ],
 )
-def test_a_claim_that_cannot_be_measured_is_named(wrong, message):
-    with pytest.raises(ClaimsError, match="toy: ") as error:
-        wrong.check()
-    assert message in str(error.value)
+def test_what_is_wrong_in_a_claim_is_one_line(wrong, words):
+    with pytest.raises(ClaimsError) as error:
+        checked("snake.toml", "snake", [TOY | wrong])
+    assert str(error.value).startswith(f"snake.toml: toy: {words}")
+    assert "\n" not in str(error.value)
 
 
-def test_a_side_has_its_forms_knobs_but_for_those_that_are_changed():
-    pair, before = removed("snake.act[full-torch-envs1]", both={"acting": "torch"}, inference="grad"), variants()
-    base, change = pair.base.variant.knobs(), pair.change.variant.knobs()
-    full = before["snake.act[full-torch-envs1]"].knobs()
-    assert (base, change) == (replace(full, acting="torch", inference="grad"), replace(full, acting="torch"))
-    assert variants()["snake.act[full-torch-envs1]"].knobs() == full
+def test_two_claims_of_one_id_are_refused():
+    with pytest.raises(ClaimsError, match=r"^snake.toml: toy: two claims have this id$"):
+        checked("snake.toml", "snake", [TOY, TOY])
 
 
-def test_other_inputs_take_the_place_of_the_cases():
-    side = Side(NUMPY.format("full"), given=lambda rng: ("given", rng.integers(9)), words="others")
-    assert side.variant.inputs(0)[0] == "given"
-    assert side.label.endswith(", others")
-
-
-@pytest.mark.slow
-def test_the_memory_of_frames_as_bytes_is_a_quarter():
-    from perf_tests.claims.resident import memory
-
-    found = [claim for claim in claims_of("mario") if claim.name == "mario-uint8"]
-    pair = found[0].contexts["alone"]
-    found = memory("mario", [pair.base, pair.change], 0)
-    assert 3.9 < found[pair.base.label]["resident"] / found[pair.change.label]["resident"] < 4.1
+def test_claims_of_the_same_two_tests_share_a_comparison():
+    first, second = checked("snake.toml", "snake", [TOY, TOY | {"id": "other", "least": 2.0}])
+    assert first.comparison("alone") == second.comparison("alone")
+    per_item, close = checked("snake.toml", "snake", [TOY | {"items": True}, TOY | {"id": "b", "same": "close"}])
+    assert len({claim.comparison("alone") for claim in (first, per_item, close)}) == 3

@@ -63,13 +63,14 @@ def claims(*contexts, **changed):
     claim = {"id": "snake-overall", "workload": "snake", "words": "it is faster", "source": "snake-dqn.md",
              "promised": "4.7 x", "least": 4.7, "same": "close", "note": "", "contexts": list(contexts) or [context()],
              "figures": [{"what": "rate", "ours": 812.3, "unit": "samples/s", "theirs": "333k samples/s"}]}  # fmt: skip
-    return {"format": "rlgauge-claims", "version": 1, "commit": "abcdef1234567890", "dirty": False,
+    return {"format": "rlgauge-claims", "version": 2, "commit": "abcdef1234567890", "dirty": False,
             "date": "2020-01-02T00:00:00", "machine": {}, "threads": 2, "claims": [claim | changed]}  # fmt: skip
 
 
 def context(ratio=2.1, verdict="partly", **changed):
     """Return one context of a claim."""
-    return {"context": "alone", "base": "naive", "change": "ring", "ratio": ratio, "low": 1.9, "high": 2.4, "n": 7,
+    tests = {"base": "test_act[naive-torch-1]", "change": "test_act[full-torch-1]"}
+    return {"context": "alone", **tests, "ratio": ratio, "low": 1.9, "high": 2.4, "n": 7,
             "verdict": verdict, "same_holds": True} | changed  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def test_claims_are_shown_as_promised_and_as_measured():
     figure = only(chapter)
     assert figure.rows[0][2:] == [
         "4.7 x",
-        "alone: ring against naive",
+        "alone: test_act[full-torch-1] against test_act[naive-torch-1]",
         "2.10 (1.90-2.40)",
         "7",
         "partly",

@@ -367,6 +367,7 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
     [
         ("items = true", "itms = true", "comparison 2.itms: unknown key; did you mean 'items'?"),
         ("items = true", 'outputs = "equal"', "comparison 2.outputs: got 'equal'; choose from close, same, ignore"),
+        ("items = true", "tolerance = 1.5", "comparison 2.tolerance: got 1.5; give a fraction below 1"),
         ("items = true", "threads_a = 0", "comparison 2.threads_a: got 0; give 1 to "),
         ("items = true", "minutes = true", "comparison 2.minutes: got True; give a finite number"),
         ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' stands for another one, too"),

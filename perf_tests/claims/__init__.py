@@ -1,1 +1,1 @@
-"""The ledger of claims: published statements about speed, measured here, see :mod:`perf_tests.suite.claim`."""
+"""The ledger of claims: published statements about speed, as data in ``<workload>.toml``, and verdicts on them."""

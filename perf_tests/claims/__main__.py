@@ -1,8 +1,7 @@
 """Measure published claims: ``python -m perf_tests.claims [WORKLOAD ...] [--only ID] [--list]``.
 
-Each process is fresh and measures all claims of a workload, in turns, as the workloads take turns too; the ratio's
-interval is that of the median over processes. What was measured is kept in ``.cache/claims`` until the code changes, so
-that an interrupted run goes on.
+``rlgauge compare --file`` measures six pairs of each comparison, and then more of those that are unclear, the widest
+first. What it measured is kept in ``.cache/claims.kept`` until the code changes, so that an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -11,340 +10,144 @@ import argparse
 import datetime
 import json
 import math
+import shutil
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rlgauge.command import INTERRUPTED, ended
-from rlgauge.files import Unwritable, check_folder, reserved
-from rlgauge.machine import this_machine
-from rlgauge.progress import Progress
-from rlgauge.revisions import turn
-from rlgauge.statistics import FEWEST
+from rlgauge.command import ended
+from rlgauge.files import reserved
+from rlgauge.machine import git_state
+from rlgauge.rule import GateError
 
-from ..interleaved import fresh_processes
-from ..suite import process
-from .kept import ROOT, code, file_of, kept
+from ..suite import machine, process
+from .catalogue import Claim, ClaimsError, by_name, claims_of, node_id, workloads
+from .ledger import FORMAT, VERSION, row, unclear
+from .measure import ROOT, measure, timed
+from .pages import show
+from .returns import evidence
+from .table import lines_of
 
-if TYPE_CHECKING:  # it loads NumPy, whose threads are chosen before
-    from ..suite.claim import Claim
-
-KEPT = process.CACHE / "claims"
-TURNS = process.CACHE / "gate"  # whose lock a gate takes too
 RESULT = process.CACHE / "claims.json"
-MOST = 12  # processes of a workload
-TOGETHER = 3  # further ones: by these the interval, of an even coverage, leaves out one more process at either end
 ROOM = 1 << 20  # bytes of the result, more than it takes
 
 
-def processes(workload: str, claims: Sequence[Claim], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
-    """Yield what is known of a workload after each process, until nothing is open or time is up.
-
-    After as many as were asked for, what is still open is measured alone, by three processes at a time.
-
-    Args:
-        workload: its name.
-        claims: that are measured.
-        options: the command line as parsed.
-    """
-    from .ledger import still_open
-
-    state = {
-        "code": code(workload), "claims": [claim.name for claim in claims], "threads": options.threads,
-        "machine": this_machine(),
-    }  # fmt: skip
-    path = KEPT / file_of(workload, state)
-    if options.fresh:
-        path.unlink(missing_ok=True)
-    measured: list[Claim] = []
-    found, spent, of_a_side = kept(path, state), 0.0, 0.0
-    yield found
-    while len(found) < MOST:
-        further = len(found) - options.processes
-        if further < 0:
-            measured = list(claims)
-        elif not measured or further % TOGETHER == 0:
-            measured = still_open(claims, found)
-            soon = spent + (TOGETHER - further % TOGETHER) * of_a_side * sides_of(measured)
-            if not measured or soon >= 60 * options.minutes:
-                return
-        start = time.monotonic()
-        said: dict[str, Any] = {"claims": {}, "sides": {}}
-        for part in apart(measured):
-            words = [workload, "--threads", str(options.threads), *(f"--only={claim.name}" for claim in part)]
-            if further >= 0:
-                words += [f"--context={claim.name}:{context}" for claim in part for context in claim.contexts]
-            (found_here,) = fresh_processes("perf_tests.claims", words, 1, first=len(found))
-            said = {name: values | found_here[name] for name, values in said.items()}
-        with path.open("a") as file:
-            file.write(json.dumps(said) + "\n")
-        found.append(said)
-        took = time.monotonic() - start
-        spent, of_a_side = spent + took, took / max(1, sides_of(measured))
-        yield found
-
-
-def in_turns(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield what is known of a workload, with its name, at first and after each process.
-
-    The workloads take turns: a machine is slower or faster for minutes, and a ratio that is measured within them is of
-    them alone.
-
-    Args:
-        options: the command line as parsed.
-    """
-    running = {workload: processes(workload, claims, options) for workload, claims in options.claims.items()}
-    while running:
-        for workload, measuring in list(running.items()):
-            found = next(measuring, None)
-            if found is None:
-                del running[workload]
-            else:
-                yield workload, found
-
-
-def sides_of(claims: Sequence[Claim]) -> int:
-    """Return how many sides a verdict is of.
-
-    Args:
-        claims: of a workload.
-    """
-    return len({side.label for claim in claims for side in claim.compared})
-
-
-def apart(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """Return the claims that share a process: those about ops that start threads or processes have one of their own.
-
-    What such an op leaves behind made every other loop of torch up to four times slower.
-
-    Args:
-        claims: of a workload.
-    """
-    started = {claim.name for claim in claims if any(side.starts_processes for side in claim.sides)}
-    found = [[claim for claim in claims if (claim.name in started) is own] for own in (False, True)]
-    return [part for part in found if part]
-
-
-def one(workload: str, claims: Sequence[Claim], seed: int) -> None:
-    """Print what this process measured, as JSON.
-
-    Args:
-        workload: its name.
-        claims: that are measured.
-        seed: of all that is drawn.
-    """
-    from .measure import measured
-
-    print(json.dumps(measured(claims, workload, seed)))
-
-
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """Return the command line as parsed.
-
-    Args:
-        arguments: the command line, that of the process unless given.
-    """
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the command line as parsed, with the claims that it chooses."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("workload", nargs="*", help="whose claims are measured, names or lists of them (default: all)")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure some claims alone")
     parser.add_argument("--list", action="store_true", help="print the claims and end")
-    parser.add_argument("--processes", type=int, default=FEWEST, help=f"fresh processes, at least (default: {FEWEST})")
-    parser.add_argument("--minutes", type=float, default=9.5, help="of a workload, for more than those; 0: none more")
-    parser.add_argument("--threads", type=int, default=process.cores(), help="of each process (default: one a core)")
-    parser.add_argument("--fresh", action="store_true", help="forget what earlier runs of this code measured")
+    parser.add_argument(
+        "--minutes", type=float, default=45.0, help="no pairs are added to unclear claims after this time (default: 45)"
+    )
+    parser.add_argument("--fresh", action="store_true", help="forget what an interrupted run measured")
     parser.add_argument(
         "--output", type=Path, default=RESULT, metavar="FILE", help="JSON; .cache/claims.json by default"
     )
-    parser.add_argument("--pages", action="store_true", help="put the whole ledger into results/ and the README")
-    parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
-    parser.add_argument("--context", action="append", default=[], help=argparse.SUPPRESS)
+    parser.add_argument("--pages", action="store_true", help="write the whole ledger into results/ and the README")
     options = parser.parse_args(arguments)
-    if not 1 <= options.threads <= process.cores():
-        parser.error(f"got --threads {options.threads}, wanted 1 to {process.cores()}")
-    if not 1 <= options.processes <= MOST:
-        parser.error(f"got --processes {options.processes}, wanted 1 to {MOST}")
-    if options.pages and options.processes < FEWEST:
-        parser.error(f"got --processes {options.processes} with --pages, wanted {FEWEST} or more")
     if not 0 <= options.minutes < math.inf:
-        parser.error(f"got --minutes {options.minutes}, wanted 0 or more")
-    process.set_up(options.threads)
-    from ..suite.claim import ClaimsError
-    from ..suite.claims import claims_of, workloads
-    from .ledger import narrowed
-
-    options.workload = [name for word in options.workload for name in word.split(",")]
-    for name in options.workload:
+        parser.error(f"--minutes: got {options.minutes:g}; give 0 or more")
+    if options.pages and (options.workload or options.only):
+        parser.error("--pages: the pages show all claims; leave out --only and the workloads")
+    names = [name for word in options.workload for name in word.split(",")]
+    for name in names:
         if name not in workloads():
-            parser.error(f"unknown workload {name!r}; those with claims: {', '.join(workloads())}")
+            parser.error(f"unknown workload {name!r} (choose from {', '.join(workloads())})")
     try:
-        chosen = {name: claims_of(name) for name in options.workload or workloads()}
+        found = [claim for name in names or workloads() for claim in claims_of(name)]
     except ClaimsError as error:
         parser.error(str(error))
-    names = [claim.name for claims in chosen.values() for claim in claims]
+    options.claims = [claim for claim in found if claim.id in needed(found, options.only)]
     for wanted in options.only:
-        if wanted not in names:
-            parser.error(f"unknown claim {wanted!r}; --list names them")
-    options.claims = {
-        name: [claim for claim in claims if not options.only or claim.name in needed(claims, options.only)]
-        for name, claims in chosen.items()
-    }
-    if options.context:
-        some = {(name, context) for name, _, context in (word.partition(":") for word in options.context)}
-        options.claims = {name: narrowed(claims, some) for name, claims in options.claims.items()}
-    options.claims = {name: claims for name, claims in options.claims.items() if claims}
+        if wanted not in {claim.id for claim in found}:
+            parser.error(f"unknown claim {wanted!r}; --list shows their ids")
     return options
 
 
 def needed(claims: Sequence[Claim], only: Sequence[str]) -> set[str]:
-    """Return the names of claims, and of those that they are compared with.
+    """Return the ids of the claims that are measured: some, with those that they are compared with, or all."""
+    chosen = set(only) or {claim.id for claim in claims}
+    return chosen | {other for claim in claims if claim.id in chosen for other in claim.most_of}
+
+
+def measured(claims: Sequence[Claim], folder: Path, minutes: float) -> list[dict[str, Any]]:
+    """Measure claims; return their rows.
 
     Args:
-        claims: of a workload.
-        only: names of some.
+        claims: that are measured.
+        folder: of what is kept, so that an interrupted run goes on.
+        minutes: after which no more pairs are added.
     """
-    return set(only) | {other for claim in claims if claim.name in only for other in claim.most_of}
+    comparisons = [
+        claim.comparison(context)
+        for claim in claims
+        for context, pair in claim.contexts.items()
+        if not claim.needs(*pair)
+    ]
+    tests = {
+        node_id(claim.workload, figure.test): str(by_name(claim.workload)[figure.test].params["backend"])
+        for claim in claims
+        for figure in claim.figures
+        if figure.of != "peak_rss" and not claim.needs(figure.test)
+    }
+    known = measure(list(dict.fromkeys(comparisons)), folder, minutes, lambda found: unclear(claims, found))
+    info, by_id = timed(tests), {claim.id: claim for claim in claims}
+    return [row(claim, by_id, known, info, evidence(claim.evidence)) for claim in claims]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure, print what came out, and write the JSON whole; return 0.
-
-    Args:
-        arguments: the command line, that of the process unless given.
-    """
-    run(parse(arguments))
-    return 0
-
-
-def run(options: argparse.Namespace) -> None:
-    """Do what the command line says.
-
-    Args:
-        options: the command line as parsed.
-    """
-    if options.list:
-        for claims in options.claims.values():
-            for claim in claims:
-                print(f"{claim.name}: {claim.words} (promised: {claim.promised})")
-        return
-    if options.one is not None:
-        (workload,) = options.workload
-        one(workload, options.claims[workload], options.one)
-        return
-    from ..suite.claim import ClaimsError
-    from .ledger import FORMAT, VERSION, joined, row
-    from .pages import kept_of, read, show
-    from .returns import evidence
-    from .table import lines_of
-
-    try:
-        about = head(options.threads)
-        check_folder(KEPT)
-        with reserved(options.output, ROOM, "--output") as write, turn(TURNS):
-            earlier = still_so(read(options.output), about) if options.output.exists() else []
-            if options.pages:
-                published = kept_of(about["machine"])
-                known_already = still_so(read(published), about) if published.exists() else []
-                earlier = joined(known_already, earlier)
-                check_whole(options.claims, earlier)
-            codes = {workload: code(workload) for workload in options.claims}  # before it is measured
-            known: dict[str, list[dict[str, Any]]] = {}
-            with Progress(options.processes * len(codes), f"processes of {', '.join(codes)}") as progress:
-                for workload, found in in_turns(options):
-                    if workload in known:
-                        progress.total += len(found) > options.processes
-                        progress.step()
-                    else:
-                        progress.skip(min(len(found), options.processes))
-                    known[workload] = found
-            rows = [
-                row(claim, known[workload], evidence(claim, workload)) | {"code": codes[workload]}
-                for workload, claims in options.claims.items()
-                for claim in claims
-            ]
-            print("\n".join(lines_of(rows)), flush=True)
-            result = {"format": FORMAT, "version": VERSION, **about, "claims": joined(earlier, rows)}
-            write((json.dumps(result, indent=1) + "\n").encode())
-        if options.pages:
-            show(result)
-    except (ClaimsError, Unwritable, OSError) as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        print(f"interrupted: what was measured is kept in {KEPT}, and the same command goes on", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    failed = [row["id"] for row in rows if any(each["verdict"] == "error" for each in row["contexts"])]
-    if failed:
-        sys.exit(f"could not be measured: {', '.join(failed)}")
-
-
-def check_whole(measured: Mapping[str, Sequence[Claim]], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse to publish a part of the ledger as all of it.
-
-    Args:
-        measured: claims that are measured now, by workload.
-        rows: of earlier runs, which are still so.
-
-    Raises:
-        ClaimsError: there is a claim that is neither.
-    """
-    from ..suite.claim import ClaimsError
-    from ..suite.claims import claims_of, workloads
-
-    there = {claim.name for claims in measured.values() for claim in claims} | {row["id"] for row in rows}
-    if left := [claim.name for name in workloads() for claim in claims_of(name) if claim.name not in there]:
-        raise ClaimsError(
-            f"--pages: {len(left)} claims, as {left[0]}, are not measured with this code, machine and threads: they "
-            "would be gone from the pages; measure all workloads, or leave it out"
-        )
-
-
-def still_so(earlier: Mapping[str, Any], about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of an earlier ledger of the same code, machine, threads and evidence; say how many are not.
-
-    Args:
-        earlier: as ``claims.json`` holds it.
-        about: what the figures of now belong to.
-    """
-    from ..suite.claims import claims_of, workloads
-    from .returns import evidence
-
-    alike = earlier["threads"] == about["threads"] and all(
-        earlier["machine"].get(name) == value for name, value in about["machine"].items() if name != "git"
-    )
-    there = {row["workload"] for row in earlier["claims"]} & {*workloads()}
-    codes = {workload: code(workload) for workload in there}
-    known = {claim.name: evidence(claim, name) for name in there for claim in claims_of(name) if claim.evidence}
-
-    def is_so(row: Mapping[str, Any]) -> bool:
-        judged = [each["same_holds"] for each in row["contexts"] if each["n"] and row["id"] in known]
-        return row["code"] == codes.get(row["workload"]) and all(same == known[row["id"]] for same in judged)
-
-    found = [row for row in earlier["claims"] if alike and is_so(row)]
-    if left := len(earlier["claims"]) - len(found):
-        print(f"{left} claims of an earlier run are dropped: they are of other code or evidence, or of another machine")
-    return found
-
-
-def head(threads: int) -> dict[str, Any]:
-    """Return what the figures belong to.
-
-    Args:
-        threads: of each process.
-    """
-    from rlgauge.machine import git_state
-
-    from ..suite import machine
-
+def head() -> dict[str, Any]:
+    """Return what the figures belong to."""
     state = git_state(ROOT)
     return {
+        "format": FORMAT,
+        "version": VERSION,
         "commit": state.removesuffix("+dirty"),
         "dirty": state.endswith("+dirty"),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine.info(ROOT),
-        "threads": threads,
+        "threads": process.cores(),
     }
 
 
+@contextmanager
+def interruptible(folder: Path) -> Iterator[None]:
+    """Make an interrupt one line, with the folder of what is kept, and code 2."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise GateError(f"interrupted: what was compared is kept in {folder}; the same command goes on") from None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the command line says; return 1 if a claim could not be measured."""
+    if options.list:
+        for claim in options.claims:
+            print(f"{claim.id}: {claim.words} (promised: {claim.promised})")
+        return 0
+    folder = options.output.with_suffix(".kept")
+    if options.fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    with interruptible(folder), reserved(options.output, ROOM, "--output") as write:
+        ledger = {**head(), "claims": measured(options.claims, folder, options.minutes)}
+        print("\n".join(lines_of(ledger["claims"])), flush=True)
+        write((json.dumps(ledger, indent=1) + "\n").encode())
+    if options.pages:
+        show(ledger)
+    failed = [row["id"] for row in ledger["claims"] if any(each["verdict"] == "error" for each in row["contexts"])]
+    if failed:
+        print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    options = parse(arguments)
+    return ended(lambda: run(options), ClaimsError)
+
+
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(main())

@@ -1,21 +1,21 @@
-"""From processes to verdicts: ratios with their intervals, one word for each context, kept as JSON."""
+"""Verdicts on what was measured: one word for each comparison, and rows as they are kept."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from rlgauge.statistics import FEWEST, interval
 
-from ..suite.claim import Claim, Figure, Side
+from .catalogue import Claim, Comparison, Figure, node_id
+from .measure import Measured
 
-FORMAT, VERSION = "rlgauge-claims", 1
+FORMAT, VERSION = "rlgauge-claims", 2
 SOME = 1.02  # a ratio that is some gain at all
 WIDE = 0.10  # half of an interval, as a part of the ratio, beyond which it is wide
-Process = Mapping[str, Any]  # what :func:`.measure.measured` returned
+MOST = 24  # pairs of a comparison
+Known = Mapping[Comparison, Measured]
 
 
 def verdict(low: float, high: float, least: float | None, same: bool | None = None, promised: bool = False) -> str:
@@ -25,7 +25,7 @@ def verdict(low: float, high: float, least: float | None, same: bool | None = No
     there is none, or what was to stay the same has not. ``measured``: nothing was promised. Else ``unclear``.
 
     Args:
-        low: end of the interval of the ratio base over change.
+        low: end of the interval of the ratio.
         high: the other end.
         least: the lower end of what was promised; None where nothing was.
         same: whether what was to stay the same has; None where it is not known.
@@ -44,167 +44,127 @@ def verdict(low: float, high: float, least: float | None, same: bool | None = No
     return "partly" if low > SOME and high < least else "unclear"
 
 
-def is_wide(ratio: float, low: float, high: float) -> bool:
-    """Return whether an interval is wider than a tenth of its ratio to either side.
+def is_wide(ratios: Sequence[float]) -> bool:
+    """Return whether ratios are few, or their interval is wider than a tenth of the median to either side."""
+    (low, high), middle = interval(ratios), median(ratios)
+    return len(ratios) < FEWEST or max(middle - low, high - middle) > WIDE * middle
+
+
+def behind(claim: Claim, context: str, claims: Mapping[str, Claim]) -> list[Comparison]:
+    """Return the comparisons that a claim's ratio comes from: its own, then those that it must gain more than."""
+    return [claims[name].comparison(context) for name in (claim.id, *claim.most_of)]
+
+
+def ratios_of(comparisons: Sequence[Comparison], known: Known) -> list[float]:
+    """Return the ratio of each pair; of several comparisons, that of the first over the best of the others."""
+    own, *others = ([*known[one].values] if one in known else [] for one in comparisons)
+    return [each[0] / max(each[1:], default=1.0) for each in zip(own, *others)]
+
+
+def judged(claim: Claim, ratios: Sequence[float], same: bool | None) -> str:
+    """Return one word for a claim in a context.
 
     Args:
-        ratio: the median.
-        low: end of its interval.
-        high: the other end.
+        claim: that is judged.
+        ratios: of all pairs.
+        same: whether what was to stay the same has; None where it is not known.
     """
-    return max(ratio - low, high - ratio) > WIDE * ratio
+    word = verdict(*interval(ratios), claim.least, same, claim.same is not None)
+    if word != "measured":
+        return word
+    if claim.tolerance:
+        return "holds"
+    return "unclear" if is_wide(ratios) else word
 
 
-def gains(claim: Claim, context: str, processes: Sequence[Process]) -> list[float]:
-    """Return what each process says of a comparison.
+def unclear(claims: Sequence[Claim], known: Known) -> list[Comparison]:
+    """Return the comparisons that more pairs may decide, the widest interval first.
 
-    Args:
-        claim: of the workload.
-        context: of the claim.
-        processes: that measured it.
+    A claim whose evidence is missing is not among them: more pairs do not decide it.
     """
-    if not claim.most_of:
-        found = [process["claims"].get(claim.name, {}).get(context, {}) for process in processes]
-        return [each["ratio"] for each in found if "ratio" in each]
-    said = []
-    for process in processes:
-        own = process["claims"].get(claim.name, {}).get(context, {}).get("ratio")
-        others = [process["claims"].get(name, {}).get(context, {}).get("ratio") for name in claim.most_of]
-        if own is not None and None not in others:
-            said.append(own / max(others))
-    return said
+    by_id = {claim.id: claim for claim in claims}
+    found: dict[Comparison, float] = {}
+    for claim in claims:
+        for context in claim.contexts:
+            comparisons = behind(claim, context, by_id)
+            ratios = ratios_of(comparisons, known)
+            if ratios and len(ratios) < MOST and judged(claim, ratios, True) == "unclear":
+                low, high = interval(ratios)
+                width = (high - low) / median(ratios)
+                found |= {one: max(width, found.get(one, 0.0)) for one in comparisons}
+    return sorted(found, key=lambda one: -found[one])
 
 
-def told(claim: Claim, context: str, processes: Sequence[Process], evidence: bool | None) -> dict[str, Any]:
+def told(claim: Claim, context: str, claims: Mapping[str, Claim], known: Known, same: bool | None) -> dict[str, Any]:
     """Return what is kept of a comparison.
 
     Args:
-        claim: of the workload.
+        claim: that is judged.
         context: of the claim.
-        processes: that measured it.
-        evidence: of a claim about returns, whether they stay the same; None where nobody knows.
+        claims: of its workload, by id.
+        known: all comparisons that were measured.
+        same: of a claim about returns, whether as much is learned; None where that is not known.
     """
-    pair = claim.contexts[context]
-    kept = {"context": context, "base": pair.base.label, "change": pair.change.label, "measure": pair.measure}
+    base, change = claim.contexts[context]
+    kept = {"context": context, "base": base, "change": change, "measure": claim.measure}
     nothing = {"ratio": None, "low": None, "high": None, "n": 0, "same_holds": None}
-    for side in (pair.base, pair.change):
-        if side.missing() is not None:
-            return {**kept, **nothing, "verdict": f"needs {device_of(side)}"}
-    errors = [process["claims"].get(claim.name, {}).get(context, {}).get("error") for process in processes]
-    if any(errors):
-        return {**kept, **nothing, "verdict": "error", "error": next(filter(None, errors))}
-    ratios = gains(claim, context, processes)
-    if not ratios:
-        return {**kept, **nothing, "verdict": "unclear"}
+    if needs := claim.needs(base, change):
+        return {**kept, **nothing, "verdict": f"needs {needs}"}
+    comparisons = behind(claim, context, claims)
+    measured = known[comparisons[0]]
+    if measured.differs:
+        return {**kept, **nothing, "same_holds": False, "verdict": "refuted"}
+    if error := next((known[one].error for one in comparisons if known[one].error), ""):
+        return {**kept, **nothing, "verdict": "error", "error": error}
+    ratios = ratios_of(comparisons, known)
     low, high = interval(ratios)
-    same = evidence
-    if claim.same in ("bits", "close"):
-        said = [process["claims"].get(claim.name, {}).get(context, {}) for process in processes]
-        same = all(each["same"] for each in said if "same" in each)
-    word = verdict(low, high, claim.least, same, claim.same is not None)
-    wide = is_wide(median(ratios), low, high) or len(ratios) < FEWEST
-    if word == "measured" and wide:
-        word = "unclear"
-    figures = {"ratio": median(ratios), "low": low, "high": high, "n": len(ratios)}
-    return {**kept, **figures, "same_holds": same, "wide": wide, "verdict": word}
+    same = True if claim.same == "close" else same
+    figures = {"ratio": median(ratios), "low": low, "high": high, "n": len(ratios), "same_holds": same}
+    return {**kept, **figures, "wide": is_wide(ratios), "verdict": judged(claim, ratios, same)}
 
 
-def device_of(side: Side) -> str:
-    """Return what a side needs that is not here, in a word.
-
-    Args:
-        side: of a claim.
-    """
-    return {"cuda": "CUDA", "neuron": "Neuron"}.get(side.device(), side.missing() or "nothing")
-
-
-def beside(figure: Figure, processes: Sequence[Process]) -> dict[str, Any]:
+def beside(claim: Claim, figure: Figure, known: Known, info: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a figure of ours beside the published one.
 
     Args:
-        figure: of a claim.
-        processes: that measured it.
+        claim: of the figure.
+        figure: of another machine.
+        known: all comparisons that were measured.
+        info: ``extra_info`` of tests that were timed alone, by pytest's ids.
     """
-    side, name = figure.side, "peak" if figure.of == "peak" else "seconds"
-    found = [process["sides"][side.label].get(name) for process in processes if side.label in process["sides"]]
-    values = [value for value in found if value is not None]
-    unit = {"rate": f"{figure.unit or side.unit}/s", "seconds": "s", "peak": "bytes"}[figure.of]
-    kept = {"what": figure.what, "side": side.label, "unit": unit, "theirs": figure.theirs}
-    if side.missing() is not None:
-        return {**kept, "ours": None, "needs": device_of(side)}
-    ours = median(values) if values else math.nan
-    return {**kept, "ours": side.items / ours if figure.of == "rate" else ours} if values else {**kept, "ours": None}
+    kept = {"what": figure.what, "side": figure.test, "theirs": figure.theirs}
+    if needs := claim.needs(figure.test):
+        unit = {"rate": "items/s", "seconds": "s", "peak_rss": "bytes"}[figure.of]
+        return {**kept, "unit": unit, "ours": None, "needs": needs}
+    if figure.of == "peak_rss":
+        return {**kept, "unit": "bytes", "ours": peak_of(claim, figure.test, known)}
+    about = info[node_id(claim.workload, figure.test)]
+    if figure.of == "seconds":
+        return {**kept, "unit": "s", "ours": about["seconds_per_call"]}
+    rate = (figure.items or about["items"]) / about["seconds_per_call"]
+    return {**kept, "unit": f"{figure.unit or about['unit']}/s", "ours": rate}
 
 
-def row(claim: Claim, processes: Sequence[Process], evidence: bool | None) -> dict[str, Any]:
-    """Return what is kept of a claim.
+def peak_of(claim: Claim, test: str, known: Known) -> float | None:
+    """Return the peak memory of a test, from the claim's own comparison; None if that could not be measured."""
+    for context, pair in claim.contexts.items():
+        sides = known[claim.comparison(context)].sides
+        if test in pair and sides:
+            return sides[pair.index(test)]
+    return None
 
-    Args:
-        claim: of a workload.
-        processes: that measured it.
-        evidence: of a claim about returns, whether they stay the same; None where nobody knows.
-    """
+
+def row(
+    claim: Claim,
+    claims: Mapping[str, Claim],
+    known: Known,
+    info: Mapping[str, Mapping[str, Any]],
+    same: bool | None,
+) -> dict[str, Any]:
+    """Return what is kept of a claim; the arguments are those of :func:`told` and :func:`beside`."""
+    names = ("id", "workload", "words", "source", "promised", "least", "same", "note")
     return {
-        "id": claim.name,
-        "workload": claim.sides[0].op.partition(".")[0],
-        "words": claim.words,
-        "source": claim.source,
-        "promised": claim.promised,
-        "least": claim.least,
-        "same": claim.same,
-        "note": claim.note,
-        "contexts": [told(claim, context, processes, evidence) for context in claim.contexts],
-        "figures": [beside(figure, processes) for figure in claim.figures],
+        **{name: getattr(claim, name) for name in names},
+        "contexts": [told(claim, context, claims, known, same) for context in claim.contexts],
+        "figures": [beside(claim, figure, known, info) for figure in claim.figures],
     }
-
-
-def still_open(claims: Sequence[Claim], processes: Sequence[Process]) -> list[Claim]:
-    """Return what more processes may decide: the claims with those contexts alone whose ratio is unclear so far.
-
-    Where none is, those whose interval is wide. What a claim must gain more than comes with it, and so does another
-    claim of the same comparison, which has the same ratio.
-
-    Args:
-        claims: of a workload.
-        processes: that measured them.
-    """
-    unclear, wide = set[tuple[str, str, str]](), set[tuple[str, str, str]]()
-    of_name = {claim.name: claim for claim in claims}
-    for claim in claims:
-        for context in claim.contexts:
-            if ratios := gains(claim, context, processes):
-                low, high = interval(ratios)
-                word, is_broad = verdict(low, high, claim.least), is_wide(median(ratios), low, high)
-                pairs = {of_name[name].contexts[context].key for name in (claim.name, *claim.most_of)}
-                unclear |= pairs if word == "unclear" or (word == "measured" and is_broad) else set()
-                wide |= pairs if is_broad else set()
-    keys = unclear or wide
-    return narrowed(claims, {(c.name, name) for c in claims for name, pair in c.contexts.items() if pair.key in keys})
-
-
-def narrowed(claims: Sequence[Claim], chosen: Collection[tuple[str, str]]) -> list[Claim]:
-    """Return claims with some of their contexts, and without figures of other machines.
-
-    Args:
-        claims: of a workload.
-        chosen: name and context of each that is kept.
-    """
-    found = []
-    for claim in claims:
-        if contexts := {name: pair for name, pair in claim.contexts.items() if (claim.name, name) in chosen}:
-            found.append(replace(claim, contexts=contexts, figures=()))
-    return found
-
-
-def joined(earlier: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of a ledger with new ones in their places; those of claims that are gone are left out.
-
-    Args:
-        earlier: rows that are kept.
-        rows: that were measured now.
-    """
-    from ..suite.claims import claims_of, workloads
-
-    found = {row["id"]: row for row in (*earlier, *rows)}
-    names = [claim.name for workload in workloads() for claim in claims_of(workload)]
-    return [found[name] for name in names if name in found]

@@ -3,13 +3,15 @@
 A trial trains both sides from each of several seeds and evaluates them. What is learned stays the same if the change
 keeps at least three quarters of what the base gains over a policy that plays at random: the lower end of the 95 %
 interval of ``gain of change - 0.75 gain of base`` over the seeds, paired, by Student's t. What was trained is kept in
-``results/returns``, with the code's hash: evidence of other code is stale, and proves nothing.
+``results/returns``, with a hash of the code and one of the weights after the first 1,000 updates. Evidence of other
+code is stale, until a run finds that this code computes the same weights, bit by bit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from rl_impls.common.files import write_whole
+from rlgauge.command import ended
+from rlgauge.interrupts import by_sigterm
 from rlgauge.progress import Progress
 
-from ..interleaved import fresh_processes, interruptible
 from ..suite import process
-from ..suite.claim import Claim
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "results" / "returns"
@@ -53,6 +55,7 @@ class Trial:
         base: values of its configuration.
         change: values that are not the base's.
         steps: of the environment.
+        first: steps in which each side makes 1,000 updates or more.
         episodes: of the evaluation.
         figure: of an episode, that the evaluation returns.
         random: its mean for a policy that plays at random.
@@ -62,6 +65,7 @@ class Trial:
     base: Mapping[str, Any]
     change: Mapping[str, Any]
     steps: int
+    first: int
     episodes: int
     figure: str
     random: float
@@ -74,7 +78,7 @@ def snake(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
         base: values of the configuration beside those of all trials.
         change: values that are not the base's.
     """
-    return Trial("snake", {**SNAKE, **base}, change, 100_000, 200, "foods", 0.0)
+    return Trial("snake", {**SNAKE, **base}, change, 100_000, 16_000, 200, "foods", 0.0)
 
 
 def mario(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
@@ -84,7 +88,7 @@ def mario(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
         base: values of the configuration beside those of all trials.
         change: values that are not the base's.
     """
-    return Trial("mario", {**MARIO, **base}, change, 20_000, 64, "return", 5.6)
+    return Trial("mario", {**MARIO, **base}, change, 20_000, 16_000, 64, "return", 5.6)
 
 
 def procgen(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
@@ -94,7 +98,7 @@ def procgen(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
         base: values of the configuration beside those of all trials.
         change: values that are not the base's.
     """
-    return Trial("procgen", {**PROCGEN, **base}, change, 100_000, 100, "training_return", 4.5)
+    return Trial("procgen", {**PROCGEN, **base}, change, 100_000, 50_000, 100, "training_return", 4.5)
 
 
 TRIALS = {
@@ -107,25 +111,42 @@ TRIALS = {
 }
 
 
-def trained(trial: Trial, seed: int, changed: bool) -> float:
-    """Return the mean figure of the evaluation after a training.
+def trained(trial: Trial, seed: int, changed: bool, steps: int) -> dict[str, Any]:
+    """Return the mean ``figure`` of the evaluation after a training, and a hash of the ``weights`` after its start.
 
     Args:
         trial: of ``TRIALS``.
         seed: of the training.
         changed: whether the change is made.
+        steps: of the environment; there is no evaluation after fewer than the trial's.
     """
     from importlib import import_module
 
-    agents = import_module(f"rl_impls.{trial.workload}.agent")
+    agents, found = import_module(f"rl_impls.{trial.workload}.agent"), dict[str, Any]()
     made = {"snake": "SnakeAgent", "mario": "MarioAgent", "procgen": "ProcgenAgent"}[trial.workload]
     agent = getattr(agents, made)(seed=seed, **{**trial.base, **(trial.change if changed else {})})
     try:
-        while agent.step < trial.steps:
+        while agent.step < steps:
             agent.learn()
-        return float(agent.evaluate(trial.episodes, seed=1_000 + seed)[trial.figure].mean())
+            if agent.step >= trial.first and "weights" not in found:
+                found["weights"] = hash_of(agent.params)
+        if steps >= trial.steps:
+            found["figure"] = float(agent.evaluate(trial.episodes, seed=1_000 + seed)[trial.figure].mean())
+        return found
     finally:
         agent.close()
+
+
+def hash_of(weights: Mapping[str, Any]) -> str:
+    """Return a hash of arrays by their names."""
+    import hashlib
+
+    import numpy as np
+
+    found = hashlib.sha256()
+    for name in sorted(weights):
+        found.update(name.encode() + np.asarray(weights[name]).tobytes())
+    return found.hexdigest()[:16]
 
 
 def code(trial: Trial) -> str:
@@ -139,27 +160,23 @@ def code(trial: Trial) -> str:
     from rlgauge.revisions import digest
 
     code = ROOT / "rl_impls"
-    learns = [
-        *code.glob("*.py"),
-        *(code / "common").rglob("*.py"),
-        *(code / trial.workload).rglob("*.py"),
-        ROOT / "requirements/py311.txt",
-    ]
+    lock = ROOT / "requirements" / "py311.txt"
+    learns = [*code.glob("*.py"), *(code / "common").rglob("*.py"), *(code / trial.workload).rglob("*.py"), lock]
     parts = [path for path in learns if path.name not in TERMINAL]
     return hashlib.sha256(f"{digest(ROOT, parts)} {trial}".encode()).hexdigest()
 
 
-def pairs_of(name: str) -> list[dict[str, float]]:
-    """Return what was learned from each seed by the code as it is; nothing where the evidence is stale or missing.
+def kept(name: str, folder: Path = KEPT) -> dict[str, Any]:
+    """Return the evidence of a trial, whatever code it is of; nothing where there is none."""
+    path = folder / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
 
-    Args:
-        name: of the trial.
-    """
-    path = KEPT / f"{name}.json"
-    if not path.exists():
-        return []
-    found = json.loads(path.read_text())
-    pairs: list[dict[str, float]] = found["pairs"] if found["code"] == code(TRIALS[name]) else []
+
+def pairs_of(name: str, folder: Path = KEPT) -> list[dict[str, float]]:
+    """Return what was learned from each seed by the code as it is; nothing where the evidence is stale or missing."""
+    found = kept(name, folder)
+    pairs: list[dict[str, float]] = found["pairs"] if found.get("code") == code(TRIALS[name]) else []
     return pairs
 
 
@@ -193,77 +210,103 @@ def stays(pairs: Sequence[Mapping[str, float]], random: float) -> bool | None:
     return True if low >= 0 else False if high < 0 else None
 
 
-def evidence(claim: Claim, workload: str) -> bool | None:
-    """Return whether what a claim is about learns the same; None where nothing that is kept tells.
-
-    Args:
-        claim: of a workload; one that says nothing of returns has no evidence.
-        workload: its name.
-    """
-    return stays(pairs_of(claim.evidence), TRIALS[claim.evidence].random) if claim.evidence else None
+def evidence(name: str) -> bool | None:
+    """Return whether both sides of a trial learn the same; None where nothing that is kept tells, or without a name."""
+    return stays(pairs_of(name), TRIALS[name].random) if name else None
 
 
-def train(todo: Sequence[tuple[str, int]], kept: dict[str, list[Any]]) -> None:
-    """Train pairs in fresh processes; keep each as soon as it is there.
-
-    Args:
-        todo: names of trials and seeds.
-        kept: pairs that are there, by trial; those that are trained are added.
-    """
-    sides: tuple[tuple[str, list[str]], ...] = (("base", []), ("change", ["--changed"]))
-    with Progress(len(todo), "pairs of trainings") as progress:
-        for name, seed in todo:
-            pair = {side: next(fresh_processes(__spec__.name, [name, *more], 1, first=seed)) for side, more in sides}
-            kept[name].append({"seed": seed, **pair})
-            text = json.dumps({"trial": name, "code": code(TRIALS[name]), "pairs": kept[name]}, indent=1) + "\n"
-            try:
-                KEPT.mkdir(parents=True, exist_ok=True)
-                write_whole(KEPT / f"{name}.json", text.encode())
-            except OSError as error:
-                sys.exit(f"{KEPT / name}.json: cannot be written: {error.strerror}")
-            progress.step(f"{name}, seed {seed}: {pair['base']:.2f} and {pair['change']:.2f}")
+def in_a_process(name: str, seed: int, changed: bool, steps: int) -> dict[str, Any]:
+    """Return what :func:`trained` returns, from a fresh process; a failure ends this one with its exit code."""
+    command = [sys.executable, "-m", "perf_tests.claims.returns", name, f"--one={seed}", f"--steps={steps}"]
+    with by_sigterm():
+        done = subprocess.run([*command, *["--changed"] * changed], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    if done.returncode:
+        sys.exit(done.returncode)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-@interruptible()
-def main(arguments: list[str] | None = None) -> None:
-    """Train what is missing, keep it, and say of each trial whether what is learned stays the same.
+def write(name: str, folder: Path, weights: Sequence[str], pairs: Sequence[Mapping[str, float]]) -> None:
+    """Keep the evidence of a trial, as of the code as it is."""
+    found = {"trial": name, "code": code(TRIALS[name]), "weights": weights, "pairs": pairs}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / f"{name}.json", (json.dumps(found, indent=1) + "\n").encode())
 
-    Args:
-        arguments: the command line, that of the process unless given.
-    """
+
+def renewed(name: str, folder: Path) -> bool:
+    """Return whether stale evidence is of the same weights as this code computes; keep it as of this code if it is."""
+    found, trial = kept(name, folder), TRIALS[name]
+    if not found.get("weights"):
+        return False
+    now = [in_a_process(name, 0, changed, trial.first)["weights"] for changed in (False, True)]
+    if now == found["weights"]:
+        write(name, folder, now, found["pairs"])
+    return bool(now == found["weights"])
+
+
+def train(name: str, seeds: int, folder: Path) -> None:
+    """Train the pairs of a trial that are missing; keep each as soon as it is there."""
+    if not pairs_of(name, folder) and renewed(name, folder):
+        print(f"{name}: this code computes the same weights as that of the evidence")
+    pairs, weights = pairs_of(name, folder), kept(name, folder).get("weights", [])
+    if len(pairs) >= seeds:
+        return
+    with Progress(seeds - len(pairs), f"pairs of trainings of {name}") as progress:
+        for seed in range(len(pairs), seeds):
+            sides = [in_a_process(name, seed, changed, TRIALS[name].steps) for changed in (False, True)]
+            base, change = (side["figure"] for side in sides)
+            weights = [side["weights"] for side in sides] if seed == 0 else weights
+            pairs.append({"seed": seed, "base": base, "change": change})
+            write(name, folder, weights, pairs)
+            progress.step(f"{name}, seed {seed}: {base:.2f} and {change:.2f}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train what is missing, keep it, and say of each trial whether what is learned stays the same."""
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.claims.returns", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("trial", nargs="*", help=f"one of {', '.join(TRIALS)} (default: all)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"of each trial (default: {SEEDS})")
+    parser.add_argument("--folder", type=Path, default=KEPT, help="where evidence is kept (default: results/returns)")
+    for hidden in ("--one", "--steps"):
+        parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
     parser.add_argument("--changed", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     for name in options.trial:
         if name not in TRIALS:
-            parser.error(f"unknown trial {name!r}; known: {', '.join(TRIALS)}")
+            parser.error(f"unknown trial {name!r} (choose from {', '.join(TRIALS)})")
     if options.seeds < SEEDS:
-        parser.error(f"got --seeds {options.seeds}, wanted {SEEDS} or more")
-    names = options.trial or list(TRIALS)
+        parser.error(f"--seeds: got {options.seeds}; give {SEEDS} or more")
+    return ended(lambda: run(options))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the command line says."""
     process.set_up(process.cores())
+    names = options.trial or list(TRIALS)
     if options.one is not None:
-        print(json.dumps(trained(TRIALS[names[0]], options.one, options.changed)))
-        return
-    kept = {name: pairs_of(name) for name in names}
-    todo = [(name, seed) for name in names for seed in range(len(kept[name]), options.seeds)]
-    if todo:
-        try:
-            train(todo, kept)
-        except KeyboardInterrupt:
-            print(f"interrupted: what was trained is kept in {KEPT}; the same command goes on", file=sys.stderr)
-            raise
+        print(json.dumps(trained(TRIALS[names[0]], options.one, options.changed, options.steps)))
+        return 0
+    try:
+        for name in names:
+            train(name, options.seeds, options.folder)
+    except KeyboardInterrupt:
+        print(f"interrupted: what was trained is kept in {options.folder}; the same command goes on", file=sys.stderr)
+        raise
     for name in names:
-        trial = TRIALS[name]
-        low, high = excess(kept[name], trial.random)
-        word = {True: "stays the same", False: "is less", None: "unclear"}[stays(kept[name], trial.random)]
-        print(f"{name}: what is learned {word}: {low:+.2f} to {high:+.2f} {trial.figure} beyond {SHARE:.0%} "
-              f"of the gain, n = {len(kept[name])} seeds")  # fmt: skip
+        print(in_words(name, pairs_of(name, options.folder)))
+    return 0
+
+
+def in_words(name: str, pairs: Sequence[Mapping[str, float]]) -> str:
+    """Return whether what a trial learns stays the same, in a line."""
+    trial = TRIALS[name]
+    low, high = excess(pairs, trial.random)
+    word = {True: "stays the same", False: "is less", None: "unclear"}[stays(pairs, trial.random)]
+    of = f"{trial.figure} beyond {SHARE:.0%} of the gain, n = {len(pairs)} seeds"
+    return f"{name}: what is learned {word}: {low:+.2f} to {high:+.2f} {of}"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,8 +9,10 @@ from typing import Any
 from rlgauge.machine import called
 
 from ..report.table import duration, factor, quantity
+from .ledger import VERSION
 
 Row = Mapping[str, Any]
+OLDER = "An older ledger: some of its comparisons were measured in another way than those of today."
 WORDS = {
     "holds": "the whole interval lies at or beyond the lower end of what was promised",
     "partly": "there is a gain, all of the interval below what was promised",
@@ -139,15 +141,17 @@ def page(ledger: Mapping[str, Any]) -> str:
     Args:
         ledger: as ``claims.json`` holds it.
     """
-    machine = ledger["machine"]
+    machine, older = ledger["machine"], ledger["version"] < VERSION
     parts = [
         "# Published claims, measured",
         f"{called(machine)}, {machine['cores']} cores, {ledger['threads']} threads, {ledger['date'][:10]}, commit "
         f"{ledger['commit']}{' with changes' if ledger['dirty'] else ''}. Made by `make claims`.",
         summary(ledger["claims"]),
+        *([OLDER] if older else []),
         "A ratio is how many times as fast, or as small, the change is as what it is compared with: the median over "
-        "fresh processes, with its 95 % interval. `alone` is the change on the naive version, `from full` the full "
-        "version beside the full one without it. `~` marks an interval wider than a tenth to either side.",
+        f"{'' if older else 'pairs of '}fresh processes, with its 95 % interval. `alone` is the change on the naive "
+        "version, `from full` the full version beside the full one without it. `~` marks an interval wider than a "
+        "tenth to either side.",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
     ]
     for workload in dict.fromkeys(row["workload"] for row in ledger["claims"]):

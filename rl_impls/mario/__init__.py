@@ -17,6 +17,9 @@ Ops, with B experiences, C collectors, S pixels along a side, H x W pixels of a 
 ``per_update``    rows i64[B], errors f32[B] -> priorities f32[B + 1]
 ``train_step``    states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
                   weights f32[B] -> f32, the loss before the update, and TD errors f32[B]
+``forward``       -> f32[B, 15], the values of states that are on the device
+``backward``      -> the gradient of the mean square of these values, by name
+``store``         frames u8[100, S, S] -> f32 or u8[10000, S, S], kept
 ``publish``       number i64 -> f32[C, arrays]: the weights go to C processes
 ``pipeline``      numbers i64[I] -> losses f32[I, U], TD errors f32[I, U]: epochs of U updates, of which each is
                   fixed by the seed

@@ -289,3 +289,41 @@ def train_step(spec, example, *, knobs, target):
     f32[], the loss before the update, and f32[B], the TD errors
     """
     return TrainStep(spec, example, knobs, target)
+
+
+def forward_of(spec, knobs, target, guard):
+    """Return a net, and a function that passes states through it which are on the device already.
+
+    Args:
+        spec: ``params``, the weights, and ``states``, u8[B, 4, S, S], are taken.
+        knobs: those of the net are read.
+        target: device and lowering of the backend.
+        guard: what autograd records, as ``torch.no_grad``.
+    """
+    net = make_net(spec["params"], knobs, target)
+    states = Pictures(net, knobs, target)("states", torch.from_numpy(spec["states"]))
+    call = target.lower(net, (states,), guard=guard)
+
+    def values():
+        with autocast(knobs, target):
+            return call(states)
+
+    return net, values
+
+
+def forward(spec, example, *, knobs, target):
+    """Return the value of each action.  -> f32[B, A]"""
+    return forward_of(spec, knobs, target, torch.no_grad)[1]
+
+
+def backward(spec, example, *, knobs, target):
+    """Return the gradient of the mean square of the values, by name; the forward pass is made once."""
+    net, values = forward_of(spec, knobs, target, torch.enable_grad)
+    mean = values().square().mean()
+
+    def gradient():
+        net.zero_grad(set_to_none=True)
+        mean.backward(retain_graph=True)
+        return {name: weight.grad for name, weight in net.weights.items()}
+
+    return gradient

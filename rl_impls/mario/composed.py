@@ -92,6 +92,12 @@ class Push(Op):
         return stored["frames"][rows], stored["rewards"][rows], self.replay.valid[rows]
 
 
+def store(spec, example, *, knobs, backend):
+    """Return many copies of frames, as bytes or as float32.  u8[100, S, S] -> [10000, S, S]"""
+    dtype = {"float": np.float32, "uint8": np.uint8}[knobs.images]
+    return lambda frames: np.concatenate([frames.astype(dtype)] * spec["copies"])
+
+
 def push(spec, example, *, knobs, backend):
     """Store B experiences of one collector in order.  -> u8[4, S, S], f32[4], bool[4], see :class:`Push`
 

@@ -6,6 +6,7 @@ B experiences, C collectors, S pixels along a side of a frame. A state is four f
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -225,6 +226,29 @@ def train_step(seed: int, batch_size: int, side: int, norm: str = "none", accumu
         flops=train_flops(batch_size, side), reference="torch", unreferenced=why if norm == "batch" else "",
         tolerance=1e-4, options={"accumulate": accumulate},
     )  # fmt: skip
+
+
+def forward(seed: int, batch_size: int) -> Problem:
+    """States on the device, for a forward pass."""
+    rng = np.random.default_rng(seed)
+    found = {"params": net(rng, 84), "states": pictures(rng, batch_size, STACK, 84, 84)}
+    flops = 2.0 * batch_size * sum(multiplications(84).values())
+    return problem("forward", found, unit="states", items=batch_size, flops=flops, reference="torch", tolerance=1e-4)
+
+
+def backward(seed: int, batch_size: int) -> Problem:
+    """The same for a backward pass, to the weights and to the inputs of all layers but the first."""
+    ahead = forward(seed, batch_size)
+    layers = multiplications(84)
+    flops = 2.0 * batch_size * (2 * sum(layers.values()) - layers["conv0"])
+    return replace(ahead, op="backward", flops=flops)
+
+
+def store(seed: int) -> Problem:
+    """A hundred frames, of which a hundred copies are kept."""
+    rng = np.random.default_rng(seed)
+    why = "a form converts the frames or copies them as they are, which NumPy does exactly"
+    return problem("store", {"copies": 100}, pictures(rng, 100, 84, 84), unit="frames", items=10_000, unreferenced=why)
 
 
 def publish(seed: int, collectors: int, side: int) -> Problem:

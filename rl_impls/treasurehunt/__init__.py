@@ -15,6 +15,8 @@ A = 4 moves and M = 755 numbers of noise:
 ``forward``         states f32[N, B, S], taus f32[N, B, Q], noise f32[N, M] -> f32[N, B, Q, A]
 ``act``             states f32[N, K, S], taus f32[N, K, Q], explore, random_actions -> i32[N, K], without noise
 ``train_step``      a batch, taus f32[N, 3, B, Q], noise f32[N, 2, M] -> f32[N], the losses before the update
+``gradient``        what ``train_step`` takes, of one agent -> f32, the loss, and its gradient by name
+``draw``            -> i[B], rows of the replay memory, all different
 ``turn``            draws i32[T, K, C], taus f32[T, N, K, Q], explore, random_actions -> actions, rewards of T turns
 ``epoch``           reset_draws i32[K, C], what ``turn`` takes, rows i64[N, B], taus, noise -> actions, rewards, losses
 ``first_call``      ``forward`` built and called for the first time: what compiling costs

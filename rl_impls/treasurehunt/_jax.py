@@ -313,6 +313,30 @@ class TrainStep(Learner):
         return value
 
 
+def gradient(spec, example, *, knobs, target):
+    """Return the loss of one agent, and its gradient by name; what it takes is in :func:`make_loss`."""
+    nets = put((dict(spec["params"]), dict(spec["target"])), target)
+    return functools.partial(target.lower(jax.value_and_grad(make_loss(knobs)), (*nets, *example)), *nets)
+
+
+def draw(spec, example, *, knobs, target):
+    """Return different rows of the replay memory.  -> i32[B]"""
+
+    def split_and_draw(key):
+        key, drawn = jax.random.split(key)
+        return key, jax.random.choice(drawn, spec["capacity"], (spec["batch"],), replace=False)
+
+    key = jax.random.key(spec["seed"])
+    lowered = target.lower(split_and_draw, (key,))
+
+    def rows():
+        nonlocal key
+        key, found = lowered(key)
+        return found
+
+    return rows
+
+
 def train_step(spec, example, *, knobs, target):
     """Make one Adam update of every agent (Kingma and Ba 2015).  -> f32[N], the losses before it
 

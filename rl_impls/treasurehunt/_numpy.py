@@ -258,3 +258,9 @@ def sample(spec, example, *, knobs, target):
         return tuple(map(np.array, zip(*columns, strict=True)))
 
     return for_agents(make, spec, example, knobs, join)
+
+
+def draw(spec, example, *, knobs, target):
+    """Return different rows of the replay memory.  -> i64[B]"""
+    rng = np.random.default_rng(spec["seed"])
+    return lambda: rng.choice(spec["capacity"], spec["batch"], replace=False)

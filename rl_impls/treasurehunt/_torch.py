@@ -360,6 +360,20 @@ class TrainStep(Learner):
         return lower_net(Actor(self.net), example, self.knobs, self.target)
 
 
+def gradient(spec, example, *, knobs, target):
+    """Return the loss of one agent, and its gradient by name; what it takes is in :func:`make_loss`."""
+    net, target_net = (make_net(spec[part], target) for part in ("params", "target"))
+    loss = target.lower(make_loss(net, target_net), example)
+
+    def loss_and_gradient(*batch):
+        net.zero_grad(set_to_none=True)
+        value = loss(*batch)
+        value.backward()
+        return value.detach(), {name: weight.grad for name, weight in net.weights.items()}
+
+    return loss_and_gradient
+
+
 def train_step(spec, example, *, knobs, target):
     """Make one Adam update of every agent (Kingma and Ba 2015).  -> f32[N], the losses before it
 

@@ -281,6 +281,24 @@ def train_step(seed: int, agents: int) -> Problem:
     )  # fmt: skip
 
 
+def gradient(seed: int) -> Problem:
+    """The loss of one agent and its gradient: an update without the optimiser."""
+    whole = train_step(seed, 1)
+    found = {part: {name: value[0] for name, value in whole.config[part].items()} for part in ("params", "target")}
+    return problem(
+        "gradient", found, *(array[0] for array in whole.args), unit="gradients", flops=whole.flops,
+        reference="torch", tolerance=1e-4,
+    )  # fmt: skip
+
+
+def draw(seed: int) -> Problem:
+    """Rows of the replay memory for one batch, all different, by each library's own random numbers."""
+    return problem(
+        "draw", {"seed": seed, "capacity": CAPACITY, "batch": BATCH}, unit="draws", repeatable=False,
+        unreferenced="each library draws numbers of its own",
+    )  # fmt: skip
+
+
 def turn(seed: int, agents: int, worlds: int) -> Problem:
     """Ten turns of agents whose actions depend on what they see, also on who has moved before them."""
     rng = np.random.default_rng(seed)

@@ -1,0 +1,197 @@
+"""Read the claims of ``<workload>.toml``, and check that their tests exist."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rl_impls import backends
+
+from ..recorded import Benchmark, benchmarks
+from ..report.html.runs import first
+
+HERE = Path(__file__).parent
+DEVICES = {"cuda": "CUDA", "neuron": "Neuron"}
+CLOSE = 1e-3  # of outputs: after two steps of Adam 1.4e-4 was seen, and another gradient makes 1e-2
+
+
+class ClaimsError(ValueError):
+    """A claim is wrong; the message names it and says why."""
+
+
+class Figure(BaseModel):
+    """A figure of another machine, which stands beside ours and is not judged.
+
+    Attributes:
+        what: it is of.
+        test: that gives ours.
+        theirs: what was published, with its unit.
+        of: items per second, seconds per call, or the most memory of a process, as the claim's comparison measures it.
+        items: that a call handles, where the source counts others than the test.
+        unit: of these items, in the plural.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    what: str
+    test: str
+    theirs: str
+    of: Literal["rate", "seconds", "peak_rss"] = "rate"
+    items: float | None = None
+    unit: str = ""
+
+
+class Comparison(BaseModel):
+    """Two tests and how ``rlgauge compare`` compares them; its attributes are the keys of a file of comparisons."""
+
+    model_config = ConfigDict(frozen=True)
+    a: str
+    b: str
+    measure: str
+    items: bool
+    outputs: str
+    tolerance: float | None
+    threads_a: int | None
+    cores: str = "all"
+
+
+class Claim(BaseModel):
+    """A published statement about speed.
+
+    Attributes:
+        id: its name.
+        workload: that it is about.
+        words: what is claimed, in our own words.
+        source: document and section that say so.
+        promised: the figure, in words.
+        least: the lower end of what was promised, as the ratio of the first test over the second; None if no ratio was.
+        measure: of ``rlgauge compare``.
+        items: compare per item, not per call.
+        threads_a: threads of the first test, if it has fewer than all.
+        same: what must not change: outputs that are ``close``, or what is learned, ``returns``.
+        tolerance: of close outputs, as a part of an array's largest value, 1e-3 unless given; without ``least`` it is
+            what was promised.
+        evidence: name of the trial that shows whether as much is learned, see :mod:`.returns`.
+        most_of: other claims; the ratio is that of this claim's gain over the best of theirs.
+        contexts: two tests by what they are compared on, as ``alone`` or ``from full``.
+        figures: of other machines.
+        note: what a reader has to know to understand the figures.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    id: str
+    workload: str
+    words: str
+    source: str
+    promised: str
+    least: Annotated[float, Field(gt=0)] | None = None
+    measure: str = "seconds"
+    items: bool = False
+    threads_a: Annotated[int, Field(gt=0)] | None = None
+    same: Literal["close", "returns"] | None = None
+    tolerance: Annotated[float, Field(gt=0)] | None = None
+    evidence: str = ""
+    most_of: tuple[str, ...] = ()
+    contexts: Mapping[str, tuple[str, str]] = {}
+    figures: tuple[Figure, ...] = ()
+    note: str = ""
+
+    @model_validator(mode="after")
+    def is_whole(self) -> Claim:
+        """Reject a claim without anything to measure, and one of returns without evidence."""
+        if not (self.contexts or self.figures):
+            raise ValueError("it has neither contexts nor figures")
+        if (self.same == "returns") != bool(self.evidence):
+            raise ValueError(f"evidence: got {self.evidence!r} with same = {self.same!r}; give both or none")
+        return self
+
+    @property
+    def tests(self) -> list[str]:
+        """All tests that it names."""
+        return [test for pair in self.contexts.values() for test in pair] + [figure.test for figure in self.figures]
+
+    def comparison(self, context: str) -> Comparison:
+        """Return what is compared in a context; claims of the same comparison share it."""
+        a, b = (node_id(self.workload, test) for test in self.contexts[context])
+        outputs = "close" if self.same == "close" else "ignore"
+        tolerance = (self.tolerance or CLOSE) if outputs == "close" else None
+        return Comparison(
+            a=a, b=b, measure=self.measure, items=self.items, outputs=outputs, tolerance=tolerance,
+            threads_a=self.threads_a,
+        )  # fmt: skip
+
+    def needs(self, *tests: str) -> str:
+        """Return what some of its tests need that is not here, in a word; nothing if all can run."""
+        for test in tests:
+            backend = backends.get(by_name(self.workload)[test].params["backend"])
+            if missing := backend.missing():
+                return DEVICES.get(backend.device, missing)
+        return ""
+
+
+def node_id(workload: str, test: str) -> str:
+    """Return pytest's id of a test of a workload."""
+    return f"perf_tests/test_{workload}.py::{test}"
+
+
+def by_name(workload: str) -> dict[str, Benchmark]:
+    """Return the benchmarks of a workload by the names of their tests, with parameters."""
+    if workload not in FOUND:
+        FOUND[workload] = {f"{one.test.__name__}[{one.name}]": one for one in benchmarks((workload,))}
+    return FOUND[workload]
+
+
+FOUND: dict[str, dict[str, Benchmark]] = {}
+
+
+def workloads() -> list[str]:
+    """Return the names of the workloads that have claims."""
+    return sorted(path.stem for path in HERE.glob("*.toml"))
+
+
+def claims_of(workload: str) -> list[Claim]:
+    """Return the claims about a workload.
+
+    Raises:
+        ClaimsError: one is wrong, or names an unknown test, claim or trial.
+    """
+    path = HERE / f"{workload}.toml"
+    return checked(path.name, workload, tomllib.loads(path.read_text())["claim"])
+
+
+def checked(where: str, workload: str, tables: list[dict[str, Any]]) -> list[Claim]:
+    """Return the claims of some tables ``[[claim]]``.
+
+    Args:
+        where: they are from, for errors.
+        workload: that they are about.
+        tables: as TOML.
+
+    Raises:
+        ClaimsError: one is wrong, or names an unknown test, claim or trial.
+    """
+    from .returns import TRIALS
+
+    found: dict[str, Claim] = {}
+    for table in tables:
+        name = f"{where}: {table.get('id')}"
+        try:
+            claim = Claim(workload=workload, **table)
+        except ValidationError as error:
+            raise ClaimsError(f"{name}: {first(error)}") from error
+        if claim.id in found:
+            raise ClaimsError(f"{name}: two claims have this id")
+        found[claim.id] = claim
+    known = {"test": [*by_name(workload)], "claim": [*found], "trial": [*TRIALS]}
+    for claim in found.values():
+        trials = [claim.evidence] if claim.evidence else []
+        for kind, names in (("test", claim.tests), ("claim", claim.most_of), ("trial", trials)):
+            for name in names:
+                if name not in known[kind]:
+                    near = difflib.get_close_matches(name, known[kind], n=1, cutoff=0.0)
+                    raise ClaimsError(f"{where}: {claim.id}: unknown {kind} {name!r}; did you mean {near[0]!r}?")
+    return [*found.values()]
