@@ -55,14 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
         if not config.getoption("numprocesses", None):  # a process that only distributes tests needs no threads
             process.set_up(config.getoption("threads"), memory="default", turn=turn(config))
         from perf_tests.ops import required
-        from perf_tests.selection import check, selection_of
+        from perf_tests.selection import selected, selection_of
 
         if config.getoption("seed") < 0:
             raise ValueError(f"--seed: got {config.getoption('seed')}; give 0 or more")
         for name in required():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
             choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})
-        check(selection_of(config))
+        selected(selection_of(config))
     except ImportError as error:
         if config.getoption("gate_against") is None:
             raise pytest.UsageError(str(error)) from error

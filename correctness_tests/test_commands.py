@@ -207,19 +207,6 @@ def test_hang(bench, seed, form, backend, batch_size):
     op = build(toy.hang(seed, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
 """,
-    "perf_tests/suite/cases/toy.py": """import numpy as np
-from ..case import Case, Inputs
-def inputs(rng, batch):
-    return Inputs({"factor": 2}, (rng.random(batch),))
-CASES = (
-    Case("toy", "double", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
-         items=lambda batch: batch, gate=[{}]),
-    Case("toy", "overstated", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
-         items=lambda batch: batch, flops=lambda batch: 1e15, reference=None, bench=[{}]),
-    Case("toy", "hang", inputs, ("numpy",), "numbers", forms=("full",), axes={"batch": (1000,)},
-         items=lambda batch: batch, reference=None, cores="own", bench=[{}]),
-)
-""",
 }
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from correctness_tests.observed import RECORDING, spied
 from correctness_tests.pirl.problem import build, small_net, spec
-from rl_impls import lowering
+from perf_tests.counters import graphs_compiled
+from rl_impls import backends, lowering
 
 LOWERINGS = {
     "eager": lowering.eager,
@@ -57,3 +58,18 @@ def test_a_function_where_a_module_is_wanted_is_an_error(backend, lower):
 
     with pytest.raises(ValueError, match=f"^{backend}: got the function loss_of, wanted a torch module$"):
         lower(loss_of, (np.zeros(1),))
+
+
+def test_ten_shapes_of_one_function_stay_compiled():
+    import torch
+
+    def function(x):
+        return 2 * x
+
+    target, inputs = backends.get("torch-compile").lowering_here(), [torch.ones(size) for size in range(1, 11)]
+    before = graphs_compiled()
+    compiled = [target.lower(function, (x,), backend="eager") for x in inputs]
+    for _ in range(2):
+        for call, x in zip(compiled, inputs):
+            call(x)
+        assert graphs_compiled() - before == len(inputs)

@@ -20,6 +20,7 @@ from rl_impls.common.problem import Problem
 
 from .bench import RTOL
 from .counters import count, graphs_compiled
+from .suite.exporter import parse_once
 
 REQUIRED = "RL_PERF_REQUIRE"  # names backends and packages whose absence is a failure
 
@@ -47,6 +48,8 @@ class Built:
         self.graphs_before = graphs_compiled()
         for module in self.backend.modules:
             importlib.import_module(module)  # not within the first build
+        if "onnx" in (backend, problem.config.get("serve")):
+            parse_once()
         named = backends.forms(problem.workload)
         self.options = replace(named[backends.choose("form", form, named)], **{**problem.options, **options})
         device = problem.args if problem.io == "own" else tuple(map(self.backend.to_device, problem.args))

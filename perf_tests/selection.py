@@ -1,20 +1,18 @@
-"""Which variants a run is about: chosen by workload, op, form, backend, axes and tier, never silently none."""
+"""Which benchmarks a run is about: chosen by workload, op, form, backend, axes and tier, never silently none."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rl_impls import backends
 from rl_impls.backends import BACKENDS, choose
 from rlgauge.workers import SIDE
 
+from .grid import TIERS
 from .recorded import Benchmark, benchmarks
-from .suite.case import TIERS, Case, Variant
-from .suite.cases import load, variants
 
 if TYPE_CHECKING:
     import pytest
@@ -53,16 +51,6 @@ class Selection:
         axes = {f"axis {name}": values for name, values in (self.axes or {}).items()}
         parts = {"workload": self.workloads, "op": self.ops, "form": self.forms, "backend": self.backends, **axes}
         return ", ".join(f"{kind} {' or '.join(names)}" for kind, names in parts.items() if names) or "everything"
-
-    def chosen(self, among: Iterable[Variant]) -> list[Variant]:
-        """Return those benchmarks that are selected.
-
-        Args:
-            among: the benchmarks to choose from.
-        """
-        return [
-            v for v in among if self.has(v.tier) and self.keeps(v.case.workload, v.case.op, v.form, v.backend, v.axes)
-        ]
 
     def keeps(self, workload: str, op: str, form: str, backend: str, axes: Mapping[str, int | str]) -> bool:
         """Return whether a benchmark with these parts is selected, whatever its tier.
@@ -125,47 +113,22 @@ def selection_of(config: pytest.Config) -> Selection:
     )
 
 
-def known_axes(among: Iterable[Variant]) -> dict[str, list[str]]:
-    """Return the values of each axis, as text, sorted: numbers first.
-
-    Args:
-        among: the benchmarks.
-    """
-    values: dict[str, set[int | str]] = {}
-    for variant in among:
-        for name, value in variant.axes.items():
-            values.setdefault(name, set()).add(value)
-    numbers_first = {name: sorted(found, key=lambda v: (isinstance(v, str), v)) for name, found in values.items()}
-    return {name: list(map(str, found)) for name, found in sorted(numbers_first.items())}
-
-
-def check_names(cases: Iterable[Case]) -> None:
-    """Raise a ValueError for a case whose workload, form or backend there is not; an older commit may lack some.
-
-    Args:
-        cases: the cases, whose patterns may not have been checked.
-    """
-    for case in cases:
-        folder = Path(backends.__file__).parent / case.workload
-        if folder.is_dir() and not (folder / "knobs.py").exists():
-            raise ValueError(f"case {case.name}: rl_impls/{case.workload}/knobs.py is missing")
-        forms = backends.forms(backends.choose(f"workload of case {case.name}", case.workload, backends.workloads()))
-        for kind, names, known in (("form", case.forms, forms), ("backend", case.backends, backends.BACKENDS)):
-            for name in names:
-                choose(f"{kind} of case {case.name}", name, known)
-
-
 OLDER = {"batch_size": "batch", "num_envs": "envs", "num_steps": "unroll"}  # other names of axes, in --axis
 
 
 def axes_of(benchmark: Benchmark) -> dict[str, int | str]:
     """Return the axes of a benchmark, by each name that the option ``--axis`` takes."""
-    axes = {name: value for name, value in benchmark.params.items() if name not in ("form", "backend")}
+    axes = benchmark.axes
     return axes | {OLDER[name]: value for name, value in axes.items() if name in OLDER}
 
 
-def check(selection: Selection) -> None:
-    """Reject unknown names, and a selection that matches no benchmark.
+def in_order(values: Iterable[int | str]) -> list[str]:
+    """Return values of an axis as text, numbers first and by their size."""
+    return list(map(str, sorted(values, key=lambda value: (isinstance(value, str), value))))
+
+
+def selected(selection: Selection) -> list[Benchmark]:
+    """Return the benchmarks that are selected; reject unknown names, and a selection that matches nothing.
 
     Args:
         selection: what to keep.
@@ -177,10 +140,10 @@ def check(selection: Selection) -> None:
     for name in selection.workloads:
         choose("workload", name, sorted({one.workload for one in everything}))
     among = [one for one in everything if one.workload in selection.workloads or not selection.workloads]
-    known: dict[str, set[str]] = {}
+    known: dict[str, set[int | str]] = {}
     for one in among:
         for name, value in axes_of(one).items():
-            known.setdefault(name, set()).add(str(value))
+            known.setdefault(name, set()).add(value)
     for kind, wanted, names in (
         ("op", selection.ops, sorted({one.op for one in among})),
         ("form", selection.forms, sorted({one.params["form"] for one in among})),
@@ -192,50 +155,15 @@ def check(selection: Selection) -> None:
             choose(kind, name, names)
     for name, values in (selection.axes or {}).items():
         for value in values:
-            choose(f"value of axis {name}", value, sorted(known[name]))
+            choose(f"value of axis {name}", value, in_order(known[name]))
     kept = [one for one in everything if selection.keeps(one.workload, one.op, *parts_of(one), axes_of(one))]
-    if not any(selection.has(one.tier) for one in kept):
+    found = [one for one in kept if selection.has(one.tier)]
+    if not found:
         where = f"of tier {selection.tier}; try --tier full" if kept else "of any tier"
         raise ValueError(f"{selection}: matches none of the benchmarks {where}")
+    return found
 
 
 def parts_of(benchmark: Benchmark) -> tuple[str, str]:
     """Return form and backend of a benchmark."""
     return benchmark.params["form"], benchmark.params["backend"]
-
-
-def select(selection: Selection) -> list[Variant]:
-    """Return the selected variants.
-
-    Args:
-        selection: what to keep.
-
-    Raises:
-        ValueError: an unknown name, with those known of the selected workloads, or a selection that matches nothing.
-    """
-    cases = load()
-    check_names(cases)  # a pattern that names the right backend is not what is wrong
-    for name in selection.workloads:
-        choose("workload", name, sorted({case.workload for case in cases}))
-    everything = list(variants().values())
-    among = [v for v in everything if v.case.workload in selection.workloads or not selection.workloads]
-    axes = selection.axes or {}
-    known = known_axes(among)
-    for kind, wanted, names in (
-        ("op", selection.ops, {v.case.op for v in among}),
-        ("form", selection.forms, {v.form for v in among}),
-        ("backend", selection.backends, BACKENDS),
-        ("tier", (selection.tier,), TIERS),
-        ("axis", tuple(axes), known),
-    ):
-        for name in wanted:
-            choose(kind, name, names if isinstance(names, dict | tuple) else sorted(names))
-    for name, values in axes.items():
-        for value in values:
-            choose(f"value of axis {name}", value, known[name])
-    found = selection.chosen(everything)
-    if not found:
-        more = replace(selection, tier="full").chosen(everything)
-        where = f"of tier {selection.tier}; try --tier full" if more else "of any tier"
-        raise ValueError(f"{selection}: matches none of the benchmarks {where}")
-    return found

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
-from perf_tests.suite.cases import variants
+from perf_tests.recorded import benchmarks
 from rlgauge.allowed import allowances, check_allowed, matches, reasons
 from rlgauge.artifact import Artifact, read
 from rlgauge.exit_code import certainly_invalid
@@ -197,7 +197,8 @@ def test_a_pattern_has_wildcards_and_brackets_that_stand_for_themselves(pattern,
 
 
 def test_every_id_names_itself_alone_and_can_stand_before_a_reason():
-    for name in variants():
+    for one in benchmarks():
+        name = f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]"
         assert allowances([f"{name} = n=1 is  rare"], [name]) == [(name, "n=1 is rare")]
         assert matches(name, name)
         assert not {*"*?"} & {*name}
