@@ -455,7 +455,7 @@ class Pairs:
             workers: base's and head's.
             name: of the case.
             plan: how to time the case.
-            dose: by what head is slowed on purpose: ``extra`` calls, or seconds to ``spin``.
+            dose: seconds to ``spin`` by which head is slowed on purpose.
         """
 
         def sample(side: int, changed: bool) -> float:

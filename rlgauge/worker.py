@@ -130,7 +130,6 @@ class Requests(ABC):
         samples: int,
         calls: int | None = None,
         warm: bool = True,
-        extra: int = 0,
         spin: float = 0.0,
     ) -> dict[str, Any]:
         """Time samples, each from a reset, and of so many calls where it is said.
@@ -138,15 +137,12 @@ class Requests(ABC):
         One call to ``warm`` up, from a reset as well, does not count: the other side just ran, took the caches, and on
         all cores its threads may still spin.
 
-        To be slower on purpose, it makes ``extra`` calls or spins for a time.
-
         Args:
             identity: id of the case, or name of a canary.
             samples: how many.
             calls: of each sample; those of the case unless given.
             warm: whether a call that does not count comes first.
-            extra: calls after the last sample, which count.
-            spin: seconds to wait after the last sample, which count.
+            spin: seconds to wait after the last sample, which count, to be slower on purpose.
         """
         prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls
@@ -155,11 +151,9 @@ class Requests(ABC):
             prepared.call()
         spent = sum(prepared.sample() for _ in range(samples))
         start = time.perf_counter()
-        for _ in range(extra):
-            prepared.call()
         while time.perf_counter() - start < spin:
             pass
-        return {"seconds": spent + (time.perf_counter() - start if extra or spin else 0.0)}
+        return {"seconds": spent + (time.perf_counter() - start if spin else 0.0)}
 
     def small_pages(self) -> dict[str, Any]:
         """Have the kernel give this process pages of one size, whatever memory is free."""

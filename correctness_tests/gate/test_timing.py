@@ -106,12 +106,6 @@ def test_a_turn_of_which_most_is_not_timed_takes_a_tenth_of_a_second_at_most(cal
     assert plan.most_blocks == max(2, int(6 / (4 * (wall or call) * (samples * calls + 1))))
 
 
-def test_further_calls_are_timed(counting):
-    side, prepared = counting
-    assert side.sample("case", samples=2, extra=1)["seconds"] == pytest.approx(21, abs=0.01)
-    assert prepared.made == 22
-
-
 def test_a_spin_lasts_as_long_as_it_is_told(counting):
     side, _ = counting
     assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)

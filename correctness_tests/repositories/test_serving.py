@@ -94,7 +94,7 @@ def test_a_test_is_run_from_a_seed_beside_those_that_share_its_fixtures(side):
     side.session = SimpleNamespace(_setupstate=SimpleNamespace(teardown_exact=lambda item: seen.append(item)))
     side.reports, side.raised, side.fixture, side.closed = ["old"], KeyError(), "old", True
     assert side.prepare("a", "file") == {}
-    wanted = one, other, {"identity": "a", "answer": "file", "counted": False}, [], None, None, False
+    wanted = one, other, {"identity": "a", "answer": "file", "counted": False, "fault": ""}, [], None, None, False
     assert seen == [one, wanted, random.Random(0).random()]
 
 
@@ -119,7 +119,7 @@ def test_what_a_test_gives_is_kept_settled_and_waits_until_its_case_is_closed(si
     done = []
     made = Benchmarked(lambda: done.append("called") or ["/root/side/file"])
     made.settle = lambda: done.append("settled")
-    side.asked = {"identity": "a", "answer": str(tmp_path / "a.answer")}
+    side.asked = {"identity": "a", "answer": str(tmp_path / "a.answer"), "fault": ""}
     side.told({"do": "hello"}, {"do": "close", "identity": "a"}, {"do": "hello"})
     side.timed(made)
     assert done == ["called", "settled"]

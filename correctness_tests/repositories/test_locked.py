@@ -1,0 +1,76 @@
+"""A base whose lock file wants other packages runs in an environment of its own, which is made once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import sysconfig
+import zipfile
+
+import pytest
+
+from .made import FIND, Repository, flat
+
+WHEEL = "units-1.0-py3-none-any.whl"
+BY_LIBRARY = '''"""Sorts as often as a library says."""
+
+import numpy as np
+
+try:
+    from library_of_units import SLOW
+except ImportError:
+    SLOW = 110
+
+
+def slow(numbers, units=SLOW):
+    for _ in range(units):
+        out = np.sort(numbers)
+    return out
+
+
+def kept(numbers):
+    return slow(numbers, 100)
+'''
+
+
+def wheel():
+    """Return a package with the units of work, in which all that is installed here is found too."""
+    files = {
+        "library_of_units.py": "SLOW = 100\n",
+        "here.pth": sysconfig.get_paths()["purelib"] + "\n",
+        "units-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: units\nVersion: 1.0\n",
+        "units-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(
+        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},"
+        f"{len(text)}\n"
+        for name, text in files.items()
+    )
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in {**files, "units-1.0.dist-info/RECORD": record + "units-1.0.dist-info/RECORD,,\n"}.items():
+            archive.writestr(name, text)
+    return packed.getvalue()
+
+
+@pytest.mark.slow
+def test_a_base_with_other_dependencies_gets_its_own_environment_once(tmp_path):
+    locked = {
+        "lock.txt": f"./{WHEEL}\n",
+        WHEEL: wheel(),
+        "toy/sorting.py": BY_LIBRARY,
+        "pyproject.toml": '[tool.rlgauge]\nlock = "lock.txt"\n',
+    }
+    toy = Repository(tmp_path / "toy", flat() | locked)
+    toy.commit("upgraded", {"lock.txt": "# the library is gone\n", WHEEL: None})
+    ran = toy.gate("HEAD~1", tmp_path, rule=FIND)
+    assert ran.code == 1, ran.text
+    assert ran.findings["benchmarks/test_sorting.py::test_slow"] == ("slower",)  # by what is installed alone
+    assert ran.findings["benchmarks/test_sorting.py::test_kept[50]"] == ("ok",)
+    made = {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")}
+    assert len({path.parent for path in made}) == 1
+    code, text = toy.run(*toy.command("HEAD~1", tmp_path), "--collect-only")
+    assert code == 0, text
+    assert {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")} == made
+    assert toy.leftovers() == []
