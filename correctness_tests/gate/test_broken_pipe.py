@@ -11,7 +11,7 @@ from ..commands import ROOT, environment
 
 
 @pytest.mark.parametrize(
-    "command", [("perf_tests", "list", "--tier", "full"), ("perf_tests.claims", "--list")], ids=lambda each: each[0]
+    "command", [("rl_impls",), ("perf_tests.claims", "--list")], ids=lambda each: each[0]
 )
 def test_a_reader_that_has_enough_ends_it_without_a_word(command):
     with subprocess.Popen(
