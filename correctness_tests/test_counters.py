@@ -32,7 +32,7 @@ def test_counts_are_those_of_the_backend_and_repeat(name, names):
     assert first.keys() == names
     assert first == second or names == {"allocated_bytes"}  # NumPy's peak depends on what Python has cached
     if "graphs" in names:
-        assert first["graphs"] == 1
+        assert first["graphs"] <= 1  # another test of this process may have compiled it
     if "hlo_flops" in names:
         assert first["hlo_flops"] >= 32 * 2 * 3360  # two for each weight and row
 

@@ -16,7 +16,9 @@ SETTLING = 4  # calls before the count
 
 def counted(op, target):
     """Count one call of an op that was called before."""
-    built = SimpleNamespace(backend=SimpleNamespace(lowering="jit"), target=target, call=op, args=(), reset=None)
+    built = SimpleNamespace(
+        backend=SimpleNamespace(lowering="jit"), target=target, call=op, args=(), reset=None, programs_before=0
+    )
     for _ in range(SETTLING):
         op()
     return count(built)

@@ -33,7 +33,7 @@ def first_problems():
         backend = backends.get(one.params["backend"])
         here = backend.name == backend.source and backend.missing() is None
         alone = not any(mark.name == "rlgauge" and mark.kwargs.get("cores") for mark in one.test.pytestmark)
-        if here and alone and one.params["form"] != "interleaved":
+        if here and alone and one.tier != "full" and one.params["form"] != "interleaved":
             found.setdefault((one.workload, one.op, backend.source), one)
     return [pytest.param(problem_of(one, 0), one.params, id=one.id) for one in found.values()]
 

@@ -19,7 +19,7 @@ from rl_impls.backends import BackendUnavailable
 from rl_impls.common.problem import Problem
 
 from .bench import RTOL
-from .counters import count, graphs_compiled
+from .counters import count, graphs_compiled, programs
 from .suite.exporter import parse_once
 
 REQUIRED = "RL_PERF_REQUIRE"  # names backends and packages whose absence is a failure
@@ -39,6 +39,7 @@ class Built:
         args: of each call: NumPy arrays, or arrays on the device if the problem's ``io`` says so.
         reset: restores all that calls change; None for an op without state.
         graphs_before: programs that torch.compile had made before.
+        programs_before: programs that JAX had of the same functions.
         close: ends the threads, processes and shared memory of the op; None if it has none.
     """
 
@@ -57,6 +58,7 @@ class Built:
         self.op: Any = self.backend.build(
             problem.workload, problem.op, problem.config, device, self.options, self.target
         )
+        self.programs_before = programs(self)
         held = getattr(self.op, "held", lambda *args: args)
         self.args = self.backend.wait(held(*(device if problem.io == "device" else problem.args)))
         own = self.on_device if self.backend.device == "cuda" else self.op  # the last update may still be computing

@@ -61,9 +61,10 @@ def test_a_promise_of_close_outputs_alone_holds_where_they_are():
     assert told(claim(None, same="close", tolerance=1e-7), WIDE)["verdict"] == "holds"
 
 
-@pytest.mark.skipif(not backends.get("torch-cuda").missing(), reason="there is a GPU")
 @pytest.mark.parametrize("pair", [ON_GPU, ON_GPU[::-1]])
 def test_a_test_that_cannot_run_here_is_never_guessed(pair):
+    if not backends.get("torch-cuda").missing():
+        pytest.skip("there is a GPU")
     about = claim(contexts={"alone": pair}, figures=[{"what": "rate", "test": ON_GPU[1], "theirs": "9/s"}])
     found = ledger.row(about, {"toy": about}, {}, {}, None)
     assert (found["contexts"][0]["verdict"], found["contexts"][0]["ratio"]) == ("needs CUDA", None)

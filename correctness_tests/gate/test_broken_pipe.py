@@ -10,9 +10,7 @@ import pytest
 from ..commands import ROOT, environment
 
 
-@pytest.mark.parametrize(
-    "command", [("rl_impls",), ("perf_tests.claims", "--list")], ids=lambda each: each[0]
-)
+@pytest.mark.parametrize("command", [("rl_impls",), ("perf_tests.claims", "--list")], ids=lambda each: each[0])
 def test_a_reader_that_has_enough_ends_it_without_a_word(command):
     with subprocess.Popen(
         [sys.executable, "-m", *command], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
