@@ -62,7 +62,7 @@ class Bench:
             max_calls: calls after one reset, at most.
             output: returns what is compared between samples and between the sides of a gate, given a result.
             warm: whether calls before the first timed one warm up caches and compilers.
-            rtol: how far the outputs of two samples may differ, as part of their norm.
+            rtol: how far the outputs of two samples may differ; above the default, as a part of their norm.
             items: units that a call handles.
             unit: what a call handles, in the plural.
             flops: floating-point operations of a call; 0 if not worth counting.
@@ -174,11 +174,13 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def close_to(first: Any, second: Any, rtol: float = RTOL) -> bool:
-    """Return whether two arrays agree: the norm of their difference is at most ``rtol`` of their own."""
+    """Return whether two arrays agree: element by element, or by the norm of their difference beyond the default."""
     if first.shape != second.shape:
         return False
     if first.dtype.kind not in "fc":
         return bool(np.array_equal(first, second))
+    if rtol <= RTOL:
+        return bool(np.allclose(first, second, rtol=rtol, atol=ATOL, equal_nan=True))
     finite = np.isfinite(first)
     if not np.array_equal(first[~finite], second[~finite], equal_nan=True):
         return False

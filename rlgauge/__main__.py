@@ -282,7 +282,7 @@ def main(arguments: list[str] | None = None) -> int:
         action="append",
         default=[],
         metavar="MODULE:FUNCTION[=PATTERN]",
-        help="also slow head by a function that gets what a test times and returns what is timed in its place; "
+        help="also slow head by a function that replaces the callable of a test with a slower one; "
         "in the tests that fit the pattern, or in all; may be given several times",
     )
     rates.set_defaults(run=power)

@@ -55,7 +55,7 @@ def test_gym3(bench: Bench, seed: int, arrays: str) -> None:
     """Eight steps of 32 games by the same actions as ours, from the same start.
 
     Left out: ours keeps frames, rewards and ends in a rollout, and statistics of episodes; gym3's are dropped. Users
-    get ``copied`` arrays; to have them ``reused``, gym3 is told to copy nothing.
+    get ``copied`` arrays; with ``reused``, gym3 copies nothing.
     """
     for package in ("procgen", "gym3"):
         pytest.importorskip(package)

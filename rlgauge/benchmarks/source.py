@@ -57,7 +57,7 @@ class Benchmarks:
         settings: folder of the settings, which their paths are relative to.
         start: folder that pytest was called in, and whose copy workers start in.
         cache: folder of what is kept from run to run.
-        artifact: file of all that a run measured, where none is named.
+        artifact: default path of the JSON artifact.
     """
 
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:

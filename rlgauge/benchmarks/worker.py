@@ -269,7 +269,7 @@ class Tests(worker.Requests):
             identity: id of the test, or name of a canary.
             answer: file for what is returned, if it is wanted.
             counted: whether the test's exact counts are wanted, at its end.
-            fault: ``module:function`` that gets what is timed on head's side, and returns what is timed in its place.
+            fault: ``module:function`` that replaces head's timed callable with a slower one.
         """
         from rlgauge.canary import CANARIES
 
