@@ -41,7 +41,20 @@ WIDE, UNDECIDED = "too wide to use", "no significant difference"
 HELP = "more --minutes, an idle machine or a benchmark with less spread would help"
 
 
-class SkippedError(GateError):
+class ComparisonError(GateError):
+    """A comparison cannot be measured.
+
+    Args:
+        name: of the comparison.
+        words: why, in a line.
+    """
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.name = name
+
+
+class SkippedError(ComparisonError):
     """A test skips itself here, as where a backend is not installed."""
 
 
@@ -222,7 +235,7 @@ class UnlikePairs(Pairs):
             replies = [worker.reply() for worker in workers]
         for test, reply in zip(self.tests[name], replies, strict=True):
             if "skipped" in reply:
-                raise SkippedError(f"{test}: skipped: {reply['skipped']}")
+                raise SkippedError(name, f"{test}: skipped: {reply['skipped']}")
             if "failed" in reply:
                 raise CaseError(name, f"{test}: {reply['failed']}")
         if wanted and not self.same(name, *files):
@@ -311,6 +324,7 @@ class Comparisons:
 
     Attributes:
         found: the result of each comparison, by its name.
+        failed: why a comparison cannot be measured, by its name.
     """
 
     def __init__(
@@ -338,15 +352,44 @@ class Comparisons:
         machine = source.machine(layout.folder)
         self.found = {name: Result(*pair, measure=plan.measure, machine=machine) for name, pair in ids.items()}
         self.of_sides: dict[str, list[list[float]]] = {name: [] for name in tests}
-        self.end = time.monotonic() + 60 * plan.minutes
+        self.failed: dict[str, ComparisonError] = {}
 
-    @property
-    def pairs_measured(self) -> int:
-        """How many pairs there are of each comparison."""
-        return min(len(result.values) for result in self.found.values())
+    def unfinished(self, end: float) -> list[str]:
+        """Return the comparisons that need another pair: too few pairs, or a wide interval and time left.
+
+        Args:
+            end: of the time, as the monotonic clock counts it.
+        """
+        in_time = time.monotonic() <= end
+        return [
+            name
+            for name, result in self.found.items()
+            if name not in self.failed
+            and (len(result.values) < FEWEST or (in_time and result.half_width > self.plan.precision))
+        ]
+
+    def measure_each(self, log: Callable[[Sequence[str]], None]) -> None:
+        """Add pairs to each comparison until its interval is narrow enough, or the time of all is up.
+
+        One that cannot be measured is put into ``failed``, and the others go on.
+
+        Args:
+            log: is called with the names of the comparisons after each pair.
+
+        Raises:
+            GateError: a process fails outside of the comparisons.
+        """
+        end = time.monotonic() + 60 * self.plan.minutes * len(self.tests)
+        while names := self.unfinished(end):
+            try:
+                self.measure_pair(names)
+            except ComparisonError as error:
+                self.failed[error.name] = error
+            else:
+                log(names)
 
     def measure_all(self, log: Callable[[], None]) -> None:
-        """Add pairs until the intervals of all comparisons are narrow enough, or the time is up.
+        """Add pairs of all comparisons alike, until the intervals of all are narrow enough, or the time is up.
 
         Args:
             log: is called after each pair.
@@ -354,44 +397,58 @@ class Comparisons:
         Raises:
             GateError: a benchmark cannot run, outputs differ, or a figure is missing.
         """
-        while self.pairs_measured < FEWEST or not (
-            time.monotonic() > self.end
-            or max(result.half_width for result in self.found.values()) <= self.plan.precision
-        ):
-            if self.plan.measure == "peak_rss" and not self.pairs.info:
-                self.measure_pair()  # does not count: it fills compilers' caches and writes outputs, which takes memory
-            self.add(self.measure_pair())
+        end = time.monotonic() + 60 * self.plan.minutes
+        while self.unfinished(end):
+            self.measure_pair(list(self.tests))
             log()
 
-    def measure_pair(self) -> dict[str, list[Block]]:
-        """Return the blocks of a pair of every comparison."""
-        records = {name: Record() for name in self.tests}
+    def measure_pair(self, names: Sequence[str]) -> None:
+        """Measure a pair and add it to the results of some comparisons.
+
+        Raises:
+            ComparisonError: one of them cannot be measured.
+            GateError: a process fails outside of the comparisons.
+        """
+        if self.plan.measure == "peak_rss" and not self.pairs.info:
+            self.blocks(names)  # does not count: it fills compilers' caches and writes outputs, which takes memory
+        for name, blocks in self.blocks(names).items():
+            try:
+                self.add(name, blocks)
+            except GateError as error:
+                raise ComparisonError(name, str(error)) from error
+
+    def blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
+        """Return the blocks of a pair of some comparisons."""
+        records = {name: Record() for name in names}
         try:
-            measured = self.pairs.measure_pair(records, list(self.tests), self.place, thorough=True)
-        except (CaseError, PairError) as error:
+            measured = self.pairs.measure_pair(records, names, self.place, thorough=True)
+        except CaseError as error:
+            raise ComparisonError(error.name, str(error)) from error
+        except PairError as error:
             raise GateError(str(error)) from error
-        for name in self.tests:
+        for name in names:
             if name not in measured:
-                raise GateError(records[name].words)
+                raise ComparisonError(name, records[name].words)
         return measured
 
-    def add(self, measured: Mapping[str, list[Block]]) -> None:
-        """Add what a pair says to the results.
+    def add(self, name: str, blocks: Sequence[Block]) -> None:
+        """Add what a pair says to the result of a comparison.
 
         Args:
-            measured: blocks of every comparison.
+            name: of the comparison.
+            blocks: of the pair.
         """
-        for name, result in self.found.items():
-            items = items_of(self.pairs.info[name], self.tests[name], result) if self.plan.items else (1.0, 1.0)
-            sides = [side / count for side, count in zip(self.sides_of(name, measured[name]), items, strict=True)]
-            if self.plan.measure == "difference":
-                result.values.append(median(a / items[0] - b / items[1] for a, b in measured[name]))
-            elif self.plan.measure == "seconds":
-                result.values.append(math.exp(-log_ratio(measured[name])) * items[1] / items[0])
-            else:
-                result.values.append(sides[0] / sides[1])
-            self.of_sides[name].append(sides)
-            result.sides = [median(side) for side in zip(*self.of_sides[name], strict=True)]
+        result = self.found[name]
+        items = items_of(self.pairs.info[name], self.tests[name], result) if self.plan.items else (1.0, 1.0)
+        sides = [side / count for side, count in zip(self.sides_of(name, blocks), items, strict=True)]
+        if self.plan.measure == "difference":
+            result.values.append(median(a / items[0] - b / items[1] for a, b in blocks))
+        elif self.plan.measure == "seconds":
+            result.values.append(math.exp(-log_ratio(blocks)) * items[1] / items[0])
+        else:
+            result.values.append(sides[0] / sides[1])
+        self.of_sides[name].append(sides)
+        result.sides = [median(side) for side in zip(*self.of_sides[name], strict=True)]
 
     def sides_of(self, name: str, blocks: Sequence[Block]) -> list[float]:
         """Return what a pair says of both sides, per call.
@@ -516,8 +573,8 @@ def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, lo
     baseline, *others = chosen
     with laid_out(source, root) as layout:
         comparisons = Comparisons(source, layout, {case.id: (baseline, case) for case in others}, plan)
-        comparisons.measure_all(lambda: log(f"rank: pair {comparisons.pairs_measured} of {len(chosen)} benchmarks"))
-    first = comparisons.found[others[0].id]
+        first = comparisons.found[others[0].id]
+        comparisons.measure_all(lambda: log(f"rank: pair {len(first.values)} of {len(chosen)} benchmarks"))
     speedups = {name: result.values for name, result in comparisons.found.items()}
     speedups = {baseline.id: [1.0] * len(first.values)} | speedups
     return Ranking(baseline.id, speedups, first.per, first.machine)

@@ -1,6 +1,7 @@
-"""A file of comparisons: ``rlgauge compare --file FILE.toml``, measured one after the other in drawn order.
+"""A file of comparisons: ``rlgauge compare --file FILE.toml``, measured in drawn order.
 
-All results so far are written after each comparison, so that an interrupted run goes on where it was stopped.
+Comparisons that run on one core and are measured alike share pairs of processes, in groups. All results so far are
+written after each group, so that an interrupted run goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .compare import Comparisons, Plan, SkippedError, listed, named
+from .compare import MEMORY, Comparisons, Plan, SkippedError, listed, named
 from .config import tomllib
 from .fields import FieldError, parse
 from .files import reserved
@@ -26,6 +27,7 @@ from .source import Case
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
+TOGETHER = 8  # comparisons that share pairs, at most: an interrupt loses the pairs of one group
 Row = dict[str, Any]  # of one comparison, as it is written
 
 
@@ -145,16 +147,18 @@ def compare_file(
             here = conditions(source, layout, file, default, out)
             rows = kept(out, here, log) if resume else {}
             order = random.Random(default.seed).sample(list(comparisons), len(comparisons))
-            for number, name in enumerate([name for name in order if name not in rows], len(rows) + 1):
-                comparison, plan = comparisons[name]
-                pair = cases[tests[name][0]], cases[tests[name][1]]
-                result = measured(source, layout, pair, plan, f"comparison-{number}", lambda text: log(f"  {text}"))
-                rows[name] = comparison.row(**result)
+            pairs = {name: (cases[tests[name][0]], cases[tests[name][1]]) for name in order if name not in rows}
+            for number, names in enumerate(groups({name: (comparisons[name][1], pairs[name]) for name in pairs})):
+                chosen = {name: pairs[name] for name in names}
+                plan = comparisons[names[0]][1]
+                results = measured(source, layout, chosen, plan, f"comparison-{number}", lambda text: log(f"  {text}"))
+                rows |= {name: comparisons[name][0].row(**result) for name, result in results.items()}
                 written = {name: rows[name] for name in comparisons if name in rows}
                 text = json.dumps({"conditions": here, "comparisons": written}, indent=2) + "\n"
                 with reserved(out, len(text), "--json") as write:
                     write(text.encode())
-                log(f"compare: {number} of {len(order)}: {name}: {line(rows[name])}")
+                for number, name in enumerate(names, len(rows) - len(names) + 1):
+                    log(f"compare: {number} of {len(order)}: {name}: {line(rows[name])}")
     except KeyboardInterrupt:
         done = f"{len(rows)} of {len(comparisons)} comparisons are in {out}; the same command with --resume goes on"
         raise GateError(f"interrupted: {done if rows else 'nothing is written'}") from None
@@ -163,33 +167,65 @@ def compare_file(
     return VOID if failed else 0
 
 
+def groups(comparisons: Mapping[str, tuple[Plan, Sequence[Case]]]) -> list[list[str]]:
+    """Return the names of comparisons whose tests share pairs of processes: those of one plan that run on one core.
+
+    Args:
+        comparisons: how each is measured, and its two tests.
+    """
+    found: list[list[str]] = []
+    last: dict[Plan, list[str]] = {}  # the group that the next comparison of a plan joins
+    for name, (plan, tests) in comparisons.items():
+        alone = plan.measure in MEMORY or plan.place(tests).one is None
+        group = [] if alone else last.get(plan, [])
+        if not group or len(group) == TOGETHER:
+            group = []
+            found.append(group)
+        if not alone:
+            last[plan] = group
+        group.append(name)
+    return found
+
+
 def measured(
     source: Benchmarks,
     layout: Layout,
-    tests: tuple[Case, Case],
+    tests: Mapping[str, tuple[Case, Case]],
     plan: Plan,
     folder: str,
     log: Callable[[str], None],
-) -> Row:
-    """Return the result of a comparison, or why there is none.
+) -> dict[str, Row]:
+    """Return the result of each comparison of a group, or why there is none.
 
     Args:
         source: of the benchmarks.
         layout: of the working tree.
-        tests: the two benchmarks.
+        tests: the two benchmarks of each comparison.
         plan: how to compare them.
         folder: name of the sides' folders.
         log: prints a line.
     """
+
+    def told(names: Sequence[str]) -> None:
+        result = comparisons.found[names[0]]
+        log(
+            f"pair {len(result.values)}: {result.values[-1]:.4g}"
+            if len(tests) == 1
+            else f"pair {len(result.values)} of {len(names)} comparisons"
+        )
+
     try:
-        comparisons = Comparisons(source, layout, {"it": tests}, plan, folder)
-        found = comparisons.found["it"]
-        comparisons.measure_all(lambda: log(f"pair {len(found.values)}: {found.values[-1]:.4g}"))
-    except SkippedError as error:
-        return {"skipped": str(error)}
+        comparisons = Comparisons(source, layout, tests, plan, folder)
+        comparisons.measure_each(told)
     except GateError as error:
-        return {"error": str(error)}
-    return {"text": str(found), **found.as_dict()}
+        return {name: {"error": str(error)} for name in tests}
+    rows: dict[str, Row] = {}
+    for name, found in comparisons.found.items():
+        if failed := comparisons.failed.get(name):
+            rows[name] = {"skipped" if isinstance(failed, SkippedError) else "error": str(failed)}
+        else:
+            rows[name] = {"text": str(found), **found.as_dict()}
+    return rows
 
 
 def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: Path) -> dict[str, Any]:

@@ -356,10 +356,16 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
     code, text = repository.run("rlgauge", "compare", "--file", comparisons)
     assert code == 2, text
     assert text.endswith(f"{why}\n")
-    comparisons.write_text(broken + absent)
+    alike = (
+        '\n[[comparison]]\nname = "alike"\na = "*slow]"\nb = "*twice]"\n'  # shares pairs of processes with the others
+    )
+    comparisons.write_text(broken + alike + absent)
     code, text = repository.run("rlgauge", "compare", "--file", comparisons)
     assert code == 2, text
-    assert "its test fails: AttributeError: " in text.splitlines()[-2]
+    assert "its test fails: AttributeError: " in text.splitlines()[-3]
+    found = json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"]
+    assert list(found) == ["broken", "alike", "absent"]
+    assert found["alike"]["value"] == pytest.approx(0.5, rel=0.03)
 
 
 @pytest.mark.parametrize(
