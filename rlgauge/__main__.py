@@ -21,7 +21,7 @@ from .fields import FieldError
 from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
-from .power import canary_rates, faults_of
+from .power import canary_rates, doses_of, faults_of
 from .power import rates as measured_rates
 from .revisions import resolve
 from .rule import VOID, GateError, rule_with
@@ -243,7 +243,7 @@ def power(options: argparse.Namespace) -> int:
         return 0
     file = options.file or source.artifact.with_name("power.jsonl")
     asked = options.minutes, config.rules(options.rule), options.limit, faults_of(options.fault)
-    print(measured_rates(source, root, file, *asked, options.arguments))
+    print(measured_rates(source, root, file, *asked, options.arguments, doses_of(options.slowdowns)))
     return 0
 
 
@@ -284,6 +284,12 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="MODULE:FUNCTION[=PATTERN]",
         help="also slow head by a function that replaces the callable of a test with a slower one; "
         "in the tests that fit the pattern, or in all; may be given several times",
+    )
+    rates.add_argument(
+        "--slowdowns",
+        default="0.02,0.05,0.1",
+        metavar="PART[,PART]",
+        help="parts of a call by which head is slowed, beside 0 for the same code (default: 0.02,0.05,0.1)",
     )
     rates.set_defaults(run=power)
     two = commands.add_parser("compare", help="measure how many times as fast one benchmark is as another")

@@ -57,6 +57,24 @@ def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def doses_of(text: str) -> tuple[float, ...]:
+    """Return the parts of a call by which head is slowed, 0 first.
+
+    Args:
+        text: numbers with commas between them.
+
+    Raises:
+        GateError: one is no number above 0.
+    """
+    try:
+        found = {float(word) for word in text.split(",") if word.strip()}
+    except ValueError:
+        found = {-1.0}
+    if not all(0 < dose < math.inf for dose in found):
+        raise GateError(f"--slowdowns: got {text!r}; give parts of a call above 0, for example 0.02,0.05")
+    return 0.0, *sorted(found)
+
+
 def rates(
     source: Benchmarks,
     root: Path,
@@ -66,6 +84,7 @@ def rates(
     limit: float,
     faults: Mapping[str, Sequence[str]] = NO_FAULTS,
     arguments: Sequence[str] = (),
+    doses: Sequence[float] = DOSES,
 ) -> str:
     """Measure for some minutes, going on with a file; return the rates as a table.
 
@@ -78,6 +97,7 @@ def rates(
         limit: seconds that a worker may take for one request.
         faults: patterns of the tests that each fault is put into, by ``MODULE:FUNCTION``.
         arguments: of pytest, which select tests.
+        doses: by which head is slowed.
 
     Raises:
         GateError: there are no cases, no test is of a fault, or nothing was measured yet.
@@ -88,7 +108,7 @@ def rates(
         for fault, patterns in faults.items():
             if not any(matches(name, pattern) for name in names for pattern in patterns):
                 raise GateError(f"--fault {fault}: no test fits {', '.join(patterns)}")
-        measure(source, root, file, minutes, rule, limit, faults=faults)
+        measure(source, root, file, minutes, rule, limit, doses=doses, faults=faults)
     return table(read(file), rule)
 
 
@@ -320,15 +340,16 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         )
     cases = [case for case in pairs[-1]["log_ratios"] if all(case in pair["log_ratios"] for pair in pairs)]
     rows = ["| slowed by | called slower [95 % interval] |", "|---|---|"]
-    for dose in DOSES:
-        found = [column(pairs, case, f"{dose:g}") for case in cases]
-        rows.append(f"| {100 * dose:g} %{'' if dose else ', the same code'} | {called(found, rule, len(cases))} |")
-    for fault in dict.fromkeys(name for pair in pairs for found in pair["log_ratios"].values() for name in found):
-        if ":" in fault:
-            having = [(case, [pair for pair in pairs if fault in pair["log_ratios"].get(case, {})]) for case in cases]
-            found = [column(chosen, case, fault) for case, chosen in having if chosen]
+    treatments = {name for pair in pairs for found in pair["log_ratios"].values() for name in found}
+    for treatment in sorted(treatments, key=lambda name: (1.0, name) if ":" in name else (float(name), "")):
+        having = [(case, [pair for pair in pairs if treatment in pair["log_ratios"].get(case, {})]) for case in cases]
+        found = [column(chosen, case, treatment) for case, chosen in having if chosen]
+        if ":" in treatment:
             times = ", ".join(f"x {math.exp(median(pair.thorough for pair in said)):.2f}" for said in found)
-            rows.append(f"| `{fault}` ({times}) | {called(found, rule, len(cases))} |")
+            words = f"`{treatment}` ({times})"
+        else:
+            words = f"{100 * float(treatment):g} %" if float(treatment) else "0 %, the same code"
+        rows.append(f"| {words} | {called(found, rule, len(cases))} |")
     return "\n".join([*rows, "", f"{len(pairs)} pairs of {len(cases)} cases."])
 
 

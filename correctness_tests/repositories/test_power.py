@@ -51,7 +51,7 @@ def test_too_few_pairs_for_a_verdict_are_no_table():
 def test_without_minutes_nothing_is_measured(monkeypatch, tmp_path):
     done, file = [], tmp_path / "power.jsonl"
     source = SimpleNamespace(everything=lambda root, arguments: done.append(root), cases=lambda: [Case("a")])
-    monkeypatch.setattr(power, "measure", lambda *how, faults: done.append(how))
+    monkeypatch.setattr(power, "measure", lambda *how, doses, faults: done.append(how))
     with pytest.raises(GateError, match=r"^nothing was measured yet: rlgauge power --minutes 60$"):
         power.rates(source, tmp_path, file, 0, RULE, 7.0)
     assert done == []
@@ -305,3 +305,16 @@ def test_a_fault_that_cannot_be_put_in_is_one_line(toy, tmp_path, options, words
     assert code == 2, text
     assert words in text.splitlines()[-1]
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(("text", "doses"), [("0.05", (0.0, 0.05)), ("0.1, 0.02,", (0.0, 0.02, 0.1)), ("", (0.0,))])
+def test_slowdowns_are_parts_of_a_call_beside_the_same_code(text, doses):
+    assert power.doses_of(text) == doses
+
+
+@pytest.mark.parametrize("text", ["5%", "-0.05", "nan", "0"])
+def test_a_slowdown_that_is_none_is_one_line(text):
+    with pytest.raises(
+        GateError, match=r"^--slowdowns: got '.*'; give parts of a call above 0, for example 0.02,0.05$"
+    ):
+        power.doses_of(text)
