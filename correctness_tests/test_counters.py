@@ -20,7 +20,7 @@ def counted(workload, test, name):
 @pytest.mark.parametrize(
     ("name", "names"),
     [
-        ("full-numpy-32-host-32", {"allocated_bytes"}),
+        ("full-numpy-32-host-32", set()),
         ("full-torch-32-host-32", {"aten_ops", "allocated_bytes"}),
         ("full-torch-compile-32-host-32", {"graphs"}),
         ("full-jax-32-host-32", {"graphs", "hlo_flops", "hlo_bytes"}),
@@ -30,7 +30,7 @@ def counted(workload, test, name):
 def test_counts_are_those_of_the_backend_and_repeat(name, names):
     first, second = counted("pirl", "forward", name)
     assert first.keys() == names
-    assert first == second or names == {"allocated_bytes"}  # NumPy's peak depends on what Python has cached
+    assert first == second
     if "graphs" in names:
         assert first["graphs"] <= 1  # another test of this process may have compiled it
     if "hlo_flops" in names:

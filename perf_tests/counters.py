@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def count(op: Built) -> dict[str, int]:
 
     ``graphs``: compiled for it, in JAX also those that one more call compiles. ``aten_ops``: operations that torch
     dispatches. ``hlo_flops``, ``hlo_bytes``: of the functions that JAX compiles, before optimisation.
-    ``allocated_bytes``: of new arrays (NumPy: the peak). Empty where nothing can be counted.
+    ``allocated_bytes``: of new arrays. Empty where nothing can be counted.
     """
     if op.reset:
         op.reset()
@@ -33,23 +32,11 @@ def count(op: Built) -> dict[str, int]:
         counts = {"graphs": graphs_compiled() - op.graphs_before}
     elif op.backend.lowering == "jit":
         counts = of_jax(op)
-    elif op.backend.lowering != "eager":
-        counts = {}
-    elif op.backend.source == "numpy":
-        counts = of_numpy(op)
-    else:
+    elif op.backend.lowering == "eager" and op.backend.source == "torch":
         counts = of_torch(op)
+    else:  # NumPy's peak depends on what Python has cached
+        counts = {}
     return counts if any(counts.values()) else {}  # an op made of others hides what it runs: no count beats a wrong one
-
-
-def of_numpy(op: Built) -> dict[str, int]:
-    """Return the peak of the memory that a call allocates, in bytes."""
-    tracemalloc.start()
-    try:
-        op.call(*op.args)
-        return {"allocated_bytes": tracemalloc.get_traced_memory()[1]}
-    finally:
-        tracemalloc.stop()
 
 
 def of_torch(op: Built) -> dict[str, int]:
