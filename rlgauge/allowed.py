@@ -39,6 +39,28 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
+def renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
+    """Return the working tree's id of each test that has another id in the revision, by that id.
+
+    Args:
+        texts: ``OLD=NEW``, as given on the command line; ids may hold ``=``.
+        names: of the selected tests.
+
+    Raises:
+        GateError: a new id is not selected, or a test is named twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        pairs = [(text[:at], text[at + 1 :]) for at, character in enumerate(text) if character == "="]
+        old, new = next(((old, new) for old, new in pairs if new in names), ("", ""))
+        if not old:
+            raise GateError(f"--gate-renamed {text}: give OLD=NEW, where NEW is the id of a selected benchmark")
+        if old in found or new in found.values():
+            raise GateError(f"--gate-renamed {text}: a test can have one other id only")
+        found[old] = new
+    return found
+
+
 def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> None:
     """Refuse patterns that name no case.
 

@@ -28,6 +28,8 @@ ROOM = 1 << 20  # bytes taken for a file before anything is timed
 ALONE = (
     "--gate-anchor",
     "--gate-benchmarks",
+    "--gate-own-benchmarks",
+    "--gate-renamed",
     "--gate-build",
     "--gate-shard",
     "--gate-allow",
@@ -116,6 +118,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         metavar="PATH",
         help="files and folders of benchmarks, which are the working tree's on both sides (default: testpaths)",
+    )
+    group.addoption(
+        "--gate-own-benchmarks",
+        action="store_true",
+        help="run each side's own benchmarks, matched by id (default: the working tree's on both sides)",
+    )
+    group.addoption(
+        "--gate-renamed",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="compare the revision's test OLD with the working tree's NEW; needs --gate-own-benchmarks",
     )
     group.addoption("--gate-build", metavar="COMMAND", help="run in each side's tree, in an environment of its own")
     group.addoption("--gate-shard", metavar="I/N", help="compare every Nth case alone, from the Ith on")

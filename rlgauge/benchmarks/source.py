@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import rlgauge
 from rlgauge import machine, revisions
-from rlgauge.allowed import matches
+from rlgauge.allowed import matches, renamed
 from rlgauge.config import FILE, Config, settings_folder
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
@@ -66,6 +66,8 @@ class Benchmarks:
         called = Path(run.invocation_params.dir).resolve() if run else self.root
         self.start = called if called.is_relative_to(self.top) else self.root
         self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
+        self.own = bool(run and run.getoption("gate_own_benchmarks"))  # each side has its own benchmarks
+        self.renamed: dict[str, str] = {}  # head's id of a test by base's
         self.build = (run and run.getoption("gate_build")) or config.build
         if self.build and (config.lock or config.depends):
             other = "lock" if config.lock else "depends"
@@ -103,6 +105,10 @@ class Benchmarks:
             if missing := missing_plugin(item):
                 raise GateError(missing)
         self.names = [item.nodeid for item in chosen]
+        given = self.run.getoption("gate_renamed") if self.run else []
+        if given and not self.own:
+            raise GateError("--gate-renamed: it needs --gate-own-benchmarks")
+        self.renamed = renamed(given, self.names)
         self.marks = {item.nodeid: marks.of(item) for item in chosen}
         self.paths = self.benchmark_paths()
 
@@ -239,11 +245,11 @@ class Benchmarks:
         paths = [path for path in self.arguments() if (code / path.partition("::")[0]).exists()]
         if not paths or command.selects_by_memory(self.run):
             return []
-        worker = self.command(code, side.root.parent / "own", paths, [], [])
+        worker = self.command(code, side.root.parent / "own", paths, [], [], renamed=self.renamed)
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
             own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
-            return self.collected_by(own)[0]
+            return {*self.collected_by(own)[0], *self.renamed.values()}
         except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
             return []
 
@@ -327,16 +333,18 @@ class Benchmarks:
             )
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
-        """Return a hash of files of a tree, benchmarks excluded.
+        """Return a hash of files of a tree, without benchmarks that are head's on both sides.
 
         Args:
             code: tree of a revision.
-            only: files and folders that count, beside lock files.
+            only: files and folders that count, beside lock files and benchmarks of its own.
             without: folders that do not count.
         """
-        files = trees.code_files(code, [*self.paths, *without, *self.generated], self.ignore)
+        shared, own = ([], self.paths) if self.own else (self.paths, [])
+        files = trees.code_files(code, [*shared, *without, *self.generated], self.ignore)
+        counted = [*only, *own]
         chosen = [
-            file for file in files if trees.is_lock(file) or trees.inside(file.relative_to(code).as_posix(), only)
+            file for file in files if trees.is_lock(file) or trees.inside(file.relative_to(code).as_posix(), counted)
         ]
         return revisions.digest(code, chosen)
 
@@ -440,9 +448,10 @@ class Benchmarks:
             None where it is not known: a test fails, or starts a process.
         """
         folder = side.root.parent
-        files = sorted({self.file_of(name) for name in names})
         packages, first = self.packages(side.root, side.python), self.own_folders(side.root, side.python)
-        worker = self.command(side.root, folder, files, packages, first, trace=True)
+        of_base = self.renamed if side.name == "base" else {}
+        files = self.files_of(names, of_base)
+        worker = self.command(side.root, folder, files, packages, first, trace=True, renamed=of_base)
         found: dict[str, set[str]] = {}
         try:
             with held(), Worker(replace(side, worker=worker), cores_of_all(), 1, limit) as process:
@@ -511,7 +520,7 @@ class Benchmarks:
         return names, self.own_folders(tree, python)
 
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
-        """Return a side: a tree with a revision's code, built where it has to be, and head's benchmarks.
+        """Return a side: a tree with a revision's code, built where it has to be, and head's benchmarks or its own.
 
         Args:
             name: ``base`` or ``head``.
@@ -519,18 +528,43 @@ class Benchmarks:
             benchmarks: tree of the working tree.
             folder: to be made for the side.
             python: interpreter of the side's environment.
+
+        Raises:
+            GateError: base has none of the tests.
         """
-        tree, ini = folder / "tree", self.ini_file()  # both sides use head's pytest settings
-        paths = [*self.paths, *([ini] if ini else [])]
-        trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, paths)
+        tree, ini = folder / "tree", self.ini_file()
+        of_base = self.renamed if name == "base" else {}
+        files = self.files_of(self.names, of_base)
+        if self.own:  # pytest's settings too, where the side has them
+            files = [file for file in files if (code / file).exists()]
+            if not files:
+                raise GateError(
+                    "--gate-own-benchmarks: base has none of these benchmarks' files; name its tests by "
+                    "--gate-renamed OLD=NEW"
+                )
+            trees.overlaid(tree, tree_of(python) if self.build else code, code, self.paths)
+            trees.copied([ini] if ini and not (tree / ini).exists() else [], benchmarks, tree)
+        else:  # both sides use head's pytest settings
+            paths = [*self.paths, *([ini] if ini else [])]
+            trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, paths)
         trees.copied([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
         (tree / ".git").mkdir(exist_ok=True)  # what looks for the root of the repository finds this one
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **caches(folder)}
-        files = sorted({self.file_of(name) for name in self.names})
-        worker = self.command(tree, folder, files, self.packages(tree, python), self.own_folders(tree, python))
+        packages, first = self.packages(tree, python), self.own_folders(tree, python)
+        worker = self.command(tree, folder, files, packages, first, renamed=of_base)
         return Side(name, tree, python, worker, variables, start=self.start_in(tree))
+
+    def files_of(self, names: Collection[str], renamed: Mapping[str, str]) -> list[str]:
+        """Return the files of tests, relative to git's top level.
+
+        Args:
+            names: of the tests, as head has them.
+            renamed: head's id of a test by the id that it has on this side.
+        """
+        own = [old for old, new in renamed.items() if new in names]
+        return sorted({self.file_of(name) for name in [*own, *({*names} - {*renamed.values()})]})
 
     def ini_file(self) -> str | None:
         """Return pytest's file of settings, relative to git's top level, where it is in the repository."""
@@ -593,6 +627,7 @@ class Benchmarks:
         packages: Sequence[str],
         first: Sequence[str],
         trace: bool = False,
+        renamed: Mapping[str, str] | None = None,
     ) -> tuple[str, ...]:
         """Return what starts a worker.
 
@@ -605,6 +640,7 @@ class Benchmarks:
             packages: names of the packages under test.
             first: folders from which these are imported.
             trace: whether it notes which files are loaded.
+            renamed: head's id of a test by the id that it has in this tree.
         """
         ini = self.ini_file()
         own = [f"--rootdir={tree / self.relative(self.root)}", f"--basetemp={folder / 'temporary'}"]
@@ -626,6 +662,8 @@ class Benchmarks:
             "tree": str(tree.resolve()),
             "copied": [str(self.top / name) for name in folders if (self.top / name).is_dir() and tree != self.top],
             "trace": trace,
+            "own": self.own,
+            "renamed": renamed or {},
         }
         return "-c", START, json.dumps(told)
 
@@ -730,7 +768,8 @@ class Benchmarks:
             records: what is known of each case.
         """
         made = [f"generated, the working tree's on both sides: {', '.join(self.generated)}"] if self.generated else []
-        return [f"benchmarks, head's on both sides: {', '.join(self.paths)}", *made, *self.told]
+        whose = "each side's own" if self.own else "head's on both sides"
+        return [f"benchmarks, {whose}: {', '.join(self.paths)}", *made, *self.told]
 
 
 LISTING = 120.0  # seconds for base to collect its own tests

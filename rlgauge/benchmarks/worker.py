@@ -61,7 +61,8 @@ class Tests(worker.Requests):
         requests: where requests come from, a line of JSON each.
         replies: where answers go.
         told: ``packages``: names of those that are to come from this side; ``root``: top level of the repository;
-            ``folder`` of this side, and its ``tree``; ``trace``: whether to note which files of the tree are loaded.
+            ``folder`` of this side, and its ``tree``; ``trace``: whether to note which files of the tree are loaded;
+            ``own``: whether this side has benchmarks of its own; ``renamed``: head's id of a test by base's.
 
     Attributes:
         items: all tests of this side, by their ids.
@@ -81,6 +82,7 @@ class Tests(worker.Requests):
         self.requests, self.replies, self.packages = requests, replies, told["packages"]
         self.root, self.folder = told["root"], told["folder"]
         self.files = Loaded(told["tree"]) if told.get("trace") else None
+        self.renamed: Mapping[str, str] = told.get("renamed", {})
         self.items: dict[str, pytest.Item] = {}
         self.broken: dict[str, dict[str, Any]] = {}
         self.session: pytest.Session | None = None
@@ -201,7 +203,7 @@ class Tests(worker.Requests):
         Args:
             items: all that were collected.
         """
-        self.items = {item.nodeid: item for item in items}
+        self.items = {self.renamed.get(item.nodeid, item.nodeid): item for item in items}
 
     def pytest_sessionstart(self) -> None:
         """Forget the files that pytest has read for its own settings."""
@@ -378,6 +380,7 @@ class Tests(worker.Requests):
         Args:
             identity: id of the test.
         """
+        identity = next((own for own, name in self.renamed.items() if name == identity), identity)
         for node, why in self.broken.items():
             if not node or identity.startswith((f"{node}::", f"{node}/")):
                 return why if "skipped" in why else {**why, "failed": f"it cannot be collected: {why['failed']}"}
@@ -421,8 +424,10 @@ class Tests(worker.Requests):
             deselected: those too that the project's own hooks deselect.
         """
         assert self.session
-        chosen = [item for item in (self.items.values() if deselected else self.session.items) if is_benchmark(item)]
-        return {"listing": {item.nodeid: marks.of(item) for item in chosen}, "files": self.session.config.args}
+        selected = set(self.items.values() if deselected else self.session.items)
+        chosen = {name: item for name, item in self.items.items() if item in selected and is_benchmark(item)}
+        listing = {name: marks.of(item) for name, item in chosen.items()}
+        return {"listing": listing, "files": self.session.config.args}
 
     def loaded(self) -> dict[str, Any]:
         """Return which files of this side's tree were loaded since this was asked last, and if a process started."""
@@ -533,7 +538,7 @@ def main(requests: TextIO, replies: TextIO) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures end
     code = pytest.main(told["arguments"], plugins=[tests])
     if tests.conftest:
-        sys.stderr.write(f"{tests.conftest}; {CONFTESTS}\n")
+        sys.stderr.write(f"{tests.conftest}{'' if told.get('own') else f'; {CONFTESTS}'}\n")
     elif tests.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write("pytest ended before it collected anything\n")  # else it has said why
     sys.stderr.flush()

@@ -1,0 +1,81 @@
+"""Each side with its own benchmarks: for a change of the API, or of the benchmarks themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from .made import FLAT_TESTS, QUICK, Repository, flat
+
+OLD, NEW = "benchmarks/test_sorting.py", "benchmarks/test_renamed.py"
+SLOW, KEPT = f"{OLD}::test_slow={NEW}::test_sorts_slowly", f"{OLD}::test_kept[10]={NEW}::test_kept[10]"
+RENAMED = FLAT_TESTS.replace("test_slow", "test_sorts_slowly").replace("sorting.slow", "sorting.sorts_slowly")
+
+
+def after(units):
+    """Return what the change writes: another name of a function, and its benchmarks in another file."""
+    module = flat(sorts_slowly=units)["toy/sorting.py"]
+    return {"toy/sorting.py": module.replace("def slow(", "def unused("), OLD: None, NEW: RENAMED}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = Repository(tmp_path_factory.mktemp("flat") / "toy", flat())
+    yield toy
+    assert toy.leftovers() == []
+
+
+@pytest.mark.parametrize(("units", "verdict", "code"), [(110, "slower", 1), (100, "ok", 0)])
+def test_a_renamed_benchmark_of_a_renamed_function_is_compared(toy, tmp_path, units, verdict, code):
+    toy.at("start", after(units))
+    options = ["--gate-own-benchmarks", "--gate-renamed", SLOW, "--gate-renamed", KEPT, "-k", "slowly or 10"]
+    ran = toy.gate("HEAD", tmp_path, *options)
+    assert ran.code == code, ran.text
+    assert ran.findings[f"{NEW}::test_sorts_slowly"] == (verdict,)
+    assert ran.findings[f"{NEW}::test_kept[10]"] == ("ok",)
+    assert "benchmarks, each side's own" in ran.text
+
+
+def test_without_a_map_tests_are_matched_by_id(toy, tmp_path):
+    toy.at("start", after(100) | {OLD: FLAT_TESTS.replace("sorting.slow", "sorting.sorts_slowly")})
+    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", rule=QUICK)
+    assert ran.findings[f"{OLD}::test_slow"][0] in ("ok", "inconclusive", "slower"), ran.text
+    assert ran.findings[f"{NEW}::test_sorts_slowly"][0] == "new"
+
+
+def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_path):
+    toy.at("start", {OLD: FLAT_TESTS.replace("random(50)", "random(60)")})
+    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", "-k", "slow")
+    assert ran.findings[f"{OLD}::test_slow"][0] == "slower", ran.text
+    toy.at("start", {OLD: FLAT_TESTS.replace("random(50)", "random(60)")})
+    assert toy.gate("HEAD", tmp_path, "-k", "slow").findings[f"{OLD}::test_slow"] == ("unchanged",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gate-renamed", SLOW], "--gate-renamed: it needs --gate-own-benchmarks"),
+        (
+            ["--gate-own-benchmarks", "--gate-renamed", "a=b"],
+            "give OLD=NEW, where NEW is the id of a selected benchmark",
+        ),
+        (
+            ["--gate-own-benchmarks", "--gate-renamed", SLOW, "--gate-renamed", SLOW],
+            "a test can have one other id only",
+        ),
+        (["--gate-own-benchmarks"], "base has none of these benchmarks' files; name its tests by --gate-renamed"),
+    ],
+)
+def test_a_mistake_is_one_line(toy, tmp_path, options, message):
+    toy.at("start", after(100))
+    ran = toy.gate("HEAD", tmp_path, *options, rule=QUICK)
+    assert ran.code == 2, ran.text
+    assert ran.only_says(message), ran.text
+
+
+def test_a_renamed_benchmark_that_base_lacks_is_an_error(toy, tmp_path):
+    toy.at("start", after(100))
+    given = f"{OLD}::test_never={NEW}::test_sorts_slowly"
+    ran = toy.gate(
+        "HEAD", tmp_path, "--gate-own-benchmarks", "--gate-renamed", given, "--gate-renamed", KEPT, rule=QUICK
+    )
+    assert ran.findings[f"{NEW}::test_sorts_slowly"][0] == "error", ran.text
