@@ -1,10 +1,11 @@
-"""The replay of single frames from several collectors: a ring in each lane, read as stacks; uniform or by priority.
+"""Replay buffer of single frames, with one lane per stream of experience; uniform or prioritised.
 
-Each collector has a lane of L rows; row ``lane * L + slot`` is a frame, the action taken there, the reward, whether the
-episode ended with that step, and the number of the step in its episode. A frame is stored once, however many stacks it
-is in. A row follows the one before it where that did not end an episode and its step is the next: nothing else shows
-that an item was lost on its way, or that a collector was replaced. A row is valid, and may be sampled, where all of
-its stack that lies in its episode is stored, and what came of it too: its episode ended there, or the next row follows.
+A lane is a ring buffer of L rows. Row ``lane * L + slot`` stores a frame, the action, the reward, whether the episode
+ended with that step, and the step's index in its episode. A frame is stored once, however many stacks contain it.
+
+A row is linked to the row before it if that one did not end an episode and its index is one lower; otherwise an
+experience was lost in between, or a collector was replaced. A row is valid, and may be sampled, if the part of its
+stack that lies in its episode is stored and its outcome is known: the episode ended there, or the next row is linked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PRIORITIES, BETA, GREATEST_YET = "priorities", "beta", "greatest"
 
 
 class Batch(NamedTuple):
-    """Transitions: a state is a stack of frames, oldest first, zeros for those before its episode began.
+    """Transitions. A state is a stack of frames, oldest first, with zeros before the start of its episode.
 
     The next state of a step that ended an episode has zeros as its newest frame.
     """
@@ -38,28 +39,28 @@ class Batch(NamedTuple):
 
 
 class Newest(NamedTuple):
-    """What is known of the newest row of a lane: whatever comes next follows it, or does not."""
+    """The newest row of a lane, to which the next row may be linked."""
 
     time: int
     end: bool
-    run: int  # rows in a row before it of which each follows the one before, of ``stack - 1`` that a stack needs
+    run: int  # linked rows directly before it, counted up to ``stack - 1``
 
 
 NONE = Newest(-1, True, 0)
 
 
 def follow(newest, ends, times, behind):
-    """Tell which rows of a lane are linked: what was there before them, and what they are good for.
+    """Link new rows of a lane to the row before them, and decide which rows are valid.
 
     Args:
         newest: the :class:`Newest` row before them.
-        ends: whether an episode ended with each, bool[n], n > 0.
-        times: the number of each step in its episode, i32[n].
-        behind: rows before it that a stack needs, at most.
+        ends: bool[n], n > 0, whether each step ended its episode.
+        times: i32[n], index of each step in its episode.
+        behind: number of earlier rows in a full stack, ``stack - 1``.
 
     Returns:
-        whether the row before them is valid now, and was not before; whether each is valid, bool[n], all rows before
-        them being stored; the newest of them.
+        whether the row before them becomes valid; bool[n], whether each new row is valid, provided that all rows before
+        it are stored; and the new newest row.
     """
     linked = np.empty(len(times), bool)
     linked[0] = not newest.end and times[0] == newest.time + 1
@@ -75,23 +76,22 @@ def follow(newest, ends, times, behind):
 
 
 class FrameReplay:
-    """The last ``capacity`` steps of some collectors, as many of each; transitions are drawn uniformly.
+    """Uniform replay of the last ``capacity`` steps of several streams, the same number for each.
 
     Args:
-        capacity: rows that are kept; a multiple of ``lanes``.
-        lanes: number of collectors.
-        side: of a frame, in pixels.
-        stack: frames of a state.
-        planes: pictures of what comes as one frame, [planes, side, side], as where collectors hand over stacks; 0 for a
-            frame that is one picture, [side, side].
+        capacity: number of rows; a multiple of ``lanes``, and at least ``(stack + 1) * lanes``.
+        lanes: number of streams.
+        side: height and width of a frame in pixels.
+        stack: frames per state.
+        planes: pictures per stored frame, [planes, side, side], for collectors that send stacks; 0 for [side, side].
 
     Attributes:
-        fields: by name, all rows of each of :data:`FIELDS`; to the frames belongs one more row, of zeros.
-        valid: which rows may be sampled, bool[capacity].
-        held: what is to be noted of rows on :meth:`release`; None where it is noted at once.
+        fields: the arrays of all rows, by the names in :data:`FIELDS`; ``frames`` has one more row, of zeros.
+        valid: bool[capacity], which rows may be sampled.
+        held: changes of ``valid`` postponed until :meth:`release`; None unless :meth:`hold` is in force.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: invalid argument, here and in the methods; nothing is changed.
     """
 
     def __init__(self, capacity, lanes, side, stack=STACK, planes=0):
@@ -114,19 +114,13 @@ class FrameReplay:
         self.valid, self.newest, self.held = np.zeros(capacity, bool), [NONE] * lanes, None
 
     def __len__(self):
-        """Return the number of rows that are stored, in all lanes."""
+        """Return the number of stored rows in all lanes."""
         return sum(map(len, self.rings))
 
     def push(self, lane, frame, action, reward, end, time):
-        """Store one step in place of the oldest of its lane.
+        """Store one step, in place of the lane's oldest row once the lane is full.
 
-        Args:
-            lane: number of the collector.
-            frame: what it saw, u8[side, side].
-            action: what it did then.
-            reward: what followed.
-            end: whether the episode ended with that.
-            time: steps of the episode before this one.
+        ``frame`` is u8[side, side], or u8[planes, side, side]; ``time`` is the step's index in its episode, from 0.
         """
         lane = check_integer("lane", lane, 0, self.lanes - 1)
         frame = check_like("frame", frame, np.uint8, self.shape)
@@ -155,15 +149,15 @@ class FrameReplay:
         self._mark(rows, flags)
 
     def push_batch(self, lane, frames, actions, rewards, ends, times):
-        """Store n steps in place of the oldest of their lane, as that many pushes would.
+        """Store n steps of a stream, as n calls of :meth:`push` would.
 
         Args:
-            lane: number of the collector.
-            frames: what it saw, oldest first, u8[n, side, side]; n may be 0, or more than the lane has rows.
-            actions: what it did then, i32[n].
-            rewards: what followed, f32[n].
-            ends: whether the episode ended with that, bool[n].
-            times: steps of the episode before each, i32[n].
+            lane: index of the stream.
+            frames: u8[n, side, side], oldest first; n may be 0, or larger than the lane.
+            actions: i32[n].
+            rewards: f32[n].
+            ends: bool[n], whether each step ended its episode.
+            times: i32[n], index of each step in its episode.
         """
         lane = check_integer("lane", lane, 0, self.lanes - 1)
         given = [np.asarray(column) for column in (frames, actions, rewards, ends, times)]
@@ -192,19 +186,17 @@ class FrameReplay:
         self._mark(np.concatenate(parts), np.concatenate(marks))
 
     def clear(self):
-        """Forget all that is stored."""
+        """Remove all rows."""
         for ring in self.rings:
             ring.pushed = 0
         self.newest, self.held = [NONE] * self.lanes, None
         self._flag(np.arange(self.capacity), np.zeros(self.capacity, bool))
 
     def hold(self, incoming):
-        """Fix which rows are valid until :meth:`release`: none of those that come, nor any that makes room for them.
+        """Freeze ``valid`` until :meth:`release`, so that sampling does not depend on when experiences arrive.
 
-        What is drawn meanwhile does not depend on how much has come.
-
-        Args:
-            incoming: steps that are pushed to each lane until then, at most.
+        New rows stay invalid. Rows become invalid now if ``incoming`` new steps per lane would overwrite them or a part
+        of their stack.
         """
         check_integer("incoming", incoming, 0, self.length)
         self.held = []
@@ -218,25 +210,17 @@ class FrameReplay:
                 self._flag(rows, np.zeros(len(rows), bool))
 
     def release(self):
-        """Let all that was pushed since :meth:`hold` be drawn."""
+        """Apply the changes of ``valid`` postponed since :meth:`hold`."""
         held, self.held = self.held or [], None
         for rows, flags in held:
             self._flag(rows, flags)
 
     def valid_rows(self):
-        """Return the rows that may be sampled, ascending.  -> i64[M]"""
+        """Return the rows that may be sampled, i64[M], ascending."""
         return np.flatnonzero(self.valid)
 
     def draw(self, rng, batch):
-        """Return valid rows, drawn uniformly with replacement.  -> i64[B]
-
-        Args:
-            rng: generator that draws them.
-            batch: how many.
-
-        Raises:
-            ValueError: a batch below 1, or no row is valid.
-        """
+        """Sample ``batch`` rows uniformly with replacement, i64[B]; at least one row must be valid."""
         check_integer("batch", batch, 1)
         rows = rng.integers(self.capacity, size=batch + batch // 8 + 8)  # most are valid once the lanes are full
         rows = rows[self.valid.take(rows)][:batch]
@@ -248,19 +232,14 @@ class FrameReplay:
         return rows
 
     def frames_of(self, batch):
-        """Return an array for the frames of a batch, the ``out`` of :meth:`gather`.  -> u8[B, stack + 1, side, side]
-
-        Args:
-            batch: number of transitions, B.
-        """
+        """Allocate ``out`` of :meth:`gather` for a batch of B, u8[B, stack + 1, side, side]."""
         return np.empty((check_integer("batch", batch, 1), self.stack + 1, *self.shape), np.uint8)
 
     def gather(self, rows, out=None):
-        """Return the transitions in some rows: the frames of both states are gathered once, as views of one array.
+        """Return the :class:`Batch` in valid rows i64[B].
 
-        Args:
-            rows: i64[B], valid ones.
-            out: where their frames go, u8[B, stack + 1, side, side]; a new array if it is None.
+        The frames of both states are gathered once: ``states`` and ``next_states`` are views of the same array, which
+        is ``out`` u8[B, stack + 1, side, side] if given.
         """
         rows, fields = self._check_rows(rows), self.fields
         shape = (len(rows), self.stack + 1, *self.shape)
@@ -275,17 +254,13 @@ class FrameReplay:
         blank = np.arange(self.stack - 1, -2, -1) > fields["times"].take(rows)[:, None]
         blank[:, -1] = ends
         around[blank] = self.capacity  # the row of zeros
-        fields["frames"].take(around, axis=0, out=out, mode="clip")  # with "raise" it would gather into a copy of out
+        fields["frames"].take(around, axis=0, out=out, mode="clip")  # "raise" would gather into a copy of out
         return Batch(
             out[:, :-1], fields["actions"].take(rows), fields["rewards"].take(rows), out[:, 1:], ends.astype(np.float32)
         )
 
     def gather_one_by_one(self, rows):
-        """Return the transitions in some rows as :meth:`gather` does, each of them put together by itself.
-
-        Args:
-            rows: i64[B], valid ones.
-        """
+        """Return the same as :meth:`gather`, stacking the frames of each transition separately."""
         frames, actions, rewards, ends, times = self.fields.values()
         states, next_states, blank = [], [], frames[self.capacity]
         for row in self._check_rows(rows).tolist():
@@ -301,41 +276,32 @@ class FrameReplay:
         )  # fmt: skip
 
     def sample(self, rng, batch, out=None):
-        """Return transitions, drawn uniformly.
-
-        Args:
-            rng: generator that draws them.
-            batch: how many.
-            out: where their frames go, as of :meth:`gather`.
-        """
+        """Sample a :class:`Batch` uniformly; for ``out`` see :meth:`gather`."""
         return self.gather(self.draw(rng, batch), out)
 
     def arrays(self):
-        """Return a copy of all that is stored, lane by lane in the order of the rows, for :meth:`restore`."""
+        """Return a copy of the stored rows, in row order, for :meth:`restore`."""
         pushed = np.array([ring.pushed for ring in self.rings])
         rows = np.flatnonzero(self._stored(pushed))
         return {**{name: field[rows] for name, field in self.fields.items()}, PUSHED: pushed}
 
     def restore(self, arrays):
-        """Put back what :meth:`arrays` returned, in place of all that is stored.
+        """Replace the contents by what :meth:`arrays` returned.
 
         Args:
-            arrays: by the name of a field, its stored rows; and ``pushed`` i64[lanes], items ever pushed to each lane.
+            arrays: the stored rows of each field, by name; and ``pushed`` i64[lanes], steps ever pushed to each lane.
 
         Raises:
-            ValueError: names, shapes or dtypes that are not this replay's, or times that cannot be.
+            ValueError: names, shapes or dtypes of another replay, or impossible values.
         """
         self._put_back(arrays, *self._read(arrays))
 
     def _stored(self, pushed):
-        """Which rows are stored once so many items were pushed to each lane.  -> bool[capacity]"""
+        """Return which rows are stored after ``pushed`` i64[lanes] steps per lane, bool[capacity]."""
         return (np.arange(self.length) < pushed[:, None]).reshape(-1)
 
     def _read(self, arrays, more=()):
-        """Check arrays; return what follows from them: which rows are stored, which are valid, and each lane's newest.
-
-        The oldest row of a lane follows none: what was before it is not stored.
-        """
+        """Check arrays; return which rows are stored, which of them are valid, and each lane's newest row."""
         wanted = {*FIELDS, PUSHED, *more}
         if arrays.keys() != wanted:
             raise ValueError(f"arrays: got {sorted(arrays)}, wanted {sorted(wanted)}")
@@ -369,14 +335,14 @@ class FrameReplay:
         rows = np.asarray(rows)
         if rows.dtype != np.int64 or rows.ndim != 1 or not rows.size:
             raise ValueError(f"rows: got {rows.dtype}{list(rows.shape)}, wanted int64[B], B of 1 or more")
-        inside = rows.view(np.uint64).max() < self.capacity  # of which a negative one is a very large one
+        inside = rows.view(np.uint64).max() < self.capacity  # a negative row becomes a very large one
         if not inside or not self.valid.take(rows).all():
             wrong = rows[~np.isin(rows, self.valid_rows())][0]
             raise ValueError(f"rows: got {wrong}, wanted any of the {int(self.valid.sum())} valid rows")
         return rows
 
     def _mark(self, rows, flags):
-        """Note which of some rows are valid, at once or on release; where one comes twice, the last flag counts."""
+        """Set ``valid`` of some rows, now or on release; if a row occurs twice, its last flag counts."""
         if self.held is None:
             self._flag(rows, flags)
         else:
@@ -387,23 +353,17 @@ class FrameReplay:
 
 
 class PrioritisedReplay(FrameReplay):
-    """The same, drawn by priority (Schaul et al. 2016): ``P(row) = p(row) / sum(p)``, ``p = (|error| + epsilon)^alpha``
+    """Replay sampled by priority: ``P(row) = p(row) / sum(p)``, ``p = (|error| + epsilon)^alpha``.
 
-    A row that becomes valid has the greatest priority that there has been, 1 at first; one that is not valid has 0.
+    Schaul et al. 2016, proportional variant. A row that becomes valid gets the largest priority so far, at first 1; an
+    invalid row has priority 0. The other arguments are those of :class:`FrameReplay`.
 
     Args:
-        capacity: rows that are kept; a multiple of ``lanes``.
-        lanes: number of collectors.
-        side: of a frame, in pixels.
-        stack: frames of a state.
-        alpha: how much priorities count, from 0.0, uniform, to 1.0.
-        beta: how much weights make up for them, from 0.0 to 1.0.
-        beta_increment: what beta grows by after each draw, up to 1.0.
-        epsilon: added to the size of an error, more than 0.0.
-        literal: whether priorities are in a tree of plain Python, one leaf at a time.
-
-    Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        alpha: priority exponent, from 0.0 (uniform) to 1.0.
+        beta: importance-sampling exponent, from 0.0 to 1.0 (full correction).
+        beta_increment: increase of beta after each draw, up to 1.0.
+        epsilon: added to the absolute error, more than 0.0.
+        literal: keep the priorities in a :class:`.sum_tree.LiteralSumTree`.
     """
 
     def __init__(
@@ -420,16 +380,17 @@ class PrioritisedReplay(FrameReplay):
         self.first_beta = self.beta
 
     def draw(self, uniforms):
-        """Return rows drawn by priority, one from each of B equal parts of the sum, and their importance weights.
+        """Sample rows by priority, one from each of B equal parts of the sum of priorities.
 
         Args:
-            uniforms: where in its part each is, f32 or f64[B], from 0 to 1.
+            uniforms: f32 or f64[B] from 0 to 1, the position of each sample in its part.
 
         Returns:
-            rows i64[B], and weights f32[B]: ``(N P(row))^-beta`` over the greatest in the batch, with N valid rows.
+            rows i64[B], and importance weights f32[B]: ``(N P(row))^-beta`` over the largest in the batch, N valid
+            rows.
 
         Raises:
-            ValueError: uniforms that are none, or no row is valid.
+            ValueError: invalid ``uniforms``, or no row is valid.
         """
         uniforms = np.asarray(uniforms)
         if uniforms.ndim != 1 or not uniforms.size or uniforms.dtype not in (np.float32, np.float64):
@@ -442,29 +403,20 @@ class PrioritisedReplay(FrameReplay):
         masses = np.minimum((np.arange(batch) + uniforms) * (total / batch), total)
         rows = self.tree.find(masses)
         priorities = self.tree.get(rows)
-        weights = (priorities.min() / priorities) ** self.beta  # of the rarest it is 1; N and the sum cancel out
+        weights = (priorities.min() / priorities) ** self.beta  # 1 for the rarest; N and the sum cancel out
         self.beta = min(1.0, self.beta + self.beta_increment)
         return rows, weights.astype(np.float32)
 
     def sample(self, rng, batch, out=None):
-        """Return transitions drawn by priority, their rows i64[B] for :meth:`update`, and their weights f32[B].
-
-        Args:
-            rng: generator that draws them.
-            batch: how many.
-            out: where their frames go, as of :meth:`gather`.
-        """
+        """Sample a batch by priority; also return its rows i64[B], for :meth:`update`, and weights f32[B]."""
         rows, weights = self.draw(rng.random(check_integer("batch", batch, 1)))
         return self.gather(rows, out), rows, weights
 
     def update(self, rows, errors):
-        """Give rows the priorities of their errors; where one comes more than once, the last error counts.
+        """Set the priorities of rows i64[B] from their TD errors, f32 or f64[B].
 
-        Those that have stopped being valid since they were drawn keep the priority 0.
-
-        Args:
-            rows: i64[B].
-            errors: of any sign, f32 or f64[B].
+        If a row occurs more than once, its last error counts. Rows that have become invalid since they were sampled
+        keep priority 0.
         """
         rows, errors = np.asarray(rows), np.asarray(errors)
         if rows.dtype != np.int64 or rows.ndim != 1:
@@ -478,7 +430,7 @@ class PrioritisedReplay(FrameReplay):
         sizes = np.abs(errors, dtype=np.float64)
         sizes += self.epsilon
         largest = sizes.max()
-        if not largest <= GREATEST:  # nor is it where any is not a number
+        if not largest <= GREATEST:  # also true for NaN
             raise ValueError(f"errors: got {errors[~(sizes <= GREATEST)][0]}, wanted finite numbers to {GREATEST:g}")
         priorities = sizes**self.alpha
         priorities *= self.valid.take(rows)
@@ -486,20 +438,13 @@ class PrioritisedReplay(FrameReplay):
         self.tree.put(rows, priorities)
 
     def arrays(self):
-        """Return a copy of all that is stored, with priorities f64, ``beta`` and the greatest priority f64[]."""
+        """Return the stored rows with ``priorities`` f64, ``beta`` f64[] and the largest priority f64[]."""
         found = super().arrays()
         priorities = self.tree.get(np.flatnonzero(self._stored(found[PUSHED])))
         return {**found, PRIORITIES: priorities, BETA: np.array(self.beta), GREATEST_YET: np.array(self.greatest)}
 
     def restore(self, arrays):
-        """Put back what :meth:`arrays` returned, in place of all that is stored.
-
-        Args:
-            arrays: by name, as they were returned.
-
-        Raises:
-            ValueError: names, shapes or dtypes that are not this replay's, or numbers that cannot be.
-        """
+        """Restore rows, priorities and beta from :meth:`arrays`, after checking that they fit."""
         stored, valid, newest = self._read(arrays, (PRIORITIES, BETA, GREATEST_YET))
         rows = np.flatnonzero(stored)
         priorities = check_like(PRIORITIES, arrays[PRIORITIES], np.float64, rows.shape)
@@ -519,7 +464,7 @@ class PrioritisedReplay(FrameReplay):
         self.beta, self.greatest = beta, greatest
 
     def clear(self):
-        """Forget all that is stored, and its priorities."""
+        """Remove all rows; reset beta and the largest priority."""
         super().clear()
         self.beta, self.greatest = self.first_beta, 1.0
 
@@ -529,17 +474,7 @@ class PrioritisedReplay(FrameReplay):
 
 
 def check_like(name, value, dtype, shape):
-    """Return a value as an array where it has a dtype and a shape.
-
-    Args:
-        name: of the array, for the error.
-        value: the array.
-        dtype: what it has to have.
-        shape: what it has to have.
-
-    Raises:
-        ValueError: it has another shape or dtype.
-    """
+    """Return ``value`` as an array; raise a ValueError unless it has this dtype and shape."""
     array = np.asarray(value)
     if array.shape != shape or array.dtype != dtype:
         raise ValueError(f"{name}: got {array.dtype}{list(array.shape)}, wanted {np.dtype(dtype)}{list(shape)}")
@@ -547,26 +482,12 @@ def check_like(name, value, dtype, shape):
 
 
 def check_times(times):
-    """Check the numbers of steps in their episodes.
-
-    Args:
-        times: i32[n], n > 0.
-
-    Raises:
-        ValueError: one is negative.
-    """
+    """Raise a ValueError if a step's index i32[n], n > 0, is negative."""
     if times.min() < 0:
         raise ValueError(f"times: got {times.min()}, wanted 0 or more")
 
 
 def check_rewards(rewards):
-    """Check rewards.
-
-    Args:
-        rewards: f32[n], n > 0.
-
-    Raises:
-        ValueError: one is infinite, or no number.
-    """
+    """Raise a ValueError if a reward f32[n], n > 0, is infinite or NaN."""
     if not np.isfinite(rewards).all():
         raise ValueError(f"rewards: got {rewards[~np.isfinite(rewards)][0]}, wanted finite numbers")

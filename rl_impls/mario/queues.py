@@ -1,7 +1,7 @@
-"""Mario's alone: experiences through pipes, pickled one by one, as multiprocessing's queues carry them.
+"""Mario's alone: transports through pipes, with each experience pickled, as multiprocessing's queues do.
 
-Each collector has a bounded queue of its own and a thread that feeds what is in it to a pipe, as
-:class:`multiprocessing.Queue` has; here it is open, so that the death of a collector in the midst of that is noticed.
+Each collector has a bounded queue and a thread that feeds its items to a pipe, as in :class:`multiprocessing.Queue`.
+Unlike that class, these notice if a collector dies in the middle of a write.
 """
 
 from __future__ import annotations
@@ -38,21 +38,17 @@ from .transport import (
     wrong_frame,
 )
 
-SIZE = struct.Struct("!i")  # of an item in a pipe, before it
+SIZE = struct.Struct("!i")  # length of an item, before it in a pipe
 SECONDS = 0.4  # to wait for a lock that a dead process may hold
 
 
 def pipe():
-    """Return the descriptors of a new pipe: to read from, and to write to, neither of which ever blocks."""
+    """Return the reading and the writing descriptor of a new pipe, both non-blocking."""
     return os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 class Inlet:
-    """Reads items from a pipe, as far as they have come.
-
-    Args:
-        descriptor: of the end that is read from, which is closed with this.
-    """
+    """Non-blocking reader of items from a pipe; it owns the descriptor of the reading end."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor
@@ -60,7 +56,7 @@ class Inlet:
         self.pieces, self.left, self.sized = [], SIZE.size, False
 
     def item(self):
-        """Return the next item, or None where it has not come, or not all of it."""
+        """Return the next item, or None if it has not arrived completely."""
         while True:
             try:
                 piece = os.read(self.descriptor, self.left)
@@ -81,17 +77,17 @@ class Inlet:
             (self.left,) = SIZE.unpack(data)
 
     def partial(self):
-        """Tell whether the beginning of an item was read, and not its end."""
+        """Return whether an item was read only in part."""
         return self.sized or bool(self.pieces)
 
 
 class QueueSender(Sender):
-    """Puts experiences into a queue of this process, from which a thread feeds them to a pipe.
+    """Sender with a queue in its own process and a thread that feeds the items to a pipe.
 
     Args:
-        args: as of :class:`.transport.Sender`.
-        share: experiences that the queue holds.
-        lock: of those who write to the pipe, where there are several.
+        args: those of :class:`.transport.Sender`.
+        share: capacity of the queue in experiences.
+        lock: serialises the writers of the pipe; None if there is only one.
     """
 
     def __init__(self, *args, share, lock):
@@ -105,28 +101,16 @@ class QueueSender(Sender):
         return made, (make, args, self.share, self.lock)
 
     def start(self):
-        """Start the thread that feeds."""
+        """Start the feeder thread."""
         self.produced, self.dropped = self.counts[PRODUCED], self.counts[DROPPED]
         self.queue, self.room = queue.SimpleQueue(), queue.SimpleQueue()
         for _ in range(self.share):
-            self.room.put(None)  # a place in the queue
+            self.room.put(None)  # a free slot in the queue
         self.thread = threading.Thread(target=self.feed, name="feeder", daemon=True)
         self.thread.start()
 
     def put(self, frame, action, reward, end, time):
-        """Put an experience; return False where the queue was full for too long and it was dropped.
-
-        Args:
-            frame: u8[*shape], which may be overwritten afterwards.
-            action: i32.
-            reward: f32.
-            end: whether the episode ended with this step.
-            time: i32, the step within the episode.
-
-        Raises:
-            ValueError: an argument is not right; nothing was put.
-            TransportBroken: the learner has gone.
-        """
+        """Queue a copy of an experience; return False if it was dropped, see :meth:`.transport.Sender.put`."""
         try:
             if frame.shape != self.shape or frame.dtype != U8:
                 raise wrong_frame(frame, self.shape)
@@ -152,21 +136,14 @@ class QueueSender(Sender):
         return True
 
     def check(self):
-        """Raise an error where nothing can be put."""
+        """Raise an error if the feeder has failed or the sender is closed."""
         if self.over:
             raise TransportBroken(self.why)
         if self.closed:
             raise RuntimeError("the sender is closed")
 
     def put_later(self, item):
-        """Wait until the queue has room, as long as patience lasts; return whether it had.
-
-        Args:
-            item: to be put into it.
-
-        Raises:
-            TransportBroken: the learner has gone.
-        """
+        """Wait for room, up to ``patience`` seconds, and queue the item; return whether there was room."""
         before = perf_counter()
         end = math.inf if self.patience is None else before + self.patience
         seconds = self.seconds
@@ -185,7 +162,7 @@ class QueueSender(Sender):
         return False
 
     def feed(self):
-        """Be the thread that feeds the pipe, until it takes None from the queue or the learner has gone."""
+        """Feeder thread: write queued items to the pipe until it finds None or the learner is gone."""
         take, dumps, pack, lock, why = self.queue.get, ForkingPickler.dumps, SIZE.pack, self.lock, None
         seconds, outlet, made_room = self.seconds, self.outlet, self.room.put
         try:
@@ -210,11 +187,7 @@ class QueueSender(Sender):
             self.over, self.why = True, why
 
     def close(self):
-        """Return once everything that was put is handed over; nothing can be put afterwards.
-
-        Raises:
-            TransportBroken: the learner has gone before that.
-        """
+        """Write everything queued to the pipe, then close; raise TransportBroken if the learner is gone first."""
         if self.closed:
             return
         self.closed = True
@@ -228,9 +201,10 @@ class QueueSender(Sender):
             self.abandon()
 
     def abandon(self):
-        """Give back what this holds; what is not handed over yet is lost. It is waited for unless the learner is gone.
+        """End the feeder thread and close the pipe.
 
-        The one who calls this has closed the pipe at the other end, or the thread has ended.
+        Unless the learner is gone, this waits until everything queued is written, so the pipe's other end must be
+        closed first or the thread must have ended.
         """
         if self.thread is not None:
             if self.thread.is_alive():
@@ -242,27 +216,14 @@ class QueueSender(Sender):
 
 
 def made(make, args, share, lock):
-    """Return the sender that a process was handed.
-
-    Args:
-        make: of it.
-        args: of it.
-        share: experiences that its queue holds.
-        lock: of those who write to the pipe.
-    """
+    """Rebuild a :class:`QueueSender` in a new process."""
     return make(*args, share=share, lock=lock)
 
 
 def acquire(lock, outlet, seconds):
-    """Wait for the lock, which a dead process may hold for ever, and count the time.
+    """Acquire the lock, and add the time to the collector's ``seconds``.
 
-    Args:
-        lock: of those who write to the pipe.
-        outlet: of the pipe.
-        seconds: line of the collector.
-
-    Raises:
-        TransportBroken: the learner has gone.
+    A dead process may hold the lock for ever, so this raises TransportBroken once the learner is gone.
     """
     before, right = perf_counter(), False
     while not right:
@@ -275,16 +236,7 @@ def acquire(lock, outlet, seconds):
 
 
 def write(outlet, message, seconds):
-    """Write all of a message, and count the time for which the pipe was full.
-
-    Args:
-        outlet: of the pipe.
-        message: bytes.
-        seconds: line of the collector.
-
-    Raises:
-        BrokenPipeError: nobody reads.
-    """
+    """Write a whole message, and add the time for which the pipe was full to the collector's ``seconds``."""
     descriptor = outlet.descriptor
     try:
         sent = os.write(descriptor, message)
@@ -293,7 +245,7 @@ def write(outlet, message, seconds):
     except BlockingIOError:
         sent = 0
     before = perf_counter()
-    os.set_blocking(descriptor, True)  # for whoever writes to this pipe, which nobody else does now
+    os.set_blocking(descriptor, True)  # affects all writers of this pipe, but only this one writes now
     try:
         while sent < len(message):  # a signal may interrupt it
             sent += os.write(descriptor, memoryview(message)[sent:])
@@ -303,11 +255,7 @@ def write(outlet, message, seconds):
 
 
 def make_lock():
-    """Return a lock that processes share.
-
-    Raises:
-        OSError: it could not be made, as where /dev/shm is full.
-    """
+    """Return a lock that processes can share; an OSError points to /dev/shm, which may be full."""
     try:
         return multiprocessing.get_context("spawn").Lock()
     except OSError as error:
@@ -316,23 +264,13 @@ def make_lock():
 
 
 class LockedQueue(Transport):
-    """One pipe, which all collectors write to in turns, by a lock: what :class:`multiprocessing.Queue` is.
+    """One pipe that all collectors write to in turn under a lock, as :class:`multiprocessing.Queue` does.
 
-    Items are pickled, written, read and handed over one by one. Besides what a collector's queue holds, its share of
-    the capacity, its feeder holds one more, and the pipe a few.
+    Items are pickled, written, read and delivered one by one. Beyond the queue of a collector, its feeder holds one
+    more item and the pipe a few. The arguments are those of :class:`.transport.Transport`; ``batch`` is ignored.
 
-    A collector that dies while it holds the lock has all others wait for ever, and the rest of what it was writing is
-    never read: the transport is broken. So it is where the queue of the dead collector was not empty.
-
-    Args:
-        collectors: processes that put experiences, C.
-        shape: of a frame.
-        capacity: experiences that may wait in the queues; each collector has an equal share of it.
-        batch: not used, as nothing is gathered.
-        patience: seconds that a full queue is waited for before an experience is dropped and counted.
-
-    Raises:
-        OSError: the lock could not be made.
+    If a collector dies while it holds the lock, the others would wait for ever and the rest of its item never arrives,
+    so the transport is broken. It is also broken if the dead collector's queue was not empty.
     """
 
     def __init__(self, collectors, shape, capacity=10_000, batch=1_000, patience=None):
@@ -346,16 +284,12 @@ class LockedQueue(Transport):
         self.one = [np.zeros(1, dtype) for dtype in FIELDS.values()]
 
     def make_sender(self, index):
-        """Return a sender to the one pipe.
-
-        Args:
-            index: of the collector.
-        """
+        """Return a sender that writes to the common pipe."""
         args = index, self.shape, self.patience, self.shared, self.outlet.copy()
         return QueueSender(*args, share=self.share, lock=self.lock)
 
     def next_item(self):
-        """Return the next item that has come, or None."""
+        """Return the next item from ``drained`` or the pipe, or None."""
         if self.drained:
             return self.drained.popleft()
         item = self.inlet.item()
@@ -364,13 +298,7 @@ class LockedQueue(Transport):
         return item
 
     def hand_over(self, into, most, seconds):
-        """Do as :meth:`take` does, with arguments that are right.
-
-        Args:
-            into: what is called.
-            most: of the experiences.
-            seconds: to wait for the first of them.
-        """
+        """Deliver items one by one, as they are read."""
         taken, end = 0, monotonic() + seconds if seconds else 0.0
         actions, rewards, ends, times = self.one
         while taken < most:
@@ -391,33 +319,22 @@ class LockedQueue(Transport):
         return taken
 
     def drain(self, most):
-        """Read items that have come, to be handed over later.
-
-        Args:
-            most: of them.
-        """
+        """Read up to ``most`` items now, for later delivery."""
         while most and (item := self.inlet.item()) is not None:
             self.arrived[item[0]] += 1
             self.drained.append(item)
             most -= 1
 
     def settle(self, index):
-        """See whether a collector that has ended left the lock, the pipe and its queue in order.
-
-        Args:
-            index: of the collector.
-
-        Raises:
-            TransportBroken: it did not.
-        """
+        """Raise TransportBroken unless an ended collector left the lock, the pipe and its queue in order."""
         end = monotonic() + SECONDS
         while not self.lock.acquire(True, 1e-3):
-            self.drain(100)  # another one may hold the lock, and wait for room in the pipe
+            self.drain(100)  # a live collector may hold the lock while it waits for room in the pipe
             if monotonic() > end:
                 self.drain(1_000)
                 self.give_up(index, self.arrived[index], "holds the lock of all")
         try:
-            self.drain(math.inf)  # nobody writes now
+            self.drain(math.inf)  # this process has the lock, so no collector is writing
         finally:
             self.lock.release()
         if self.inlet.partial():
@@ -426,7 +343,7 @@ class LockedQueue(Transport):
             self.give_up(index, self.arrived[index], "had not handed over what was in its queue")
 
     def end(self):
-        """Close the pipe, which senders notice, and give back the lock."""
+        """Close the pipe, which senders notice, and release the lock."""
         self.inlet.close()
         self.outlet.close()
         self.lock = None
@@ -434,12 +351,12 @@ class LockedQueue(Transport):
 
 
 class Gatherer:
-    """Reads the pipes of all collectors in a thread, and gathers what comes to batches, full ones unless it is asked.
+    """Thread of the learner that reads the pipes of all collectors and gathers the items into batches.
 
     Args:
-        descriptors: of the ends that are read from, by the index of the collector.
-        batch: the most items of a batch.
-        room: items that may wait in batches that are not taken.
+        descriptors: reading ends of the pipes, by collector.
+        batch: size of a full batch; smaller ones are passed on only after :meth:`ask`.
+        room: items that may wait in batches.
     """
 
     def __init__(self, descriptors, batch, room):
@@ -451,13 +368,13 @@ class Gatherer:
             self.poll.register(descriptor, select.POLLIN)
         self.reading, self.changed = threading.Lock(), threading.Condition()
         self.gathered, self.arrived, self.asked = [], [0] * len(descriptors), False
-        self.ready, self.waiting = deque(), 0  # batches that are not taken, and how many items they are
+        self.ready, self.waiting = deque(), 0  # batches not taken yet, and how many items they have
         self.closing, self.error = False, None
         self.thread = threading.Thread(target=self.run, name="gatherer", daemon=True)
         self.thread.start()
 
     def run(self):
-        """Be the thread."""
+        """Thread main loop; it records an exception in ``error``."""
         try:
             while not self.closing:
                 self.step()
@@ -467,7 +384,7 @@ class Gatherer:
             self.changed.notify_all()
 
     def step(self):
-        """Read what has come; where a batch is full, or the learner asks for what there is, hand it on."""
+        """Read what has arrived; pass on a batch if it is full or the learner has asked."""
         found = self.poll.poll(0 if len(self.gathered) >= self.batch else None)
         with self.reading:
             for descriptor, _ in found:
@@ -482,17 +399,12 @@ class Gatherer:
             self.hand_on(batch)
 
     def ask(self):
-        """Have the thread hand on what it has gathered, or else what comes next."""
+        """Let the thread pass on what it has gathered, or else whatever arrives next."""
         self.asked = True
         os.eventfd_write(self.wake, 1)
 
     def read(self, index, most):
-        """Read what has come from a collector.
-
-        Args:
-            index: of it.
-            most: of the items; None: all.
-        """
+        """Read up to ``most`` items that have arrived from a collector; None: all of them."""
         inlet, count = self.inlets[index], 0
         while count != most and (item := inlet.item()) is not None:
             self.gathered.append(item)
@@ -500,11 +412,7 @@ class Gatherer:
         self.arrived[index] += count
 
     def hand_on(self, batch):
-        """Put a batch where it can be taken, once there is room.
-
-        Args:
-            batch: items, of any collectors.
-        """
+        """Wait for room, then make a batch available to the learner, as arrays of each collector."""
         runs = {}
         for item in batch:
             runs.setdefault(item[0], []).append(item)
@@ -517,17 +425,13 @@ class Gatherer:
             self.changed.notify_all()
 
     def settle(self, index):
-        """Read the last of a collector that has ended.
-
-        Args:
-            index: of it.
-        """
+        """Read the last items of a collector that has ended."""
         with self.reading:
             self.read(index, None)
         os.eventfd_write(self.wake, 1)
 
     def close(self):
-        """End the thread, and close all that it read."""
+        """Stop the thread, and close the reading ends of its pipes."""
         if self.wake is None:
             return
         self.closing = True
@@ -544,33 +448,25 @@ class Gatherer:
 
 
 def stacked(index, items):
-    """Return items of one collector as arrays, after its index.
-
-    Args:
-        index: of the collector.
-        items: of it, in order.
-    """
+    """Return a collector's index and its items, in order, as arrays."""
     _, frames, *fields = zip(*items)
     return index, np.stack(frames), *(np.array(one, dtype) for one, dtype in zip(fields, FIELDS.values()))
 
 
 class LocalQueues(Transport):
-    """A pipe for each collector, so that none waits for another, and a thread of the learner that gathers batches.
+    """One pipe per collector, so that none waits for another, and a learner's thread that gathers batches.
 
-    Items are pickled, written and read one by one, and handed over in batches, one collector's share of one at a time.
-    A batch is full, unless the learner asks when none is: then it is what has been gathered, which one that does not
-    wait takes the next time. Besides what a collector's queue holds, its feeder holds one more, the pipe a few, and the
-    thread up to a batch.
+    Items are pickled, written and read one by one, and delivered in batches, with one call per collector in a batch.
+    Batches are full unless the learner asks while none is ready: it then gets what has been gathered, immediately if it
+    waits and in its next call otherwise. Beyond the queue of a collector, its feeder holds one more item, the pipe a
+    few, and the thread up to a batch. If a collector dies and its queue was not empty, the transport is broken.
 
-    A collector that dies takes with it what was in its queue: if there was something, the transport is broken.
+    The other arguments are those of :class:`.transport.Transport`.
 
     Args:
-        collectors: processes that put experiences, C.
-        shape: of a frame.
-        capacity: experiences that may wait in the queues of collectors; each has an equal share of it.
-        batch: the most experiences that are gathered at once.
-        patience: seconds that a full queue is waited for before an experience is dropped and counted.
-        consolidated: experiences that may wait in batches; None: twice the capacity.
+        batch: size of a full batch.
+        consolidated: experiences that may wait in batches, besides ``capacity`` in the queues; None: twice the
+            capacity.
     """
 
     def __init__(self, collectors, shape, capacity=10_000, batch=1_000, patience=None, consolidated=None):
@@ -582,22 +478,12 @@ class LocalQueues(Transport):
         self.forget = weakref.finalize(self, self.gatherer.close)
 
     def make_sender(self, index):
-        """Return a sender to the pipe of a collector.
-
-        Args:
-            index: of it.
-        """
+        """Return a sender that writes to the collector's own pipe."""
         args = index, self.shape, self.patience, self.shared, self.outlets[index].copy()
         return QueueSender(*args, share=self.share, lock=None)
 
     def hand_over(self, into, most, seconds):
-        """Do as :meth:`take` does, with arguments that are right.
-
-        Args:
-            into: what is called.
-            most: of the experiences.
-            seconds: to wait for the first of them.
-        """
+        """Deliver batches that are ready; ask the thread for one if there is none."""
         gatherer, left = self.gatherer, most
         if not gatherer.ready and (seconds or gatherer.gathered):
             gatherer.ask()
@@ -627,14 +513,7 @@ class LocalQueues(Transport):
         return most - left
 
     def settle(self, index):
-        """See whether a collector that has ended left the pipe and its queue in order.
-
-        Args:
-            index: of the collector.
-
-        Raises:
-            TransportBroken: it did not.
-        """
+        """Raise TransportBroken unless an ended collector left its pipe and its queue in order."""
         self.gatherer.settle(index)
         arrived = self.gatherer.arrived[index]
         if self.gatherer.inlets[index].partial():
@@ -643,7 +522,7 @@ class LocalQueues(Transport):
             self.give_up(index, arrived, "had not handed over what was in its queue")
 
     def end(self):
-        """End the thread and close the pipes, which senders notice."""
+        """Stop the gathering thread and close all pipes, which senders notice."""
         self.forget()
         for outlet in self.outlets:
             outlet.close()

@@ -1,12 +1,12 @@
-"""Mario's alone: what carries experience from the processes that collect it to the learner, as all kinds of it do.
+"""Mario's alone: the interface of the transports that carry experiences from collectors to the learner.
 
-An experience is a frame u8[*shape], an action i32, a reward f32, whether the episode ended with this step, and the time
-i32, which is the step within the episode, 0 at its start. C collectors put experiences, one process takes them. Nothing
-that crosses is lost without being counted:
+An experience is a frame u8[*shape], an action i32, a reward f32, whether the episode ended with this step (``end``),
+and ``time`` i32, the step's index in its episode, from 0. C collectors put experiences and one process takes them.
+Every loss is counted; for each collector
 
-    produced = delivered + dropped + lost + waiting, for each collector
+    produced = delivered + dropped + lost + waiting
 
-The learner's side is for one thread; so is each sender.
+A transport may be used by one thread of the learner, and a sender by one thread of its collector.
 """
 
 from __future__ import annotations
@@ -31,66 +31,47 @@ KINDS = {
 }
 FIELDS = {"actions": np.int32, "rewards": np.float32, "ends": np.bool_, "times": np.int32}
 U8 = np.dtype(np.uint8)
-LINE = 8  # numbers of 8 bytes in a line of a cache, which no two processes write to
-PRODUCED, DROPPED = 0, 1  # in a line of counts
-PUTTING, FEEDING, LOCKING = 0, 1, 2  # in a line of seconds
-SLICE = 0.1  # seconds after which one that waits looks whether the other side is still there
+LINE = 8  # 8-byte numbers per cache line; no two processes write to the same line
+PRODUCED, DROPPED = 0, 1  # places in a line of ``counts``
+PUTTING, FEEDING, LOCKING = 0, 1, 2  # places in a line of ``seconds``
+SLICE = 0.1  # seconds between checks that the other side is still there
 
 
 class TransportBroken(WorkersEnded):
-    """What was put cannot all be handed over, as a process died or the learner has gone; it says what is lost."""
+    """Experiences cannot be delivered, because a collector died or the learner is gone."""
 
 
 def make_transport(kind, collectors, shape, **options):
-    """Return a transport.
+    """Return a transport of one of the ``KINDS``.
 
     Args:
-        kind: of it, one of ``KINDS``.
-        collectors: processes that put experiences, C.
-        shape: of a frame.
-        options: what else :class:`Transport` takes.
+        kind: ``locked_queue``, ``local_queues`` or ``shared_ring``.
+        collectors: number of senders, C.
+        shape: shape of a frame.
+        options: other arguments of :class:`Transport`.
 
     Raises:
-        ValueError: no such kind, or another argument that is not right.
+        ValueError: unknown kind, or another invalid argument.
     """
     module, name = KINDS[choose("kind of transport", kind, KINDS)]
     return getattr(importlib.import_module(f".{module}", __package__), name)(collectors, shape, **options)
 
 
 def check_shape(shape):
-    """Return the shape of a frame as a tuple of Python integers.
-
-    Args:
-        shape: of a frame.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return the shape of a frame as a tuple of Python integers; raise a ValueError if it is not valid."""
     if not isinstance(shape, (tuple, list)) or not shape:
         raise ValueError(f"shape: got {shape!r}, wanted a tuple of one integer or more")
     return tuple(check_integer("shape", size, 1) for size in shape)
 
 
 def wrong_frame(frame, shape):
-    """Return the error of a frame that is not right.
-
-    Args:
-        frame: what was given.
-        shape: that it is to have.
-    """
+    """Return the error for a frame of the wrong type, dtype or shape."""
     found = f"{frame.dtype}{list(frame.shape)}" if isinstance(frame, np.ndarray) else type(frame).__name__
     return ValueError(f"frame: got {found}, wanted uint8{list(shape)}")
 
 
 def wrong_field(action, reward, end, time):
-    """Return the error of fields of which one is not right.
-
-    Args:
-        action: i32.
-        reward: f32.
-        end: whether the episode ended.
-        time: i32.
-    """
+    """Return the error for the first field that does not fit its dtype."""
     integer, number, truth = ("i", 4, "a 32-bit integer"), ("f", 4, "a number"), ("?", 1, "True or False")
     fields = {"action": (action, integer), "reward": (reward, number), "end": (end, truth), "time": (time, integer)}
     for name, (value, (kind, size, wanted)) in fields.items():
@@ -102,11 +83,7 @@ def wrong_field(action, reward, end, time):
 
 
 class Outlet:
-    """The end of a pipe that is written to, which a process can be handed when it starts.
-
-    Args:
-        descriptor: of it, which is closed with this.
-    """
+    """Writing end of a pipe, which owns its descriptor and can be passed to a process when that starts."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor
@@ -119,36 +96,28 @@ class Outlet:
         return received, (DupFd(self.descriptor),)
 
     def copy(self):
-        """Return another of the same pipe."""
+        """Return another outlet of the same pipe."""
         return Outlet(os.dup(self.descriptor))
 
     def gone(self, seconds=0):
-        """Tell whether nobody can read any longer, at the latest when there is room to write.
-
-        Args:
-            seconds: to wait for either.
-        """
+        """Return whether the reading end is closed; wait up to ``seconds`` for that or for room to write."""
         return any(event & (select.POLLERR | select.POLLNVAL) for _, event in self.poll.poll(seconds * 1000))
 
 
 def received(handle):
-    """Return the outlet that a process was handed.
-
-    Args:
-        handle: of its descriptor.
-    """
+    """Rebuild the :class:`Outlet` in a new process."""
     return Outlet(handle.detach())
 
 
 class Sender:
-    """What a collector puts its experiences into; a process can be handed it when it starts, and only then.
+    """A collector's end of a transport. It can be passed to a process only when that starts.
 
     Args:
-        index: of the collector.
-        shape: of a frame.
-        patience: seconds that a full transport is waited for before an experience is dropped; None: for ever.
-        shared: counts of all collectors, and what else the kind shares.
-        outlet: of a pipe that the learner reads from, as long as it is there.
+        index: index of the collector.
+        shape: shape of a frame.
+        patience: seconds to wait for room before an experience is dropped; None: for ever.
+        shared: counters of all collectors, and other arrays of the transport, in shared memory.
+        outlet: end of a pipe whose other end is open as long as the learner lives.
     """
 
     def __init__(self, index, shape, patience, shared, outlet):
@@ -161,57 +130,53 @@ class Sender:
         return type(self), (self.index, self.shape, self.patience, self.shared, self.outlet)
 
     def put(self, frame, action, reward, end, time):
-        """Put an experience; return False where the transport was full for too long and it was dropped.
+        """Put an experience; return False if there was no room for too long and it was dropped.
 
         Args:
-            frame: u8[*shape], which may be overwritten afterwards.
+            frame: u8[*shape]; it may be overwritten afterwards.
             action: i32.
             reward: f32.
             end: whether the episode ended with this step.
-            time: i32, the step within the episode.
+            time: i32, index of the step in its episode.
 
         Raises:
-            ValueError: an argument is not right; nothing was put.
-            TransportBroken: the learner has gone.
+            ValueError: invalid argument; nothing was put.
+            TransportBroken: the learner is gone.
         """
         raise NotImplementedError
 
     def so_far(self):
-        """Return how many experiences this collector has produced, those of the senders before included."""
+        """Return how many experiences this collector has produced, including those of its earlier senders."""
         return self.counts[PRODUCED]
 
     def close(self):
-        """Return once everything that was put is handed over; nothing can be put afterwards.
-
-        Raises:
-            TransportBroken: the learner has gone before that.
-        """
+        """Hand over everything that was put, then close; raise TransportBroken if the learner is gone first."""
         raise NotImplementedError
 
     def abandon(self):
-        """Give back what this holds; what is not handed over yet is lost."""
+        """Close without handing over what still waits in this process."""
         self.closed = True
         self.outlet.close()
         self.counts = self.seconds = self.shared = None
 
 
 class Transport:
-    """Carries experiences of C collectors to the learner.
+    """Base class of what carries experiences of C collectors to the learner.
 
     Args:
-        collectors: processes that put experiences, C.
-        shape: of a frame.
-        capacity: experiences that may wait; each collector has an equal share of it.
-        batch: the most experiences that are gathered at once, where a kind gathers them.
-        patience: seconds that a full transport is waited for before an experience is dropped and counted; 0: it is
-            dropped at once; None: it never is.
-        more: shapes and dtypes of what else collectors and learner share, by name, a function of C and of a share.
+        collectors: number of senders, C.
+        shape: shape of a frame.
+        capacity: experiences that may wait, divided equally among the collectors.
+        batch: largest number of experiences gathered at once, for kinds that gather them.
+        patience: seconds to wait for room before an experience is dropped and counted; 0: drop at once; None: never
+            drop.
+        more: ``more(C, share)`` returns shape and dtype of further arrays in shared memory, by name.
 
     Attributes:
         share: experiences of one collector that may wait.
 
     Raises:
-        ValueError: an argument is not right.
+        ValueError: invalid argument.
     """
 
     def __init__(self, collectors, shape, capacity=10_000, batch=1_000, patience=None, more=None):
@@ -231,25 +196,14 @@ class Transport:
         self.senders, self.out = weakref.WeakSet(), set()
 
     def check_memory(self, size):
-        """Raise a ValueError where more memory would be shared than there is; it would be noticed when it is written.
-
-        Args:
-            size: bytes to be shared.
-        """
+        """Raise a ValueError if ``size`` bytes exceed this machine's memory: it would fail only when written to."""
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if size > there:
             why = f"they take {size:,} bytes of shared memory, and this machine has {there:,}"
             raise ValueError(f"capacity: got {self.capacity}, wanted fewer experiences of {list(self.shape)}: {why}")
 
     def sender(self, index):
-        """Return what a collector puts its experiences into, or what the one does that takes the place of an ended one.
-
-        Args:
-            index: of the collector.
-
-        Raises:
-            ValueError: no such collector, or one that has its sender and has not ended.
-        """
+        """Return the sender of a collector, or of the one that replaces it after :meth:`ended`."""
         self.check()
         index = check_integer("index", index, 0, self.collectors - 1)
         if index in self.out:
@@ -260,15 +214,15 @@ class Transport:
         return made
 
     def take(self, into, most=None, seconds=0.0):
-        """Hand over experiences that wait; return how many.
+        """Deliver waiting experiences; return how many.
 
-        They count as delivered whatever comes of the call that they are handed to.
+        They count as delivered even if ``into`` raises an error.
 
         Args:
-            into: called with ``index, frames, actions, rewards, ends, times`` of one collector, each of the same number
-                of experiences in their order, valid during the call alone.
-            most: of them; None: what waits.
-            seconds: to wait for the first of them.
+            into: called with ``index, frames, actions, rewards, ends, times`` of one collector, arrays of one length in
+                the order in which they were put, valid only during the call.
+            most: largest number of experiences; None: the capacity.
+            seconds: time to wait for the first of them.
 
         Raises:
             TransportBroken: the transport is broken and can only be closed.
@@ -278,13 +232,11 @@ class Transport:
         return self.hand_over(into, most, check_number("seconds", seconds, 0))
 
     def ended(self, index):
-        """Note that the process of a collector has ended; what it had handed over can be taken still.
-
-        Args:
-            index: of the collector.
+        """Note that the process of a collector has ended; what it handed over can still be taken.
 
         Raises:
-            TransportBroken: it died, and took with it what cannot be done without; all that is left is to close.
+            TransportBroken: it died and left the transport unusable or experiences behind; only :meth:`close` is
+                possible.
         """
         self.check()
         index = check_integer("index", index, 0, self.collectors - 1)
@@ -292,7 +244,7 @@ class Transport:
         self.out.discard(index)
 
     def close(self):
-        """Give back all that is held; what waits is lost. Senders in other processes find that the learner has gone."""
+        """Release all resources; what waits is lost. Senders in other processes find that the learner is gone."""
         if self.last is not None:
             return
         self.end()
@@ -304,18 +256,17 @@ class Transport:
         self.last, self.shared = last, None
 
     def counters(self):
-        """Return what was counted, by name.
+        """Return the counters by name.
 
         Returns:
-            ``produced``, ``delivered``, ``dropped``, ``lost`` and ``waiting``, i64[C] each; ``batches``, calls by which
-            experiences were handed over; and seconds: ``full`` f64[C], that senders waited for room, in all of their
-            threads, ``lock`` f64[C], that they waited for each other, and ``empty``, that the learner waited for the
-            first experience.
+            ``produced``, ``delivered``, ``dropped``, ``lost`` and ``waiting``, i64[C] each; ``batches``, the number of
+            calls of ``into``; and seconds: ``full`` f64[C], senders waiting for room, summed over their threads;
+            ``lock`` f64[C], senders waiting for each other; ``empty``, the learner waiting for a first experience.
         """
         if self.last is not None:
             return {name: np.copy(value) if np.ndim(value) else value for name, value in self.last.items()}
         delivered, lost = self.delivered.copy(), self.lost.copy()
-        dropped = self.shared["counts"][:, DROPPED].copy()  # before those produced, which are never fewer
+        dropped = self.shared["counts"][:, DROPPED].copy()  # read before ``produced``, so that it is never larger
         produced, seconds = self.shared["counts"][:, PRODUCED].copy(), self.shared["seconds"].copy()
         return {
             "produced": produced,
@@ -330,30 +281,23 @@ class Transport:
         }
 
     def check(self):
-        """Raise an error where nothing can be taken or put any longer."""
+        """Raise an error if the transport is closed or broken."""
         if self.last is not None:
             raise RuntimeError("the transport is closed")
         if self.broken:
             raise TransportBroken(self.broken)
 
     def kept(self, index):
-        """Return how many experiences a collector produced and did not drop, as an integer.
-
-        Args:
-            index: of the collector, which has ended.
-        """
+        """Return how many experiences a collector that has ended produced and did not drop."""
         return int(self.shared["counts"][index, PRODUCED] - self.shared["counts"][index, DROPPED])
 
     def give_up(self, index, arrived, why):
-        """Count what a collector lost, and have nothing be taken or put any longer.
+        """Count what a dead collector lost, mark the transport as broken and raise TransportBroken.
 
         Args:
-            index: of the collector.
-            arrived: experiences of it that did arrive, delivered or not.
-            why: what happened.
-
-        Raises:
-            TransportBroken: always.
+            index: index of the collector.
+            arrived: its experiences that reached this process, delivered or not.
+            why: what the collector did, for the message.
         """
         missing = self.kept(index) - arrived - int(self.lost[index])
         self.lost[index] += missing
@@ -361,31 +305,17 @@ class Transport:
         raise TransportBroken(self.broken)
 
     def make_sender(self, index):
-        """Return a sender, where one may be had.
-
-        Args:
-            index: of the collector.
-        """
+        """Create the sender of a collector that has none."""
         raise NotImplementedError
 
     def hand_over(self, into, most, seconds):
-        """Do as :meth:`take` does, with arguments that are right.
-
-        Args:
-            into: what is called.
-            most: of the experiences.
-            seconds: to wait for the first of them.
-        """
+        """Implement :meth:`take`, for arguments that are checked."""
         raise NotImplementedError
 
     def settle(self, index):
-        """See what a collector that has ended leaves.
-
-        Args:
-            index: of the collector.
-        """
+        """Account for what a collector that has ended left behind."""
         raise NotImplementedError
 
     def end(self):
-        """Give back what the kind holds; it is closed."""
+        """Release the resources of a subclass, for :meth:`close`."""
         raise NotImplementedError
