@@ -1,4 +1,4 @@
-"""The pipeline as a whole: trained on a game, evaluated, saved and resumed."""
+"""Mario's agent: trains on a game with the pipeline, evaluates, saves and resumes."""
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ FROM_CONFIG = (
     "beta_increment", "queue", "chunk",
 )  # fmt: skip
 PLAYER = ("states", "times")
-OF_PROCGEN = ("mode", "levels", "start_level")  # of no account in the game of the NES
+OF_PROCGEN = ("mode", "levels", "start_level")  # unused by the NES game
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything an agent is made of but its seed.
+    """Configuration of an agent, without its seed.
 
     Attributes:
-        backend: name of the backend that learns; for ``auto`` it becomes that of the best one here.
-        form: named setting of the knobs.
-        game: one of Procgen's, or mario, that of the NES.
-        mode: easy or hard, of Procgen.
-        levels: how many levels of Procgen are trained on; 0: all there are.
-        start_level: the first of them; these three are left alone where the game is mario.
-        side: pixels along a side of a frame, 84 or 128.
-        norm: none, or batch: batch norm after each convolution, without a bias before.
-        init: how weights are drawn, uniform as torch does, or he.
-        collectors: processes that play.
-        envs: environments of each.
-        buffer: experiences that the replay keeps.
-        batch: experiences of an update.
-        accumulate: parts of a batch that go through the net one after the other, 1 or 4.
-        updates: batches of an epoch.
-        reuse: how often an experience is learned from, on average.
-        publish_every: epochs from one publication of the weights to the next.
-        target_every: updates from one copy of the weights to the target net to the next.
-        learning_rate: of Adam.
-        gamma: discount.
-        gradient_norm: to which the gradient is clipped.
-        epsilon_start: share of drawn actions at first.
-        epsilon_end: share of drawn actions in the end.
-        explore: experiences until that end.
-        sampling: uniform, or prioritised: experiences are drawn by the size of their errors.
-        alpha: how far priorities count.
-        beta: how far weights make up for that, at first.
-        beta_increment: what beta grows by with each batch, up to 1.
+        backend: backend of the learner; ``auto`` selects the best one on this machine.
+        form: named set of optimisation options.
+        game: a game of Procgen, or mario for that of the NES.
+        mode: difficulty of Procgen, easy or hard.
+        levels: number of Procgen levels to train on; 0: no limit.
+        start_level: first level; mode, levels and start_level must keep their defaults if the game is mario.
+        side: height and width of a frame in pixels, 84 or 128.
+        norm: none, or batch: batch norm after each convolution, which then has no bias.
+        init: initialisation of the weights, he or uniform, which is torch's default.
+        collectors: number of collector processes.
+        envs: environments per collector.
+        buffer: capacity of the replay buffer in experiences.
+        batch: batch size of an update.
+        accumulate: parts of a batch whose gradients are accumulated, 1 or 4.
+        updates: updates per epoch.
+        reuse: how often an experience is sampled on average.
+        publish_every: epochs between publications of the weights to the collectors.
+        target_every: updates between copies of the weights to the target network.
+        learning_rate: learning rate of Adam.
+        gamma: discount factor.
+        gradient_norm: maximum norm of the gradient, which is clipped to it.
+        epsilon_start: initial fraction of random actions.
+        epsilon_end: final fraction of random actions.
+        explore: experiences over which epsilon decreases linearly.
+        sampling: uniform, or prioritised by TD error.
+        alpha: exponent of the priorities.
+        beta: initial exponent of the importance-sampling weights.
+        beta_increment: increase of beta per batch, up to 1.
         queue: experiences that may wait between the collectors and the learner.
-        chunk: experiences that a consolidating thread hands over at a time.
+        chunk: experiences that a gathering thread delivers at a time.
     """
 
     backend: str = "torch"
@@ -102,7 +102,7 @@ class Config:
     chunk: int = 1_000
 
     def __post_init__(self):
-        """Raise a ValueError for a value that makes no sense."""
+        """Resolve the backend; raise a ValueError for an invalid value."""
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
@@ -125,25 +125,21 @@ class Config:
 
     @property
     def streams(self):
-        """Environments of all collectors."""
+        """Number of environments of all collectors."""
         return self.collectors * self.envs
 
     @property
     def weights(self):
-        """Number of weights of the net."""
+        """Number of weights of the network."""
         return count(shapes(self.side).values())
 
     @property
     def knobs(self):
-        """The form's knobs, and ``accumulate``."""
+        """The form's knobs, with ``accumulate``."""
         return replace(FORMS[self.form], accumulate=self.accumulate)
 
     def spec(self, seed):
-        """Return what the pipeline is built from, but for weights, see :class:`.spec.Spec`.
-
-        Args:
-            seed: of all that is random in it.
-        """
+        """Return the configuration of the pipeline, without weights, see :class:`.spec.Spec`."""
         found = {name: getattr(self, name) for name in FROM_CONFIG}
         return (
             found
@@ -153,18 +149,18 @@ class Config:
 
 
 class MarioAgent:
-    """Learns a game by the pipeline; all that is random (weights, levels, actions, batches) comes from the seed.
+    """Double Q-learning from frames, with collectors in processes; the seed determines all random numbers.
 
-    ``MarioAgent(seed=0, game="coinrun")``; the keywords are those of :class:`Config`.
+    ``MarioAgent(seed=0, game="coinrun")``; the keywords are the fields of :class:`Config`.
 
     Args:
-        backend: name of the backend that learns.
-        form: named setting of the knobs.
-        seed: of everything that is random.
-        config: the rest of :class:`Config`.
+        backend: backend of the learner.
+        form: named set of knobs, a key of :data:`.knobs.FORMS`.
+        seed: seed of weights, levels, actions and batches, from 0 to 2**31 - 1.
+        config: other fields of :class:`Config`.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: invalid argument, here and in the methods; nothing is changed.
         BackendUnavailable: the backend cannot run on this machine, or the game is not installed.
     """
 
@@ -187,22 +183,22 @@ class MarioAgent:
 
     @property
     def chunk(self):
-        """Experiences that one call of :meth:`learn` plays, those of an epoch."""
+        """Number of experiences that :meth:`learn` plays, those of one epoch."""
         return per_stream(self.spec) * self.config.streams
 
     @property
     def params(self):
-        """The weights as NumPy, by name, see :func:`.spec.shapes`."""
+        """The weights as NumPy arrays by name, see :func:`.spec.shapes`."""
         return self.spec["params"] if self.loop is None else self.loop.params
 
     def learn(self):
         """Train for one epoch.
 
         Returns:
-            ``loss`` and ``td_error``, means over its updates; ``return`` and ``distance``, means over the episodes that
-            ended meanwhile, or those of the last time that any did, nan before; ``epsilon``; ``buffer``, experiences
-            that are stored; ``policy_lag`` in updates; ``dropped`` and ``lost`` experiences, and collectors that were
-            replaced.
+            ``loss`` and absolute ``td_error``, means over the updates; ``return`` and ``distance``, means over the
+            episodes that ended in this epoch, or in the last one in which any did, NaN before; ``epsilon``; ``buffer``,
+            the number of stored experiences; ``policy_lag`` in updates; ``dropped`` and ``lost`` experiences;
+            ``replaced_collectors``.
         """
         number = self.step // self.chunk
         losses, errors = self.loop(np.array([number]))
@@ -219,11 +215,11 @@ class MarioAgent:
         }  # fmt: skip
 
     def lines(self, figures, seconds):
-        """Return what is worth a look while it trains, of what hands experiences over and of what learns, two lines.
+        """Return two progress lines, one on the transport and one on the learner.
 
         Args:
-            figures: what :meth:`learn` returned.
-            seconds: since the last time.
+            figures: result of :meth:`learn`.
+            seconds: time since the last call.
         """
         now, (step, before) = self.loop.stats(), self.seen
         self.seen = self.step, now
@@ -242,29 +238,26 @@ class MarioAgent:
         )
 
     def evaluate(self, episodes, seed):
-        """Play without learning, one action in twenty drawn.
+        """Play without learning, with one action in twenty at random.
 
         Args:
-            episodes: how many.
-            seed: of the levels and actions.
+            episodes: number of episodes.
+            seed: seed of levels and actions.
 
         Returns:
-            ``return``, ``length`` in frames and ``distance`` of each, see :class:`.games.Episode`, f64[episodes].
+            ``return``, ``length`` in frames and ``distance`` of each episode, see :class:`.games.Episode`,
+            f64[episodes].
         """
         check_integer("episodes", episodes, 1)
         return evaluate(self.spec, self.params, episodes, seed, self.config.knobs)
 
     def close(self):
-        """End the collectors, and give back what they hand over to."""
+        """End the collectors and release the transport."""
         if self.loop is not None:
             self.loop.close()
 
     def save(self, path):
-        """Write a checkpoint, whole or not at all: weights, moments, replay, games, random state and configuration.
-
-        Args:
-            path: of the file.
-        """
+        """Write a checkpoint atomically: weights, moments, replay, games, random state and configuration."""
         state = self.loop.state()
         arrays = {f"{part}.{name}": value for part in ("train", "replay") for name, value in state[part].items()}
         version, published = state["published"]
@@ -276,15 +269,15 @@ class MarioAgent:
 
     @classmethod
     def load(cls, path, **changes):
-        """Return the agent of a checkpoint, which goes on bit for bit; the game of the NES begins other episodes.
+        """Load an agent, which continues bit for bit; the NES game starts other episodes.
 
         Args:
-            path: of the file.
-            changes: to its backend and form.
+            path: checkpoint file.
+            changes: another ``backend`` or ``form``.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
-            ValueError: a change to something else, or to a backend or form that is not known.
+            ValueError: another field is changed, or the backend or form is unknown.
         """
         agent, state = cls._read(path, changes)
         config, train = agent.config, part_of(state, "train")
@@ -308,22 +301,14 @@ class MarioAgent:
                     "updates": int(state["agent.updates"]),
                 }
             )  # fmt: skip
-        except (RuntimeError, ValueError) as error:  # what a collector, or the replay, makes of it
+        except (RuntimeError, ValueError) as error:  # from a collector or the replay
             agent.close()
             raise params.CheckpointError(f"{path}: not a checkpoint of this agent ({error})") from error
         return agent
 
     @classmethod
     def load_to_evaluate(cls, path, **changes):
-        """Return the agent of a checkpoint that only evaluates: no collectors, transport or replay are there.
-
-        Args:
-            path: of the file.
-            changes: to its backend and form.
-
-        Raises:
-            CheckpointError, ValueError: as :meth:`load`.
-        """
+        """Load an agent only for evaluation, without collectors, transport and replay; see :meth:`load`."""
         agent, state = cls._read(path, changes)
         agent.spec = agent.config.spec(agent.seed) | {"params": part_of(part_of(state, "train"), "online")}
         agent.loop = None
@@ -331,12 +316,7 @@ class MarioAgent:
 
     @classmethod
     def _read(cls, path, changes):
-        """Return the agent of a checkpoint, without a loop, and the state that its loop is to have.
-
-        Args:
-            path: of the file.
-            changes: to its backend and form, by name.
-        """
+        """Return the agent of a checkpoint, still without its loop, and the checkpoint's arrays."""
         check_changes(changes)
         config, state, rng, step = checkpoint.read(path, Config, outline)
         agent = cls.__new__(cls)
@@ -349,35 +329,21 @@ BLOCKED = ("lock", "full", "empty")
 
 
 def part_of(state, part):
-    """Return the arrays of one part of a checkpoint, by name.
-
-    Args:
-        state: arrays by name, ``part.name``.
-        part: its name.
-    """
+    """Return the arrays named ``part.name``, by ``name``."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
 
 
 def packed(players):
-    """Return the games of all collectors as arrays by name, see :func:`~rl_impls.common.procgen_state.pack`.
-
-    Args:
-        players: the state of each collector.
-    """
+    """Return the games of all collectors as arrays by name; none for the NES game, which has no state."""
     games = [game for player in players for game in player["games"]]
-    if not all(games):  # the NES's
+    if not all(games):  # the NES game
         return {}
     joined = {name: np.concatenate([game[name] for game in games]) for name in ("returns", "lengths")}
     return pack({"games": [one for game in games for one in game["games"]], **joined})
 
 
 def unpacked(arrays, collectors):
-    """Return the games of each collector, a list of ``{"games": ...}``.
-
-    Args:
-        arrays: what :func:`packed` returned.
-        collectors: how many.
-    """
+    """Split the arrays of :func:`packed` into ``{"games": ...}`` for each collector."""
     if not arrays:
         return [{"games": [{}]} for _ in range(collectors)]
     state = unpack(arrays)
@@ -387,11 +353,9 @@ def unpacked(arrays, collectors):
 
 
 def outline(config, arrays):
-    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
+    """Return arrays with the names, shapes and dtypes that a checkpoint of this configuration must have.
 
-    Args:
-        config: of the agent.
-        arrays: those of the checkpoint, which say how much is stored, and how large the games' states are.
+    ``arrays`` are the checkpoint's own: they determine how much is stored, and the size of the games' states.
     """
 
     def like(shape, dtype):

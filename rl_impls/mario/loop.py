@@ -1,11 +1,11 @@
-"""The loop of collectors, transport, replay and learner; phases are timed.
+"""The training loop of collectors, transport, replay and learner, with the time of each phase.
 
-An epoch is a number of updates: one batch for each of what the source calls an epoch's episodes. While the learner
-makes them, collectors play the experiences that the next epoch learns from too, by the weights that were published
-last: the policy lags one epoch behind, and ``publish_every`` - 1 more at the most. What is drawn in an epoch is drawn
-from what was stored when it began, so that it does not matter when experiences arrive: an epoch is fixed by the seed.
+An epoch has U updates, one batch for each of what the source calls an epoch's episodes. Meanwhile the collectors play
+the experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
+``publish_every - 1`` more. An epoch samples only what was stored when it began. Therefore the seed determines it,
+whenever experiences arrive.
 
-Axes: I epochs, U updates of each, C collectors of E environments, B experiences of a batch.
+Axes: I epochs of U updates, C collectors of E environments, B experiences per batch.
 """
 
 from __future__ import annotations
@@ -21,34 +21,22 @@ from .memory import FrameReplay, PrioritisedReplay
 from .transport import TransportBroken, make_transport
 
 PHASES = ("waiting", "pushing", "sampling", "learning", "publishing")
-ROOM = 8  # rows of a stream beside those of an epoch, so that some can be drawn
-SHORT = 0.02  # seconds to wait for experiences, from one look at the collectors to the next
+ROOM = 8  # rows of a stream besides those of an epoch, so that some can be sampled
+SHORT = 0.02  # seconds to wait for experiences between checks of the collectors
 COUNTED = ("produced", "delivered", "dropped", "lost", "batches")
 BLOCKED = ("lock", "full", "empty")
 
 
 def per_stream(spec):
-    """Return the experiences of an epoch that each stream hands over.
-
-    ``U B / reuse / (C E)``, rounded up.
-
-    Args:
-        spec: of a pipeline, see :class:`.spec.Spec`.
-    """
+    """Return the experiences of each stream in an epoch, ``U B / reuse / (C E)`` rounded up."""
     streams = spec["collectors"] * spec["envs"]
     return int(np.ceil(spec["updates"] * spec["batch"] / spec["reuse"] / streams))
 
 
 def check_room(spec):
-    """Check that the queues have room for each stream, and that a replay keeps more than the experiences of an epoch.
+    """Raise a ValueError if the queues have no room for each stream, or the replay for little more than an epoch.
 
-    Those are not learned from before the next epoch.
-
-    Args:
-        spec: ``capacity``, ``queue`` and what :func:`per_stream` takes, see :class:`.spec.Spec`.
-
-    Raises:
-        ValueError: they have not, or it does not.
+    An epoch's own experiences are not sampled before the next one.
     """
     streams, each = spec["collectors"] * spec["envs"], per_stream(spec)
     if spec["queue"] < streams:
@@ -60,12 +48,7 @@ def check_room(spec):
 
 
 def make_replay(spec, knobs):
-    """Return an empty replay with a lane of each stream.
-
-    Args:
-        spec: of a pipeline, see :class:`.spec.Spec`.
-        knobs: ``stacks`` and ``tree`` are read.
-    """
+    """Return an empty replay with a lane per stream; its capacity is rounded down to a multiple of them."""
     streams = spec["collectors"] * spec["envs"]
     sizes = spec["capacity"] - spec["capacity"] % streams, streams, spec["side"]
     if not spec["prioritised"]:
@@ -75,12 +58,7 @@ def make_replay(spec, knobs):
 
 
 def pushing(replay, knobs):
-    """Return ``push(lane, frames, actions, rewards, ends, times)``, which stores them all at once or one by one.
-
-    Args:
-        replay: a :class:`.memory.FrameReplay`.
-        knobs: ``push`` is read.
-    """
+    """Return ``push(lane, frames, actions, rewards, ends, times)``, which stores a batch at once or item by item."""
     if knobs.push == "batch":
         return replay.push_batch
 
@@ -92,12 +70,7 @@ def pushing(replay, knobs):
 
 
 def gathering(replay, knobs):
-    """Return ``gather(rows)``; where stacks are gathered by index, into memory that is kept.
-
-    Args:
-        replay: a :class:`.memory.FrameReplay`.
-        knobs: ``stacks`` is read.
-    """
+    """Return ``gather(rows)``, which returns a batch; if indexed, its frames are overwritten by the next one."""
     if knobs.stacks == "item":
         return replay.gather_one_by_one
     kept = {}
@@ -111,7 +84,7 @@ def gathering(replay, knobs):
 
 
 def gpu_utilisation():
-    """Return the share of the last moments in which a GPU was at work, as its driver counts; None: nobody can say."""
+    """Return the recent utilisation of the GPU from 0 to 1, or None if it is unknown."""
     import torch
 
     try:
@@ -121,20 +94,20 @@ def gpu_utilisation():
 
 
 class Pipeline(Op):
-    """Collectors, transport, replay and learner, always from the same start.
+    """Training loop of collectors, transport, replay and learner, which :meth:`reset` restarts from the same state.
 
     Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
-        knobs: of all parts.
-        backend: that learns; collectors act by torch on the CPU.
+        spec: configuration, see :class:`.spec.Spec`.
+        knobs: optimisations of all parts.
+        backend: backend of the learner; collectors act with torch on the CPU.
 
     Attributes:
-        replaced: collectors that died.
+        replaced: number of collectors that died since construction.
 
     Raises:
         WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced.
-        TransportBroken: here, and later where a chunk is not that of an epoch or is played anew: a collector died and
-            took with it what cannot be done without; all that is left is to close.
+        TransportBroken: a collector died and its loss broke the transport, during construction, in :meth:`reset`, or
+            again while an epoch's chunk is replayed; the pipeline can only be closed.
     """
 
     def __init__(self, spec, knobs, backend):
@@ -145,7 +118,7 @@ class Pipeline(Op):
         self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
         self.train = self.make_learner()
         self.crew, self.transport, self.lags, self.episodes = None, None, [], []
-        self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # what transports that broke had counted
+        self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # counters of broken transports
         self.begin(spec["params"])
         try:
             self.start = self.players()
@@ -155,19 +128,14 @@ class Pipeline(Op):
             raise
 
     def make_learner(self):
-        """Return the update."""
+        """Build the op ``train_step`` on the learner's backend."""
         backend, spec, batch, side = self.backend, self.spec, self.spec["batch"], self.spec["side"]
         states, column = np.zeros((batch, 4, side, side), np.uint8), np.zeros(batch, np.float32)
         example = tuple(map(backend.to_device, (states, column.astype(np.int32), column, states, column, column)))
         return backend.build("mario", "train_step", spec, example, self.knobs, backend.lowering_here())
 
     def begin(self, params, version=0):
-        """Start collectors and what they hand over to.
-
-        Args:
-            params: weights that they act by.
-            version: of them.
-        """
+        """Start the transport, and the collectors with the given version of the weights."""
         spec = self.spec
         streams, shape = spec["collectors"] * spec["envs"], (spec["side"], spec["side"])
         sizes = {"capacity": spec["queue"], "batch": spec["chunk"]}
@@ -180,18 +148,18 @@ class Pipeline(Op):
             raise
 
     def close(self):
-        """End the collectors, and give back what they hand over to."""
+        """End the collectors, then close the transport."""
         if self.crew is not None:
             self.crew.close()
         self.transport.close()
 
     def players(self):
-        """Return the state of each collector."""
+        """Return the states of the collectors."""
         self.crew.tell([("get_state",)] * self.crew.actors)
         return self.crew.answers()
 
     def reset(self):
-        """Put everything back to the start: the first experiences are there, and nothing is learned."""
+        """Restore the initial weights and games, and fill the replay with the first chunk."""
         self.train.reset()
         self.crew.publish(0, self.spec["params"])
         self.crew.tell([("set_state", state) for state in self.start])
@@ -204,26 +172,27 @@ class Pipeline(Op):
         self.before = self.totals()
 
     def totals(self):
-        """Return what the transport counts, and those before it did, summed over all streams, by name."""
+        """Return the transport's counters, summed over streams and over earlier transports, by name."""
         counters = self.transport.counters()
         return {name: before + float(np.sum(counters[name])) for name, before in self.earlier.items()}
 
     @property
     def params(self):
-        """The online weights as NumPy, by name."""
+        """Online weights as NumPy arrays by name."""
         return self.train.params
 
     def phases(self):
-        """Return the seconds spent in each phase since the last reset, by name."""
+        """Return the seconds spent in each phase since the last reset."""
         return dict(self.clock.seconds)
 
     def stats(self):
-        """Return what was counted since the last reset, by name.
+        """Return statistics by name, counted since the last reset.
 
-        ``delivered`` and ``dropped`` experiences, those ``lost`` with a collector that died or a transport that broke,
-        ``batches`` that were handed over; seconds that collectors and learner were ``blocked_lock``, ``blocked_full``
-        and ``blocked_empty``; ``waiting`` experiences; the ``policy_lag`` in updates, mean and most; collectors that
-        were ``replaced``; where torch has a GPU and nvidia-ml-py is installed, its ``gpu_utilisation``.
+        ``delivered`` and ``dropped`` experiences; those ``lost`` with a dead collector or a broken transport;
+        ``batches`` delivered; seconds that collectors and learner were ``blocked_lock``, ``blocked_full`` and
+        ``blocked_empty``; experiences ``waiting`` now; ``policy_lag``, the mean in updates, and ``most_policy_lag``;
+        ``replaced_collectors`` since construction; ``gpu_utilisation``, if torch learns on a GPU and nvidia-ml-py is
+        installed.
         """
         now = self.totals()
         counted = {name: now[name] - self.before[name] for name in ("delivered", "dropped", "lost", "batches")}
@@ -241,7 +210,7 @@ class Pipeline(Op):
         return (self.backend.source, self.backend.device) == ("torch", "cuda")
 
     def gpu_words(self):
-        """Return how much memory the learner has on its GPU, and how busy that is; nothing where it has none."""
+        """Return GPU memory and utilisation as text for the progress line; empty without a GPU."""
         if not self.on_gpu:
             return ""
         import torch
@@ -251,37 +220,25 @@ class Pipeline(Op):
         return f", GPU memory {torch.cuda.max_memory_allocated() / 1e6:,.0f} MB, {share}"
 
     def epsilon(self, number):
-        """Return the share of drawn actions in a chunk.
-
-        Args:
-            number: of the chunk; -1 for the first.
-        """
+        """Return the fraction of random actions in a chunk; number -1 is the first."""
         first, last = self.spec["epsilon"]
         played = (number + 1) * self.each * self.spec["collectors"] * self.spec["envs"]
         return first + (last - first) * min(1.0, played / self.spec["explore"])
 
     def ask(self, number):
-        """Have the collectors play a chunk.
-
-        Args:
-            number: of it.
-        """
+        """Ask the collectors to play a chunk, and freeze what can be sampled."""
         self.until += self.each
         self.replay.hold(self.each)
         self.crew.tell([("play", number + 1, self.until, self.epsilon(number))] * self.crew.actors)
 
     def drain(self, seconds=0.0):
-        """Store what has arrived; return how many experiences.
-
-        Args:
-            seconds: to wait for the first.
-        """
+        """Store what has arrived, waiting up to ``seconds`` for the first experience; return how many."""
         taken = self.transport.take(self.push, seconds=seconds)
         self.clock("pushing")
         return taken
 
     def take(self):
-        """Wait until the chunk that was asked for is played and stored; note what the collectors tell of it."""
+        """Wait until the chunk asked for is stored; record its policy lags and the episodes that ended."""
         found, deaths = {}, self.crew.replaced
         self.crew.heard()
         while len(found) < self.crew.actors:
@@ -304,20 +261,12 @@ class Pipeline(Op):
         self.replay.release()
 
     def collect(self, number):
-        """Play a chunk, and wait for it.
-
-        Args:
-            number: of the chunk.
-        """
+        """Play a chunk and wait for it."""
         self.ask(number)
         self.take()
 
     def rebuild(self, number):
-        """Start the collectors and the transport anew, and play a chunk: the old transport is broken, what waits lost.
-
-        Args:
-            number: of the chunk.
-        """
+        """Restart collectors and transport after the transport broke, and play the chunk again."""
         version, params = self.crew.newest
         self.replaced += self.crew.actors
         self.close()
@@ -326,11 +275,10 @@ class Pipeline(Op):
         self.collect(number)
 
     def draw(self, number, update):
-        """Return a batch of the replay, NumPy arrays as ``train_step`` takes them, and its rows i64[B].
+        """Sample a batch for one update of an epoch; both numbers are part of the seed.
 
-        Args:
-            number: of the epoch.
-            update: of it.
+        Returns:
+            the arguments of ``train_step`` as NumPy arrays, and the sampled rows i64[B].
         """
         rng, batch = np.random.default_rng([self.spec["seed"], 2**32 + number, update]), self.spec["batch"]
         if self.spec["prioritised"]:
@@ -340,10 +288,10 @@ class Pipeline(Op):
         return (*self.gather(rows), weights), rows
 
     def epoch(self, number):
-        """Make the updates of an epoch while the next chunk is played; return losses f32[U] and TD errors f32[U].
+        """Make the updates of an epoch while the collectors play the next chunk.
 
-        Args:
-            number: of the epoch.
+        Returns:
+            U losses, and U means of the absolute TD errors of a batch.
         """
         spec, losses, errors = self.spec, [], []
         self.ask(number)
@@ -360,7 +308,7 @@ class Pipeline(Op):
                 self.clock("sampling")
             losses.append(loss)
             errors.append(np.abs(error).mean())
-            with contextlib.suppress(TransportBroken):  # it is found out below, where it is mended
+            with contextlib.suppress(TransportBroken):  # take() raises it again below
                 self.drain()
         try:
             self.take()
@@ -376,28 +324,20 @@ class Pipeline(Op):
         return losses, errors
 
     def __call__(self, numbers):
-        """Make I epochs.  -> losses f32[I, U], TD errors f32[I, U]
-
-        Args:
-            numbers: i64[I], of the epochs, from 0.
-        """
+        """Run epochs i64[I], numbered from 0; return losses and mean absolute TD errors, f32[I, U] each."""
         self.clock.start()
         results = [self.epoch(int(number)) for number in numbers]
         return tuple(np.array(each, np.float32) for each in zip(*results))
 
     def state(self):
-        """Return all that the next epoch depends on, but for its number, by name: arrays and, of collectors, states."""
+        """Return everything that the next epoch depends on, except its number."""
         return {
             "train": self.train.state(), "replay": self.replay.arrays(), "players": self.players(),
             "published": tuple(self.crew.newest), "updates": self.updates,
         }  # fmt: skip
 
     def load_state(self, state):
-        """Go on from a state.
-
-        Args:
-            state: as :meth:`state` returned it.
-        """
+        """Continue from what :meth:`state` returned."""
         self.train.load_state(state["train"])
         self.replay.restore(state["replay"])
         self.crew.publish(*state["published"])

@@ -1,4 +1,4 @@
-"""Mario's alone: experiences through rings in memory that collectors and learner share, without locks and pickles."""
+"""Mario's alone: transport through ring buffers in shared memory, without locks and pickling."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .transport import (
     wrong_frame,
 )
 
-SHORT, LONG = 2e-5, 1e-3  # seconds of the first sleep of one that waits, and of the last ones
+SHORT, LONG = 2e-5, 1e-3  # seconds of the first sleep while waiting, and of the longest
 
 
 class RingSender(Sender):
-    """Puts experiences into the ring of one collector.
+    """Producer of one collector's ring.
 
-    The frame is written once, in its place, then the fields, and then the head, in this order. Other processes on x86
-    see stores in the order in which they were made (total store order), and reads of what is behind a head are made
-    after that of the head: neither lock nor fence is needed. Processors that reorder stores would need one of each.
-    A collector that is killed leaves either the head as it was, and the experience does not exist, or all of it.
+    It writes the frame, then the other fields, then the head. On x86 other processes see stores in this order (total
+    store order), and the learner reads a slot only after the head, so neither lock nor fence is needed. Processors that
+    reorder stores would need them. If a collector is killed, its last experience is either complete or, with the old
+    head, absent.
 
     Args:
-        args: as of :class:`.transport.Sender`.
+        args: those of :class:`.transport.Sender`.
     """
 
     def __init__(self, *args):
@@ -49,19 +49,7 @@ class RingSender(Sender):
         self.produced, self.dropped = self.counts[PRODUCED], self.counts[DROPPED]
 
     def put(self, frame, action, reward, end, time):
-        """Put an experience; return False where the ring was full for too long and it was dropped.
-
-        Args:
-            frame: u8[*shape], which may be overwritten afterwards.
-            action: i32.
-            reward: f32.
-            end: whether the episode ended with this step.
-            time: i32, the step within the episode.
-
-        Raises:
-            ValueError: an argument is not right; nothing was put.
-            TransportBroken: the learner has gone.
-        """
+        """Write an experience into the ring; return False if it was dropped, see :meth:`.transport.Sender.put`."""
         try:
             if frame.shape != self.shape or frame.dtype != U8:
                 raise wrong_frame(frame, self.shape)
@@ -88,10 +76,10 @@ class RingSender(Sender):
         return True
 
     def has_room(self):
-        """Wait for room in the ring, as long as patience lasts; return whether there is some.
+        """Wait for a free slot, up to ``patience`` seconds; return whether there is one.
 
         Raises:
-            TransportBroken: the learner has gone.
+            TransportBroken: the learner is gone, or the sender was closed meanwhile.
         """
         self.tail = self.tail_cell[0]
         if self.head - self.tail < self.room:
@@ -117,30 +105,24 @@ class RingSender(Sender):
         return False
 
     def close(self):
-        """Put nothing more; everything that was put is handed over already."""
+        """Close without waiting: everything that was put is in shared memory already."""
         self.abandon()
 
     def abandon(self):
-        """Give back what this holds."""
+        """Close and drop the views of shared memory."""
         super().abandon()
         self.frames = self.actions = self.rewards = self.ends = self.times = self.head_cell = self.tail_cell = None
 
 
 class SharedRing(Transport):
-    """A ring for each collector, which it alone puts into, in shared memory.
+    """One ring per collector in shared memory, with a single producer and a single consumer.
 
-    What is handed over are views of that memory: two runs of one collector at most, as a ring has one end. Nothing is
-    copied and nothing is done for each experience. Collectors take turns in being the first.
-
-    Args:
-        collectors: processes that put experiences, C.
-        shape: of a frame.
-        capacity: experiences that may wait; each collector has an equal share of it.
-        batch: not used, as nothing is gathered.
-        patience: seconds that a full ring is waited for before an experience is dropped and counted.
+    :meth:`take` delivers views of that memory, at most two per collector as the ring wraps around. Nothing is copied,
+    and there is no work per experience. Each call starts with another collector. The arguments are those of
+    :class:`.transport.Transport`; ``batch`` is ignored.
 
     Raises:
-        ValueError: an argument is not right, or the rings are larger than this machine's memory.
+        ValueError: invalid argument, or the rings are larger than this machine's memory.
     """
 
     def __init__(self, collectors, shape, capacity=10_000, batch=1_000, patience=None):
@@ -151,37 +133,23 @@ class SharedRing(Transport):
 
         super().__init__(collectors, shape, capacity, batch, patience, more)
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.inlet, self.outlet = Outlet(reading), Outlet(writing)  # nothing is written: they tell who is still there
+        self.inlet, self.outlet = Outlet(reading), Outlet(writing)  # shows each side whether the other is there
         self.heads, self.tails = ([row.data for row in self.shared[name]] for name in ("heads", "tails"))
         self.arrays = [[row for row in self.read_only(name)] for name in ("frames", *FIELDS)]
         self.first = 0
 
     def read_only(self, name):
-        """Return shared arrays that cannot be written to.
-
-        Args:
-            name: of them.
-        """
+        """Return a view of a shared array that cannot be written to."""
         arrays = self.shared[name].view()
         arrays.flags.writeable = False
         return arrays
 
     def make_sender(self, index):
-        """Return a sender, which goes on at the head of the ring.
-
-        Args:
-            index: of the collector.
-        """
+        """Return a sender that continues at the head of the ring."""
         return RingSender(index, self.shape, self.patience, self.shared, self.outlet.copy())
 
     def hand_over(self, into, most, seconds):
-        """Do as :meth:`take` does, with arguments that are right.
-
-        Args:
-            into: what is called.
-            most: of the experiences.
-            seconds: to wait for the first of them.
-        """
+        """Deliver what is in the rings, polling them with growing sleeps until ``seconds`` are over."""
         taken = self.hand_over_now(into, most)
         if taken or not seconds:
             return taken
@@ -197,12 +165,7 @@ class SharedRing(Transport):
         return taken
 
     def hand_over_now(self, into, most):
-        """Hand over what is in the rings.
-
-        Args:
-            into: what is called.
-            most: of the experiences.
-        """
+        """Deliver up to ``most`` experiences without waiting."""
         left, share = most, self.share
         self.first = (self.first + 1) % self.collectors
         for index in (*range(self.first, self.collectors), *range(self.first)):
@@ -222,15 +185,11 @@ class SharedRing(Transport):
         return most - left
 
     def settle(self, index):
-        """Count the experience that a collector that has ended had begun.
-
-        Args:
-            index: of the collector.
-        """
+        """Count as lost an experience that the ended collector had begun to write."""
         self.lost[index] = self.kept(index) - self.heads[index][0]
 
     def end(self):
-        """Give back the memory, and have senders see that nobody reads."""
+        """Close the pipe, which senders notice, and drop the views of shared memory."""
         self.inlet.close()
         self.outlet.close()
         self.heads = self.tails = self.arrays = None

@@ -1,7 +1,7 @@
-"""Mario's alone: only its replay draws by priority: sums over priorities, in blocks as arrays, or as a tree of lists.
+"""Mario's alone: sums over priorities for prioritised replay, vectorised in blocks or as a plain-Python tree.
 
-Both find the leaf in which a mass falls when the priorities stand end to end. Their sums round differently, so only a
-mass within rounding of a border between two leaves may be of the one here and of the other there.
+Both find the leaf whose interval contains a mass when the priorities are laid end to end. Their sums round differently,
+so they may disagree on a mass within rounding of the border between two leaves.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ import numpy as np
 
 from ..common.checks import check_integer
 
-BLOCK = 16  # leaves of a block: both the sums over blocks and those within one are then short
-GREATEST = 1e200  # of a priority: sums stay finite
+BLOCK = 16  # leaves per block, which keeps the sums over blocks and within one short
+GREATEST = 1e200  # priority; sums stay finite
 
 
 class SumTree:
-    """Priorities f64[capacity], all 0 at first, in blocks whose sums are kept: many are set or found in a few calls.
+    """Priorities f64[capacity], at first 0, with a sum per block, for setting and finding many leaves at once.
 
-    A sum is made anew from what it is the sum of, never added to, so that no rounding errors gather.
-
-    Args:
-        capacity: number of leaves.
+    Sums are recomputed rather than updated by differences, so that rounding errors do not accumulate.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: invalid argument, here and in the methods; no priority is changed.
     """
 
     def __init__(self, capacity):
@@ -31,23 +28,19 @@ class SumTree:
         self.blocks = np.zeros((-(-capacity // BLOCK), BLOCK))
         self.leaves = self.blocks.reshape(-1)
         self.sums = np.zeros(len(self.blocks))
-        self.ends, self.stale = np.zeros(len(self.blocks) + 1), False  # 0 and each block's end; whether they are old
+        self.ends, self.stale = np.zeros(len(self.blocks) + 1), False  # cumulative sums, and whether they are old
 
     @property
     def total(self):
-        """Return the sum of all priorities."""
+        """The sum of all priorities."""
         return float(self._ends()[-1])
 
     def get(self, leaves):
-        """Return some priorities.  -> f64[B]
-
-        Args:
-            leaves: i64[B].
-        """
+        """Return the priorities f64[B] of leaves i64[B]."""
         return self.leaves.take(check_leaves(leaves, self.capacity))
 
     def set(self, leaves, values):
-        """Set some priorities; where a leaf comes more than once, its last value counts.
+        """Set the priorities of some leaves; if a leaf occurs more than once, its last value counts.
 
         Args:
             leaves: i64[B].
@@ -57,7 +50,7 @@ class SumTree:
         self.put(leaves, check_values(values, len(leaves)))
 
     def put(self, leaves, values):
-        """Set some priorities as :meth:`set` does, unchecked.
+        """Set priorities without checking the arguments.
 
         Args:
             leaves: i64[B].
@@ -69,20 +62,17 @@ class SumTree:
         self.stale = True
 
     def find(self, masses):
-        """Return the leaf in which each mass falls; it is never one of priority 0.  -> i64[B]
+        """Return the leaf i64[B] that contains each mass f64[B], from 0 to the total; its priority is never 0.
 
-        Leaf k is found where ``sum(priorities[:k]) <= mass < sum(priorities[:k + 1])``, and the last that has a
-        priority where the mass is the total.
-
-        Args:
-            masses: f64[B], from 0 to the total.
+        Leaf k satisfies ``sum(priorities[:k]) <= mass < sum(priorities[:k + 1])``; a mass equal to the total is in the
+        last leaf whose priority is not 0.
         """
         masses = check_masses(masses, self.total)
         masses = np.minimum(masses, below(self.ends[-1]))
-        blocks = self.ends.searchsorted(masses, "right") - 1  # the first that ends after the mass, so one that has some
+        blocks = self.ends.searchsorted(masses, "right") - 1  # the first that ends after the mass, so its sum is not 0
         masses = masses - self.ends.take(blocks)
         within = self.blocks.take(blocks, axis=0).cumsum(1)
-        masses = np.minimum(masses, below(within[:, -1]))  # by rounding it may be all of the block, or more
+        masses = np.minimum(masses, below(within[:, -1]))  # rounding may lift it to the block's sum or above
         return blocks * BLOCK + (within > masses[:, None]).argmax(1)
 
     def _ends(self):
@@ -93,50 +83,29 @@ class SumTree:
 
 
 class LiteralSumTree:
-    """The same in plain Python: a binary tree in a list, node k above the nodes 2 k and 2 k + 1, one leaf at a time.
-
-    Args:
-        capacity: number of leaves.
-
-    Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
-    """
+    """Binary tree of the same interface in a list, one leaf at a time: node k has children 2 k and 2 k + 1."""
 
     def __init__(self, capacity):
         self.capacity = check_integer("capacity", capacity, 1)
-        self.first = 1 << (capacity - 1).bit_length()  # the node that is leaf 0
+        self.first = 1 << (capacity - 1).bit_length()  # node of leaf 0
         self.nodes = [0.0] * (2 * self.first)
 
     @property
     def total(self):
-        """Return the sum of all priorities."""
+        """Sum of all priorities, which is the root."""
         return self.nodes[1]
 
     def get(self, leaves):
-        """Return some priorities.  -> f64[B]
-
-        Args:
-            leaves: i64[B].
-        """
+        """Read the leaves i64[B] as f64[B]."""
         return np.array([self.nodes[self.first + leaf] for leaf in check_leaves(leaves, self.capacity).tolist()], float)
 
     def set(self, leaves, values):
-        """Set some priorities; where a leaf comes more than once, its last value counts.
-
-        Args:
-            leaves: i64[B].
-            values: f64[B], from 0 to GREATEST.
-        """
+        """Check leaves i64[B] and values f64[B], and :meth:`put` them."""
         leaves = check_leaves(leaves, self.capacity)
         self.put(leaves, check_values(values, len(leaves)))
 
     def put(self, leaves, values):
-        """Set some priorities as :meth:`set` does, unchecked.
-
-        Args:
-            leaves: i64[B].
-            values: f64[B].
-        """
+        """Set the leaves one after the other, and recompute the sums on each path to the root."""
         nodes = self.nodes
         for leaf, value in zip(leaves.tolist(), values.tolist()):
             node = self.first + leaf
@@ -146,11 +115,7 @@ class LiteralSumTree:
                 nodes[node] = nodes[2 * node] + nodes[2 * node + 1]
 
     def find(self, masses):
-        """Return the leaf in which each mass falls; it is never one of priority 0.  -> i64[B]
-
-        Args:
-            masses: f64[B], from 0 to the total.
-        """
+        """Descend from the root for each mass f64[B], see :meth:`SumTree.find`."""
         return np.array([self._find(mass) for mass in check_masses(masses, self.total).tolist()], np.int64)
 
     def _find(self, mass):
@@ -165,43 +130,23 @@ class LiteralSumTree:
 
 
 def below(numbers):
-    """Return the largest floats that are less than some positive numbers.  -> f64[...]
-
-    Args:
-        numbers: f64[...].
-    """
+    """Return the largest floats below positive numbers."""
     return np.nextafter(numbers, 0)
 
 
 def check_leaves(leaves, capacity):
-    """Return leaves as an array where they are those of a tree.  -> i64[B]
-
-    Args:
-        leaves: i64[B].
-        capacity: number of leaves of the tree.
-
-    Raises:
-        ValueError: another shape or dtype, or a leaf that the tree does not have.
-    """
+    """Return leaves as an array; raise a ValueError unless they are i64[B] from 0 to ``capacity - 1``."""
     leaves = np.asarray(leaves)
     if leaves.dtype != np.int64 or leaves.ndim != 1:
         raise ValueError(f"leaves: got {leaves.dtype}{list(leaves.shape)}, wanted int64[B]")
-    if leaves.size and leaves.view(np.uint64).max() >= capacity:  # of which a negative one is a very large one
+    if leaves.size and leaves.view(np.uint64).max() >= capacity:  # a negative leaf becomes a very large one
         wrong = leaves[(leaves < 0) | (leaves >= capacity)][0]
         raise ValueError(f"leaves: got {wrong}, wanted 0 to {capacity - 1}")
     return leaves
 
 
 def check_values(values, count):
-    """Return priorities as an array where they are right.  -> f64[count]
-
-    Args:
-        values: numbers from 0 to GREATEST.
-        count: how many there have to be.
-
-    Raises:
-        ValueError: more of them, or fewer, or one that is negative, too large, or no number.
-    """
+    """Return priorities as f64[count]; raise a ValueError unless all are from 0 to GREATEST."""
     values = np.asarray(values)
     if values.shape != (count,) or values.dtype.kind not in "fiu":
         raise ValueError(f"values: got {values.dtype}{list(values.shape)}, wanted float64[{count}]")
@@ -213,15 +158,7 @@ def check_values(values, count):
 
 
 def check_masses(masses, total):
-    """Return masses as an array where they are those of a tree.  -> f64[B]
-
-    Args:
-        masses: numbers from 0 to the total.
-        total: of the tree.
-
-    Raises:
-        ValueError: another shape or dtype, a mass outside of the tree, or a tree without any priority.
-    """
+    """Return masses as f64[B]; raise a ValueError unless the total is positive and they are from 0 to it."""
     masses = np.asarray(masses)
     if masses.ndim != 1 or masses.dtype.kind not in "fiu":
         raise ValueError(f"masses: got {masses.dtype}{list(masses.shape)}, wanted float64[B]")
