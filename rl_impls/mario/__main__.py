@@ -1,4 +1,4 @@
-"""``python -m rl_impls.mario train|evaluate|compare``: train by the pipeline, save the agent, see how well it plays."""
+"""``python -m rl_impls.mario train|evaluate|compare``: train an agent, evaluate it, and compare runs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Double Q-learning from stacked frames in JAX: the net and its update.
+"""Double Q-learning from stacked frames in JAX: network and update.
 
-Axes: B transitions, S pixels along a side, A = 15 actions.
-
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Axes: B transitions, S pixels along a side, A = 15 actions. Builders are those of :mod:`._numpy`, for JAX arrays.
 """
 
 from __future__ import annotations
@@ -20,16 +16,13 @@ from .knobs import check_target
 from .spec import STRIDES, has_norm
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
-LAYOUT = ("NHWC", "HWIO", "NHWC")  # of pictures, weights and the result
+LAYOUT = ("NHWC", "HWIO", "NHWC")  # of input, kernel and output
 
 
 def q_values(params, states, dtype=jnp.float32):
-    """Return the value of each action; :func:`._numpy.q_values`, without batch norm.  u8[B, 4, S, S] -> f32[B, A]
+    """Return Q-values f32[B, A] of states u8[B, 4, S, S] as :func:`._numpy.q_values`, without batch norm.
 
-    Args:
-        params: weights by name, see :func:`.spec.shapes`.
-        states: four frames each.
-        dtype: in which it is computed, ``jnp.float32`` or ``jnp.bfloat16``.
+    ``dtype`` is that of the computation, ``jnp.float32`` or ``jnp.bfloat16``.
     """
     w = {name: weight.astype(dtype) for name, weight in params.items()}
     h = states.transpose(0, 2, 3, 1).astype(dtype) / 255
@@ -41,28 +34,23 @@ def q_values(params, states, dtype=jnp.float32):
 
 
 def of_actions(values, actions):
-    """Return the value of one action of each row.  f[B, A], i[B] -> f[B]
-
-    Args:
-        values: f[B, A].
-        actions: i[B].
-    """
+    """Return the value of the action in each row.  f[B, A], i[B] -> f[B]"""
     return jnp.take_along_axis(values, actions[:, None], axis=1)[:, 0]
 
 
 def td_loss(params, target, states, actions, rewards, next_states, ends, weights, *, gamma, dtype):
-    """Return the loss f32[] and the TD errors f32[B]; :func:`._numpy.td_targets` and :func:`._numpy.td_loss`.
+    """Return the loss f32[] and the TD errors f32[B] of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`.
 
     Args:
-        params: weights of the online net.
-        target: weights of the target net.
+        params: weights of the online network.
+        target: weights of the target network.
         states: u8[B, 4, S, S].
         actions: i32[B].
         rewards: f32[B].
         next_states: u8[B, 4, S, S].
-        ends: 1 where the episode ended, f32[B].
-        weights: of the experiences, f32[B].
-        gamma: discount of one step.
+        ends: f32[B], 1 where the episode ended.
+        weights: f32[B], importance-sampling weights.
+        gamma: discount factor.
         dtype: in which the nets are computed.
     """
     best = q_values(params, next_states, dtype).argmax(axis=1)
@@ -72,16 +60,10 @@ def td_loss(params, target, states, actions, rewards, next_states, ends, weights
 
 
 class TrainStep(Learner):
-    """One update of the online net by Adam; the target net is not changed.
-
-    Args:
-        spec: weights of both nets, ``learning_rate``, ``gamma`` and ``gradient_norm`` are taken.
-        example: a batch, see :func:`td_loss`.
-        knobs: ``precision`` and ``accumulate`` are read.
-        target: device and lowering of the backend.
+    """Trains the online network with one Adam update per call, without changing the target network.
 
     Raises:
-        ValueError: a batch that ``accumulate`` does not divide, batch norm, or a precision that there is not.
+        ValueError: ``accumulate`` does not divide the batch, the net has batch norm, or the precision is float16.
     """
 
     def __init__(self, spec, example, knobs, target):
@@ -112,27 +94,19 @@ class TrainStep(Learner):
         self.update = target.lower(update, (self.weights, self.moments, self.target_weights, *example))
 
     def batch(self, *columns):
-        """Return a batch of NumPy arrays as a call takes it, on the backend's device.
-
-        Args:
-            columns: see :func:`td_loss`.
-        """
+        """Put a NumPy batch on the backend's device."""
         return put(columns, self.target)
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[], and the TD errors, f32[B].
-
-        Args:
-            batch: see :func:`td_loss`.
-        """
+        """Update on a batch; return the loss f32[] before the update, and the TD errors f32[B]."""
         self.weights, self.moments, loss, errors = self.update(self.weights, self.moments, self.target_weights, *batch)
         return loss, errors
 
 
 def train_step(spec, example, *, knobs, target):
-    """Make one Adam update of double Q-learning's Huber loss (van Hasselt et al. 2016), its gradient's norm clipped.
+    """Make one Adam update of double Q-learning (van Hasselt et al. 2016), its gradient clipped by global norm.
 
     states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B], weights f32[B] ->
-    f32[], the loss before the update, and f32[B], the TD errors
+    loss f32[] before the update, TD errors f32[B]
     """
     return TrainStep(spec, example, knobs, target)

@@ -1,10 +1,10 @@
-"""The reference in equation order: frames made small and grey, the net, and the loss of double Q-learning.
+"""Reference in the order of the equations: grey downscaled frames, the network, and double Q-learning's loss.
 
-As precise as the arrays it is given. Axes: B transitions, S pixels along a side, A = 15 actions.
+Computes in the dtype of its arrays. Axes: B transitions, S pixels along a side, A = 15 actions.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Builders take ``spec``, a :class:`.spec.Spec`; ``example``, the arguments of the first call; ``knobs``, a
+:class:`.knobs.Knobs`; and ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`. Their docstrings
+describe the op that they return.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ GREY = np.array([0.299, 0.587, 0.114], np.float32)  # shares of red, green and b
 
 
 def area_weights(pixels, side):
-    """Return the share of each pixel in each pixel of a line that is made longer or shorter, f32[side, pixels].
+    """Return the weights of area interpolation along one axis, from ``pixels`` to ``side``.  -> f32[side, pixels]
 
     ``w[i, j] = |[i r, (i + 1) r] and [j, j + 1]| / r``, with ``r = pixels / side``: each new pixel is the mean over the
-    stretch that it covers.
-
-    Args:
-        pixels: of the line.
-        side: pixels that it is to have.
+    interval that it covers.
     """
     ratio, j = pixels / side, np.arange(pixels)
     start = ratio * np.arange(side)[:, None]
@@ -34,35 +30,20 @@ def area_weights(pixels, side):
 
 
 class Dense:
-    """Frames made grey and small one by one: grey values first, then two products with all weights.
-
-    Args:
-        height: of the frames, in pixels.
-        width: of the frames, in pixels.
-        side: pixels along a side of the result, S.
-    """
+    """Resizes frames by first computing grey values, then two dense products with all weights."""
 
     def __init__(self, height, width, side):
         self.rows, self.columns, self.side = area_weights(height, side), area_weights(width, side).T, side
 
     def __call__(self, frames):
-        """Return grey frames.  u8[B, H, W, 3] -> u8[B, S, S]
-
-        Args:
-            frames: height, width, colour.
-        """
+        """Return grey frames.  u8[B, H, W, 3] -> u8[B, S, S]"""
         return np.stack([np.rint(self.rows @ (frame @ GREY) @ self.columns).astype(np.uint8) for frame in frames])
 
 
 class Sparse:
-    """The same by less work: each row of the result is made of the few rows it covers, then one product does the rest.
+    """Resizes frames by summing only the rows that each output row covers, then one product for columns and colours.
 
-    The columns' weights and those of the colours are one matrix, as both are sums over a row.
-
-    Args:
-        height: of the frames, in pixels.
-        width: of the frames, in pixels.
-        side: pixels along a side of the result, S.
+    The weights of columns and colours form one matrix, as both are sums over a row.
     """
 
     def __init__(self, height, width, side):
@@ -74,11 +55,7 @@ class Sparse:
         self.shape, self.side = (height, width * 3), side
 
     def __call__(self, frames):
-        """Return grey frames.  u8[B, H, W, 3] -> u8[B, S, S]
-
-        Args:
-            frames: height, width, colour.
-        """
+        """Return the same as :class:`Dense`, but for rounding.  u8[B, H, W, 3] -> u8[B, S, S]"""
         grey = np.empty((len(frames), self.side, self.side), np.uint8)
         for frame, out in zip(frames, grey):
             lines = frame.reshape(self.shape)
@@ -91,23 +68,15 @@ RESIZE = {"dense": Dense, "sparse": Sparse}  # by the knob ``resize``
 
 
 def preprocess(spec, example, *, knobs, target):
-    """Return frames made grey, and S x S pixels large, each the mean of what it covers.  -> u8[B, S, S]
-
-    frames u8[B, H, W, 3]
-    """
+    """Convert frames to grey and resize them to S x S, by the mean over each area.  u8[B, H, W, 3] -> u8[B, S, S]"""
     return RESIZE[knobs.resize](*example[0].shape[1:3], spec["side"])
 
 
 def normalised(params, k, h, learning):
-    """Return the outputs of a convolution with batch norm (Ioffe and Szegedy 2015).  f[B, Y, X, O] -> f[B, Y, X, O]
+    """Apply batch norm (Ioffe and Szegedy 2015) to the outputs h f[B, Y, X, O] of convolution k.
 
-    ``g (h - mean) / sqrt(variance + 1e-5) + b``
-
-    Args:
-        params: weights by name, see :func:`.spec.shapes`.
-        k: number of the convolution.
-        h: f[B, Y, X, O].
-        learning: whether mean and variance are those of this batch; the running ones otherwise.
+    ``g (h - mean) / sqrt(variance + 1e-5) + b``; with ``learning``, mean and variance are those of this batch, and the
+    running ones otherwise.
     """
     mean, variance = params[f"m_conv{k}"], params[f"v_conv{k}"]
     if learning:
@@ -116,14 +85,15 @@ def normalised(params, k, h, learning):
 
 
 def q_values(params, states, learning=False):
-    """Return the value of each action.  u8[B, 4, S, S] -> f[B, A]
-
-    Three convolutions and a hidden layer (Mnih et al. 2015).
+    """Return the Q-values of states: three convolutions and a hidden layer (Mnih et al. 2015).
 
     Args:
         params: weights by name, see :func:`.spec.shapes`.
-        states: four frames each.
-        learning: whether batch norm goes by this batch, rather than by the running statistics.
+        states: u8[B, 4, S, S].
+        learning: whether batch norm uses the statistics of this batch instead of the running ones.
+
+    Returns:
+        f[B, A].
     """
     h = states.transpose(0, 2, 3, 1).astype(params["w_hidden"].dtype) / 255
     for k, stride in enumerate(STRIDES):
@@ -137,33 +107,33 @@ def q_values(params, states, learning=False):
 
 
 def td_targets(params, target, rewards, next_states, ends, gamma):
-    """Return what values of actions should be, by double Q-learning (van Hasselt et al. 2016).  -> f[B]
+    """Return the targets of double Q-learning (van Hasselt et al. 2016), f[B].
 
-    ``r + gamma (1 - end) Q'(s', argmax_a Q(s', a))``; batch norm goes by running statistics.
+    ``r + gamma (1 - end) Q'(s', argmax_a Q(s', a))``; batch norm uses the running statistics.
 
     Args:
-        params: weights of the online net Q.
-        target: weights of the target net Q'.
+        params: weights of the online network Q.
+        target: weights of the target network Q'.
         rewards: f[B].
         next_states: u8[B, 4, S, S].
-        ends: 1 where the episode ended, else 0, f[B].
-        gamma: discount of one step.
+        ends: f[B], 1 where the episode ended, else 0.
+        gamma: discount factor.
     """
     best = q_values(params, next_states).argmax(axis=1)
     return rewards + gamma * (1 - ends) * q_values(target, next_states)[np.arange(len(best)), best]
 
 
 def td_loss(params, states, actions, td_targets, weights):
-    """Return the loss, and the TD errors f[B].
+    """Return the loss of double Q-learning, f[], and the TD errors, f[B].
 
     ``mean_B w huber(Q(s, a) - target)``, with ``huber(e) = e^2 / 2`` where ``|e| < 1``, else ``|e| - 1 / 2``.
 
     Args:
-        params: weights of the online net Q, which learns.
+        params: weights of the online network Q, which is trained.
         states: u8[B, 4, S, S].
         actions: i[B].
         td_targets: f[B], see :func:`td_targets`.
-        weights: of the experiences, by which priorities are made up for, f[B].
+        weights: f[B], importance-sampling weights.
     """
     errors = q_values(params, states, learning=True)[np.arange(len(actions)), actions] - td_targets
     size = np.abs(errors)

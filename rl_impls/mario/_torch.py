@@ -1,10 +1,7 @@
-"""Double Q-learning from stacked frames in torch: the net, its update, and how it acts.
+"""Double Q-learning from stacked frames in torch: network, update and acting.
 
-Axes: B transitions (or N environments), S pixels along a side, A = 15 actions.
-
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Axes: B transitions (or N environments), S pixels along a side, A = 15 actions. Builders are as in :mod:`._numpy`;
+tensors are on the device of ``target``.
 """
 
 from __future__ import annotations
@@ -22,41 +19,23 @@ from .spec import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
 
 
 class Net(PictureNet):
-    """The value of each action.  states [B, 4, S, S] -> f[B, A]
-
-    The equations are those of :func:`._numpy.q_values`.
-
-    Args:
-        params: weights, see :func:`.spec.shapes`, NumPy arrays by name.
-        knobs: ``memory_format``, ``images``, ``precision`` and ``relu`` are read.
-    """
+    """Q-network with the equations of :func:`._numpy.q_values`.  states [B, 4, S, S] -> f[B, A]"""
 
     def __init__(self, params, knobs):
         super().__init__({name: value for name, value in params.items() if not is_running(name)}, knobs)
         for name, value in params.items():
-            if is_running(name):  # not a parameter: an optimiser does not see it
+            if is_running(name):  # a buffer, so that the optimiser does not see it
                 self.register_buffer(name, torch.from_numpy(value).clone())
         self.norm, self.relu = has_norm(params), functools.partial(F.relu, inplace=knobs.relu == "inplace")
 
     def load(self, params):
-        """Take new weights and running statistics, in place.
-
-        Args:
-            params: NumPy arrays by name, of the shapes of those before.
-        """
+        """Copy weights and running statistics, NumPy arrays by name, into the net."""
         super().load(params)
         for name, value in self.named_buffers():
             value.copy_(torch.from_numpy(params.get(name, value.cpu().numpy())))
 
     def convolved(self, h, k, kernel, learning):
-        """Return what a convolution makes of its input, with batch norm where the net has it, before the ReLU.
-
-        Args:
-            h: f[B, I, Y, X].
-            k: number of the convolution.
-            kernel: its weights.
-            learning: whether batch norm goes by this batch, and moves the running statistics.
-        """
+        """Apply convolution k to h, f[B, I, Y, X], and batch norm if the net has it, but no ReLU."""
         bias = self.weights[f"b_conv{k}"]
         if not self.norm:
             return F.conv2d(h, kernel, bias, STRIDES[k])
@@ -65,11 +44,9 @@ class Net(PictureNet):
         return F.batch_norm(h, *running, self.weights[f"g_conv{k}"], bias, learning, NORM_RATE, NORM_EPS)
 
     def forward(self, states, learning=False):
-        """Return the value of each action, f[B, A], as precise as the weights.
+        """Return Q-values f[B, A] of states [B, 4, S, S], 0 to 255.
 
-        Args:
-            states: four frames each, [B, 4, S, S], from 0 to 255.
-            learning: whether batch norm goes by this batch, and moves the running statistics.
+        With ``learning``, batch norm uses the batch's statistics and updates the running ones.
         """
         w = self.weights
         h, kernel = self.divided(states.to(self.first_dtype, memory_format=self.memory_format), w["w_conv0"])
@@ -80,23 +57,14 @@ class Net(PictureNet):
 
 
 def make_net(params, knobs, target):
-    """Return a net on the backend's device.
-
-    Args:
-        params: its weights, see :class:`Net`.
-        knobs: those of :class:`Net` are read.
-        target: device and lowering of the backend.
-    """
+    """Return a :class:`Net` on the device of ``target``."""
     return Net(params, knobs).to(place(target))
 
 
 class Pictures:
-    """Takes pictures to the device: as bytes, or as the net wants them, in new memory or in memory that is kept.
+    """Copies states to the device, as bytes or in the net's dtype, into new or reused memory.
 
-    Args:
-        net: a :class:`Net`.
-        knobs: ``images`` and ``tensors`` are read.
-        target: device and lowering of the backend.
+    Reused memory has the net's dtype in either case.
     """
 
     def __init__(self, net, knobs, target):
@@ -104,12 +72,7 @@ class Pictures:
         self.of_bytes, self.keep, self.memory = knobs.images == "uint8", knobs.tensors == "kept", {}
 
     def __call__(self, name, states):
-        """Return pictures on the device.
-
-        Args:
-            name: of the memory that is kept for them.
-            states: u8[B, 4, S, S], a tensor.
-        """
+        """Return states, a tensor u8[B, 4, S, S], on the device; ``name`` identifies the memory to reuse."""
         net = self.net
         if not self.keep:
             return states.to(self.device) if self.of_bytes else states.to(self.device, net.first_dtype)
@@ -120,14 +83,7 @@ class Pictures:
 
 
 class Actor:
-    """Takes the actions of greatest value; from and to NumPy.
-
-    Args:
-        params: weights by name.
-        states: u8[N, 4, S, S] like those to come, an array.
-        knobs: those of acting and of the net are read.
-        target: device and lowering of the backend.
-    """
+    """Greedy policy from NumPy to NumPy; ``states`` u8[N, 4, S, S] is an example of those to come."""
 
     def __init__(self, params, states, knobs, target):
         self.net = make_net(params, knobs, target)
@@ -137,19 +93,11 @@ class Actor:
         self.call = target.lower(self.net, (self.pictures("states", example),), guard=GUARDS[knobs.inference])
 
     def load(self, params):
-        """Take new weights.
-
-        Args:
-            params: NumPy arrays by name.
-        """
+        """Replace the weights by others, NumPy arrays by name."""
         self.net.load(params)
 
     def __call__(self, states):
-        """Return actions, i64[N].
-
-        Args:
-            states: u8[N, 4, S, S], an array.
-        """
+        """Return the greedy actions i64[N] for states u8[N, 4, S, S]."""
         parts = (states,) if self.together else states[:, None]
         with autocast(self.knobs, self.target):
             values = [self.call(self.pictures("states", torch.from_numpy(part))) for part in parts]
@@ -157,14 +105,9 @@ class Actor:
 
 
 def make_loss(net, target_net, gamma):
-    """Return ``loss(*batch) -> f32[], f32[B]``, the weighted Huber loss and the TD errors; autograd differentiates it.
+    """Return ``loss(*batch) -> f32[], f32[B]``, the weighted Huber loss, which is differentiable, and the TD errors.
 
     The equations are those of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`.
-
-    Args:
-        net: the online net.
-        target_net: the target net.
-        gamma: discount of one step.
     """
 
     def loss(states, actions, rewards, next_states, ends, weights):
@@ -182,16 +125,10 @@ COMPILED = {"default": {}, "reduce_overhead": {"mode": "reduce-overhead"}}  # op
 
 
 class TrainStep(Learner):
-    """One update of the online net by Adam; the target net is not changed.
-
-    Args:
-        spec: weights of both nets, ``learning_rate``, ``gamma`` and ``gradient_norm`` are taken.
-        example: a batch of tensors, see :func:`make_loss`.
-        knobs: those of the learner are read.
-        target: device and lowering of the backend.
+    """One Adam update of the online network; the target network is not changed.
 
     Raises:
-        ValueError: a batch that ``accumulate`` does not divide, or what the backend does not have.
+        ValueError: ``accumulate`` does not divide the batch, or the backend does not support a knob.
     """
 
     def __init__(self, spec, example, knobs, target):
@@ -210,13 +147,13 @@ class TrainStep(Learner):
 
     @property
     def params(self):
-        """The online weights and running statistics as NumPy, by name."""
+        """Online weights and running statistics as NumPy arrays by name."""
         return super().params | running(self.net)
 
     def state(self):
-        """Return all that the next update depends on as NumPy: both nets, the optimiser's moments and step.
+        """Return everything the next update depends on as NumPy arrays: both networks, Adam's moments and step.
 
-        By how much float16 scales its loss is found anew.
+        The loss scale of float16 is not included; it adapts again.
         """
         found = super().state()
         for part, net in self.nets.items():
@@ -224,37 +161,19 @@ class TrainStep(Learner):
         return found
 
     def load_state(self, state):
-        """Go on from a state, of this backend or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Continue from the arrays of :meth:`state`, of this backend or another."""
         super().load_state(state)
         for part, net in self.nets.items():
             for name, value in net.named_buffers():
                 value.copy_(torch.from_numpy(state[f"{part}.{name}"]))
 
     def batch(self, states, actions, rewards, next_states, ends, weights):
-        """Return a batch of NumPy arrays as a call takes it, tensors on the backend's device.
-
-        Args:
-            states: u8[B, 4, S, S].
-            actions: i32[B].
-            rewards: f32[B].
-            next_states: u8[B, 4, S, S].
-            ends: f32[B].
-            weights: f32[B].
-        """
+        """Return a NumPy batch as tensors on the backend's device, for a call."""
         columns = map(torch.from_numpy, (states, actions, rewards, next_states, ends, weights))
         return tuple(column.to(place(self.target)) for column in columns)
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[], and the TD errors, f32[B].
-
-        Args:
-            batch: states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
-                weights f32[B], tensors.
-        """
+        """Make an update; return the loss before it, f32[], and the TD errors, f32[B]."""
         parts = self.knobs.accumulate
         losses, errors = [], []
         with self.threads():
@@ -274,16 +193,12 @@ class TrainStep(Learner):
 
 
 def running(net):
-    """Return the running statistics of a net as NumPy, by name.
-
-    Args:
-        net: a :class:`Net`.
-    """
+    """Return the running statistics of a net as NumPy arrays by name."""
     return {name: value.cpu().numpy().copy() for name, value in net.named_buffers()}
 
 
 def train_step(spec, example, *, knobs, target):
-    """Make one Adam update of double Q-learning's Huber loss (van Hasselt et al. 2016), its gradient's norm clipped.
+    """Make one Adam update on double Q-learning's Huber loss (van Hasselt et al. 2016), clipping the gradient.
 
     states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B], weights f32[B] ->
     f32[], the loss before the update, and f32[B], the TD errors
@@ -292,14 +207,7 @@ def train_step(spec, example, *, knobs, target):
 
 
 def forward_of(spec, knobs, target, guard):
-    """Return a net, and a function that passes states through it which are on the device already.
-
-    Args:
-        spec: ``params``, the weights, and ``states``, u8[B, 4, S, S], are taken.
-        knobs: those of the net are read.
-        target: device and lowering of the backend.
-        guard: what autograd records, as ``torch.no_grad``.
-    """
+    """Return a net, and a function that computes its Q-values of ``spec["states"]`` u8[B, 4, S, S], on the device."""
     net = make_net(spec["params"], knobs, target)
     states = Pictures(net, knobs, target)("states", torch.from_numpy(spec["states"]))
     call = target.lower(net, (states,), guard=guard)
@@ -312,12 +220,12 @@ def forward_of(spec, knobs, target, guard):
 
 
 def forward(spec, example, *, knobs, target):
-    """Return the value of each action.  -> f32[B, A]"""
+    """Return the Q-values of the states.  -> f32[B, A]"""
     return forward_of(spec, knobs, target, torch.no_grad)[1]
 
 
 def backward(spec, example, *, knobs, target):
-    """Return the gradient of the mean square of the values, by name; the forward pass is made once."""
+    """Return the gradient of the mean squared Q-value, by name; the forward pass is made only at build."""
     net, values = forward_of(spec, knobs, target, torch.enable_grad)
     mean = values().square().mean()
 

@@ -1,7 +1,6 @@
-"""Ops that are made of other ops or of none, and so are the same on every backend.
+"""Ops that are the same on every backend: replay, transport, publication of weights, and the whole pipeline.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+Builders are those of :mod:`._numpy`, with ``backend`` instead of ``target``; only ``pipeline`` uses it.
 """
 
 from __future__ import annotations
@@ -18,18 +17,15 @@ from .senders import Sending
 from .transport import make_transport
 from .weights import SharedWeights
 
-EPISODE = 100  # steps, of what a replay is filled with
+EPISODE = 100  # steps per episode of the random data
 SHORT = 0.05  # seconds to wait for experiences
 
 
 def steps(rng, count, side, first=0):
-    """Return drawn steps of episodes of a hundred: frames, actions, rewards, ends and times, as a replay stores them.
+    """Return random steps of episodes of 100 steps, as a replay stores them; ``first`` is the time of the first one.
 
-    Args:
-        rng: the generator of all that is drawn.
-        count: of the steps.
-        side: pixels along a side of a frame.
-        first: time of the first one.
+    Returns:
+        frames u8[count, S, S], actions i32[count], rewards f32[count], ends bool[count], times i32[count].
     """
     frames = np.frombuffer(rng.bytes(count * side * side), np.uint8).reshape(count, side, side)
     times = (first + np.arange(count, dtype=np.int32)) % EPISODE
@@ -38,54 +34,32 @@ def steps(rng, count, side, first=0):
 
 
 def stored(spec):
-    """Yield the drawn steps that a replay is filled with, 50 whole episodes at once.
-
-    Args:
-        spec: ``side``, ``stored`` and ``seed`` are taken.
-    """
+    """Yield random steps to fill a replay with, 50 whole episodes at once."""
     rng, at_once = np.random.default_rng(spec["seed"]), 50 * EPISODE
     for begun in range(0, spec["stored"], at_once):
         yield steps(rng, min(at_once, spec["stored"] - begun), spec["side"])
 
 
 def fill(replay, spec):
-    """Fill a replay of one lane with drawn steps; return it.
-
-    Args:
-        replay: an empty one.
-        spec: see :func:`stored`.
-    """
+    """Fill an empty replay of one lane with random steps; return it."""
     for columns in stored(spec):
         replay.push_batch(0, *columns)
     return replay
 
 
 class Push(Op):
-    """Stores experiences of one collector.
-
-    Args:
-        spec: ``capacity`` and ``side`` are taken.
-        knobs: ``push`` is read.
-    """
+    """The op ``push``; :meth:`reset` empties its replay."""
 
     def __init__(self, spec, knobs):
         self.replay = FrameReplay(spec["capacity"], 1, spec["side"])
         self.push = pushing(self.replay, knobs)
 
     def reset(self):
-        """Forget all that is stored."""
+        """Empty the replay."""
         self.replay.clear()
 
     def __call__(self, frames, actions, rewards, ends, times):
-        """Store B experiences; return what is stored of the last four: frames, rewards, and which may be drawn.
-
-        Args:
-            frames: u8[B, S, S].
-            actions: i32[B].
-            rewards: f32[B].
-            ends: bool[B].
-            times: i32[B].
-        """
+        """Store B experiences; return frames, rewards and validity of the last four rows."""
         self.push(0, frames, actions, np.asarray(rewards, np.float32), ends, times)
         rows = np.arange(self.replay.rings[0].pushed - 4, self.replay.rings[0].pushed) % self.replay.capacity
         stored = self.replay.fields
@@ -93,13 +67,13 @@ class Push(Op):
 
 
 def store(spec, example, *, knobs, backend):
-    """Return many copies of frames, as bytes or as float32.  u8[100, S, S] -> [10000, S, S]"""
+    """Concatenate many copies of frames, as bytes or as float32.  u8[100, S, S] -> [10000, S, S]"""
     dtype = {"float": np.float32, "uint8": np.uint8}[knobs.images]
     return lambda frames: np.concatenate([frames.astype(dtype)] * spec["copies"])
 
 
 def push(spec, example, *, knobs, backend):
-    """Store B experiences of one collector in order.  -> u8[4, S, S], f32[4], bool[4], see :class:`Push`
+    """Store B experiences of one collector in order.  -> u8[4, S, S], f32[4], bool[4] of the last four rows
 
     frames u8[B, S, S], actions i32[B], rewards f32[B], ends bool[B], times i32[B]
     """
@@ -107,7 +81,7 @@ def push(spec, example, *, knobs, backend):
 
 
 def sample(spec, example, *, knobs, backend):
-    """Return B experiences that are drawn uniformly, by a seed.
+    """Sample B experiences uniformly with a seed.
 
     seed i64 -> states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B]
     """
@@ -117,12 +91,7 @@ def sample(spec, example, *, knobs, backend):
 
 
 def prioritised(spec, knobs):
-    """Return a full replay whose priorities are drawn.
-
-    Args:
-        spec: ``capacity``, ``side``, ``stored``, ``seed``, ``alpha`` and ``beta`` are taken.
-        knobs: ``tree`` is read.
-    """
+    """Return a full prioritised replay with random priorities."""
     constants = {"alpha": spec["alpha"], "beta": spec["beta"], "beta_increment": 0.0}
     replay = PrioritisedReplay(spec["capacity"], 1, spec["side"], literal=knobs.tree == "literal", **constants)
     fill(replay, spec)
@@ -132,7 +101,7 @@ def prioritised(spec, knobs):
 
 
 def per_sample(spec, example, *, knobs, backend):
-    """Return B experiences drawn by their priorities (Schaul et al. 2016), their rows and their weights.
+    """Sample B experiences by priority (Schaul et al. 2016); also return their rows and weights.
 
     uniforms f32[B] -> states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
     rows i64[B], weights f32[B]
@@ -148,36 +117,26 @@ def per_sample(spec, example, *, knobs, backend):
 
 
 class PerUpdate(Op):
-    """Gives experiences new priorities.
-
-    Args:
-        spec: see :func:`prioritised`.
-        knobs: ``tree`` is read.
-    """
+    """The op ``per_update`` on a full prioritised replay."""
 
     def __init__(self, spec, knobs):
         self.replay = prioritised(spec, knobs)
         self.start, self.greatest = self.replay.tree.get(np.arange(spec["stored"])), self.replay.greatest
 
     def reset(self):
-        """Put the priorities back."""
+        """Restore the initial priorities."""
         self.replay.tree.set(np.arange(len(self.start)), self.start)
         self.replay.greatest = self.greatest
 
     def __call__(self, rows, errors):
-        """Set priorities; return those of the rows and the sum of all, f32[B + 1].
-
-        Args:
-            rows: i64[B].
-            errors: f32[B].
-        """
+        """Set priorities from TD errors; return those of the rows, then the sum over the whole replay."""
         self.replay.update(rows, errors)
         tree = self.replay.tree
         return np.append(tree.get(rows), tree.total).astype(np.float32)
 
 
 def per_update(spec, example, *, knobs, backend):
-    """Give B experiences the priorities of their TD errors.  -> f32[B + 1], these and the sum of all
+    """Set the priorities of B rows from their TD errors.  -> f32[B + 1], these and the sum of all
 
     rows i64[B], errors f32[B]
     """
@@ -185,14 +144,10 @@ def per_update(spec, example, *, knobs, backend):
 
 
 class Handover(Op):
-    """Takes experiences from C processes to a replay.
-
-    Args:
-        spec: ``shape``, ``collectors``, ``items``, ``queue`` and ``chunk`` are taken.
-        knobs: ``transport`` and ``push`` are read.
+    """The op ``transport``: C processes send experiences through a transport to a replay.
 
     Raises:
-        ValueError: items that the collectors do not divide.
+        ValueError: the collectors do not divide ``items``.
     """
 
     def __init__(self, spec, knobs):
@@ -213,35 +168,27 @@ class Handover(Op):
             raise
 
     def store(self, index, *columns):
-        """Store experiences of a collector, and count them.
-
-        Args:
-            index: of the collector.
-            columns: frames, actions, rewards, ends and times, [n, ...].
-        """
+        """Store a collector's experiences [n, ...] and count them."""
         self.push(index, *columns)
         self.counts[index] += len(columns[0])
 
     def close(self):
-        """End the processes, and give back what they hand over to."""
+        """End the sending processes, and close the transport."""
         self.crew.close()
         self.transport.close()
 
     def stats(self):
-        """Return the seconds, since the start, that senders and reader were blocked, and what was dropped, by name."""
+        """Return the seconds for which senders and reader were blocked since the start, and the number dropped."""
         counters = self.transport.counters()
         blocked = {f"blocked_{name}": float(np.sum(counters[name])) for name in ("lock", "full", "empty")}
         return blocked | {"dropped": float(np.sum(counters["dropped"]))}
 
     def __call__(self, number):
-        """Have all hand over their share; return what was stored of each, and what each says that it has sent.
-
-        Args:
-            number: of the call, i64.
+        """Let each process send its share, and wait until everything is stored.
 
         Returns:
-            i64[C, 3]: the number of experiences, the sum of the first bytes of the frames that are stored, and the same
-            of those that were sent.
+            i64[C, 3]: the number of experiences stored, the sum of the first bytes of their frames, and the same sum
+            over the frames sent.
         """
         self.counts[:] = 0
         self.crew.tell([("send", self.each, int(number))] * self.crew.actors)
@@ -256,70 +203,53 @@ class Handover(Op):
         return np.stack([self.counts, firsts.sum(1, dtype=np.int64), self.crew.answers()], axis=1).astype(np.int64)
 
     def check_alive(self):
-        """Raise :class:`~rl_impls.common.workers.WorkersEnded` where a process that hands over has died."""
+        """Raise :class:`~rl_impls.common.workers.WorkersEnded` if a sending process has died."""
         for index, (pipe, process) in enumerate(self.crew.members):
             if hung_up(pipe):
                 self.crew.fail(index, cause_of_death(process))
 
 
 def transport(spec, example, *, knobs, backend):
-    """Take experiences from C processes to a replay.  -> i64[C, 3], see :class:`Handover`
-
-    number i64, of the call
-    """
+    """Send experiences from C processes to a replay.  number i64 -> i64[C, 3], see :class:`Handover`"""
     return Handover(spec, knobs)
 
 
 class Reader:
-    """Has the newest weights of a learner, in a process of its own.
+    """Worker that receives the newest weights of a learner.
 
     Args:
-        weights: a :class:`.weights.SharedWeights`, or None where they come as messages.
+        weights: a :class:`.weights.SharedWeights`, or None if they come as messages.
     """
 
     def __init__(self, weights):
         self.weights, self.version, self.params = weights, 0, {}
 
     def load(self, version, params):
-        """Take new weights; return one number of each array, f32[arrays].
-
-        Args:
-            version: of them.
-            params: arrays by name.
-        """
+        """Keep a version of the weights; return one number of each array, f32[arrays]."""
         self.version, self.params = version, params
         return np.array([array.flat[version % array.size] for array in params.values()])
 
     def look(self):
-        """Read the weights; return one number of each array, f32[arrays]."""
+        """Read the shared weights, and :meth:`load` them."""
         return self.load(*self.weights.read())
 
 
 class Publish(Op):
-    """Gives new weights to C processes.
-
-    Args:
-        spec: ``params`` and ``collectors`` are taken.
-        knobs: ``publication`` is read.
-    """
+    """The op ``publish``: the learner's weights go to C processes."""
 
     def __init__(self, spec, knobs):
-        self.params = {}  # nothing is learned
+        self.params = {}  # it trains nothing
         self.weights = dict(spec["params"])
         self.shared = SharedWeights(self.weights) if knobs.publication == "shared" else None
         args = (self.shared,)
         self.readers = Workers(spec["collectors"], Reader, lambda index, life: args, threads=1)
 
     def close(self):
-        """End the processes."""
+        """End the reading processes."""
         self.readers.close()
 
     def __call__(self, number):
-        """Publish, and wait until all have the weights; return one number of each array of each, f32[C, arrays].
-
-        Args:
-            number: of the version, i64.
-        """
+        """Publish the weights as version ``number``, and wait until all processes have read it."""
         version = int(number)
         message = ("load", version, self.weights)
         if self.shared is not None:
@@ -330,20 +260,17 @@ class Publish(Op):
 
 
 def publish(spec, example, *, knobs, backend):
-    """Give the weights of the net to C processes.  -> f32[C, arrays], one number of each
-
-    number i64, of the version
-    """
+    """Publish the net's weights to C processes.  number i64, the version -> f32[C, arrays], one number of each"""
     return Publish(spec, knobs)
 
 
 def pipeline(spec, example, *, knobs, backend):
-    """Collect and learn; see :class:`.loop.Pipeline`.  -> losses f32[I, U], TD errors f32[I, U]
+    """Collect and learn, see :class:`.loop.Pipeline`.  -> losses f32[I, U], mean absolute TD errors f32[I, U]
 
-    numbers i64[I], of the epochs
+    numbers i64[I] of the epochs
 
     Raises:
-        BackendUnavailable: the game, or torch, by which collectors act, is not installed.
+        BackendUnavailable: the game is not installed, or torch, with which collectors act.
     """
     check_game(spec["game"], backend.name)
     backends.get("torch").require()

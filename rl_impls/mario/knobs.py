@@ -1,4 +1,4 @@
-"""The optimisations of the experience pipeline; every default is the naive choice."""
+"""Optimisation options of the experience pipeline; every default is the naive choice."""
 
 from __future__ import annotations
 
@@ -35,37 +35,36 @@ CHOICES = MappingProxyType(
 
 @dataclass(frozen=True)
 class Knobs:
-    """One setting of every knob. Whether the net is compiled is the backend's choice: ``torch-compile``.
+    """A setting of every option. Compilation is chosen by the backend ``torch-compile`` instead.
 
-    Batch norm and the way weights are drawn are said by the weights, see :func:`.spec.init_net`; the number of
-    collectors, the buffer, the batch and how often weights are published by the spec.
+    Batch norm and initialisation follow from the weights, see :func:`.spec.init_net`; the number of collectors, the
+    buffer, the batch and the interval of publication from the spec.
 
     Attributes:
-        transport: one queue behind one lock, item by item; a queue of each collector, and a thread that consolidates
-            them; or a ring of each collector in shared memory.
-        publication: new weights pickled for each collector, or written once to shared memory.
-        priority: collectors have their share of the cores while the learner computes, or give way to it: threads of one
-            operation wait for each other, and so for whoever has the core of one.
-        resize: grey values first and two dense products, or only the few rows that each row of the result is made of,
-            which is less work and takes longer: ``full`` has it dense.
-        push: experiences stored one by one, or all that arrived at once.
-        stacks: states built one by one, or gathered by index all at once.
-        tree: priorities walked through one by one in Python, or level by level for all at once.
-        acting: the net is called for each environment of a collector, or once for all.
+        transport: one queue behind one lock, item by item; a queue per collector, and a thread that gathers batches
+            from them; or a ring per collector in shared memory.
+        publication: new weights are pickled for each collector, or written once to shared memory.
+        priority: collectors compete with the learner for cores, or give way to it: the threads of one operation wait
+            for each other, so one that loses its core delays all.
+        resize: grey values first and two dense products; or sparse, with only the few rows that each output row covers,
+            which is less work but slower, so ``full`` is dense.
+        push: experiences are stored one by one, or all that have arrived at once.
+        stacks: states are built one by one, or gathered by index all at once.
+        tree: priorities are set and found one by one in a plain-Python tree, or vectorised for a whole batch.
+        acting: the network is called for each environment of a collector, or once for all.
         inference: what autograd records while acting (torch).
-        images: turned into numbers of 32 bits from 0 to 1, or kept as bytes until the net (torch).
-        tensors: pictures turned into new tensors in each update, or into memory that is kept (torch).
-        memory_format: planes and weights of convolutions lie plane by plane, or pixel by pixel (torch).
-        relu: into new memory, or in place (torch).
-        zero_grad: gradients filled with zeros, or dropped (torch).
-        optimizer: Adam and the gradient's norm one array after the other, as torch chooses, or all at once (torch; jax
-            fuses either way).
-        precision: of the forward and backward pass; float16 with its loss scaled, on CUDA.
-        accumulate: parts of a batch that go through the net one after the other.
-        threads: of one operation of the learner: one, or all that the process has (torch).
-        compile_mode: the kernels of a compiled update are launched one by one, or as one CUDA graph; on CUDA.
-        gpu_cache: memory that torch does not need at the moment stays its own, or is given back after each epoch; on
-            CUDA.
+        images: frames become float32 before the network and are divided by 255, or may stay bytes, and the first kernel
+            is divided instead (torch).
+        tensors: frames are copied to new tensors in each update, or to reused ones (torch).
+        memory_format: frames and weights of convolutions have channels first, or last (torch).
+        relu: writes to new memory, or in place (torch).
+        zero_grad: gradients are filled with zeros, or dropped (torch).
+        optimizer: Adam and gradient norm array by array, as torch chooses, or fused (torch; jax fuses either way).
+        precision: dtype of the forward and backward pass; float16 scales the loss, and needs CUDA.
+        accumulate: parts of a batch that pass through the network one after the other.
+        threads: intra-op threads of the learner: one, or all that the process has (torch).
+        compile_mode: kernels of a compiled update are launched one by one, or as one CUDA graph; needs CUDA.
+        gpu_cache: torch keeps memory that it does not need, or returns it after each epoch; needs CUDA.
     """
 
     transport: str = "locked_queue"
@@ -90,7 +89,6 @@ class Knobs:
     gpu_cache: str = "kept"
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for a value that no knob has."""
         check_choices(self, CHOICES)
 
 
@@ -114,7 +112,7 @@ HELPFUL = MappingProxyType(
 )
 
 FULL = replace(Knobs(), **HELPFUL)
-OF_SOURCE = MappingProxyType(  # what mario-pipeline.md lists; mixed precision is bfloat16, which needs no scaled loss
+OF_SOURCE = MappingProxyType(  # those of mario-pipeline.md; bfloat16 as mixed precision needs no loss scaling
     {
         "transport": "local_queues",
         "push": "batch",
@@ -157,15 +155,10 @@ SOURCES = MappingProxyType(
 
 
 def check_target(knobs, target):
-    """Check that a backend has what is asked for.
+    """Raise a ValueError for knobs that the backend does not support.
 
-    Args:
-        knobs: those of CUDA are read, and with what they do not go together.
-        target: device and lowering of the backend.
-
-    Raises:
-        ValueError: float16, or a cache to clear, elsewhere than in torch on CUDA; a CUDA graph elsewhere than in
-            compiled torch on CUDA, or where gradients outlive it: the next replay writes to the same memory.
+    float16 and clearing the cache need torch on CUDA. A CUDA graph needs compiled torch on CUDA, and gradients that do
+    not outlive it, as the next replay writes to the same memory: no accumulation, and gradients dropped.
     """
     on_cuda = target.arrays == "torch-cuda"
     if knobs.precision == "float16" and not on_cuda:

@@ -1,4 +1,4 @@
-"""The problems of mario: seeded inputs and costs of each op.
+"""Problems of mario: seeded inputs and costs of each op.
 
 B experiences, C collectors, S pixels along a side of a frame. A state is four frames, u8[4, S, S].
 """
@@ -24,7 +24,7 @@ PRIORITIES = {"alpha": 0.6, "beta": 0.4}
 
 
 def places(side: int) -> list[int]:
-    """Return the number of places in a state where each convolution applies its weights."""
+    """Return the number of output pixels of each convolution for one state."""
     found = []
     for kernel, stride in zip(KERNELS, STRIDES, strict=True):
         side = (side - kernel) // stride + 1
@@ -33,7 +33,7 @@ def places(side: int) -> list[int]:
 
 
 def shapes(side: int) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each layer's weights, by the name of the layer."""
+    """Return the shape of each layer's weights, by layer."""
     return {
         "conv0": (8, 8, STACK, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64),
         "hidden": (places(side)[-1] * 64, 512), "value": (512, ACTIONS),
@@ -41,7 +41,7 @@ def shapes(side: int) -> dict[str, tuple[int, ...]]:
 
 
 def multiplications(side: int) -> dict[str, int]:
-    """Return the multiplications of each layer for one state."""
+    """Return the multiplications of each layer for one state, by layer."""
     applied = dict(zip(("conv0", "conv1", "conv2"), places(side), strict=True))
     return {name: applied.get(name, 1) * math.prod(shape) for name, shape in shapes(side).items()}
 
@@ -88,12 +88,12 @@ def actions(rng: np.random.Generator, batch_size: int) -> Any:
 
 
 def normals(rng: np.random.Generator, batch_size: int) -> Any:
-    """Return draws f32[B] from a standard normal distribution."""
+    """Return samples f32[B] of a standard normal distribution."""
     return rng.standard_normal(batch_size).astype(np.float32)
 
 
 def training_batch(rng: np.random.Generator, batch_size: int, side: int) -> tuple[Any, ...]:
-    """Return B experiences with the weights of their losses."""
+    """Return B experiences with their importance weights, the arguments of ``train_step``."""
     return (
         pictures(rng, batch_size, STACK, side, side),
         actions(rng, batch_size),
@@ -110,17 +110,17 @@ def preprocess_bytes(batch_size: int, side: int) -> float:
 
 
 def transport_bytes(side: int, frames: int) -> float:
-    """Return the bytes of the frames, each read and written twice: on the way to the transport, and to the replay."""
+    """Return the bytes of the frames, each read and written twice: into the transport, and into the replay."""
     return SENT * 4.0 * frames * side * side
 
 
 def push_bytes(batch_size: int, side: int) -> float:
-    """Return the bytes of the frames read and written."""
+    """Return the bytes of the frames, which are copied once."""
     return batch_size * 2.0 * side * side
 
 
 def sample_bytes(batch_size: int, side: int) -> float:
-    """Return the bytes of the frames read and written; an experience has five, which its two states share."""
+    """Return the bytes of the frames gathered; the two states of an experience share five of them."""
     return batch_size * 2.0 * (STACK + 1) * side * side
 
 
@@ -140,7 +140,7 @@ def train_flops(batch_size: int, side: int) -> float:
 
 
 def pipeline_items(collectors: int, num_envs: int, batch_size: int, updates: int, publish: int) -> int:
-    """Return the experiences of a call: as many from each environment, and at least as many as the updates draw."""
+    """Return the experiences per call: what the updates sample, rounded up to equal shares of the environments."""
     streams = collectors * num_envs
     return publish * math.ceil(batch_size * updates / streams) * streams
 
@@ -190,7 +190,7 @@ def push(seed: int, batch_size: int, side: int) -> Problem:
 
 
 def sample(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
-    """A full replay, and a seed for drawing from it uniformly."""
+    """A full replay, and a seed for sampling from it uniformly."""
     rng = np.random.default_rng(seed)
     found = {**full_replay(rng, buffer, side), "batch": batch_size}
     return problem(
@@ -200,7 +200,7 @@ def sample(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
 
 
 def per_sample(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
-    """A full prioritised replay, and uniform numbers for drawing from it."""
+    """A full prioritised replay, and uniform numbers for sampling from it."""
     rng = np.random.default_rng(seed)
     found = {**full_replay(rng, buffer, side), **PRIORITIES}
     return problem(
@@ -218,7 +218,7 @@ def per_update(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
 
 
 def train_step(seed: int, batch_size: int, side: int, norm: str = "none", accumulate: int = 1) -> Problem:
-    """One update, of a net with or without batch norm, with the batch in one part or several."""
+    """One update of a network with or without batch norm, with the batch in one part or several."""
     rng = np.random.default_rng(seed)
     why = "rounding turns a ReLU on or off, and the batch's statistics spread that to all weights"
     return problem(
@@ -237,7 +237,7 @@ def forward(seed: int, batch_size: int) -> Problem:
 
 
 def backward(seed: int, batch_size: int) -> Problem:
-    """The same for a backward pass, to the weights and to the inputs of all layers but the first."""
+    """States on the device, for gradients of the weights and of the inputs of all layers but the first."""
     ahead = forward(seed, batch_size)
     layers = multiplications(84)
     flops = 2.0 * batch_size * (2 * sum(layers.values()) - layers["conv0"])
@@ -272,7 +272,7 @@ def pipeline(
 ) -> Problem:
     """Training on coinrun from one publication of the weights to the next, ``publish`` epochs of ``updates`` each.
 
-    The updates draw as many experiences as are played, as in the source, which states about 1,000 of both per second.
+    The updates sample as many experiences as are played, as in the source, which states about 1,000 of both per second.
     """
     rng = np.random.default_rng(seed)
     params = net(rng, side)

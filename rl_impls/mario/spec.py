@@ -1,4 +1,4 @@
-"""What the ops of mario are built from and called with: every name, with shapes and units, checked at build.
+"""Configuration and arguments of mario's ops: names, shapes and units, and the checks at build.
 
 B transitions (or N environments), C collectors, S pixels along a side of a frame, A = 15 actions. A state is four
 frames, u8[4, S, S], oldest first, zeros before the start of an episode.
@@ -14,48 +14,48 @@ import numpy as np
 
 from ..common.shapes import parse, sizes
 
-ACTIONS = 15  # of Procgen, and of the net
+ACTIONS = 15  # of Procgen and of the network
 STACK = 4  # frames of a state
 SIDES = (84, 128)  # pixels
 STRIDES = (4, 2, 1)  # of the convolutions
 KERNELS = (8, 4, 3)
-NORM_EPS, NORM_RATE = 1e-5, 0.1  # of batch norm: added to the variance; how fast the running statistics follow
+NORM_EPS, NORM_RATE = 1e-5, 0.1  # of batch norm: added to the variance; momentum of the running statistics
 
 
 class Spec(TypedDict, total=False):
-    """What an op is built from; which of it an op needs is said in ``NEEDED``.
+    """Configuration of an op; ``NEEDED`` lists the fields that each op requires.
 
     Attributes:
-        side: pixels along a side of a frame, S.
-        params: weights of the online net, see :func:`shapes`.
-        target: weights of the target net.
-        learning_rate: of Adam.
-        gamma: discount of one step.
-        gradient_norm: to which the gradient is clipped.
-        collectors: processes that play, C.
-        capacity: experiences that a replay keeps.
-        stored: experiences that it has at the start.
-        alpha: how far priorities count, 0 for not at all.
-        beta: how far weights make up for it, 1 for wholly.
-        beta_increment: what beta grows by with each batch of a pipeline, up to 1; 1e-6 where it is not given.
-        shape: of a frame that is handed over, (S, S) or (4, S, S).
-        items: that are handed over in a call, by all collectors.
-        seed: of all that is random, an integer from 0.
-        envs: environments that a collector plays.
-        game: of Procgen, or ``mario``, that of the NES.
-        mode: easy or hard.
-        levels: how many levels are played; 0: all there are.
-        start_level: the first of them.
-        updates: batches of an epoch.
-        batch: experiences of an update, B.
-        reuse: how often an experience is learned from, on average: B updates / experiences of an epoch.
-        publish_every: epochs from one publication of the weights to the next.
-        target_every: updates from one copy of the weights to the target net to the next.
-        epsilon: share of drawn actions, at the start and in the end.
-        explore: experiences until that end.
-        prioritised: whether experiences are drawn by their priorities.
+        side: height and width of a frame in pixels, S.
+        params: weights of the online network, see :func:`shapes`.
+        target: weights of the target network.
+        learning_rate: learning rate of Adam.
+        gamma: discount factor.
+        gradient_norm: maximum norm to which the gradient is clipped.
+        collectors: number of collector processes, C.
+        capacity: capacity of the replay in experiences.
+        stored: experiences in the replay at the start.
+        alpha: exponent of the priorities; 0: uniform.
+        beta: exponent of the importance-sampling weights; 1: full correction.
+        beta_increment: increase of beta per batch of a pipeline, up to 1; 1e-6 by default.
+        shape: shape of a frame that is sent, (S, S) or (4, S, S).
+        items: experiences that all collectors together send per call.
+        seed: seed of all random numbers, an integer from 0.
+        envs: environments per collector.
+        game: a game of Procgen, or ``mario``, that of the NES.
+        mode: difficulty of Procgen, easy or hard.
+        levels: number of levels to play; 0: no limit.
+        start_level: first level.
+        updates: updates per epoch, U.
+        batch: batch size of an update, B.
+        reuse: how often an experience is sampled on average: B U / experiences of an epoch.
+        publish_every: epochs between publications of the weights.
+        target_every: updates between copies of the weights to the target network.
+        epsilon: fraction of random actions, initial and final.
+        explore: experiences over which epsilon decreases linearly.
+        prioritised: whether to sample by priority.
         queue: experiences that may wait between the collectors and the learner.
-        chunk: experiences that a consolidating thread hands over at a time.
+        chunk: experiences that a gathering thread delivers at a time.
         worker_timeout: seconds to wait without a sign of life from any collector; 120 by default.
     """
 
@@ -133,26 +133,19 @@ ARGUMENTS = MappingProxyType(
 
 
 def features(side):
-    """Return the outputs of the last convolution for one state.
-
-    Args:
-        side: pixels along a side of a frame, S.
-    """
+    """Return the number of outputs of the last convolution for one state."""
     for kernel, stride in zip(KERNELS, STRIDES):
         side = (side - kernel) // stride + 1
     return side * side * 64
 
 
 def shapes(side, norm=False):
-    """Return dtype and shape of each weight of the net, by name.
+    """Return dtype and shape of each weight of the network, by name.
 
-    Convolutions of 32, 64 and 64 outputs, a hidden layer of 512 and the actions' values (Mnih et al. 2015). With batch
-    norm (Ioffe and Szegedy 2015) a convolution has no bias of its own: ``b_conv{k}`` is added, and ``g_conv{k}``
-    multiplied, after it; ``m_conv{k}`` and ``v_conv{k}`` are the running mean and variance, which are not learned.
-
-    Args:
-        side: pixels along a side of a frame, S.
-        norm: whether it has batch norm.
+    Three convolutions with 32, 64 and 64 outputs, a hidden layer of 512, and a value for each action (Mnih et al.
+    2015). With batch norm (Ioffe and Szegedy 2015) the convolutions have no bias; instead their outputs are normalised,
+    scaled by ``g_conv{k}`` and shifted by ``b_conv{k}``. ``m_conv{k}`` and ``v_conv{k}`` are the running mean and
+    variance, which are not trained.
     """
     found, inputs = {}, STACK
     for k, (kernel, outputs) in enumerate(zip(KERNELS, (32, 64, 64))):
@@ -165,32 +158,20 @@ def shapes(side, norm=False):
 
 
 def has_norm(params):
-    """Return whether a net has batch norm.
-
-    Args:
-        params: its weights by name.
-    """
+    """Return whether the weights are those of a network with batch norm."""
     return "g_conv0" in params
 
 
 def is_running(name):
-    """Return whether an array is a running statistic, which is not learned.
-
-    Args:
-        name: of it.
-    """
+    """Return whether an array is a running statistic, which is not trained."""
     return name.startswith(("m_", "v_"))
 
 
 def axes(op, spec):
-    """Return the sizes that the spec of an op gives: ``{"S": 84}`` where it has a side, else none.
-
-    Args:
-        op: its name.
-        spec: what it is built from, see :class:`Spec`.
+    """Check the configuration of an op; return the sizes that it fixes, ``{"S": 84}`` if it has a side.
 
     Raises:
-        ValueError: weights that are not such a net's, or a number that makes no sense.
+        ValueError: weights of another network, or a number that is too small.
     """
     check_counts(spec)
     if "side" not in spec:
@@ -209,29 +190,14 @@ LEAST = MappingProxyType(
 
 
 def check_counts(spec):
-    """Check that what counts something is large enough.
-
-    Args:
-        spec: what an op is built from.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Raise a ValueError if a number is below its minimum in ``LEAST``."""
     for name, least in LEAST.items():
         if spec.get(name, least) < least:
             raise ValueError(f"{name}: got {spec[name]}, wanted {least} or more")
 
 
 def check_net(params, side):
-    """Check that weights are those of the net.
-
-    Args:
-        params: arrays by name.
-        side: pixels along a side of a frame, S.
-
-    Raises:
-        ValueError: another name or shape than that net has.
-    """
+    """Raise a ValueError unless names and shapes of the weights are those of the network."""
     wanted = shapes(side, has_norm(params))
     if params.keys() != wanted.keys():
         raise ValueError(f"params: got {', '.join(params)}, wanted {', '.join(wanted)}")
@@ -242,24 +208,12 @@ def check_net(params, side):
 
 
 def uniform(rng, shape, inputs):
-    """Return weights as torch draws them: uniform within ``1 / sqrt(inputs)``.
-
-    Args:
-        rng: the generator of what is drawn.
-        shape: of the weights.
-        inputs: of one output.
-    """
+    """Return weights as torch initialises them: uniform within ``1 / sqrt(inputs)``."""
     return rng.uniform(-(inputs**-0.5), inputs**-0.5, shape)
 
 
 def normal(rng, shape, inputs):
-    """Return weights of variance ``2 / inputs``, by which ReLUs keep the size of what goes through (He et al. 2015).
-
-    Args:
-        rng: the generator of what is drawn.
-        shape: of the weights.
-        inputs: of one output.
-    """
+    """Return weights of variance ``2 / inputs``, which keeps the scale of ReLU activations (He et al. 2015)."""
     return rng.normal(0, (2 / inputs) ** 0.5, shape)
 
 
@@ -267,14 +221,7 @@ INITS = MappingProxyType({"uniform": uniform, "he": normal})
 
 
 def init_net(rng, side, norm=False, init="he"):
-    """Return the weights of a new net, f32 arrays by name, see :func:`shapes`; biases are 0.
-
-    Args:
-        rng: the generator of all that is drawn.
-        side: pixels along a side of a frame, S.
-        norm: whether it has batch norm.
-        init: how weights are drawn, a key of ``INITS``.
-    """
+    """Return the weights of a new network, f32 arrays by name; ``init`` is a key of ``INITS``, biases are 0."""
     params = {}
     for name, text in shapes(side, norm).items():
         shape = tuple(map(int, parse(text)[1]))
