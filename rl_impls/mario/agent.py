@@ -215,12 +215,7 @@ class MarioAgent:
         }  # fmt: skip
 
     def lines(self, figures, seconds):
-        """Return two progress lines, one on the transport and one on the learner.
-
-        Args:
-            figures: result of :meth:`learn`.
-            seconds: time since the last call.
-        """
+        """Return two progress lines from a result of :meth:`learn` and the seconds since the last one."""
         now, (step, before) = self.loop.stats(), self.seen
         self.seen = self.step, now
         played, batches = (now[name] - before[name] for name in ("delivered", "batches"))
@@ -238,11 +233,7 @@ class MarioAgent:
         )
 
     def evaluate(self, episodes, seed):
-        """Play without learning, with one action in twenty at random.
-
-        Args:
-            episodes: number of episodes.
-            seed: seed of levels and actions.
+        """Play some episodes without learning, with one action in twenty at random.
 
         Returns:
             ``return``, ``length`` in frames and ``distance`` of each episode, see :class:`.games.Episode`,

@@ -1,7 +1,7 @@
-"""Mario's alone: collectors, processes that play and hand over each experience.
+"""Mario's alone: collectors, processes that play and send every experience to the learner.
 
-Axes: C collectors of E environments each; a stream is one environment of a collector, C E of them in all; S pixels
-along a side of a frame.
+Axes: C collectors of E environments; a stream is one environment of a collector, C E in all; S pixels along a side of a
+frame.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .spec import ACTIONS, STACK
 from .weights import SharedWeights
 
 NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the knob ``priority``
-ACTING = Target("torch", eager, "cpu", "torch")  # collectors act by torch on the CPU, whatever the learner computes on
+ACTING = Target("torch", eager, "cpu", "torch")  # collectors act with torch on the CPU, for any learner
 
 
 class Collector:
-    """Plays its environments, and hands over what it sees, does and gets.
+    """Worker that plays E environments and sends what they return.
 
     Args:
-        spec: of the pipeline, see :class:`.spec.Spec`.
-        index: of the collector.
-        life: how many were in its place before: what is random is another thing for each.
-        senders: of its streams, see :mod:`.transport`.
-        weights: a :class:`.weights.SharedWeights`, or None where new ones come as messages.
-        newest: version of the weights at the start, and the weights, arrays by name.
-        knobs: those of acting are read.
+        spec: configuration of the pipeline, see :class:`.spec.Spec`.
+        index: index of the collector.
+        life: 0 for the first collector of an index, another number for each replacement; part of the seed of the games.
+        senders: one :class:`.transport.Sender` per environment.
+        weights: a :class:`.weights.SharedWeights`, or None if new weights come as messages.
+        newest: initial version and weights, arrays by name.
+        knobs: options of acting.
     """
 
     def __init__(self, spec, index, life, senders, weights, newest, knobs):
@@ -48,30 +48,19 @@ class Collector:
         self.actor = Actor(params, self.states, knobs, ACTING)
 
     def begin(self, k):
-        """See the first frame of an episode.
-
-        Args:
-            k: which of the environments.
-        """
+        """Start the stack of environment k with the first frame of an episode."""
         self.states[k], self.times[k] = 0, 0
         self.states[k, -1] = self.resize(self.games[k].observe()[None])[0]
 
     def load(self, version, params):
-        """Take new weights.
-
-        Args:
-            version: of them.
-            params: arrays by name.
-        """
+        """Replace the actor's weights by another version."""
         self.version = version
         self.actor.load(params)
 
     def actions(self, drawn, epsilon):
-        """Return an action of each environment, i64[E]: the best one, or a drawn one.
+        """Choose epsilon-greedy actions, i64[E].
 
-        Args:
-            drawn: f64[E, 2] from 0 to 1: whether an action is drawn, and which.
-            epsilon: share of drawn actions.
+        ``drawn``, f64[E, 2] from 0 to 1, decides whether each action is random, and which one then.
         """
         best, chosen = drawn[:, 0] >= epsilon, (drawn[:, 1] * ACTIONS).astype(np.int64)
         if best.any():
@@ -79,16 +68,12 @@ class Collector:
         return chosen
 
     def play(self, number, until, epsilon):
-        """Play on until each stream has handed over so many experiences since the transport was made.
+        """Play until each stream has sent ``until`` experiences since the transport was made.
 
-        Args:
-            number: of the chunk, which fixes what is drawn.
-            until: experiences.
-            epsilon: share of drawn actions.
+        ``number``, that of the chunk, seeds the random actions.
 
         Returns:
-            The version of the weights that acted, and the episodes that ended, a list of
-            :class:`.games.Episode`.
+            the version of the weights that acted, and a list of the episodes that ended, :class:`.games.Episode`.
         """
         if self.weights is not None and self.weights.newest != self.version:
             self.load(*self.weights.read())
@@ -103,13 +88,7 @@ class Collector:
         return self.version, episodes
 
     def step(self, k, action, episodes):
-        """Make one step of an environment, and hand it over.
-
-        Args:
-            k: which of the environments.
-            action: from 0 to 14.
-            episodes: to which one that ends is added.
-        """
+        """Step environment k and send the experience; append an episode that ends to ``episodes``."""
         state, time = self.states[k], int(self.times[k])
         frame, reward, episode = self.games[k].step(action)
         self.senders[k].put(state[-1], action, reward, episode is not None, time)
@@ -121,44 +100,40 @@ class Collector:
         self.times[k] = 0 if episode is not None else time + 1
 
     def get_state(self):
-        """Return all that the next chunk depends on but weights: the games' states, the stacks and the times."""
+        """Return games, stacks and times: all that the next chunk depends on, except weights."""
         return {"games": [game.get_state() for game in self.games], "states": self.states, "times": self.times}
 
     def set_state(self, state):
-        """Go on from a state.
-
-        Args:
-            state: as :meth:`get_state` returned it.
-        """
+        """Continue from the result of :meth:`get_state`."""
         for game, of_game in zip(self.games, state["games"]):
             game.set_state(of_game)
         self.states[:], self.times[:] = state["states"], state["times"]
         for k in range(len(self.games)):
-            if not state["games"][k]:  # it begins another episode
+            if not state["games"][k]:  # without a state, the game has begun another episode
                 self.begin(k)
 
     def close(self):
-        """End the games."""
+        """Close all games."""
         for game in self.games:
             game.close()
 
 
 class Collectors(Workers):
-    """C collectors in processes; one that dies is replaced, and the new one begins other episodes.
+    """C collectors in processes; one that dies is replaced by one that begins other episodes.
 
     Args:
-        spec: of the pipeline, see :class:`.spec.Spec`; ``params`` are the first weights.
-        transport: to which they hand over.
-        knobs: those of acting and of publication are read, and ``priority``.
-        version: of the first weights.
+        spec: configuration of the pipeline, with the first weights as ``params``, see :class:`.spec.Spec`.
+        transport: transport of the experiences, with a sender per stream.
+        knobs: options of acting and publication, and ``priority``.
+        version: version of the first weights.
 
     Attributes:
-        newest: version of the weights that collectors were given last, and these, arrays by name.
+        newest: version and weights, arrays by name, of the last publication.
 
     Raises:
         WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced; all
             are ended.
-        TransportBroken: later: one died and took with it what others had handed over, or could.
+        TransportBroken: later: a collector died, and the transport cannot go on without what it left behind.
     """
 
     KIND = "collector"
@@ -181,12 +156,7 @@ class Collectors(Workers):
         super().__init__(spec["collectors"], Collector, args_of, 1, niceness, ("torch", GAMES), timeout)
 
     def publish(self, version, params):
-        """Give collectors new weights: what they are asked to play from now on is played by them.
-
-        Args:
-            version: of them.
-            params: arrays by name.
-        """
+        """Give the collectors new weights, for everything they are asked to play afterwards."""
         self.newest[:] = version, params
         if self.weights is not None:
             self.weights.publish(version, params)
@@ -195,6 +165,6 @@ class Collectors(Workers):
             self.answers()
 
     def after_death(self, index):
-        """Have the transport count what a dead collector had handed over."""
+        """Tell the transport that the senders of a collector have ended."""
         for stream in self.streams[index]:
             self.transport.ended(stream)

@@ -1,7 +1,4 @@
-"""Mario's alone: how well weights play, seen through the frames that its collectors make.
-
-Axes: E environments side by side, each of which plays its share of the episodes.
-"""
+"""Mario's alone: evaluation of weights on the same frames as collectors make."""
 
 from __future__ import annotations
 
@@ -10,34 +7,26 @@ import numpy as np
 from .collectors import Collector
 
 SIDE_BY_SIDE = 8  # episodes
-EPSILON = 0.05  # share of drawn actions, so that no episode goes round in a circle for ever (Mnih et al. 2015)
+EPSILON = 0.05  # fraction of random actions, so that no episode loops for ever (Mnih et al. 2015)
 
 
 class Kept:
-    """A sender that keeps nothing: what is played to see how well is not learned from."""
+    """Sender that discards experiences, as evaluation does not learn."""
 
     def put(self, frame, action, reward, end, time):
-        """Do nothing.
-
-        Args:
-            frame: u8[S, S].
-            action: from 0 to 14.
-            reward: of the step.
-            end: whether the episode ended with it.
-            time: of the step in its episode.
-        """
+        """Discard an experience."""
 
 
 def evaluate(spec, weights, episodes, seed, knobs):
-    """Return what episodes bring: ``return``, ``distance`` and ``length``, f64[episodes] each.
+    """Play episodes; return ``return``, ``length`` and ``distance`` of each, f64[episodes].
 
-    Each environment plays its share of the episodes, so that short ones are not counted more often than long ones.
+    Environments side by side play equal shares of the episodes, so that short episodes are not over-represented.
 
     Args:
-        spec: of the pipeline, see :class:`.spec.Spec`.
+        spec: configuration of the pipeline, see :class:`.spec.Spec`.
         weights: arrays by name.
-        episodes: how many.
-        seed: of the levels and actions.
+        episodes: number of episodes.
+        seed: seed of levels and actions.
         knobs: those of acting are read.
     """
     envs, rng = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed)

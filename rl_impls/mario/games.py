@@ -1,4 +1,4 @@
-"""Mario's alone: what a collector plays: one game, of Procgen or of the NES, with a frame skip of four.
+"""Mario's alone: the game that a collector plays, of Procgen or the NES, with a frame skip of four.
 
 A frame is u8[H, W, 3]: height, width, colour.
 """
@@ -12,8 +12,8 @@ import numpy as np
 from ..common.checks import check_choice
 from ..common.procgen_env import GAMES, ProcgenVectorEnv, check_installed
 
-SKIP = 4  # frames that an action is kept up for
-NES = "mario"  # the name of the game that is not Procgen's
+SKIP = 4  # frames for which an action is repeated
+NES = "mario"  # name of the game that is not Procgen's
 KNOWN = (*GAMES, NES)
 
 
@@ -21,9 +21,9 @@ class Episode(NamedTuple):
     """An episode that ended.
 
     Attributes:
-        result: sum of its rewards.
-        length: frames that were played.
-        distance: how far it went. Procgen tells of none: 1 where the level was completed, else 0.
+        result: return, the undiscounted sum of rewards.
+        length: number of frames played.
+        distance: pixels to the right in the NES game; in Procgen, which has none, 1 if the level was completed, else 0.
     """
 
     result: float
@@ -32,14 +32,9 @@ class Episode(NamedTuple):
 
 
 class ProcgenGame:
-    """One game of Procgen; the frame after an episode's last step is the first one of the next.
+    """One environment of Procgen; the frame after the last step of an episode is the first of the next.
 
-    Args:
-        game: its name.
-        mode: easy or hard.
-        levels: how many are played; 0: all there are.
-        start_level: the first of them.
-        seed: of the levels that are drawn.
+    It plays ``levels`` levels from ``start_level`` on, in a sequence that ``seed`` determines; 0: no limit.
     """
 
     shape = (64, 64)
@@ -50,18 +45,15 @@ class ProcgenGame:
         self.frames = np.empty(self.envs.observation_space.shape, np.uint8)
 
     def observe(self):
-        """Return the present frame, u8[64, 64, 3]; the next step overwrites it."""
+        """Return the current frame, u8[64, 64, 3]; the next step overwrites it."""
         return self.envs.observe(self.frames)[0]
 
     def step(self, action):
-        """Keep an action up for four frames, or until the episode ends, and see what follows.
-
-        Args:
-            action: from 0 to 14.
+        """Repeat an action, from 0 to 14, for four frames or until the episode ends.
 
         Returns:
-            The frame u8[64, 64, 3], which the next step overwrites; the sum of the rewards; the :class:`Episode` that
-            ended, or None.
+            the frame u8[64, 64, 3] that follows, which the next step overwrites; the sum of the rewards; and the
+            :class:`Episode` that ended, or None.
         """
         summed, actions = 0.0, np.array([action], np.int32)
         for _ in range(SKIP):
@@ -73,28 +65,20 @@ class ProcgenGame:
         return frames[0], summed, None
 
     def get_state(self):
-        """Return all that is needed to go on from here, flat, by name."""
+        """Return the state of the environment, arrays and lists by name."""
         return self.envs.get_state()
 
     def set_state(self, state):
-        """Go on from a state.
-
-        Args:
-            state: as :meth:`get_state` returned it.
-        """
+        """Restore a state of :meth:`get_state`."""
         self.envs.set_state(state)
 
     def close(self):
-        """End the game."""
+        """Close the environment."""
         self.envs.close()
 
 
 class NesPlayed:
-    """Super Mario Bros. with the same interface; a state that is gone on from begins another episode.
-
-    Args:
-        seed: of all that is random in it.
-    """
+    """Super Mario Bros. with the interface of :class:`ProcgenGame`, except that its state cannot be saved."""
 
     shape = (240, 256)
 
@@ -105,17 +89,15 @@ class NesPlayed:
         self.frame, self.result, self.length = self.game.reset(), 0.0, 0
 
     def observe(self):
-        """Return the present frame, u8[240, 256, 3]."""
+        """Return the current frame, u8[240, 256, 3]."""
         return self.frame
 
     def step(self, action):
-        """Keep an action up for four frames, or until the episode ends, and see what follows; it is begun anew then.
-
-        Args:
-            action: from 0 to 14; as there are fewer buttons, several numbers are one action.
+        """Repeat an action, modulo the number of the NES game's, for four frames or until the episode ends.
 
         Returns:
-            The frame u8[240, 256, 3]; the sum of the rewards; the :class:`Episode` that ended, or None.
+            the next frame u8[240, 256, 3], that of a new episode after an end; the sum of the rewards; and the
+            :class:`Episode` that ended, or None.
         """
         summed = 0.0
         for _ in range(SKIP):
@@ -130,33 +112,20 @@ class NesPlayed:
         return self.frame, summed, None
 
     def get_state(self):
-        """Return nothing: the emulator's state cannot be kept."""
+        """Return an empty state: the emulator's cannot be saved."""
         return {}
 
     def set_state(self, state):
-        """Begin another episode.
-
-        Args:
-            state: of no account.
-        """
+        """Begin another episode, whatever the state."""
         self.frame, self.result, self.length = self.game.reset(), 0.0, 0
 
     def close(self):
-        """End the emulator."""
+        """Close the emulator."""
         self.game.close()
 
 
 def check_game(game, backend="numpy"):
-    """Check that a game can be played.
-
-    Args:
-        game: its name.
-        backend: name of the backend that needs it, for the error.
-
-    Raises:
-        BackendUnavailable: what it needs is not installed.
-        ValueError: no such game.
-    """
+    """Raise a ValueError if a game is unknown, and BackendUnavailable if a package of it is not installed."""
     if check_choice("game", game, KNOWN) == NES:
         from .nes import check_installed as check_nes
 
@@ -165,15 +134,7 @@ def check_game(game, backend="numpy"):
 
 
 def make_game(spec, seed):
-    """Return the game of a collector.
-
-    Args:
-        spec: ``game``, ``mode``, ``levels`` and ``start_level`` are taken, see :class:`.spec.Spec`.
-        seed: of all that is random in it.
-
-    Raises:
-        BackendUnavailable: what it needs is not installed.
-    """
+    """Return the game of a :class:`.spec.Spec`; raise BackendUnavailable if it is not installed."""
     if spec["game"] == NES:
         return NesPlayed(seed)
     return ProcgenGame(spec["game"], spec["mode"], spec["levels"], spec["start_level"], seed)

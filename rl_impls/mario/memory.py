@@ -280,20 +280,13 @@ class FrameReplay:
         return self.gather(self.draw(rng, batch), out)
 
     def arrays(self):
-        """Return a copy of the stored rows, in row order, for :meth:`restore`."""
+        """Return a copy of the stored rows by field, and ``pushed`` i64[lanes], the steps ever pushed to each lane."""
         pushed = np.array([ring.pushed for ring in self.rings])
         rows = np.flatnonzero(self._stored(pushed))
         return {**{name: field[rows] for name, field in self.fields.items()}, PUSHED: pushed}
 
     def restore(self, arrays):
-        """Replace the contents by what :meth:`arrays` returned.
-
-        Args:
-            arrays: the stored rows of each field, by name; and ``pushed`` i64[lanes], steps ever pushed to each lane.
-
-        Raises:
-            ValueError: names, shapes or dtypes of another replay, or impossible values.
-        """
+        """Replace the contents by those of :meth:`arrays`; raise a ValueError if they do not fit this replay."""
         self._put_back(arrays, *self._read(arrays))
 
     def _stored(self, pushed):

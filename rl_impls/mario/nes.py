@@ -1,14 +1,13 @@
-"""Mario's alone: Super Mario Bros. itself, in the emulator of nes-py, where the packages of the extra are installed.
+"""Mario's alone: Super Mario Bros. in the emulator of nes-py, if the packages of the extra are installed.
 
-The packages gym-super-mario-bros and nes-py are imported when the first game is played. They are of the time of gym
-and of NumPy 1, where a byte and a number made a wider integer; NumPy 2 keeps the byte. Put right here are
+The packages gym-super-mario-bros and nes-py, imported when the first game is played, were written for gym and NumPy 1,
+which widened a byte in arithmetic with a larger integer. NumPy 2 keeps uint8, so this module corrects
 
-- ``ROM.prg_rom_size`` and ``ROM.chr_rom_size``, which overflow once they are counted in bytes: the header is of wider
-  integers;
-- the position of Mario, which is two bytes of the memory, and his height above the screen: bytes of the memory are
-  Python's integers.
+- ``ROM.prg_rom_size`` and ``ROM.chr_rom_size``, which overflow when counted in bytes: the header is made int64;
+- Mario's position, which has two bytes of the memory, and his height above the screen: bytes of the memory are made
+  Python integers.
 
-A frame is u8[240, 256, 3], height, width, colour; the game shows 60 a second.
+A frame is u8[240, 256, 3], height, width, colour; the game shows 60 per second.
 """
 
 from __future__ import annotations
@@ -25,23 +24,16 @@ from ..common.checks import check_choice, check_integer
 from ..common.old_gym import silent_gym
 
 FRAME = (240, 256, 3)
-RATE = 60  # frames a second of the game
+RATE = 60  # frames per second of the game
 LEVELS = tuple(f"{world}-{stage}" for world in range(1, 9) for stage in range(1, 5))
 NOTHING, A, B, LEFT, RIGHT = 0, 1, 2, 64, 128  # buttons, as bits
 ACTIONS = (NOTHING, RIGHT, RIGHT | A, RIGHT | B, RIGHT | A | B, A, LEFT)  # SIMPLE_MOVEMENT of gym_super_mario_bros
 NEEDED = ("gym_super_mario_bros", "nes_py", "gym")
-MOST = 60  # frames that an episode may wait for its first action; no enemy is there so soon
+MOST = 60  # frames before an episode's first action, at most; no enemy reaches Mario so soon
 
 
 def check_installed(backend="numpy"):
-    """Check that the game can be imported.
-
-    Args:
-        backend: name of the backend that needs it, for the error.
-
-    Raises:
-        BackendUnavailable: a package is not installed.
-    """
+    """Raise BackendUnavailable, naming ``backend``, if a package of the game is not installed."""
     for package in NEEDED:
         if find_spec(package) is None:
             raise BackendUnavailable(backend, f"{package} is not installed", (OPTIONAL | PACKAGES)[package])
@@ -49,13 +41,13 @@ def check_installed(backend="numpy"):
 
 @cache
 def import_game():
-    """Return the game of one level as a class, put right for NumPy 2, see the module."""
+    """Return the game of one level as a class that works with NumPy 2."""
     with silent_gym():
         from gym_super_mario_bros import SuperMarioBrosEnv
         from nes_py import nes_env
 
     class Rom(nes_env.ROM):
-        """A cartridge, whose sizes are computed with integers that are wide enough."""
+        """A cartridge whose sizes cannot overflow."""
 
         @property
         def header(self):
@@ -63,37 +55,36 @@ def import_game():
             return super().header.astype(np.int64)
 
     class Level(SuperMarioBrosEnv):
-        """One level in an emulator of its own."""
+        """One level in an emulator of its own, with Python integers in its memory."""
 
         def _ram_buffer(self):
             return memoryview(super()._ram_buffer())
 
-    nes_env.ROM = Rom  # that the environment looks up when it is made
+    nes_env.ROM = Rom  # the environment's constructor looks it up there
     return Level
 
 
 class NesGame:
-    """Super Mario Bros., one level an episode, without a life to spare.
+    """Super Mario Bros., one level per episode and a single life.
 
-    An episode ends at the flag, when Mario dies and when the clock of the level has run out. The reward of a step is
-    the way to the right that Mario made in it, in pixels, less the ticks of the clock and 25 for a death, from -15 to
-    15. The emulator draws nothing: where there is one level and no wait, every episode begins alike.
+    An episode ends at the flag, when Mario dies, or when the level's clock runs out. The reward of a step is Mario's
+    movement to the right in pixels, minus the ticks of the clock, minus 25 for a death, from -15 to 15. The emulator is
+    deterministic: with one level and no wait, all episodes begin alike.
 
     Args:
-        seed: of the levels and waits that are drawn, from 0 to 2**31 - 1.
-        levels: of ``LEVELS``, of which each episode draws one.
-        wait: most frames that pass before an episode's first action, from 0 to 60; each episode draws a number up to
-            this.
+        seed: seed of levels and waits, from 0 to 2**31 - 1.
+        levels: names from ``LEVELS``; each episode samples one.
+        wait: maximum number of frames that pass before an episode's first action, from 0 to 60; sampled per episode.
 
     Attributes:
-        actions: how many there are, 7: see ``ACTIONS``.
-        progress: how far to the right Mario came in this episode, or in the one that has ended, in pixels: the largest
-            ``x_pos``, which begins anew where a pipe leads.
-        level: that is played.
-        info: of the last frame, as gym-super-mario-bros tells it: coins, score, x_pos and more, by name.
+        actions: number of actions, 7, see ``ACTIONS``.
+        progress: largest ``x_pos`` in pixels in this episode, or in the one that has ended; ``x_pos`` starts again
+            where a pipe leads.
+        level: level of this episode.
+        info: infos of the last frame from gym-super-mario-bros: coins, score, x_pos and more, by name.
 
     Raises:
-        ValueError: an argument or action that makes no sense; nothing is changed.
+        ValueError: invalid argument or action; nothing is changed.
         gymnasium.error.ResetNeeded: a step before the first :meth:`reset`, or after the end of an episode.
         gymnasium.error.ClosedEnvironmentError: a call after :meth:`close`.
         BackendUnavailable: a package is not installed.
@@ -108,15 +99,11 @@ class NesGame:
             raise ValueError("levels: got none, wanted one or more")
         self.wait = check_integer("wait", wait, 0, MOST)
         check_installed()
-        self.made = {}  # the emulator of each level that was played
+        self.made = {}  # emulators by level
         self.game, self.level, self.info, self.progress, self.closed = None, None, {}, 0, False
 
     def reset(self, seed=None):
-        """Begin an episode.  -> frame u8[240, 256, 3]
-
-        Args:
-            seed: from which all is drawn from now on, as if the game were made with it; None to go on.
-        """
+        """Begin an episode, with a new random generator if a seed is given.  -> frame u8[240, 256, 3]"""
         self.check_open("reset")
         if seed is not None:
             self.rng = np.random.default_rng(check_seed(seed))
@@ -131,10 +118,10 @@ class NesGame:
         return self.seen()
 
     def step(self, action):
-        """Show one frame more.  -> frame u8[240, 256, 3], reward, whether it ended the episode
+        """Play one frame with an action from 0 to 6, see ``ACTIONS``.
 
-        Args:
-            action: a number from 0 to 6, which buttons are pressed, see ``ACTIONS``.
+        Returns:
+            frame u8[240, 256, 3], reward, and whether the episode ended.
         """
         self.check_open("step")
         action = check_integer("action", action, 0, len(ACTIONS) - 1)
@@ -144,10 +131,10 @@ class NesGame:
         return self.seen(), reward, ended
 
     def seen(self):
-        """Count how far Mario came.  -> a copy of the frame, u8[240, 256, 3]
+        """Update ``progress``; return a copy of the frame, u8[240, 256, 3].
 
-        The emulator's colours lie in the other order with a byte between two pixels: colour by colour, the copy takes a
-        third of the time that all at once takes.
+        The emulator has the channels in the opposite order, with a byte between two pixels. Copying channel by channel
+        takes a third of the time of copying all at once.
         """
         self.progress = max(self.progress, self.info["x_pos"])
         frame = np.empty(FRAME, np.uint8)
@@ -156,34 +143,25 @@ class NesGame:
         return frame
 
     def close(self):
-        """End the emulators."""
+        """Close the emulators of all levels."""
         made, self.made, self.game, self.closed = self.made, {}, None, True
         for game in made.values():
             game.close()
 
     def check_open(self, name):
-        """Check that the game was not closed.
-
-        Args:
-            name: of the method that needs it, for the error.
-
-        Raises:
-            gymnasium.error.ClosedEnvironmentError: it was.
-        """
+        """Raise ClosedEnvironmentError if the game is closed; ``name`` is the method called."""
         if self.closed:
             raise ClosedEnvironmentError(f"{name}: got a game that is closed, wanted an open one")
 
 
 class NesEnv(gymnasium.Env):
-    """The same as a Gymnasium environment: every end is a termination, and infos are those of :class:`NesGame`.
+    """Gymnasium environment of a :class:`NesGame`; it terminates episodes, and never truncates them.
 
-    Infos also have ``level``, that is played, and ``progress``.
+    Infos are those of :class:`NesGame`, with ``level`` and ``progress``. The other arguments are those of
+    :class:`NesGame` too.
 
     Args:
-        seed: as of :class:`NesGame`.
-        levels: the same.
-        wait: the same.
-        render_mode: ``rgb_array`` where :meth:`render` is to return frames, or None.
+        render_mode: ``rgb_array``, for :meth:`render` to return frames, or None.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  (Gymnasium's own form)
@@ -197,12 +175,7 @@ class NesEnv(gymnasium.Env):
         self.frame = None
 
     def reset(self, *, seed=None, options=None):
-        """Begin an episode.  -> frame u8[240, 256, 3], infos
-
-        Args:
-            seed: from which all is drawn from now on; None to go on.
-            options: none are known.
-        """
+        """Begin an episode; there are no options.  -> frame u8[240, 256, 3], infos"""
         if options:
             raise ValueError(f"options: got {options!r}, wanted none")
         self.frame = self.game.reset(seed)
@@ -210,34 +183,23 @@ class NesEnv(gymnasium.Env):
         return self.frame, self.infos()
 
     def step(self, action):
-        """Make one step.  -> frame u8[240, 256, 3], reward, terminated, truncated, infos
-
-        Args:
-            action: a number from 0 to 6.
-        """
+        """Play one frame, with an action from 0 to 6.  -> frame, reward, terminated, truncated, infos"""
         self.frame, reward, ended = self.game.step(action)
         return self.frame, reward, ended, False, self.infos()
 
     def infos(self):
-        """Return what is told of the last frame, by name."""
+        """Return the infos of the last frame."""
         return {**self.game.info, "level": self.game.level, "progress": self.game.progress}
 
     def render(self):
-        """Return a copy of the last frame, u8[240, 256, 3], where the mode is ``rgb_array``."""
+        """Return a copy of the last frame, u8[240, 256, 3], or None without a render mode or a frame."""
         return self.frame.copy() if self.render_mode and self.frame is not None else None
 
     def close(self):
-        """End the emulators."""
+        """Close the game."""
         self.game.close()
 
 
 def check_seed(seed):
-    """Return a seed as a Python integer.
-
-    Args:
-        seed: what was given.
-
-    Raises:
-        ValueError: it is no integer from 0 to 2**31 - 1.
-    """
+    """Return a seed as a Python integer; raise a ValueError unless it is from 0 to 2**31 - 1."""
     return check_integer("seed", seed, 0)

@@ -82,12 +82,9 @@ class Inlet:
 
 
 class QueueSender(Sender):
-    """Sender with a queue in its own process and a thread that feeds the items to a pipe.
+    """Sender with a queue of ``share`` experiences in its process, and a thread that feeds them to a pipe.
 
-    Args:
-        args: those of :class:`.transport.Sender`.
-        share: capacity of the queue in experiences.
-        lock: serialises the writers of the pipe; None if there is only one.
+    ``lock`` serialises the writers of the pipe; None if there is only one.
     """
 
     def __init__(self, *args, share, lock):

@@ -133,7 +133,7 @@ class SharedRing(Transport):
 
         super().__init__(collectors, shape, capacity, batch, patience, more)
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.inlet, self.outlet = Outlet(reading), Outlet(writing)  # shows each side whether the other is there
+        self.inlet, self.outlet = Outlet(reading), Outlet(writing)  # never written to: they show who is still there
         self.heads, self.tails = ([row.data for row in self.shared[name]] for name in ("heads", "tails"))
         self.arrays = [[row for row in self.read_only(name)] for name in ("frames", *FIELDS)]
         self.first = 0

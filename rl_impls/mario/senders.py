@@ -1,32 +1,24 @@
-"""Mario's alone: experiences that processes hand over as fast as they can, to see what transport costs by itself."""
+"""Mario's alone: processes that send ready-made experiences as fast as they can, to time a transport by itself."""
 
 from __future__ import annotations
 
 import numpy as np
 
-DISTINCT = 16  # frames that a sender has
+DISTINCT = 16  # frames per sender
 EPISODE = 100  # steps
 
 
 class Sending:
-    """Hands over experiences that it has had from the start; it needs NumPy alone.
-
-    Args:
-        sender: of a transport.
-        shape: of a frame.
-        index: of the process, which its frames show.
-    """
+    """Worker that sends experiences made at the start, seeded by ``index``; it needs only NumPy."""
 
     def __init__(self, sender, shape, index):
         self.sender = sender
         self.frames = np.random.default_rng(index).integers(256, size=(DISTINCT, *shape), dtype=np.uint8)
 
     def send(self, count, number):
-        """Hand over experiences; return the sum of the first bytes of their frames.
+        """Send ``count`` experiences; return the sum of the first bytes of their frames.
 
-        Args:
-            count: how many.
-            number: of the call, which what is sent depends on.
+        ``number``, that of the call, determines which experiences are sent.
         """
         put, frames, summed = self.sender.put, list(self.frames), 0
         firsts = self.frames.reshape(DISTINCT, -1)[:, 0].tolist()

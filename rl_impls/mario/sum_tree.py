@@ -40,12 +40,7 @@ class SumTree:
         return self.leaves.take(check_leaves(leaves, self.capacity))
 
     def set(self, leaves, values):
-        """Set the priorities of some leaves; if a leaf occurs more than once, its last value counts.
-
-        Args:
-            leaves: i64[B].
-            values: f64[B], from 0 to GREATEST.
-        """
+        """Set priorities to f64[B] from 0 to GREATEST; if a leaf occurs more than once, its last value counts."""
         leaves = check_leaves(leaves, self.capacity)
         self.put(leaves, check_values(values, len(leaves)))
 

@@ -42,16 +42,9 @@ class TransportBroken(WorkersEnded):
 
 
 def make_transport(kind, collectors, shape, **options):
-    """Return a transport of one of the ``KINDS``.
+    """Return a transport of a kind: ``locked_queue``, ``local_queues`` or ``shared_ring``.
 
-    Args:
-        kind: ``locked_queue``, ``local_queues`` or ``shared_ring``.
-        collectors: number of senders, C.
-        shape: shape of a frame.
-        options: other arguments of :class:`Transport`.
-
-    Raises:
-        ValueError: unknown kind, or another invalid argument.
+    The other arguments, and ``options``, are those of its class, see :class:`Transport`.
     """
     module, name = KINDS[choose("kind of transport", kind, KINDS)]
     return getattr(importlib.import_module(f".{module}", __package__), name)(collectors, shape, **options)
@@ -232,11 +225,10 @@ class Transport:
         return self.hand_over(into, most, check_number("seconds", seconds, 0))
 
     def ended(self, index):
-        """Note that the process of a collector has ended; what it handed over can still be taken.
+        """Note that a collector has ended; what it handed over can still be taken.
 
         Raises:
-            TransportBroken: it died and left the transport unusable or experiences behind; only :meth:`close` is
-                possible.
+            TransportBroken: it left experiences behind, or the transport unusable; only :meth:`close` is possible.
         """
         self.check()
         index = check_integer("index", index, 0, self.collectors - 1)
@@ -294,10 +286,7 @@ class Transport:
     def give_up(self, index, arrived, why):
         """Count what a dead collector lost, mark the transport as broken and raise TransportBroken.
 
-        Args:
-            index: index of the collector.
-            arrived: its experiences that reached this process, delivered or not.
-            why: what the collector did, for the message.
+        ``arrived`` is the number of its experiences that reached this process, delivered or not.
         """
         missing = self.kept(index) - arrived - int(self.lost[index])
         self.lost[index] += missing

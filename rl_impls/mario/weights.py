@@ -1,6 +1,6 @@
-"""Mario's alone: weights that the learner publishes and collectors read while it goes on.
+"""Mario's alone: weights in shared memory, which the learner publishes and collectors read meanwhile.
 
-Total store order, that of x86, is taken for granted: what was written before is seen before.
+This relies on the total store order of x86: stores are seen in the order in which they were made.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import numpy as np
 
 from ..common.shared_arrays import SharedArrays
 
-KEPT = 2  # versions in memory: the newest, and the one that is written
+KEPT = 2  # versions in memory: the newest, and the one being written
 
 
 class SharedWeights:
-    """The newest weights, in shared memory; a reader never gets half of one version and half of the next.
+    """The newest weights in shared memory; a reader never gets parts of two versions.
 
-    The learner writes versions in turn to two places. It says first which version it begins, and last which is whole; a
-    reader that was so slow that its place was begun anew meanwhile reads again.
+    The learner writes versions alternately to two slots. It sets ``begun`` before it writes a version, and ``newest``
+    afterwards. A reader reads again if its slot has been overwritten meanwhile.
 
     Args:
-        params: weights by name, whose shapes all versions have; they are version 0.
+        params: version 0, arrays by name; all versions have its shapes.
     """
 
     def __init__(self, params):
@@ -30,23 +30,18 @@ class SharedWeights:
 
     @property
     def newest(self):
-        """The version that is whole."""
+        """The newest complete version."""
         return int(self.shared["newest"][0])
 
     def publish(self, version, params):
-        """Write new weights.
-
-        Args:
-            version: of them, one more than of the last ones, or any where nobody reads.
-            params: arrays by name.
-        """
+        """Write new weights; ``version`` is one more than the last, or any number while nobody reads."""
         self.shared["begun"][0] = version
         for name in self.names:
             self.shared[name][version % KEPT] = params[name]
         self.shared["newest"][0] = version
 
     def read(self):
-        """Return the newest version and a copy of its weights, arrays by name."""
+        """Return the newest version and a copy of its weights by name."""
         while True:
             version = self.newest
             params = {name: self.shared[name][version % KEPT].copy() for name in self.names}
