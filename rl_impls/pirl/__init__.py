@@ -1,9 +1,9 @@
 """Physics-informed Q-agent: learns the probability of staying on the road over a horizon.
 
-The net maps 15 vehicle features and a horizon to a probability for each of 25 actions. Its loss adds to the squared TD
-error the residual of the backward Kolmogorov equation that the probability has to fulfil, and its boundary values.
+The net maps 15 vehicle features and a horizon to a probability for each of 25 actions. Its loss is the squared TD error
+plus the residual of the backward Kolmogorov equation that this probability satisfies, and of its boundary values.
 
-Ops, with B states, P points of each kind, S = 16 numbers a state, A = 25 actions:
+Ops, with B states, P points of each kind, S = 16 features per state, A = 25 actions:
 
 =============  ========================================================================================
 ``forward``    f32[B, S] -> f32[B, A], Q-values
@@ -11,10 +11,11 @@ Ops, with B states, P points of each kind, S = 16 numbers a state, A = 25 action
 ``pde_loss``   f32[P, S] -> f32, mean squared residual of the equation
 ``train_step`` states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B],
                interior f32[P, S], expired f32[P, S], unsafe f32[P, S] -> f32, the loss before the update
-``sync_target``  -> the target's weights, copied from the online ones
+``sync_target``  -> the target network's weights, copied from the online ones
 ``sustained``  f32[K, B, S] -> f32[K, B, A], batch after batch, from and to host memory
 ``serve``      f32[N, S] -> f32[N, A], N requests from many threads
-``hybrid``     like ``train_step``; a second net on another backend takes the weights every few updates
+``hybrid``     arguments of ``train_step`` -> f32[10, A]; a second net on another backend acts between updates and
+               takes the weights every few updates
 =============  ========================================================================================
 """
 

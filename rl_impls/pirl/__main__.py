@@ -1,4 +1,4 @@
-"""``python -m rl_impls.pirl train|evaluate``: train the agent, save it, and see how often it stays on the road."""
+"""``python -m rl_impls.pirl train|evaluate``: train and save the agent, or measure how often it stays safe."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""The physics-informed Q-agent on JAX; the equations are in :mod:`._numpy`.
+"""The physics-informed Q-agent in JAX; the equations are in :mod:`._numpy`.
 
-Axes: B states, R rows of states, S numbers a state, A actions, P points of each kind.
-
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Axes: B states, R rows of states, S features per state, A actions, P points of each kind: ``interior`` in the safe set,
+``expired`` with tau = 0, ``unsafe`` on the edge of the safe set. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}``
+f32[O] for each layer k.
 """
 
 from __future__ import annotations
@@ -23,24 +21,12 @@ from .spec import dynamics_of
 
 
 def linear(params, k, h, product=jnp.matmul):
-    """Return the output of one layer, ``h w_k + b_k``.  f32[B, I] -> f32[B, O]
-
-    Args:
-        params: weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
-        k: index of the layer.
-        h: its input f32[B, I].
-        product: ``product(h, w)``, their matrix product.
-    """
+    """Return layer k applied to `h`, ``h w_k + b_k``; `product` multiplies the matrices.  f32[B, I] -> f32[B, O]"""
     return product(h, params[f"w{k}"]) + params[f"b{k}"]
 
 
 def logits(params, states):
-    """Return the output of the last layer; its sigmoid, in the same order, is the Q-value.  f32[B, S] -> f32[B, A]
-
-    Args:
-        params: weights, see :func:`linear`.
-        states: f32[B, S].
-    """
+    """Return the output of the last layer, before the sigmoid.  f32[B, S] -> f32[B, A]"""
     h = states
     last = layers(params) - 1
     for k in range(last):
@@ -49,43 +35,22 @@ def logits(params, states):
 
 
 def q_values(params, states):
-    """Return the probability of staying safe for each action.  f32[B, S] -> f32[B, A]
-
-    Args:
-        params: weights, see :func:`linear`.
-        states: f32[B, S].
-    """
+    """Return the probability of staying safe for each action.  f32[B, S] -> f32[B, A]"""
     return jax.nn.sigmoid(logits(params, states))
 
 
 def largest_q(z):
-    """Return the Q-value of the best action, the sigmoid of the largest logit.  f32[B, A] -> f32[B]
-
-    Args:
-        z: logits f32[B, A].
-    """
+    """Return the Q-value of the best action from the logits; the sigmoid is monotonic.  f32[B, A] -> f32[B]"""
     return jax.nn.sigmoid(z.max(axis=1))
 
 
 def drift_by_row(dynamics, states, actions):
-    """Return the drift, computed one row after the other.  f32[P, S], i32[P] -> f32[P, S]
-
-    Args:
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        states: f32[P, S].
-        actions: i32[P].
-    """
+    """Return the drift, computed row by row with ``lax.map``.  f32[P, S], i32[P] -> f32[P, S]"""
     return jax.lax.map(lambda row: dynamics.drift(*row, xp=jnp), (states, actions))
 
 
 def drift_vectorised(dynamics, states, actions):
-    """Return the drift of all rows at once.  f32[P, S], i32[P] -> f32[P, S]
-
-    Args:
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        states: f32[P, S].
-        actions: i32[P].
-    """
+    """Return the drift of all rows at once.  f32[P, S], i32[P] -> f32[P, S]"""
     return dynamics.drift(states, actions, xp=jnp)
 
 
@@ -93,15 +58,9 @@ DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 
 
 def evaluate_autograd(params, rows, interior, dynamics, order, drift):
-    """Return the logits of ``rows`` f32[R, A] and the PDE residual of ``interior`` f32[P], by nested differentiation.
+    """Return the logits of `rows` f32[R, A] and the PDE residual of `interior` f32[P], by nested differentiation.
 
-    Args:
-        params: weights, see :func:`linear`.
-        rows: states f32[R, S].
-        interior: points in the safe set, f32[P, S].
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        order: of the residual, 1 or 2.
-        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
+    `rows` are states f32[R, S], `interior` is f32[P, S], `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
     """
 
     def value(state):
@@ -121,19 +80,9 @@ def evaluate_autograd(params, rows, interior, dynamics, order, drift):
 
 
 def evaluate_generator(params, rows, interior, dynamics, order, drift, product=jnp.matmul):
-    """Return the same in one pass that carries the generator of the process, L = f . grad + 1/2 sigma^2 Laplacian.
+    """Like :func:`evaluate_autograd`, in one forward pass that propagates the process's infinitesimal generator L.
 
-    After the hidden values y come ``d = L y`` and ``g_i = sigma dy/ds_i`` for each noisy component; through ``y(z)``:
-    ``L y = y' L z + 1/2 y'' sum_i (g_i z)^2``.
-
-    Args:
-        params: weights, see :func:`linear`.
-        rows: states f32[R, S].
-        interior: points in the safe set, f32[P, S].
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        order: of the residual, 1 or 2.
-        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
-        product: ``product(h, w)``, the matrix product of every layer.
+    The equations are those of :func:`._torch.evaluate_generator`; `product` multiplies the matrices of every layer.
     """
     h = jnp.concatenate([rows, interior])
     last = layers(params) - 1
@@ -161,37 +110,24 @@ def evaluate_generator(params, rows, interior, dynamics, order, drift, product=j
 
 @jax.custom_vjp
 def copying_product(h, w):
-    """Return ``h @ w``; its backward pass copies h^T before it multiplies.  f32[..., I], f32[I, O] -> f32[..., O]
+    """Return ``h @ w`` with a backward pass that copies h^T before it multiplies.
 
-    XLA's fast products take no contraction over the first axis, and the library that does waits for its threads.
-
-    Args:
-        h: f32[..., I].
-        w: f32[I, O].
+    f32[..., I], f32[I, O] -> f32[..., O]. XLA's fast matrix products cannot contract over the first axis, and the
+    library that can waits for its threads.
     """
     return h @ w
 
 
 def copying_product_forward(h, w):
-    """Return the product f32[..., O], and the operands, which the backward pass needs.
-
-    Args:
-        h: f32[..., I].
-        w: f32[I, O].
-    """
+    """Return the product f32[..., O] and the operands as residuals."""
     return h @ w, (h, w)
 
 
 def copying_product_backward(operands, d):
-    """Return ``dloss/dh = d w^T`` f32[..., I] and ``dloss/dw = h^T d`` f32[I, O].
-
-    Args:
-        operands: h and w.
-        d: dloss/d(h w), f32[..., O].
-    """
+    """Return ``dloss/dh = d w^T`` f32[..., I] and ``dloss/dw = h^T d`` f32[I, O], for d = dloss/d(h w) f32[..., O]."""
     h, w = operands
     rows, d_rows = h.reshape(-1, h.shape[-1]), d.reshape(-1, d.shape[-1])
-    return d @ w.T, jax.lax.optimization_barrier(rows.T) @ d_rows  # without the barrier there is no copy
+    return d @ w.T, jax.lax.optimization_barrier(rows.T) @ d_rows  # without the barrier XLA drops the copy
 
 
 copying_product.defvjp(copying_product_forward, copying_product_backward)
@@ -204,33 +140,17 @@ EVALUATE = {  # by the knobs derivatives and gradient
 
 
 def evaluate_separately(evaluate, params, states, expired, unsafe, interior, *args):
-    """Return the logits of three sets of rows, f32[., A] each, and the residual f32[P]: a pass of the net for each.
+    """Evaluate each set of rows in its own pass; `evaluate` is a value of ``EVALUATE``.
 
-    Args:
-        evaluate: a value of ``EVALUATE``.
-        params: weights, see :func:`linear`.
-        states: f32[B, S].
-        expired: points whose horizon has run out, f32[P, S].
-        unsafe: points on the edge of the safe set, f32[P, S].
-        interior: points in the safe set, f32[P, S].
-        args: dynamics, order and drift, as ``evaluate`` takes them.
+    Returns the logits of ``states`` f32[B, A], ``expired`` f32[P, A] and ``unsafe`` f32[P, A], and the PDE residual of
+    ``interior`` f32[P]. `args` are the dynamics, order and drift for `evaluate`.
     """
     _, residual = evaluate(params, states[:0], interior, *args)
     return logits(params, states), logits(params, expired), logits(params, unsafe), residual
 
 
 def evaluate_jointly(evaluate, params, states, expired, unsafe, interior, *args):
-    """Return what :func:`evaluate_separately` does, from one pass of the net.
-
-    Args:
-        evaluate: a value of ``EVALUATE``.
-        params: weights, see :func:`linear`.
-        states: f32[B, S].
-        expired: points whose horizon has run out, f32[P, S].
-        unsafe: points on the edge of the safe set, f32[P, S].
-        interior: points in the safe set, f32[P, S].
-        args: dynamics, order and drift, as ``evaluate`` takes them.
-    """
+    """Like :func:`evaluate_separately`, in a single pass of the network."""
     z, residual = evaluate(params, jnp.concatenate([states, expired, unsafe]), interior, *args)
     return *jnp.split(z, [len(states), len(states) + len(expired)]), residual
 
@@ -239,15 +159,7 @@ PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 
 def make_loss(spec, knobs):
-    """Return ``loss(params, target_params, *batch) -> f32``, that of :func:`._numpy.loss`.
-
-    The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
-    f32[P, S], expired f32[P, S], unsafe f32[P, S].
-
-    Args:
-        spec: dynamics and the weights of the terms are taken.
-        knobs: ``order``, ``drift``, ``derivatives``, ``passes`` and ``gradient`` are read.
-    """
+    """Return ``loss(params, target_params, *batch) -> f32``, that of :func:`._numpy.loss` with the same batch."""
     dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
     evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives, knobs.gradient])
 
@@ -272,7 +184,7 @@ def forward(spec, example, *, knobs, target):
 
 
 def act(spec, example, *, knobs, target):
-    """Return the epsilon-greedy action: ``random_action`` where ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
+    """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
     net, epsilon = Net(q_values, spec["params"], example[:1], target), spec["epsilon"]
 
     def call(state, u, random_action):
@@ -282,9 +194,9 @@ def act(spec, example, *, knobs, target):
 
 
 def pde_loss(spec, example, *, knobs, target):
-    """Return the mean squared PDE residual of points in the safe set.  f32[P, S] -> f32"""
+    """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
     dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
-    evaluate = EVALUATE[knobs.derivatives, "autograd"]  # nothing is differentiated by the weights
+    evaluate = EVALUATE[knobs.derivatives, "autograd"]  # no gradient with respect to the weights
     params = put(dict(spec["params"]), target)
 
     def loss(params, interior):
@@ -295,14 +207,7 @@ def pde_loss(spec, example, *, knobs, target):
 
 
 class TrainStep(Learner):
-    """One update of the online net by Adam; weights and moments are donated from step to step, the target net stays.
-
-    Args:
-        spec: weights of both nets, ``learning_rate``, dynamics and the weights of the terms are taken.
-        example: a batch, see :func:`make_loss`.
-        knobs: those of an update are read.
-        target: device and lowering of the backend.
-    """
+    """One Adam update of the online network, which donates the buffers of weights and moments."""
 
     def __init__(self, spec, example, knobs, target):
         flatten = {"loop": identity, "fused": ravel_pytree}[knobs.optimizer]
@@ -320,25 +225,18 @@ class TrainStep(Learner):
         )
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[].
-
-        Args:
-            batch: see :func:`make_loss`.
-        """
+        """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
         self.weights, self.moments, value = self.step(self.weights, self.moments, self.target_weights, *batch)
         return value
 
 
 def train_step(spec, example, *, knobs, target):
-    """Make one Adam update (Kingma and Ba 2015) of the loss of :func:`._numpy.loss`.
-
-    What :func:`make_loss` calls a batch -> f32[], the loss before the update
-    """
+    """Make one Adam update (Kingma and Ba 2015) of the loss; return the loss before it, f32[]."""
     return TrainStep(spec, example, knobs, target)
 
 
 def sync_target(spec, example, *, knobs, target):
-    """Copy the online weights to the target net.  -> the target's weights by name"""
+    """Copy the online weights to the target network in one compiled program.  -> weights by name"""
     online = put(dict(spec["params"]), target)
     copy = target.lower(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
     return functools.partial(copy, online)

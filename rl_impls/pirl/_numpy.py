@@ -1,19 +1,19 @@
-"""The reference of the physics-informed Q-agent, in equation order; as precise as the arrays it is given.
+"""Reference implementation of the physics-informed Q-agent in NumPy; it computes in the precision of its inputs.
 
 The value ``V(s) = max_a Q(s, a)`` is the probability that the state ``s = (x, tau)`` stays in the safe set over the
-horizon tau. Under the greedy policy, ``dx = f dt + sigma dW``, it fulfils the backward Kolmogorov equation
+horizon tau. Under the greedy policy, ``dx = f dt + sigma dW``, it satisfies the backward Kolmogorov equation
 
 ``dV/dtau = f . grad_x V + 1/2 tr(sigma sigma^T Hess V)``,
 
-with V = 1 where tau = 0 and V = 0 on the edge of the safe set. Here tau is the last component of the state, with drift
--1, so that the equation is ``L V = 0``, L being the generator of the process. A physics-informed loss (Raissi et al.
-2019) adds the squares of what is left over in these equations to the TD error.
+with V = 1 at tau = 0 and V = 0 on the edge of the safe set. Here tau is the last component of the state, with drift
+-1, so the equation becomes ``L V = 0``, where L is the infinitesimal generator of the process. A physics-informed loss
+(Raissi et al. 2019) adds the squared residuals of these equations to the TD error.
 
-Axes: B states, S numbers a state, A actions, P points of each kind.
+Axes: B states, S features per state, A actions, P points of each kind.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Each builder takes the op's configuration ``spec`` (:class:`.spec.Spec`), the ``example`` arguments of its first call,
+the ``knobs`` (:class:`.knobs.Knobs`) and a ``target`` (:class:`~rl_impls.lowering.Target`), and returns the op. Its
+docstring describes the op's arguments and result. :mod:`._torch` and :mod:`._jax` have the same builders.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .spec import dynamics_of
 def q_values(params, states):
     """Return the probability of staying safe for each action.  f[B, S] -> f[B, A]
 
-    ``h_{k+1} = tanh(h_k w_k + b_k)``, and a sigmoid after the last layer.
+    ``h_{k+1} = tanh(h_k w_k + b_k)``, with a sigmoid after the last layer.
 
     Args:
         params: weights ``w{k}`` f[I, O] and biases ``b{k}`` f[O] of each layer k.
@@ -43,13 +43,8 @@ def q_values(params, states):
 def derivatives(params, states, noisy):
     """Return Q-values f[B, A], their gradient f[B, S, A] and the diagonal of their Hessian f[B, noisy, A].
 
-    By the chain rule, layer by layer, for the Jacobian J and second derivatives H of the first ``noisy`` components:
-    ``J' = y' J`` and ``H' = y' H + y'' J^2``.
-
-    Args:
-        params: weights, see :func:`q_values`.
-        states: f[B, S].
-        noisy: number of components whose second derivatives are taken.
+    The chain rule is applied layer by layer to the Jacobian J and the second derivatives H with respect to the first
+    `noisy` components: ``J' = y' J`` and ``H' = y' H + y'' J^2``.
     """
     batch, width = states.shape
     h = states
@@ -73,15 +68,10 @@ def derivatives(params, states, noisy):
 
 
 def pde_residual(params, states, dynamics, order):
-    """Return ``grad V . f + 1/2 tr(sigma sigma^T Hess V)``, V = max_a Q and f that of the greedy action.  -> f[P]
+    """Return the residual ``grad V . f + 1/2 tr(sigma sigma^T Hess V)`` at points in the safe set.  f[P, S] -> f[P]
 
-    It is 0 where V fulfils the backward Kolmogorov equation.
-
-    Args:
-        params: weights, see :func:`q_values`.
-        states: points in the safe set, f[P, S].
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        order: 2, or 1 to leave out the second term.
+    V = max_a Q and f is the drift under the greedy action. The residual is 0 where V satisfies the backward Kolmogorov
+    equation. `order` 1 leaves out the second term.
     """
     q, jacobian, hessian = derivatives(params, states, dynamics.noisy if order == 2 else 0)
     greedy = q.argmax(axis=1)
@@ -94,20 +84,20 @@ def pde_residual(params, states, dynamics, order):
 
 
 def loss(params, target_params, batch, *, dynamics, order, pde_weight, boundary_weight):
-    """Return the mean squared TD error + the weighted mean squares of residual and boundary errors.  -> f
+    """Return the mean squared TD error plus weighted mean squares of the PDE residual and boundary errors.  -> f
 
     ``mean (Q(s, a) - r - (1 - terminated) max_a' Q'(s', a'))^2 + pde_weight mean residual^2
     + boundary_weight (mean (V(expired) - 1)^2 + mean V(unsafe)^2)``
 
     Args:
-        params: weights of the online net Q, see :func:`q_values`.
-        target_params: weights of the target net Q'.
+        params: weights of the online network Q, see :func:`q_values`.
+        target_params: weights of the target network Q'.
         batch: states[B, S], actions[B], rewards[B], next_states[B, S], terminated[B], interior[P, S], expired[P, S]
             with tau = 0, unsafe[P, S] on the edge of the safe set.
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        order: of the residual, 1 or 2.
-        pde_weight: of the squared residual.
-        boundary_weight: of the boundary terms.
+        dynamics: a :class:`.physics.Dynamics`.
+        order: order of the residual, 1 or 2.
+        pde_weight: weight of the squared residual.
+        boundary_weight: weight of the boundary terms.
     """
     states, actions, rewards, next_states, terminated, interior, expired, unsafe = batch
     td_target = rewards + (1 - terminated) * q_values(target_params, next_states).max(axis=1)
@@ -123,29 +113,17 @@ def loss(params, target_params, batch, *, dynamics, order, pde_weight, boundary_
 
 
 class Net:
-    """Weights and the net that uses them.
-
-    Args:
-        params: weights, see :func:`q_values`.
-    """
+    """A network with weights that can be replaced."""
 
     def __init__(self, params):
         self.load(params)
 
     def load(self, params):
-        """Take a copy of new weights.
-
-        Args:
-            params: arrays by name.
-        """
+        """Copy new weights, arrays by name."""
         self.weights = {name: value.copy() for name, value in params.items()}
 
     def __call__(self, states):
-        """Return the Q-values.  f32[B, S] -> f32[B, A]
-
-        Args:
-            states: f32[B, S].
-        """
+        """Return the Q-values.  f32[B, S] -> f32[B, A]"""
         return q_values(self.weights, states)
 
 
@@ -155,7 +133,7 @@ def forward(spec, example, *, knobs, target):
 
 
 def act(spec, example, *, knobs, target):
-    """Return the epsilon-greedy action: ``random_action`` where ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
+    """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
     net, epsilon = Net(spec["params"]), spec["epsilon"]
 
     def call(state, u, random_action):
@@ -165,7 +143,7 @@ def act(spec, example, *, knobs, target):
 
 
 def pde_loss(spec, example, *, knobs, target):
-    """Return the mean squared PDE residual of points in the safe set.  f[P, S] -> f"""
+    """Return the mean squared PDE residual of interior points.  f[P, S] -> f"""
     dynamics = dynamics_of(spec)
 
     def call(interior):
@@ -175,7 +153,7 @@ def pde_loss(spec, example, *, knobs, target):
 
 
 def sync_target(spec, example, *, knobs, target):
-    """Copy the online weights to the target net.  -> the target's weights by name"""
+    """Copy the online weights to the target network, array by array.  -> the target's weights by name"""
     online = spec["params"]
     follower = {name: value.copy() for name, value in spec["target"].items()}
 

@@ -1,10 +1,7 @@
 """The physics-informed Q-agent in torch; the equations are in :mod:`._numpy`.
 
-Axes: B states, R rows of states, S numbers a state, A actions, P points of each kind.
-
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Axes: B states, R rows of states, S features per state, A actions, P points of each kind: ``interior`` in the safe set,
+``expired`` with tau = 0, ``unsafe`` on the edge of the safe set.
 """
 
 from __future__ import annotations
@@ -20,10 +17,9 @@ from .spec import dynamics_of
 
 
 class Net(Mlp):
-    """The probability of staying safe for each action; tanh between layers, a sigmoid last.  f32[B, S] -> f32[B, A]
+    """The probability of staying safe for each action, with tanh layers and a final sigmoid.  f32[B, S] -> f32[B, A]
 
-    Args:
-        params: weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
+    `params` are weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
     """
 
     def __init__(self, params):
@@ -31,38 +27,21 @@ class Net(Mlp):
 
 
 def make_net(params, target):
-    """Return a net on the backend's device.
-
-    Args:
-        params: its weights, see :class:`Net`.
-        target: device and lowering of the backend.
-    """
+    """Return a :class:`Net` on the backend's device."""
     return Net(params).to(place(target))
 
 
 def drift_by_row(dynamics, states, actions):
-    """Return the drift, computed one row after the other by NumPy.  f32[P, S], i64[P] -> f32[P, S]
-
-    Args:
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        states: f32[P, S].
-        actions: i64[P].
-    """
+    """Return the drift, computed row by row in NumPy.  f32[P, S], i64[P] -> f32[P, S]"""
     rows = [dynamics.drift(state, action) for state, action in zip(states.cpu().numpy(), actions.cpu().numpy())]
     return torch.tensor(np.stack(rows), dtype=states.dtype, device=states.device)
 
 
 def drift_vectorised(dynamics, states, actions):
-    """Return the drift of all rows at once.  f32[P, S], i64[P] -> f32[P, S]
-
-    Args:
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        states: f32[P, S].
-        actions: i64[P].
-    """
+    """Return the drift of all rows at once.  f32[P, S], i64[P] -> f32[P, S]"""
     if states.is_cuda or torch.compiler.is_compiling():
         return dynamics.drift(states, actions, xp=torch)
-    # forty operations on a few numbers each: a call of NumPy costs a third of one of torch
+    # about forty tiny operations, and a NumPy call costs a third of a torch call
     return torch.from_numpy(dynamics.drift(states.numpy(), actions.numpy())).to(states.dtype)
 
 
@@ -70,15 +49,9 @@ DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 
 
 def evaluate_autograd(net, rows, interior, dynamics, order, drift):
-    """Return the Q-values of ``rows`` f32[R, A] and the PDE residual of ``interior`` f32[P], by nested differentiation.
+    """Return the Q-values of `rows` f32[R, A] and the PDE residual of `interior` f32[P], by nested differentiation.
 
-    Args:
-        net: the net, f32[B, S] -> f32[B, A].
-        rows: states f32[R, S].
-        interior: points in the safe set, f32[P, S].
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        order: of the residual, 1 or 2.
-        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
+    `rows` are states f32[R, S], `interior` is f32[P, S], `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
     """
     points = interior.clone().requires_grad_()
     value, greedy = net(points).max(dim=1)
@@ -92,18 +65,10 @@ def evaluate_autograd(net, rows, interior, dynamics, order, drift):
 
 
 def evaluate_generator(net, rows, interior, dynamics, order, drift):
-    """Return the same in one pass that carries the generator of the process, L = f . grad + 1/2 sigma^2 Laplacian.
+    """Like :func:`evaluate_autograd`, in one forward pass that propagates the process's infinitesimal generator L.
 
-    After the hidden values y come ``d = L y`` and ``g_i = sigma dy/ds_i`` for each noisy component; through ``y(z)``:
-    ``L y = y' L z + 1/2 y'' sum_i (g_i z)^2``.
-
-    Args:
-        net: the net, f32[B, S] -> f32[B, A].
-        rows: states f32[R, S].
-        interior: points in the safe set, f32[P, S].
-        dynamics: of the process, a :class:`.physics.Dynamics`.
-        order: of the residual, 1 or 2.
-        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
+    ``L = f . grad + 1/2 sigma^2 Laplacian``. Each hidden layer ``y(z)`` carries ``d = L y`` and ``g_i = sigma dy/ds_i``
+    for each noisy component i: ``L y = y' L z + 1/2 y'' sum_i (sigma dz/ds_i)^2``.
     """
     points = len(interior)
     h = torch.cat([rows, interior])
@@ -135,33 +100,17 @@ EVALUATE = {"autograd": evaluate_autograd, "generator": evaluate_generator}
 
 
 def evaluate_separately(evaluate, net, states, expired, unsafe, interior, *args):
-    """Return the Q-values of three sets of rows, f32[., A] each, and the residual f32[P]: a pass of the net for each.
+    """Evaluate each set of rows in its own pass of the network.
 
-    Args:
-        evaluate: :func:`evaluate_autograd` or :func:`evaluate_generator`.
-        net: the net, f32[B, S] -> f32[B, A].
-        states: f32[B, S].
-        expired: points whose horizon has run out, f32[P, S].
-        unsafe: points on the edge of the safe set, f32[P, S].
-        interior: points in the safe set, f32[P, S].
-        args: dynamics, order and drift, as ``evaluate`` takes them.
+    Returns the Q-values of ``states`` f32[B, A], ``expired`` f32[P, A] and ``unsafe`` f32[P, A], and the PDE residual
+    of ``interior`` f32[P]. `args` are the dynamics, order and drift that `evaluate` takes.
     """
     _, residual = evaluate(net, states[:0], interior, *args)
     return net(states), net(expired), net(unsafe), residual
 
 
 def evaluate_jointly(evaluate, net, states, expired, unsafe, interior, *args):
-    """Return what :func:`evaluate_separately` does, from one pass of the net.
-
-    Args:
-        evaluate: :func:`evaluate_autograd` or :func:`evaluate_generator`.
-        net: the net, f32[B, S] -> f32[B, A].
-        states: f32[B, S].
-        expired: points whose horizon has run out, f32[P, S].
-        unsafe: points on the edge of the safe set, f32[P, S].
-        interior: points in the safe set, f32[P, S].
-        args: dynamics, order and drift, as ``evaluate`` takes them.
-    """
+    """Do the same as :func:`evaluate_separately` in one joint pass."""
     q, residual = evaluate(net, torch.cat([states, expired, unsafe]), interior, *args)
     return *q.split([len(states), len(expired), len(unsafe)]), residual
 
@@ -170,16 +119,10 @@ PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 
 def make_loss(net, target_net, spec, knobs):
-    """Return ``loss(*batch) -> f32``, that of :func:`._numpy.loss`; autograd differentiates it.
+    """Return ``loss(*batch) -> f32``, the loss of :func:`._numpy.loss`, for autograd.
 
     The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
     f32[P, S], expired f32[P, S], unsafe f32[P, S].
-
-    Args:
-        net: the online net Q.
-        target_net: the target net Q'.
-        spec: dynamics and the weights of the terms are taken.
-        knobs: ``order``, ``drift``, ``derivatives`` and ``passes`` are read.
     """
     dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
     evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
@@ -204,24 +147,15 @@ def make_loss(net, target_net, spec, knobs):
 def make_gradient(net, target_net, spec, knobs, drift):
     """Return ``gradient(*batch) -> loss, [dw0, db0, dw1, ...]``, the gradients in torch's layout [O, I].
 
-    The same as ``make_loss``, differentiated by hand: half of a small update's time is autograd's bookkeeping.
+    It differentiates the loss of :func:`make_loss` by hand: autograd's bookkeeping takes half of a small update's time.
 
-    Forward: values h of all rows, then of the interior points the streams x = (d, g_1, ..., g_n) of
-    ``evaluate_generator``. Backward: the same steps in reverse; ``d_z`` stands for dloss/dz.
-
-    Args:
-        net: the online net Q.
-        target_net: the target net Q'.
-        spec: dynamics and the weights of the terms are taken.
-        knobs: ``order`` is read.
-        drift: :func:`drift_by_row` or :func:`drift_vectorised`.
+    The forward pass computes the values h of all rows, then the streams ``x = (d, g_1, ..., g_n)`` of
+    :func:`evaluate_generator` at the interior points. The backward pass reverses these steps; ``d_z`` is dloss/dz.
     """
     dynamics = dynamics_of(spec)
     noisy = dynamics.noisy if knobs.order == 2 else 0
     *hidden, last = net.linears
-    logits = torch.nn.Sequential(
-        *list(target_net)[:-1]
-    )  # the sigmoid keeps the order, so it is left to the largest one
+    logits = torch.nn.Sequential(*list(target_net)[:-1])  # the sigmoid is monotonic: apply it to the maximum only
 
     @torch.no_grad()
     def gradient(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
@@ -231,7 +165,7 @@ def make_gradient(net, target_net, spec, knobs, drift):
         h = [torch.cat([states, expired, unsafe, interior])]
         for linear in hidden:
             h.append(torch.tanh(linear(h[-1])))
-        one = h[0].new_ones(())  # a Python number would be converted at every use
+        one = h[0].new_ones(())  # a Python number would be converted on every use
         slopes = [torch.addcmul(one, y, y, value=-1) for y in h[1:]]  # 1 - y^2
         z = last(h[-1])
         pick = torch.cat([actions.long(), z[batch:].argmax(dim=1)])[:, None]
@@ -240,7 +174,7 @@ def make_gradient(net, target_net, spec, knobs, drift):
 
         basis = dynamics.sigma * torch.eye(noisy, interior.shape[1], dtype=v.dtype, device=v.device)
         x = [torch.cat([drift(dynamics, interior, greedy)[None], basis[:, None].expand(-1, points, -1)])]
-        ahead = []  # per layer: y, 1 - y^2, what it multiplies, g, sum_i g_i^2
+        ahead = []  # per layer: y, 1 - y^2, the factor it multiplies, g, sum_i g_i^2
         for y, slope, linear in zip(h[1:], slopes, hidden):
             y, slope, stream = y[-points:], slope[-points:], x[-1] @ linear.weight.T
             g = stream[1:]
@@ -295,7 +229,7 @@ def forward(spec, example, *, knobs, target):
 
 
 def act(spec, example, *, knobs, target):
-    """Return the epsilon-greedy action: ``random_action`` where ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
+    """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
     net, epsilon = forward(spec, example[:1], knobs=knobs, target=target), spec["epsilon"]
 
     def call(state, u, random_action):
@@ -305,7 +239,7 @@ def act(spec, example, *, knobs, target):
 
 
 def pde_loss(spec, example, *, knobs, target):
-    """Return the mean squared PDE residual of points in the safe set.  f32[P, S] -> f32"""
+    """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
     dynamics, drift, evaluate = dynamics_of(spec), DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
     net = make_net(spec["params"], target)
 
@@ -313,20 +247,13 @@ def pde_loss(spec, example, *, knobs, target):
         _, residual = evaluate(net, interior[:0], interior, dynamics, knobs.order, drift)
         return residual.square().mean()
 
-    # nested differentiation needs autograd; the generator does not, and nothing here is trained
+    # nested differentiation needs autograd; the generator does not, since no weights are trained here
     guard = {"autograd": GUARDS["grad"], "generator": GUARDS[knobs.inference]}[knobs.derivatives]
     return guard()(target.lower(loss, example))
 
 
 class TrainStep(Learner):
-    """One update of the online net by Adam; the target net is not changed.
-
-    Args:
-        spec: weights of both nets, ``learning_rate``, dynamics and the weights of the terms are taken.
-        example: a batch of tensors, see :func:`make_loss`.
-        knobs: those of an update are read.
-        target: device and lowering of the backend.
-    """
+    """One Adam update of the online network."""
 
     def __init__(self, spec, example, knobs, target):
         super().__init__(spec, knobs.optimizer, functools.partial(make_net, target=target))
@@ -357,26 +284,19 @@ class TrainStep(Learner):
         return differentiate
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[].
-
-        Args:
-            batch: see :func:`make_loss`.
-        """
+        """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
         loss = self.differentiate(*batch)
         self.optimizer.step()
         return loss
 
 
 def train_step(spec, example, *, knobs, target):
-    """Make one Adam update (Kingma and Ba 2015) of the loss of :func:`._numpy.loss`.
-
-    What :func:`make_loss` calls a batch -> f32[], the loss before the update
-    """
+    """Make one Adam update (Kingma and Ba 2015) of the loss; return the loss before it, f32[]."""
     return TrainStep(spec, example, knobs, target)
 
 
 def sync_target(spec, example, *, knobs, target):
-    """Copy the online weights to the target net.  -> the target's weights by name"""
+    """Copy the online weights to the target network, by ``load_state_dict`` or one foreach copy.  -> weights by name"""
     online, follower = make_net(spec["params"], target), make_net(spec["target"], target)
     sources, destinations = list(online.parameters()), list(follower.parameters())
     views = follower.views()

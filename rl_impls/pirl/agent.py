@@ -1,4 +1,4 @@
-"""The physics-informed Q-agent: acts, remembers, learns, and is saved and resumed."""
+"""The physics-informed Q-agent: acts, learns, evaluates, and saves and loads checkpoints."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from ..common.replay import Replay
 from .env import PirlEnv, sample_points
 from .physics import ACTIONS, STATES
 
-TRAINS = ("eager", "compile", "jit")  # lowerings through which a gradient can be taken
-PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
+TRAINS = ("eager", "compile", "jit")  # lowerings that support gradients
+PARTS = ("online", "target", "first", "second")  # both networks and Adam's moments
 REPLAY, METADATA = "replay.", ("config", "rng", "updates", "step")
-EPISODE = "env.state"  # where an episode is running
-CHUNK = 256  # environment steps
-GRID = BatchGrid(2**k for k in range(11))  # batch sizes, 1 to 1024 rows, for which a compiled net is built
+EPISODE = "env.state"  # saved only while an episode is running
+CHUNK = 256  # environment steps per call of learn()
+GRID = BatchGrid(2**k for k in range(11))  # batch sizes, 1 to 1024 rows, that nets are compiled for
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything an agent is made of but its seed.
+    """Configuration of an agent; the seed is passed separately.
 
     Attributes:
-        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
-        form: named setting of the knobs.
+        backend: backend that computes; ``auto`` selects the best one available.
+        form: named set of optimisations.
         hidden: widths of the hidden layers.
-        order: 2 computes the diffusion in the PDE residual, 1 leaves it out.
-        learning_rate: of Adam.
-        batch: transitions in an update.
-        points: points of each kind in an update.
-        pde_weight: of the squared PDE residual in the loss.
-        boundary_weight: of the boundary terms in the loss.
-        sync_every: updates from one copy of the target to the next.
-        capacity: transitions the replay keeps.
-        every: environment steps from one update to the next.
+        order: 2 includes the diffusion term in the PDE residual, 1 leaves it out.
+        learning_rate: learning rate of Adam.
+        batch: minibatch size in transitions.
+        points: number of points of each kind in an update.
+        pde_weight: weight of the squared PDE residual in the loss.
+        boundary_weight: weight of the boundary terms in the loss.
+        sync_every: updates between copies of the online weights to the target network.
+        capacity: capacity of the replay buffer in transitions.
+        every: environment steps between updates.
         warm_up: environment steps before the first update.
-        epsilon_start: share of actions that are drawn in the first environment step.
-        epsilon_end: that share once it has fallen.
-        epsilon_steps: environment steps over which it falls, in a straight line.
+        epsilon_start: exploration rate at the first environment step.
+        epsilon_end: final exploration rate.
+        epsilon_steps: environment steps over which the exploration rate decays linearly.
     """
 
     backend: str = "torch"
@@ -66,7 +66,6 @@ class Config:
     epsilon_steps: int = 10_000
 
     def __post_init__(self):
-        """Raise a ValueError for a value that makes no sense."""
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("pirl"))
         counts = dict.fromkeys(("hidden", "points", "sync_every", "capacity", "every", "epsilon_steps"), (1,))
@@ -77,20 +76,19 @@ class Config:
 
     @property
     def sizes(self):
-        """Widths of all layers."""
+        """Widths of all layers, from input to output."""
         return (STATES, *self.hidden, ACTIONS)
 
     @property
     def weights(self):
-        """Number of weights of the net."""
+        """Number of weights in the network."""
         return params.count_mlp(self.sizes)
 
 
 def fresh_state(weights):
-    """What an update depends on before the first one: both nets alike, no moments (views of one zero).
+    """Return the learner's state before the first update: both networks equal, zero moments.
 
-    Args:
-        weights: of both nets, ``w{k}`` f32[I, O] and ``b{k}`` f32[O].
+    The moments are broadcast views of a single zero and take no memory.
     """
     zeros = {name: np.broadcast_to(np.float32(0), value.shape) for name, value in weights.items()}
     trees = dict(zip(PARTS, (weights, weights, zeros, zeros)))
@@ -99,10 +97,9 @@ def fresh_state(weights):
 
 
 def outline(sizes):
-    """Weights without memory of their own: a file that asks for too much is refused before that is allocated.
+    """Return zero weights of the right shapes that take no memory.
 
-    Args:
-        sizes: widths of all layers.
+    A checkpoint can be checked against them before anything as large as it claims is allocated.
     """
     shapes = {}
     for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
@@ -111,13 +108,7 @@ def outline(sizes):
 
 
 def checked(name, states, shape):
-    """Return a copy of finite float32 states of this shape (-1: one or more rows), or raise a ValueError.
-
-    Args:
-        name: of the argument, for the error.
-        states: what was given.
-        shape: the one wanted; -1 stands for one or more.
-    """
+    """Return a copy of `states` after checking that it is finite float32 of `shape` (-1: one or more rows)."""
     wanted = f"wanted float32{list(shape)}".replace("-1", "B >= 1")
     if not isinstance(states, np.ndarray):
         raise ValueError(f"{name}: got {type(states).__name__}, {wanted}")
@@ -134,18 +125,17 @@ def checked(name, states, shape):
 class PirlAgent:
     """Learns ``Q(s, a)``, the probability of staying on the road until the horizon runs out.
 
-    ``PirlAgent("torch", "full", seed=0, hidden=(32, 32, 32))``; the keywords are those of :class:`Config`. All that is
-    random (weights, episodes, exploration, batches, points) comes from the seed.
+    ``PirlAgent("torch", "full", seed=0, hidden=(32, 32, 32))``
 
     Args:
-        backend: name of the backend that computes.
-        form: named setting of the knobs.
-        seed: of everything that is random.
-        config: the rest of :class:`Config`.
+        backend: backend that computes, or ``auto``.
+        form: named set of optimisations, a key of :data:`.knobs.FORMS`.
+        seed: seeds the initial weights, episodes, exploration, minibatches and PDE points.
+        config: remaining fields of :class:`Config`.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
-        BackendUnavailable: when the backend, which cannot run on this machine, is first used.
+        ValueError: an invalid argument, here or in a method; the agent is left unchanged.
+        BackendUnavailable: the backend cannot run on this machine; raised on its first use.
     """
 
     UNIT = "environment steps"
@@ -167,12 +157,12 @@ class PirlAgent:
         self._take(fresh_state(params.init_mlp(self.rng, self.config.sizes)))
 
     def _take(self, state):
-        """Go on from a state; nets and the train step are built when they are needed."""
+        """Adopt a state; networks and the train step are rebuilt when next needed."""
         self._state, self._train_step = state, None
         self._nets, self._behind = {}, set()
 
     def state(self):
-        """Return both nets, Adam's moments and step as a flat dict of NumPy arrays."""
+        """Return both networks and Adam's moments and step as a flat dict of NumPy arrays."""
         return self._train_step.state() if self._train_step else self._state
 
     @property
@@ -184,29 +174,21 @@ class PirlAgent:
         return {k.removeprefix(prefix): v.copy() for k, v in self._state.items() if k.startswith(prefix)}
 
     def get_qs(self, state):
-        """Q-values of one state.  f32[16] -> f32[25]
-
-        Args:
-            state: f32[16].
-        """
+        """Q-values of one state.  f32[16] -> f32[25]"""
         return self._forward(checked("state", state, (STATES,))[None])[0]
 
     def get_qs_batch(self, states):
-        """Q-values of a batch of states.  f32[B, 16] -> f32[B, 25]
-
-        Args:
-            states: f32[B, 16].
-        """
+        """Q-values of a batch of states.  f32[B, 16] -> f32[B, 25]"""
         return self._forward(checked("states", states, (-1, STATES)))
 
     def _forward(self, states):
-        """Return the Q-values; a compiled net is called with batches padded to the sizes of ``GRID``."""
-        if self.backend.lowering == "eager":  # one net takes batches of any size
+        """Return the Q-values; batches for compiled networks are padded to the sizes of ``GRID``."""
+        if self.backend.lowering == "eager":  # takes batches of any size
             return self._call_net(None, states)
         outs = []
         for start, stop, size in GRID.chunks(len(states)):
             rows = states[start:stop]
-            batch = rows if len(rows) == size else np.resize(rows, (size, STATES))  # which repeats the rows
+            batch = rows if len(rows) == size else np.resize(rows, (size, STATES))  # padded with repeated rows
             outs.append(self._call_net(size, batch)[: len(rows)])
         return outs[0] if len(outs) == 1 else np.concatenate(outs)
 
@@ -220,15 +202,7 @@ class PirlAgent:
         return np.array(self.backend.to_host(self._nets[size](self.backend.from_host(states))))
 
     def act(self, state, epsilon):
-        """Return an action, epsilon-greedy: any with probability epsilon, else ``argmax_a Q(s, a)``.
-
-        Args:
-            state: f32[16].
-            epsilon: 0 to 1.
-
-        Raises:
-            ValueError: a state of another shape or dtype, or not finite; an epsilon outside of its range.
-        """
+        """Return an epsilon-greedy action for one state, f32[16]; epsilon is from 0 to 1."""
         state = checked("state", state, (STATES,))
         check_number("epsilon", epsilon, 0, 1)
         if self.rng.random() < epsilon:
@@ -236,17 +210,14 @@ class PirlAgent:
         return int(self.get_qs(state).argmax())
 
     def remember(self, state, action, reward, next_state, terminated):
-        """Store a transition.
+        """Store a transition in the replay buffer.
 
         Args:
             state: f32[16].
             action: 0 to 24.
-            reward: of the step.
+            reward: reward of the step.
             next_state: f32[16].
-            terminated: whether the episode ended with it, so that nothing is to be had from ``next_state``.
-
-        Raises:
-            ValueError: one of them is not that; nothing is stored.
+            terminated: whether the episode ended, so that ``next_state`` is not bootstrapped from.
         """
         state, next_state = checked("state", state, (STATES,)), checked("next_state", next_state, (STATES,))
         check_integer("action", action, 0, ACTIONS - 1)
@@ -257,17 +228,17 @@ class PirlAgent:
 
     @property
     def epsilon(self):
-        """Share of drawn actions at this step."""
+        """Exploration rate at the current environment step."""
         start, end = self.config.epsilon_start, self.config.epsilon_end
         return start + (end - start) * min(1.0, self.step / self.config.epsilon_steps)
 
     def learn(self):
-        """Drive for one chunk, from where the last call ended, and learn in between.
+        """Drive for one chunk of environment steps, continuing the current episode, and make the updates that are due.
 
         Returns:
-            ``return``, the mean over the episodes that ended in this chunk, nan where none did; ``episodes``, how many
-            did, and ``safe``, how many of them on the road; ``updates``; ``loss``, the mean over them, nan where none
-            was due.
+            ``return``: mean over the episodes that ended in this chunk, nan if none did; ``episodes``: their number;
+            ``safe``: how many of them stayed on the road; ``updates``: number of updates; ``loss``: its mean over them,
+            nan if there were none.
 
         Raises:
             OpUnavailable: the backend is for inference only.
@@ -286,7 +257,7 @@ class PirlAgent:
         }  # fmt: skip
 
     def _drive(self):
-        """Make an environment step, of a new episode where the last has ended, and store it."""
+        """Make one environment step, starting a new episode if needed, and store the transition."""
         if not self.env.running:
             self.env.reset()
         state = self.env.observation()
@@ -297,16 +268,12 @@ class PirlAgent:
         return reward, terminated
 
     def evaluate(self, episodes, seed):
-        """Drive greedily, all episodes side by side.
-
-        Args:
-            episodes: how many.
-            seed: of their starts and of the noise in them.
+        """Drive `episodes` episodes in parallel with the greedy policy; `seed` sets their starts and noise.
 
         Returns:
-            ``returns`` f64[episodes], 1 where the car stayed on the road until the horizon ran out, else 0; ``lengths``
-            i64[episodes] in environment steps; ``predicted`` f32[episodes], ``max_a Q`` of the first state, which the
-            mean of the returns tells right or wrong.
+            ``returns`` f64[episodes]: 1 if the car stayed on the road until the horizon ran out, else 0;
+            ``lengths`` i64[episodes]: environment steps; ``predicted`` f32[episodes]: ``max_a Q`` of the first state,
+            whose mean equals the mean return if the estimates are right.
         """
         seeds = np.random.default_rng(seed).integers(2**31, size=check_integer("episodes", episodes, 1))
         envs = [PirlEnv() for _ in seeds]
@@ -322,17 +289,13 @@ class PirlAgent:
         return {"returns": returns, "lengths": lengths, "predicted": predicted}
 
     def close(self):
-        """End what the agent has started: nothing but its environment."""
+        """Close the environment."""
         self.env.close()
 
     def train(self):
-        """Make one update; every ``sync_every`` updates the target takes the online weights.
+        """Make one update and return the loss before it, or None until the replay buffer has a full minibatch.
 
-        Returns:
-            The loss before the update, or None until a batch is stored.
-
-        Raises:
-            OpUnavailable: the backend is for inference only.
+        The target network takes the online weights every ``sync_every`` updates.
         """
         if len(self.replay) < self.config.batch:
             return None
@@ -347,11 +310,7 @@ class PirlAgent:
         return float(self.backend.to_host(loss))
 
     def prepare(self):
-        """Build the train step.
-
-        Raises:
-            OpUnavailable: the backend is for inference only.
-        """
+        """Build the train step; raise OpUnavailable if the backend is for inference only."""
         if self._train_step:
             return
         if self.backend.lowering not in TRAINS:
@@ -372,10 +331,9 @@ class PirlAgent:
         self._train_step = step
 
     def save(self, path):
-        """Write a checkpoint, whole or not at all: all that the agent goes on from, and its configuration.
+        """Write a checkpoint atomically: state, replay buffer, running episode, random state and configuration.
 
-        Args:
-            path: of the file, in a folder that exists.
+        The folder of `path` must exist.
         """
         arrays = self.state() | {REPLAY + name: value for name, value in self.replay.arrays().items()}
         if self.env.running:
@@ -385,17 +343,17 @@ class PirlAgent:
 
     @classmethod
     def load(cls, path, **changes):
-        """Return the agent of a checkpoint, which goes on bit for bit.
+        """Load an agent that continues bit for bit where the saved one stopped.
 
-        A checkpoint of an agent that could not drive yet has no episode and no steps: it begins with the first.
+        Older checkpoints without an episode and a step count start with a new episode at step 0.
 
         Args:
-            path: of the file.
-            changes: to its backend and form.
+            path: checkpoint file.
+            changes: ``backend`` and ``form``, if they differ from the checkpoint's.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
-            ValueError: a change to something else, or to a backend or form that is not known.
+            ValueError: another field is changed, or the backend or form is unknown.
         """
         check_changes(changes)
         Config(**changes)

@@ -1,7 +1,6 @@
-"""Ops that are made of other ops, and so are the same on every backend.
+"""Ops composed of other ops, the same for every backend.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+Builders take the arguments of those in :mod:`._numpy`, with a ``backend`` in place of the target.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from .serving import SERVERS
 
 
 def sustained(spec, example, *, knobs, backend):
-    """Return Q-values batch after batch, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
+    """Compute Q-values of one batch after another, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
     forward = backend.build("pirl", "forward", spec, (example[0][0],), knobs)
 
     def call(batches):
@@ -24,7 +23,7 @@ def sustained(spec, example, *, knobs, backend):
 
 
 def serve(spec, example, *, knobs, backend):
-    """Answer the requests of many client threads, one state each.  f32[N, S] -> f32[N, A]"""
+    """Answer requests of one state each from many client threads.  f32[N, S] -> f32[N, A]"""
     states = backend.to_host(example[0])
 
     def build(size):
@@ -36,16 +35,9 @@ def serve(spec, example, *, knobs, backend):
 
 
 class Hybrid(Op):
-    """Trains on one backend; a net on another takes the weights every few updates and acts between them.
+    """Trains on `backend` while a net on another backend acts, with weights copied every few updates."""
 
-    Args:
-        spec: what an update is built from, ``serve``, the backend that acts, and ``every``, see :class:`.spec.Spec`.
-        example: a batch, see :class:`.spec.Spec`.
-        knobs: of both ops.
-        backend: that trains.
-    """
-
-    UPDATES = 10  # in one call
+    UPDATES = 10  # per call
 
     def __init__(self, spec, example, knobs, backend):
         self.other, self.every = backends.get(spec["serve"]), spec["every"]
@@ -60,16 +52,12 @@ class Hybrid(Op):
         return self.train.params
 
     def reset(self):
-        """Put the weights of both nets back to the start."""
+        """Restore the initial weights of both networks."""
         self.train.reset()
         self.net.load(self.spec["params"])
 
     def __call__(self, *batch):
-        """Make ten updates on one batch; return the Q-values that were acted on after each, f32[10, A].
-
-        Args:
-            batch: that of ``train_step``, NumPy arrays.
-        """
+        """Make ten updates on one NumPy batch of ``train_step``; return the Q-values acted on each time, f32[10, A]."""
         acted, batch = [], tuple(map(self.backend.from_host, batch))
         for update in range(1, self.UPDATES + 1):
             self.backend.wait(self.train(*batch))
@@ -80,8 +68,8 @@ class Hybrid(Op):
 
 
 def hybrid(spec, example, *, knobs, backend):
-    """Make ten updates on this backend, and act on ``spec["serve"]``, which gets the weights every ``spec["every"]``.
+    """Train on this backend and act on ``spec["serve"]``, which takes the weights every ``spec["every"]`` updates.
 
-    What ``train_step`` takes -> f32[10, A], the Q-values of the first state after each update
+    Arguments of ``train_step`` -> f32[10, A], the acting net's Q-values of the first state after each of ten updates.
     """
     return Hybrid(spec, example, knobs, backend)

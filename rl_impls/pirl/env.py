@@ -1,4 +1,4 @@
-"""The vehicle on its road as a Gymnasium environment, and the points where its equation is learnt."""
+"""The vehicle on its road as a Gymnasium environment, and sampled points for the PDE and its boundary values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .physics import ACTIONS, DYNAMICS, ROAD, STATES, TAU, VX, E, road
 VEHICLE = DYNAMICS["vehicle"]
 NOISY = VEHICLE.noisy
 STEP, SUBSTEPS = 0.05, 10  # s; one Euler step of 0.05 s is unstable at low speed
-OVER = 1e-6  # s; a horizon shorter than this is rounding
+OVER = 1e-6  # s; a shorter horizon is rounding error and counts as 0
 EDGE = 1.0  # m from the centre line, where the road ends
 HORIZON = 5.0  # s
 CURVATURE = 0.02  # 1/m
@@ -23,16 +23,11 @@ CURVATURE = 0.02  # 1/m
 START_LOW, START_HIGH = np.array([5, -5, -20, -0.9, -10]), np.array([25, 5, 20, 0.9, 10])
 HIGH = np.array([60, 80, 360, EDGE, 180, *road(CURVATURE), HORIZON])
 LOW = -HIGH
-LOW[VX], LOW[TAU] = 3.0, 0.0  # the slip angles of the tyres lose their meaning near a stand
+LOW[VX], LOW[TAU] = 3.0, 0.0  # tyre slip angles are ill-defined near standstill
 
 
 def starts(rng, n):
-    """States in which an episode may start, with a horizon in (0, 5] s.  -> f64[n, 16]
-
-    Args:
-        rng: where they are drawn from.
-        n: how many.
-    """
+    """Sample n initial states of episodes, with a horizon in (0, 5] s.  -> f64[n, 16]"""
     states = np.empty((n, STATES))
     states[:, : ROAD.start] = rng.uniform(START_LOW, START_HIGH, (n, NOISY))
     states[:, ROAD] = road(rng.uniform(-CURVATURE, CURVATURE, n))
@@ -41,15 +36,11 @@ def starts(rng, n):
 
 
 def sample_points(rng, n):
-    """Points where the equation holds, where the horizon has run out safely, and at the edge of the road.
-
-    Args:
-        rng: where they are drawn from.
-        n: of each kind.
+    """Sample n points inside the safe set, n with an expired horizon and n on the edge of the road.
 
     Returns:
-        ``interior, expired, unsafe``, each f32[n, 16] in the ranges of :func:`starts`: ``expired`` with tau = 0,
-        ``unsafe`` with e = +-1 m.
+        ``interior, expired, unsafe``, each f32[n, 16] in the ranges of :func:`starts`; ``expired`` has tau = 0 and
+        ``unsafe`` e = +-1 m.
     """
     interior, expired, unsafe = starts(rng, n), starts(rng, n), starts(rng, n)
     expired[:, TAU] = 0
@@ -58,15 +49,11 @@ def sample_points(rng, n):
 
 
 def check_start(state):
-    """Return ``state`` as f64[16], or raise a ValueError: finite, on the road, of one curvature, with time left.
-
-    Args:
-        state: 16 numbers.
-    """
+    """Return `state` as f64[16]; it must be finite, on the road, of one curvature, with time left."""
     state = np.array(state, np.float64)
     if state.shape != (STATES,) or not np.isfinite(state).all():
         raise ValueError(f"state: got {state.tolist()}, wanted {STATES} finite numbers")
-    rounded = state.astype(np.float32)  # as an observation would give it back
+    rounded = state.astype(np.float32)  # accept a state taken from an observation
     outside = np.flatnonzero((rounded < LOW.astype(np.float32)) | (rounded > HIGH.astype(np.float32)))
     if len(outside):
         k = outside[0]
@@ -82,20 +69,20 @@ def check_start(state):
 class PirlEnv(gymnasium.Env):
     r"""Stay within 1 m of the centre line until the horizon tau has run out.
 
-    ``ds = f(s, a) dt + sigma dW`` by Euler-Maruyama, 0.05 s a step in ten substeps (the last step ends with the
-    horizon); sigma acts on vx, beta, omega, e and psi, in the state's own units per square root of a second. At
-    \|e\| = 1 m the process stops: terminated, reward 0. When tau runs out before: terminated, reward 1. So with
-    gamma = 1 the return of a policy is its probability of staying safe. Never truncated.
+    The state follows ``ds = f(s, a) dt + sigma dW``, integrated by Euler-Maruyama in steps of 0.05 s with ten substeps
+    each; the last step ends with the horizon. sigma acts on vx, beta, omega, e and psi. At \|e\| = 1 m the episode is
+    terminated with reward 0; when tau runs out first, it is terminated with reward 1. With gamma = 1, the return of a
+    policy is therefore its probability of staying safe. Episodes are never truncated.
 
     Observation f32[16]: vx m/s, beta deg, omega deg/s, e m, psi deg, ten road features m, tau s. Action: 5 * throttle +
-    steering. All components are kept within ``LOW`` and ``HIGH``; only vx >= 3 m/s is reached in ordinary driving.
+    steering. All components are clipped to ``LOW`` and ``HIGH``; ordinary driving reaches only the bound vx >= 3 m/s.
 
     Args:
-        sigma: of the noise, in the state's own units per square root of a second.
+        sigma: noise intensity, in the state's own units per square root of a second.
 
     Raises:
-        ValueError: sigma, an action or a start that makes no sense; nothing is changed.
-        gymnasium.error.ResetNeeded: a step outside an episode; nothing is changed.
+        ValueError: invalid sigma, action or initial state; the environment is left unchanged.
+        gymnasium.error.ResetNeeded: a step outside an episode; the environment is left unchanged.
     """
 
     def __init__(self, sigma=VEHICLE.sigma):
@@ -105,11 +92,11 @@ class PirlEnv(gymnasium.Env):
         self.state, self.running = None, False
 
     def reset(self, *, seed=None, options=None):
-        """Start an episode, in ``options["state"]`` (16 numbers) where it is given.  -> f32[16], {}
+        """Start an episode.  -> f32[16], {}
 
         Args:
-            seed: of starts and noise from here on; none goes on with the present generator.
-            options: ``{"state": 16 numbers}``, or none.
+            seed: seeds starts and noise from here on; None keeps the current generator.
+            options: ``{"state": initial state, 16 numbers}``, or None to sample it.
         """
         unknown = set(options or {}) - {"state"}
         if unknown:
@@ -121,10 +108,9 @@ class PirlEnv(gymnasium.Env):
         return self.observation(), {}
 
     def step(self, action):
-        """Drive on for 0.05 s, or until the episode ends.  -> f32[16], float, bool, False, {}
+        """Drive for 0.05 s, or until the episode ends.  -> f32[16], float, bool, False, {}
 
-        Args:
-            action: int from 0 to 24, 5 * throttle + steering.
+        `action` is an int from 0 to 24, 5 * throttle + steering.
         """
         if not self.running:
             raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
@@ -145,7 +131,7 @@ class PirlEnv(gymnasium.Env):
         return self.observation(), float(safe and terminated), terminated, False, {}
 
     def observation(self):
-        """Return the state as the net sees it.  -> f32[16]"""
+        """Return the state as a network input, f32[16]."""
         return self.state.astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""The optimisations of the physics-informed Q-agent; every default is the naive choice."""
+"""Optimisation options of the physics-informed Q-agent; every default is the naive choice."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ CHOICES = MappingProxyType(
 
 @dataclass(frozen=True)
 class Knobs:
-    """One setting of every knob.
+    """Values of all optimisation options.
 
     Attributes:
-        order: 1 leaves the diffusion out of the PDE residual, 2 computes it. What is computed, not how fast.
-        drift: the vehicle's drift row by row, or on all points at once.
-        derivatives: nested automatic differentiation, or one forward pass that carries the generator of the process.
-        passes: one pass of the net for each term of the loss, or one for all.
-        gradient: by autograd, or written out for generator and joint, which it implies: of the whole loss (torch), of
-            each product (jax).
-        inference: what autograd records while acting (torch).
-        zero_grad: gradients filled with zeros, or dropped (torch).
-        optimizer: Adam one array after the other, or all at once (torch: fused; jax: one flat vector).
-        serving: one call of the net per request, or requests gathered into batches.
-        autocast: let the Neuron compiler cast float32 down.
+        order: 2 includes the diffusion term in the PDE residual, 1 leaves it out; this changes the result.
+        drift: compute the vehicle's drift row by row or for all points at once.
+        derivatives: nested automatic differentiation, or one forward pass with the process's infinitesimal generator.
+        passes: one pass of the network per term of the loss, or one joint pass.
+        gradient: autograd, or gradients written by hand, which require generator and joint: of the whole loss (torch)
+            or of each matrix product (jax).
+        inference: autograd mode while acting (torch).
+        zero_grad: fill gradients with zeros or drop them (torch).
+        optimizer: apply Adam array by array or to all at once (torch: fused; jax: one flat vector).
+        serving: one call of the network per request, or requests gathered into batches.
+        autocast: let the Neuron compiler cast float32 to lower precision.
     """
 
     order: int = 1
@@ -53,7 +53,6 @@ class Knobs:
     autocast: bool = False
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for a value that no knob has."""
         check_choices(self, CHOICES)
         if self.gradient == "by_hand" and (self.derivatives, self.passes) != ("generator", "joint"):
             raise ValueError(

@@ -1,7 +1,8 @@
-"""Pirl's alone: only its environment is a differential equation: a bicycle model with Pacejka tyres on a bent road.
+"""Pirl's alone: vehicle dynamics for the environment and the PDE, a bicycle model with Pacejka tyres.
 
-State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s, lateral error ``e`` m, heading error
-``psi`` deg, ten road features (the centre line's offset in m at 2, 4, ..., 20 m), horizon ``tau`` s.
+The road has constant curvature. State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s,
+lateral error ``e`` m, heading error ``psi`` deg, ten road features (offset of the centre line in m at 2, 4, ..., 20 m),
+horizon ``tau`` s.
 """
 
 from __future__ import annotations
@@ -26,27 +27,23 @@ BR, CR, DR = 7.579, 1.2, 16000.0  # rear tyre
 CM1, CR0, CR2 = 550 * 3.45 * 0.919 / 0.34, 50.0, 0.5  # motor N, rolling N, drag N s^2/m^2
 DEG = math.pi / 180
 
-DISTANCES = np.arange(2.0, 21.0, 2.0)  # m ahead, where the road is seen
+DISTANCES = np.arange(2.0, 21.0, 2.0)  # m ahead of the car
 FARTHEST = 20.0  # m; a Python number, so that float32 states stay float32
 
 
 def road(curvature: Array) -> Array:
-    """Return the offset of the centre line at each of ten distances d, ``kappa d^2 / 2``.  [...] -> [..., 10] m
-
-    Args:
-        curvature: kappa in 1/m, [...].
-    """
+    """Return the offset of the centre line, ``kappa d^2 / 2``, at ten distances d.  kappa 1/m [...] -> m [..., 10]"""
     return np.asarray(curvature)[..., None] * DISTANCES**2 / 2
 
 
 def vehicle_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
-    """Return the drift of the vehicle, per second and in the state's own units (degrees where the state has them).
+    """Return the drift of the vehicle per second, in the state's own units (degrees where the state has degrees).
 
-    f[B, 16], int[B] -> f[B, 16], or a single state and action. Lateral tyre forces are those of the Magic Formula
-    without its curvature factor, ``D sin(C arctan(B slip))`` (Pacejka), the slip in radians.
+    f[B, 16], int[B] -> f[B, 16], or a single state and action. Lateral tyre forces follow the Magic Formula without its
+    curvature factor, ``D sin(C arctan(B slip))`` (Pacejka), with the slip in radians.
 
     Args:
-        states: f[B, 16], see the top of this file.
+        states: f[B, 16], see the module docstring.
         actions: int[B], 5 * throttle + steering, each from 0 to 4.
         xp: array library of the states: numpy, torch or jax.numpy.
     """
@@ -74,24 +71,21 @@ def vehicle_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
 
 
 def brownian_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
-    """Return the drift of one-dimensional Brownian motion ``(x, tau)``: only the horizon runs down.  f[B, 2] -> f[B, 2]
+    """Return the drift of one-dimensional Brownian motion: only the horizon runs down.  f[B, 2] -> f[B, 2]
 
-    Args:
-        states: f[B, 2], position x and horizon tau in s.
-        actions: unused.
-        xp: array library of the states: numpy, torch or jax.numpy.
+    `states` are position x and horizon tau in s; actions have no effect.
     """
     return xp.zeros_like(states) - xp.asarray([0.0, 1.0], dtype=states.dtype)
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """A controlled diffusion: ``ds = drift(s, a) dt + sigma dW``, with noise on the first ``noisy`` components only.
+    """A controlled diffusion, ``ds = drift(s, a) dt + sigma dW``, with noise on the first ``noisy`` components only.
 
     Attributes:
         drift: ``drift(states, actions, xp)``, f[B, S], int[B] -> f[B, S], per second.
         noisy: number of components with noise.
-        sigma: of the noise, in units of a component per square root of a second.
+        sigma: noise intensity, in units of a component per square root of a second.
     """
 
     drift: Callable[..., Array]

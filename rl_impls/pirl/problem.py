@@ -1,4 +1,4 @@
-"""The problems of pirl: seeded inputs and costs of each op.
+"""Benchmark problems of pirl: seeded inputs and the cost of each op in FLOPs and bytes.
 
 B states, H the width of the three hidden layers of the net 16-H-H-H-25, P = 32 points of each kind.
 """
@@ -14,7 +14,7 @@ from ..common.problem import Problem
 
 POINTS = 32  # of each kind: inside the safe set, at tau = 0, on the edge of the safe set
 LARGEST = np.array([25, 5, 20, 0.9, 10, *0.01 * np.arange(2, 21, 2) ** 2, 5], np.float32)  # of each feature
-STREAMS = {1: 1, 2: 1 + 5}  # by order: what a point carries through the net, one for the drift, one per noise
+STREAMS = {1: 1, 2: 1 + 5}  # by order: streams per point, one for the drift and one per noise component
 
 
 def net(rng: np.random.Generator, hidden: int) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def net(rng: np.random.Generator, hidden: int) -> dict[str, Any]:
 
 
 def multiplications(hidden: int) -> int:
-    """Return the multiplications of one state: the weights of the net."""
+    """Return the multiplications for one state, one per weight."""
     return 16 * hidden + 2 * hidden**2 + hidden * 25
 
 
@@ -43,13 +43,13 @@ def states(rng: np.random.Generator, batch_size: int) -> Any:
 
 
 def with_column(array: Any, column: int, values: Any) -> Any:
-    """Replace a column of an array f32[B, S] in place, and return the array."""
+    """Set a column of f32[B, S] in place and return the array."""
     array[:, column] = values
     return array
 
 
 def config(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
-    """Return a configuration as an agent has it."""
+    """Return a configuration with the agent's default settings."""
     return {
         "params": net(rng, hidden),
         "target": net(rng, hidden),
@@ -62,9 +62,9 @@ def config(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
 
 
 def learning(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
-    """Return a configuration for which every term of the loss matters.
+    """Return a configuration in which every term of the loss matters.
 
-    The noise is strong, and the first weights are scaled so that no state of an episode saturates the net.
+    The noise is strong, and the first layer is scaled so that no state of an episode saturates the net.
     """
     everything = config(rng, hidden)
     for part in ("params", "target"):
@@ -73,7 +73,7 @@ def learning(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
 
 
 def training_batch(rng: np.random.Generator, batch_size: int) -> tuple[Any, ...]:
-    """Return B transitions, and points of each kind."""
+    """Return B transitions and P points of each kind."""
     return (
         states(rng, batch_size),
         rng.integers(0, 25, batch_size).astype(np.int32),
@@ -87,24 +87,24 @@ def training_batch(rng: np.random.Generator, batch_size: int) -> tuple[Any, ...]
 
 
 def forward_flops(batch_size: int, hidden: int) -> float:
-    """Return the FLOPs of a batch of states."""
+    """Return the FLOPs of a forward pass."""
     return 2.0 * multiplications(hidden) * batch_size
 
 
 def forward_bytes(batch_size: int) -> float:
-    """Return the bytes of the states read and the Q-values written."""
+    """Return the bytes of states read and Q-values written."""
     return 4.0 * (16 + 25) * batch_size
 
 
 def pde_flops(order: int) -> float:
-    """Return the FLOPs of the values and the streams; of the last layer, streams need the greedy action's row alone."""
+    """Return the FLOPs of values and streams; in the last layer, streams need only the greedy action's row."""
     return 2.0 * (POINTS * multiplications(32) + POINTS * STREAMS[order] * (multiplications(32) - 32 * 25))
 
 
 def train_flops(batch_size: int, order: int, hidden: int) -> float:
-    """Return the FLOPs of the target net forward, and of the online net forward, back to its weights and its inputs.
+    """Return the FLOPs of the target net's forward pass and the online net's forward and backward passes.
 
-    No gradient flows to the inputs of the first layer; streams pass all but the last layer, see ``pde_flops``.
+    No gradient flows to the inputs of the first layer, and streams skip the last layer, see ``pde_flops``.
     """
     net, first, last = multiplications(hidden), 16 * hidden, hidden * 25
     values, streams = batch_size + 3 * POINTS, POINTS * STREAMS[order]
@@ -112,7 +112,7 @@ def train_flops(batch_size: int, order: int, hidden: int) -> float:
 
 
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
-    """Return a problem of this workload."""
+    """Create a problem of this workload."""
     return Problem("pirl", op, config, args, **more)
 
 
@@ -126,7 +126,7 @@ def forward(seed: int, batch_size: int, hidden: int = 32, io: str = "host") -> P
 
 
 def act(seed: int, hidden: int = 32) -> Problem:
-    """One state, and draws that take the greedy branch."""
+    """One state, with random numbers that lead to the greedy action."""
     rng = np.random.default_rng(seed)
     return problem(
         "act", config(rng, hidden), states(rng, 1), 0.5, 7, io="host", unit="actions", flops=forward_flops(1, hidden)
@@ -134,7 +134,7 @@ def act(seed: int, hidden: int = 32) -> Problem:
 
 
 def pde_loss(seed: int, order: int) -> Problem:
-    """Points inside the safe set; order 1 has the drift alone, order 2 the diffusion too."""
+    """Residual at interior points; order 1 has the drift only, order 2 also the diffusion."""
     rng = np.random.default_rng(seed)
     return problem(
         "pde_loss", learning(rng), states(rng, POINTS), unit="points", items=POINTS, flops=pde_flops(order),
@@ -152,7 +152,7 @@ def train_step(seed: int, batch_size: int, order: int, hidden: int = 32) -> Prob
 
 
 def sync_target(seed: int, hidden: int) -> Problem:
-    """Copy the online weights to the target net."""
+    """Copy the online weights to the target network."""
     return problem("sync_target", config(np.random.default_rng(seed), hidden), unit="copies")
 
 
@@ -173,7 +173,7 @@ def serve(seed: int, clients: int) -> Problem:
 
 
 def hybrid(seed: int, serve: str, every: int) -> Problem:
-    """Ten updates; every few of them, the backend ``serve`` that acts takes the weights."""
+    """Ten updates; the acting backend ``serve`` takes the weights after every few."""
     rng = np.random.default_rng(seed)
     found = {**learning(rng), "serve": serve, "every": every}
     return problem(

@@ -1,4 +1,4 @@
-"""Pirl's alone: only its source serves a net to many threads: one call for each request, or batches of them."""
+"""Pirl's alone: a server for many client threads, with one call of the net per request or with dynamic batching."""
 
 from __future__ import annotations
 
@@ -11,39 +11,34 @@ import numpy as np
 from ..common.batching import BatchGrid
 from ..common.op import Op
 
-GRID = BatchGrid((1, 2, 4, 8, 16, 32))  # batch sizes the net is compiled for
+GRID = BatchGrid((1, 2, 4, 8, 16, 32))  # batch sizes that the net is compiled for
 
 
 class PerRequest:
-    """Each request is one call of the net, in the thread that asks.
+    """Server that calls the net once per request, in the client's thread.
 
-    Args:
-        build: ``build(size)``, returns the net for batches of that size, f32[size, S] -> f32[size, A].
+    `build(size)` returns a net for batches of that size, f32[size, S] -> f32[size, A].
     """
 
     def __init__(self, build):
         self.forward = build(1)
 
     def __call__(self, state):
-        """Return the Q-values of one state.  f32[S] -> f32[A]
-
-        Args:
-            state: f32[S].
-        """
+        """Return the Q-values of one state.  f32[S] -> f32[A]"""
         return self.forward(state[None])[0]
 
     def close(self):
-        """Do nothing: there is nothing to end."""
+        """Do nothing; there are no resources to release."""
 
 
 class Batched:
-    """A worker thread answers all waiting requests by one call, padded to the next compiled size.
+    """Server whose worker thread answers all waiting requests with one call, padded to the next compiled batch size.
 
-    It waits for nothing but the first request: under load the others have gathered while the last batch was computed.
+    It does not wait for a batch to fill: under load, requests queue up while the previous batch is computed.
 
     Args:
-        build: ``build(size)``, returns the net for batches of that size, f32[size, S] -> f32[size, A].
-        grid: sizes to build for, a :class:`~rl_impls.common.batching.BatchGrid`.
+        build: ``build(size)`` returns a net for batches of that size, f32[size, S] -> f32[size, A].
+        grid: batch sizes to build for, a :class:`~rl_impls.common.batching.BatchGrid`.
     """
 
     def __init__(self, build, grid=GRID):
@@ -56,10 +51,7 @@ class Batched:
         self.worker.start()
 
     def __call__(self, state):
-        """Return the Q-values of one state, once the worker has computed them.  f32[S] -> f32[A]
-
-        Args:
-            state: f32[S].
+        """Queue one state and block until the worker returns its Q-values.  f32[S] -> f32[A]
 
         Raises:
             RuntimeError: the server is closed.
@@ -95,14 +87,14 @@ class Batched:
             for row, request in zip(batch, gathered):
                 row[:] = request[0]
             answers = self.forwards[size](batch)
-        except BaseException as error:  # the clients raise it: a dead worker would leave them waiting for ever
+        except BaseException as error:  # re-raised in the clients; a dead worker would leave them waiting forever
             answers = [error] * len(gathered)
         for request, answer in zip(gathered, answers):
             request[2] = answer
             request[1].release()
 
     def close(self):
-        """Answer the requests that wait, then end the worker."""
+        """Answer the waiting requests, then stop the worker."""
         with self.closing:
             self.closed = True
         self.wake.release()
@@ -110,11 +102,9 @@ class Batched:
 
 
 class Load(Op):
-    """A server under the load of its client threads, each sending one request after the other.
+    """A server under load from `clients` threads, each sending one request after another.
 
-    Args:
-        server: answers one state, f32[S] -> f32[A]; it has ``close()``.
-        clients: number of threads.
+    `server` answers one state, f32[S] -> f32[A], and has ``close()``.
     """
 
     def __init__(self, server, clients):
@@ -139,16 +129,15 @@ class Load(Op):
                 sent = time.perf_counter()
                 try:
                     self.answers[row] = self.server(self.states[row])
-                except BaseException as error:  # the caller raises it
+                except BaseException as error:  # re-raised by the caller
                     self.errors.append(error)
                 self.latencies[row] = time.perf_counter() - sent
             self.finish.wait()
 
     def __call__(self, states):
-        """Send a request for each state; return the answers in the order of the states.  f32[N, S] -> f32[N, A]
+        """Send a request for each state and return the answers in the same order.  f32[N, S] -> f32[N, A]
 
-        Args:
-            states: f32[N, S]; client k sends every ``clients``-th of them, from the k-th on.
+        Client k sends rows k, k + clients, k + 2 clients, ...
         """
         self.states, self.errors = states, []
         self.answers, self.latencies = [None] * len(states), np.zeros(len(states))
@@ -159,14 +148,14 @@ class Load(Op):
         return np.array(self.answers)
 
     def stats(self):
-        """Return the median and the 99th percentile of the last call's latencies, in seconds, by name."""
+        """Return the median and 99th percentile of the last call's request latencies, in seconds."""
         p50, p99 = np.percentile(self.latencies, [50, 99])
         return {"latency_p50_s": float(p50), "latency_p99_s": float(p99)}
 
     def close(self):
-        """End the clients and the server."""
+        """Stop the clients and close the server."""
         self.start.abort()
-        self.finish.abort()  # a client may still be there if the caller was interrupted
+        self.finish.abort()  # a client may still wait here if the caller was interrupted
         for thread in self.threads:
             thread.join()
         self.server.close()

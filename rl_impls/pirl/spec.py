@@ -1,6 +1,6 @@
-"""What the ops of pirl are built from and called with: every name, with shapes and units, checked at build.
+"""Configuration fields and arguments of pirl's ops, with shapes and units; both are checked when an op is built.
 
-B transitions, P points of each kind, S numbers a state (16 of the vehicle), A = 25 actions, K batches, N requests.
+B transitions, P points of each kind, S features per state (16 for the vehicle), A = 25 actions, K batches, N requests.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .physics import DYNAMICS
 
 
 class Spec(TypedDict, total=False):
-    """What an op is built from; which of it an op needs is said in ``NEEDED``.
+    """Configuration of an op; ``NEEDED`` lists the fields that each op requires.
 
     Attributes:
-        params: weights of the online net, ``w{k}`` f32[I, O], ``b{k}`` f32[O].
-        target: weights of the target net, of the same shapes.
-        dynamics: name in :data:`.physics.DYNAMICS`: vehicle or brownian.
-        sigma: of the noise of the dynamics, per square root of a second; the usual one where it is left out.
-        learning_rate: of Adam.
-        pde_weight: of the squared PDE residual in the loss.
-        boundary_weight: of the boundary terms in the loss.
-        epsilon: chance of a drawn action.
-        clients: threads that send requests.
-        serve: backend that acts beside the one that learns.
-        every: updates from one copy of the weights for the backend that acts to the next.
+        params: weights of the online network, ``w{k}`` f32[I, O], ``b{k}`` f32[O].
+        target: weights of the target network, of the same shapes.
+        dynamics: key of :data:`.physics.DYNAMICS`: vehicle or brownian.
+        sigma: noise intensity of the dynamics, per square root of a second; by default that of the named dynamics.
+        learning_rate: learning rate of Adam.
+        pde_weight: weight of the squared PDE residual in the loss.
+        boundary_weight: weight of the boundary terms in the loss.
+        epsilon: probability of a random action.
+        clients: number of threads that send requests.
+        serve: backend that acts while another one learns.
+        every: updates between copies of the weights to the acting backend.
     """
 
     params: Mapping[str, Any]
@@ -60,7 +60,7 @@ NEEDED = MappingProxyType(
 UPDATE = {
     "states": "f32[B, S]", "actions": "i32[B]", "rewards": "f32[B]", "next_states": "f32[B, S]", "terminated": "f32[B]",
     "interior": "f32[P, S]",  # points inside the safe set
-    "expired": "f32[P, S]",  # points whose horizon has run out
+    "expired": "f32[P, S]",  # points with tau = 0
     "unsafe": "f32[P, S]",  # points on the edge of the safe set
 }  # fmt: skip
 ARGUMENTS = MappingProxyType(
@@ -78,24 +78,12 @@ ARGUMENTS = MappingProxyType(
 
 
 def dynamics_of(spec):
-    """Return the :class:`.physics.Dynamics` that an op is built for, with the noise that the spec names, if it does.
-
-    Args:
-        spec: what the op is built from.
-    """
+    """Return the :class:`.physics.Dynamics` named in the spec, with the spec's sigma if it has one."""
     named = DYNAMICS[spec["dynamics"]]
     return replace(named, sigma=spec.get("sigma", named.sigma))
 
 
 def axes(op, spec):
-    """Return the sizes that the spec of an op gives: ``{"S": 16, "A": 25}``.
-
-    Args:
-        op: its name.
-        spec: what it is built from, see :class:`Spec`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
-    """
+    """Return the axis sizes implied by an op's spec, ``{"S": 16, "A": 25}``; the layers must fit each other."""
     inputs, actions = check_mlp("params", spec["params"])
     return {"S": inputs, "A": actions}
