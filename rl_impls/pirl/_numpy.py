@@ -27,11 +27,7 @@ from .spec import dynamics_of
 def q_values(params, states):
     """Return the probability of staying safe for each action.  f[B, S] -> f[B, A]
 
-    ``h_{k+1} = tanh(h_k w_k + b_k)``, with a sigmoid after the last layer.
-
-    Args:
-        params: weights ``w{k}`` f[I, O] and biases ``b{k}`` f[O] of each layer k.
-        states: f[B, S].
+    ``h_{k+1} = tanh(h_k w_k + b_k)``, with a sigmoid after the last layer; weights are ``w{k}`` f[I, O], ``b{k}`` f[O].
     """
     h = states
     last = layers(params) - 1
@@ -89,15 +85,8 @@ def loss(params, target_params, batch, *, dynamics, order, pde_weight, boundary_
     ``mean (Q(s, a) - r - (1 - terminated) max_a' Q'(s', a'))^2 + pde_weight mean residual^2
     + boundary_weight (mean (V(expired) - 1)^2 + mean V(unsafe)^2)``
 
-    Args:
-        params: weights of the online network Q, see :func:`q_values`.
-        target_params: weights of the target network Q'.
-        batch: states[B, S], actions[B], rewards[B], next_states[B, S], terminated[B], interior[P, S], expired[P, S]
-            with tau = 0, unsafe[P, S] on the edge of the safe set.
-        dynamics: a :class:`.physics.Dynamics`.
-        order: order of the residual, 1 or 2.
-        pde_weight: weight of the squared residual.
-        boundary_weight: weight of the boundary terms.
+    The batch is states[B, S], actions[B], rewards[B], next_states[B, S], terminated[B], interior[P, S], expired[P, S]
+    with tau = 0, unsafe[P, S] on the edge of the safe set. `order` is 1 or 2, see :func:`pde_residual`.
     """
     states, actions, rewards, next_states, terminated, interior, expired, unsafe = batch
     td_target = rewards + (1 - terminated) * q_values(target_params, next_states).max(axis=1)

@@ -86,10 +86,7 @@ class Config:
 
 
 def fresh_state(weights):
-    """Return the learner's state before the first update: both networks equal, zero moments.
-
-    The moments are broadcast views of a single zero and take no memory.
-    """
+    """Return the state before the first update: both networks equal, and zero moments that take no memory."""
     zeros = {name: np.broadcast_to(np.float32(0), value.shape) for name, value in weights.items()}
     trees = dict(zip(PARTS, (weights, weights, zeros, zeros)))
     state = {f"{part}.{name}": value for part, tree in trees.items() for name, value in tree.items()}
@@ -97,10 +94,7 @@ def fresh_state(weights):
 
 
 def outline(sizes):
-    """Return zero weights of the right shapes that take no memory.
-
-    A checkpoint can be checked against them before anything as large as it claims is allocated.
-    """
+    """Return zero weights that take no memory, so that a checkpoint is checked before its arrays are allocated."""
     shapes = {}
     for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
         shapes |= {f"w{k}": (fan_in, fan_out), f"b{k}": (fan_out,)}

@@ -36,11 +36,9 @@ def starts(rng, n):
 
 
 def sample_points(rng, n):
-    """Sample n points inside the safe set, n with an expired horizon and n on the edge of the road.
+    """Sample n points inside the safe set, n with tau = 0 and n with e = +-1 m, in the ranges of :func:`starts`.
 
-    Returns:
-        ``interior, expired, unsafe``, each f32[n, 16] in the ranges of :func:`starts`; ``expired`` has tau = 0 and
-        ``unsafe`` e = +-1 m.
+    -> ``interior, expired, unsafe``, f32[n, 16] each
     """
     interior, expired, unsafe = starts(rng, n), starts(rng, n), starts(rng, n)
     expired[:, TAU] = 0

@@ -15,10 +15,7 @@ GRID = BatchGrid((1, 2, 4, 8, 16, 32))  # batch sizes that the net is compiled f
 
 
 class PerRequest:
-    """Server that calls the net once per request, in the client's thread.
-
-    `build(size)` returns a net for batches of that size, f32[size, S] -> f32[size, A].
-    """
+    """Server that calls the net once per request, in the client's thread; arguments as in :class:`Batched`."""
 
     def __init__(self, build):
         self.forward = build(1)

@@ -1,4 +1,4 @@
-"""Configuration fields and arguments of pirl's ops, with shapes and units; both are checked when an op is built.
+"""Configuration fields and arguments of pirl's ops, with shapes and units; both are checked at build time.
 
 B transitions, P points of each kind, S features per state (16 for the vehicle), A = 25 actions, K batches, N requests.
 """

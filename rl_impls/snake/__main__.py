@@ -1,4 +1,4 @@
-"""``python -m rl_impls.snake train|evaluate``: train a DQN, save it, and see how well it plays."""
+"""``python -m rl_impls.snake train|evaluate``: train and save a DQN, or measure how well it plays."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The DQN on JAX.
+"""The DQN in JAX.
 
-Axes: B transitions (or N boards), O numbers a board, A = 4 moves, T steps.
-
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Axes: B transitions (or N boards), O cells per board, A = 4 actions, T steps. Weights are dicts of ``w{k}`` f32[I, O]
+and ``b{k}`` f32[O] for each layer k. Builders take the arguments of those in :mod:`._numpy`.
 """
 
 from __future__ import annotations
@@ -29,14 +26,9 @@ DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
 def q_values(params, obs, dtype=jnp.float32):
-    """Return the value of each move.  f32[B, O] -> f32[B, A]
+    """Return the Q-values of each action, computed in `dtype` (float32 or bfloat16).  f32[B, O] -> f32[B, A]
 
-    ``h_{k+1} = max(h_k w_k + b_k, 0)``, and no ``max`` after the last layer.
-
-    Args:
-        params: weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
-        obs: boards f32[B, O].
-        dtype: in which it is computed, ``jnp.float32`` or ``jnp.bfloat16``.
+    ``h_{k+1} = max(h_k w_k + b_k, 0)``, without ``max`` after the last layer.
     """
     h = obs.astype(dtype)
     last = layers(params) - 1
@@ -53,20 +45,12 @@ def forward(spec, example, *, knobs, target):
 
 
 def choose_moves(params, obs, explore, random_actions, dtype):
-    """Return greedy moves, and drawn ones where ``explore``.  -> i32[N]
-
-    Args:
-        params: weights, see :func:`q_values`.
-        obs: boards f32[N, O].
-        explore: bool[N], where the drawn move is taken.
-        random_actions: i32[N], the drawn moves.
-        dtype: in which Q-values are computed.
-    """
+    """Return greedy actions i32[N], and random ones where ``explore`` bool[N]; `dtype` is that of :func:`q_values`."""
     return jnp.where(explore, random_actions, q_values(params, obs, dtype).argmax(axis=1).astype(jnp.int32))
 
 
 def act(spec, example, *, knobs, target):
-    """Return greedy moves, and drawn ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+    """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
     check_supported("quantised", knobs, target)
     net = Net(functools.partial(choose_moves, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
     return lambda obs, explore, random_actions: np.asarray(net(obs, explore, random_actions))
@@ -78,13 +62,7 @@ def env_step(spec, example, *, knobs, target):
 
 
 class EnvStep(Op):
-    """T steps of N environments in one program, from the same start after each reset.
-
-    Args:
-        spec: ``env_state``, the games at the start, and the board's ``geometry`` are taken.
-        example: actions i32[T, N], draws i32[T, N, 3].
-        target: device and lowering of the backend.
-    """
+    """T steps of N environments in one compiled program, starting from ``spec["env_state"]`` after each reset."""
 
     def __init__(self, spec, example, target):
         self.target, self.start, geometry = target, spec["env_state"], geometry_of(spec)
@@ -102,35 +80,22 @@ class EnvStep(Op):
         self.call = target.lower(steps, (self.state, *example), donate_argnums=0)
 
     def reset(self):
-        """Put the games back to the start."""
+        """Restore the initial games."""
         self.state = put(as_state(self.start), self.target)
 
     def __call__(self, actions, draws):
-        """Return the last boards f32[N, O], all rewards f32[T, N] and where episodes ended, bool[T, N].
-
-        Args:
-            actions: i32[T, N] from 0 to 3.
-            draws: i32[T, N, 3], what a step may need of randomness: food, start, heading.
-        """
+        """Make the T steps; arguments and results are those of :func:`env_step`."""
         self.state, out = self.call(self.state, actions, draws)
         return out
 
 
 def as_state(arrays):
-    """Return games as a :class:`.jax_env.State`, whose integers have 32 bits.
-
-    Args:
-        arrays: what :meth:`.vector_env.SnakeVectorEnv.get_state` returns.
-    """
+    """Convert games from :meth:`.vector_env.SnakeVectorEnv.get_state` to a :class:`.jax_env.State` (i32)."""
     return State(**{k: v if v.dtype == np.float32 else v.astype(np.int32) for k, v in arrays.items()})
 
 
 def as_arrays(state):
-    """Return games as :meth:`.vector_env.SnakeVectorEnv.get_state` does, NumPy arrays by name.
-
-    Args:
-        state: a :class:`.jax_env.State`.
-    """
+    """Convert a :class:`.jax_env.State` to the format of :meth:`.vector_env.SnakeVectorEnv.get_state`."""
     return {k: np.array(v, np.float32 if v.dtype == np.float32 else np.intp) for k, v in state._asdict().items()}
 
 
@@ -141,11 +106,7 @@ def make_update(spec, knobs):
     (Mnih et al. 2015), with the gradient's norm clipped. The batch is obs f32[B, O], actions i32[B],
     rewards f32[B], next_obs f32[B, O], terminated f32[B].
 
-    No flat vector of all weights: gathering the gradients into it was at times slower than all the rest together.
-
-    Args:
-        spec: ``learning_rate``, ``gamma``, ``gradient_norm`` and ``target_every`` are taken.
-        knobs: ``precision`` is read.
+    The weights stay separate arrays: gathering gradients into one vector sometimes took longer than all the rest.
     """
     dtype, has_target = DTYPES[knobs.precision], has_target_net(spec)
     optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"]))
@@ -166,12 +127,9 @@ def make_update(spec, knobs):
 
 
 class Actor:
-    """Plays by the weights of a :class:`TrainStep`, or by a copy of them; from and to NumPy.
+    """Plays by the weights of a :class:`TrainStep`, or by a copy of them if `own`; from and to NumPy.
 
-    Args:
-        train: the update whose online weights are played by.
-        call: ``call(params, obs, explore, random_actions)``, the compiled :func:`choose_moves`.
-        own: whether it plays by a copy, which :meth:`refresh` makes, in place of the weights that learn.
+    ``call(params, obs, explore, random_actions)`` is the compiled :func:`choose_moves`.
     """
 
     def __init__(self, train, call, own):
@@ -180,27 +138,16 @@ class Actor:
         self.own = own
 
     def refresh(self):
-        """Copy the online weights: those that learn are given away with the next update."""
+        """Copy the online weights, whose own buffers are donated to the next update."""
         self.weights = jax.tree.map(jnp.copy, self.train.weights)
 
     def __call__(self, *args):
-        """Return a move for each board, i32[N].
-
-        Args:
-            args: obs f32[N, O], explore bool[N], random_actions i32[N].
-        """
+        """Return an action for each board, i32[N], from obs f32[N, O], explore bool[N] and random_actions i32[N]."""
         return np.asarray(self.call(self.weights if self.own else self.train.weights, *args))
 
 
 class TrainStep(Learner):
-    """One update of the online net; weights and moments are donated from step to step, the target net is not changed.
-
-    Args:
-        spec: weights of both nets and what :func:`make_update` takes.
-        example: a batch, see :func:`make_update`.
-        knobs: ``precision`` is read.
-        target: device and lowering of the backend.
-    """
+    """One update of the online network, which donates the buffers of weights and moments."""
 
     def __init__(self, spec, example, knobs, target):
         update, optimizer = make_update(spec, knobs)
@@ -211,41 +158,29 @@ class TrainStep(Learner):
         )
 
     def actor(self, obs, own=False):
-        """Return an :class:`Actor` that plays by the online weights.
-
-        Args:
-            obs: boards f32[N, O] like those to come.
-            own: whether it plays by a copy, which its ``refresh`` renews, in place of the weights that learn.
-        """
+        """Return an :class:`Actor` for boards like `obs` f32[N, O] that plays by the online weights."""
         check_supported("quantised", self.knobs, self.target)
         flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
         moves = functools.partial(choose_moves, dtype=DTYPES[self.knobs.precision])
         return Actor(self, self.target.lower(moves, (self.weights, obs, *flags)), own)
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[].
-
-        Args:
-            batch: see :func:`make_update`.
-        """
+        """Update on one batch of :func:`make_update`; return the loss before the update, f32[]."""
         self.weights, self.moments, value = self.update(self.weights, self.moments, self.target_weights, *batch)
         return value
 
 
 def train_step(spec, example, *, knobs, target):
-    """Make one Adam update of the Huber loss, its gradient's norm clipped (Mnih et al. 2015; Kingma and Ba 2015).
-
-    obs f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B] -> f32[], the loss before the
-    update
-    """
+    """Make one Adam update of the Huber loss, as in :func:`make_update`; return the loss before it, f32[]."""
     check_supported("processes", knobs, target)
     return TrainStep(spec, example, knobs, target)
 
 
 def sample(spec, example, *, knobs, target):
-    """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
+    """Return stored rows as a batch on the device, row 0 the oldest.
 
-    The batch is copied to the device once, by a compiled program, as an update copies what it is called with.
+    i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]. A compiled program copies the batch to the device once, as
+    an update does with its arguments.
     """
     memory, batch_of = Remember(spec, knobs).memory, assemble(spec, example, knobs=knobs, target=target)
     batch = batch_of(memory.columns(np.asarray(example[0])))

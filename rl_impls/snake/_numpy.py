@@ -1,10 +1,11 @@
-"""The reference of the DQN (Mnih et al. 2015), in equation order; as precise as the arrays it is given.
+"""Reference implementation of the DQN (Mnih et al. 2015) in NumPy; it computes in the precision of its inputs.
 
-Axes: B transitions (or N boards), O numbers a board, A = 4 moves, T steps, K transitions to store.
+Axes: B transitions (or N boards), O cells per board, A = 4 actions, T steps, K transitions to store. Weights are dicts
+of ``w{k}`` f[I, O] and ``b{k}`` f[O] for each layer k.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Each builder takes the op's configuration ``spec`` (:class:`.spec.Spec`), the ``example`` arguments of its first call,
+the ``knobs`` (:class:`.knobs.Knobs`) and a ``target`` (:class:`~rl_impls.lowering.Target`), and returns the op. Its
+docstring describes the op's arguments and result.
 """
 
 from __future__ import annotations
@@ -20,13 +21,9 @@ from .vector_env import ENVIRONMENTS
 
 
 def q_values(params, obs):
-    """Return the value of each move.  f[B, O] -> f[B, A]
+    """Return the Q-values of each action.  f[B, O] -> f[B, A]
 
-    ``h_{k+1} = max(h_k w_k + b_k, 0)``, and no ``max`` after the last layer.
-
-    Args:
-        params: weights ``w{k}`` f[I, O] and biases ``b{k}`` f[O] of each layer k.
-        obs: boards f[B, O].
+    ``h_{k+1} = max(h_k w_k + b_k, 0)``, without ``max`` after the last layer.
     """
     h = obs
     last = layers(params) - 1
@@ -36,16 +33,10 @@ def q_values(params, obs):
 
 
 def td_target(target_params, rewards, next_obs, terminated, gamma):
-    """Return the TD target, ``r + gamma max_a Q'(s', a)``, and ``r`` alone where s' is terminal.  -> f[B]
+    """Return the TD target ``r + gamma max_a Q'(s', a)``, or ``r`` alone if s' is terminal.  -> f[B]
 
-    Q' is the target net (Mnih et al. 2015, Algorithm 1).
-
-    Args:
-        target_params: weights of the target net, see :func:`q_values`.
-        rewards: f[B].
-        next_obs: boards after the move, f[B, O].
-        terminated: f[B], 1 where the episode ended with the move, else 0.
-        gamma: discount of one step.
+    Q' is the target network (Mnih et al. 2015, Algorithm 1). `rewards` are f[B], `next_obs` f[B, O] and `terminated`
+    f[B], 1 if the episode ended with the move, else 0.
     """
     return rewards + gamma * (1 - terminated) * q_values(target_params, next_obs).max(axis=1)
 
@@ -53,25 +44,22 @@ def td_target(target_params, rewards, next_obs, terminated, gamma):
 def huber(errors):
     """Return the Huber loss of each error, ``e^2 / 2`` where |e| <= 1, else ``|e| - 1/2``.  f[B] -> f[B]
 
-    Its slope is the error clipped to [-1, 1], as DQN clips it (Mnih et al. 2015, Methods).
-
-    Args:
-        errors: TD errors f[B].
+    Its slope is the error clipped to [-1, 1], as in DQN (Mnih et al. 2015, Methods).
     """
     size = np.abs(errors)
     return np.where(size <= 1, errors**2 / 2, size - 0.5)
 
 
 def loss(params, target_params, batch, gamma):
-    """Return the mean Huber loss of the TD errors of the actions that were taken.  -> f
+    """Return the mean Huber loss of the TD errors of the actions taken, ``mean_B huber(Q(s, a) - td_target)``.  -> f
 
-    ``mean_B huber(Q(s, a) - td_target)``; no gradient goes through the target.
+    No gradient flows through the TD target.
 
     Args:
-        params: weights of the online net, see :func:`q_values`.
-        target_params: weights of the target net.
+        params: weights of the online network, see :func:`q_values`.
+        target_params: weights of the target network.
         batch: obs f[B, O], actions i[B], rewards f[B], next_obs f[B, O], terminated f[B].
-        gamma: discount of one step.
+        gamma: discount factor.
     """
     obs, actions, rewards, next_obs, terminated = batch
     taken = q_values(params, obs)[np.arange(len(obs)), actions]
@@ -86,7 +74,7 @@ def forward(spec, example, *, knobs, target):
 
 
 def act(spec, example, *, knobs, target):
-    """Return greedy moves, and drawn ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+    """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
     check_supported("quantised", knobs, target)
     params = spec["params"]
     return lambda obs, explore, random_actions: np.where(
@@ -95,12 +83,7 @@ def act(spec, example, *, knobs, target):
 
 
 class EnvStep(Op):
-    """T steps of N environments, from the same start after each reset.
-
-    Args:
-        spec: ``env_state``, the games at the start, and the board's ``geometry`` are taken.
-        knobs: ``environment`` is read.
-    """
+    """T steps of N environments, starting from ``spec["env_state"]`` after each reset."""
 
     def __init__(self, spec, knobs):
         self.start = spec["env_state"]
@@ -108,16 +91,11 @@ class EnvStep(Op):
         self.reset()
 
     def reset(self):
-        """Put the games back to the start."""
+        """Restore the initial games."""
         self.envs.set_state(self.start)
 
     def __call__(self, actions, draws):
-        """Return the last boards f32[N, O], all rewards f32[T, N] and where episodes ended, bool[T, N].
-
-        Args:
-            actions: i32[T, N] from 0 to 3.
-            draws: i32[T, N, 3], what a step may need of randomness: food, start, heading.
-        """
+        """Make the T steps; `draws` are food, start and heading, see :func:`env_step`."""
         rewards, ended = np.empty(actions.shape, np.float32), np.empty(actions.shape, bool)
         for t in range(len(actions)):
             obs, rewards[t], terminated, truncated, _ = self.envs.advance(actions[t], draws[t])
@@ -131,12 +109,7 @@ def env_step(spec, example, *, knobs, target):
 
 
 class Remember(Op):
-    """Stores transitions in a memory that is full.
-
-    Args:
-        spec: ``stored`` is taken: what the memory holds at the start, which is also its capacity.
-        knobs: ``memory`` is read.
-    """
+    """Stores transitions in a replay buffer that starts full with ``spec["stored"]``."""
 
     def __init__(self, spec, knobs):
         self.stored = spec["stored"]
@@ -145,15 +118,11 @@ class Remember(Op):
         self.mark = self.memory.mark()
 
     def reset(self):
-        """Put back what was stored at the start."""
+        """Restore the initial contents."""
         self.memory.rewind(self.mark)
 
     def __call__(self, *columns):
-        """Store K transitions, one after the other; return the number stored and the newest board, f32[O].
-
-        Args:
-            columns: obs f32[K, O], action i32[K], reward f32[K], next_obs f32[K, O], terminated f32[K].
-        """
+        """Store K transitions one by one; arguments and results are those of :func:`remember`."""
         push = self.memory.push
         for item in zip(*columns):
             push(*item)
@@ -161,17 +130,20 @@ class Remember(Op):
 
 
 def remember(spec, example, *, knobs, target):
-    """Store K transitions, one after the other.  columns [K, ...] -> the number stored, the newest board f32[O]"""
+    """Store K transitions one by one.  -> the number stored, the newest board f32[O]
+
+    The columns are obs f32[K, O], action i32[K], reward f32[K], next_obs f32[K, O], terminated f32[K].
+    """
     return Remember(spec, knobs)
 
 
 def assemble(spec, example, *, knobs, target):
-    """Make a batch of arrays from a memory's columns.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    """Turn a replay buffer's columns into a batch of arrays.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     return lambda columns: [np.asarray(column, dtype) for column, dtype in zip(columns, DTYPES)]
 
 
 def sample(spec, example, *, knobs, target):
-    """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    """Return stored rows (0 the oldest) as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     memory = Remember(spec, knobs).memory
     batch_of = assemble(spec, example, knobs=knobs, target=target)
     return lambda rows: batch_of(memory.columns(rows))

@@ -1,10 +1,7 @@
 """The DQN in torch.
 
-Axes: B transitions (or N boards), O numbers a board, A = 4 moves.
-
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Axes: B transitions (or N boards), O cells per board, A = 4 actions. Builders take the arguments of those in
+:mod:`._numpy`.
 """
 
 from __future__ import annotations
@@ -24,16 +21,15 @@ from .knobs import check_supported
 from .memory import DTYPES
 from .spec import has_target_net
 
-FEW = 4  # boards, for which torch takes longer to come to each operation than NumPy takes for it
+FEW = 4  # up to this many boards, torch's overhead per operation exceeds NumPy's time for it
 TORCH_DTYPES = torch.float32, torch.int32, torch.float32, torch.float32, torch.float32
 
 
 class Net(Mlp):
-    """The value of each move: linear layers with ReLUs between them.  f32[B, O] -> f32[B, A]
+    """Q-values of each action, from linear layers with ReLUs between them.  f32[B, O] -> f32[B, A]
 
-    Args:
-        params: weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
-        inplace: let ReLUs overwrite their input.
+    `params` are weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k; `inplace` ReLUs overwrite their
+    input.
     """
 
     def __init__(self, params, inplace=False):
@@ -41,22 +37,12 @@ class Net(Mlp):
 
 
 def make_net(params, knobs, target):
-    """Return a net on the backend's device.
-
-    Args:
-        params: its weights, see :class:`Net`.
-        knobs: ``relu`` is read.
-        target: device and lowering of the backend.
-    """
+    """Return a :class:`Net` on the backend's device."""
     return Net(params, knobs.relu == "inplace").to(place(target))
 
 
 def threads_of(knobs):
-    """Return a context in which torch's operations have one thread, or all there are, shared among the processes.
-
-    Args:
-        knobs: ``threads`` and ``processes`` are read.
-    """
+    """Return a context in which torch runs on one thread, or on all threads divided among the processes."""
     if knobs.threads == "one":
         return threads(1)
     return threads(None if knobs.processes == 1 else max(1, torch.get_num_threads() // knobs.processes))
@@ -64,11 +50,7 @@ def threads_of(knobs):
 
 @contextlib.contextmanager
 def cuda_flags(knobs):
-    """Return a context in which CUDA rounds products to TF32 and cuDNN tries its algorithms, where the knobs say so.
-
-    Args:
-        knobs: ``tf32`` and ``cudnn_benchmark`` are read.
-    """
+    """Return a context that applies the options ``tf32`` and ``cudnn_benchmark`` to CUDA."""
     if not (knobs.tf32 or knobs.cudnn_benchmark):
         yield
         return
@@ -87,16 +69,9 @@ def forward(spec, example, *, knobs, target):
 
 
 def lower_net(net, example, knobs, target):
-    """Return the net as the backend calls it; while acting, autograd records what the knob ``inference`` says.
+    """Lower the network for acting, with the autograd mode of the option ``inference``.
 
-    Args:
-        net: a torch module.
-        example: boards f32[N, O], a tensor or, for ONNX, an array.
-        knobs: ``inference``, ``quantised`` and those of CUDA are read.
-        target: device and lowering of the backend.
-
-    Raises:
-        ValueError: a knob that this backend does not have.
+    `example` holds boards f32[N, O], as a tensor or, for ONNX, as an array.
     """
     check_supported("quantised", knobs, target)
     options = {"quantised": True} if knobs.quantised == "int8" else {}
@@ -105,14 +80,10 @@ def lower_net(net, example, knobs, target):
 
 
 class Actor:
-    """Plays by a net: greedy moves, or drawn ones where ``explore``; from and to NumPy.
+    """Greedy actions of a network, or random ones where ``explore``; takes and returns NumPy arrays.
 
-    Args:
-        net: a torch module, f32[N, O] -> f32[N, A].
-        example: boards f32[N, O].
-        knobs: those of acting, of precision and of tensors are read.
-        target: device and lowering of the backend.
-        newest: parameters that :meth:`refresh` copies over the net's; none where the net is the one that learns.
+    `example` holds boards f32[N, O]. :meth:`refresh` copies the parameters `newest` into the network; they are empty if
+    the network is the one that learns.
     """
 
     def __init__(self, net, example, knobs, target, newest=()):
@@ -129,52 +100,34 @@ class Actor:
 
     @torch.no_grad()
     def refresh(self):
-        """Copy the newest parameters over the net's."""
+        """Copy the newest parameters into the network."""
         for mine, newest in self.copies:
             mine.copy_(newest)
 
     def tensor(self, obs):
-        """Return boards as a tensor: made on the CPU and moved, or sharing NumPy's memory where that is possible.
-
-        Args:
-            obs: f32[N, O], an array.
-        """
+        """Return boards f32[N, O] as a tensor on the device, without a copy if the option ``tensors`` allows it."""
         return torch.as_tensor(obs, device=self.device) if self.direct else torch.tensor(obs).to(self.device)
 
     def greedy_in_numpy(self, obs):
-        """Return the best move of each board, by NumPy on the memory of the net's weights.  f32[N, O] -> i64[N]
-
-        Args:
-            obs: f32[N, O], an array.
-        """
+        """Return the best action of each board, computed by NumPy on the network's own weights.  f32[N, O] -> i64[N]"""
         return q_values(self.weights, obs).argmax(axis=1)
 
     def greedy_in_torch(self, obs):
-        """Return the best move of each board, by the net.  f32[N, O] -> i64[N]
-
-        Args:
-            obs: f32[N, O], an array.
-        """
+        """Return the best action of each board, computed by the network.  f32[N, O] -> i64[N]"""
         if self.host:
             return self.call(obs).argmax(axis=1)
         with self.autocast():
             return self.call(self.tensor(obs)).argmax(dim=1).cpu().numpy()
 
     def __call__(self, obs, explore, random_actions):
-        """Return a move for each board, i32[N].
-
-        Args:
-            obs: f32[N, O].
-            explore: bool[N], where the drawn move is taken.
-            random_actions: i32[N], the drawn moves.
-        """
+        """Return an action for each board, i32[N]; arguments are those of the op :func:`act`."""
         if explore.all():
             return random_actions
         return np.where(explore, random_actions, self.greedy(obs)).astype(np.int32)
 
 
 def act(spec, example, *, knobs, target):
-    """Return greedy moves, and drawn ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
+    """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
     actor = Actor(make_net(spec["params"], knobs, target), np.asarray(example[0]), knobs, target)
     if knobs.threads == "all":
         return actor
@@ -187,15 +140,11 @@ def act(spec, example, *, knobs, target):
 
 
 def make_loss(net, bootstrap, gamma):
-    """Return ``loss(*batch) -> f32``, the mean Huber loss of the TD errors; autograd differentiates it.
+    """Return ``loss(*batch) -> f32``, the mean Huber loss of the TD errors, for autograd.
 
-    ``mean_B huber(Q(s, a) - r - gamma (1 - terminated) max_a' Q'(s', a'))`` (Mnih et al. 2015). The batch is obs
-    f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B].
-
-    Args:
-        net: the online net Q.
-        bootstrap: the net Q' that gives the TD target: the target net, or the online net again.
-        gamma: discount of one step.
+    ``mean_B huber(Q(s, a) - r - gamma (1 - terminated) max_a' Q'(s', a'))`` (Mnih et al. 2015), where `bootstrap` is
+    Q', the target network or the online network again. The batch is obs f32[B, O], actions i32[B], rewards f32[B],
+    next_obs f32[B, O], terminated f32[B].
     """
 
     def loss(obs, actions, rewards, next_obs, terminated):
@@ -208,15 +157,10 @@ def make_loss(net, bootstrap, gamma):
 
 
 def make_gradient(net, target_net, gamma):
-    """Return ``gradient(*batch) -> f32``, the loss of :func:`make_loss`; it leaves the gradient in the parameters.
+    """Return ``gradient(*batch) -> f32``, the loss of :func:`make_loss`; it writes the gradient to the parameters.
 
-    It is written out, as half of the time of an update of 32 is autograd's: what it notes down, and gradients in new
-    memory each time.
-
-    Args:
-        net: the online net Q.
-        target_net: the net Q' that gives the TD target.
-        gamma: discount of one step.
+    It is differentiated by hand because autograd takes half the time of an update of 32 transitions: it records the
+    graph and allocates new gradients every time.
     """
     for parameter in net.parameters():
         parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -245,26 +189,15 @@ def make_gradient(net, target_net, gamma):
 
 @torch.no_grad()
 def clip_vector(vector, norm):
-    """Scale the gradient of one vector to a norm of at most ``norm``, faster than ``clip_grad_norm_``.
+    """Clip the gradient f32[P] of one parameter vector to `norm`, faster than ``clip_grad_norm_``.
 
     ``g <- g min(1, norm / (|g| + 1e-6))``
-
-    Args:
-        vector: a parameter f32[sum of sizes] that has its gradient.
-        norm: largest norm of the gradient.
     """
     vector.grad.mul_((norm / (torch.linalg.vector_norm(vector.grad) + 1e-6)).clamp_(max=1))
 
 
 class TrainStep(Learner):
-    """One update of the online net by Adam; the target net is not changed.
-
-    Args:
-        spec: weights of both nets, ``learning_rate``, ``gamma``, ``gradient_norm`` and ``target_every`` are taken.
-        example: a batch of tensors, see :func:`make_loss`.
-        knobs: those of an update are read.
-        target: device and lowering of the backend.
-    """
+    """One Adam update of the online network."""
 
     def __init__(self, spec, example, knobs, target):
         make, flat = functools.partial(make_net, knobs=knobs, target=target), knobs.parameters == "flat"
@@ -280,32 +213,19 @@ class TrainStep(Learner):
         self.set_to_none = knobs.zero_grad == "none"
 
     def actor(self, obs, own=False):
-        """Return an :class:`Actor` that plays by the online weights.
-
-        Args:
-            obs: boards f32[N, O] like those to come.
-            own: whether it plays by a copy, which its ``refresh`` renews, in place of the weights that learn.
-        """
+        """Return an :class:`Actor` for boards like `obs` f32[N, O]; if `own`, it has a copy of the online weights."""
         net = make_net(self.start["online"], self.knobs, self.target) if own else self.net
         return Actor(net, obs, self.knobs, self.target, self.parameters if own else ())
 
     def clip_with(self, norm):
-        """Return the function that clips the gradient of the online net.
-
-        Args:
-            norm: largest norm of the gradient over all parameters.
-        """
+        """Return a function that clips the online network's gradient, over all parameters, to `norm`."""
         if self.knobs.parameters == "flat":
             return functools.partial(clip_vector, *self.updated, norm)
         foreach = FOREACH[self.knobs.optimizer]
         return functools.partial(nn.utils.clip_grad_norm_, self.parameters, norm, foreach=foreach)
 
     def autograd(self, *batch):
-        """Return the loss; its gradient is left in the parameters.
-
-        Args:
-            batch: see :func:`make_loss`.
-        """
+        """Return the loss and leave its gradient in the parameters."""
         with autocast(self.knobs, self.target):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
@@ -313,11 +233,7 @@ class TrainStep(Learner):
         return loss.detach()
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[].
-
-        Args:
-            batch: see :func:`make_loss`.
-        """
+        """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
         with threads_of(self.knobs), cuda_flags(self.knobs):
             loss = self.differentiate(*batch)
             self.clip()
@@ -326,10 +242,9 @@ class TrainStep(Learner):
 
 
 def train_step(spec, example, *, knobs, target):
-    """Make one Adam update of the Huber loss, its gradient's norm clipped (Mnih et al. 2015; Kingma and Ba 2015).
+    """Make an Adam update of the Huber loss with clipped gradient norm (Mnih et al. 2015; Kingma and Ba 2015).
 
-    obs f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B] -> f32[], the loss before the
-    update
+    The batch of :func:`make_loss` -> f32[], the loss before the update
     """
     check_supported("processes", knobs, target)
     if knobs.processes == 1:
@@ -338,28 +253,21 @@ def train_step(spec, example, *, knobs, target):
 
 
 def tensor_of_list(column, dtype):
-    """Return one tensor of a list of numbers, of lists or of arrays.  -> [B, ...]
-
-    Args:
-        column: the list, of B elements.
-        dtype: torch's; arrays keep their own.
-    """
+    """Return a list of B numbers, lists or arrays as one tensor [B, ...]; arrays keep their own dtype."""
     if isinstance(column[0], np.ndarray):  # torch.tensor of a list of arrays warns that it is extremely slow
         return torch.stack([torch.from_numpy(array) for array in column])
     return torch.tensor(column, dtype=dtype)
 
 
 def assemble(spec, example, *, knobs, target):
-    """Make a batch on the device from a memory's columns.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    """Turn a replay buffer's columns into a batch on the device.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     device = place(target)
     made_on = {"moved": {}, "direct": {"device": device}}[knobs.tensors]
 
     def one_by_one(columns):
-        """Make a tensor of a list of numbers, or of a list of arrays, element by element."""
         return [tensor_of_list(column, dtype).to(device) for column, dtype in zip(columns, TORCH_DTYPES)]
 
     def stacked(columns):
-        """Make one array of each field and a tensor of that, sharing its memory where that is possible."""
         arrays = [np.asarray(column, dtype) for column, dtype in zip(columns, DTYPES)]
         return [torch.as_tensor(array, **made_on).to(device) for array in arrays]
 
@@ -367,7 +275,7 @@ def assemble(spec, example, *, knobs, target):
 
 
 def sample(spec, example, *, knobs, target):
-    """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
+    """Return stored rows (0 the oldest) as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     memory = Remember(spec, knobs).memory
     batch_of = assemble(spec, example, knobs=knobs, target=target)
     return lambda rows: batch_of(memory.columns(rows))

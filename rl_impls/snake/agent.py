@@ -1,4 +1,4 @@
-"""The DQN as a whole: trained, evaluated, saved and resumed."""
+"""The DQN agent: learns, evaluates, and saves and loads checkpoints."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from .memory import DTYPES, FIELDS
 from .spec import Geometry
 from .vector_env import VectorisedEnvs
 
-RUNNING = "agent.running"  # return and length so far of each running episode
-PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
-CHUNK = 256  # environment steps in one call of the loop, or one step of all environments if they are more
-EXPLORED = 20_000  # environment steps over which epsilon falls
+RUNNING = "agent.running"  # return and length so far of each running episode, f64[2, N]
+PARTS = ("online", "target", "first", "second")  # both networks and Adam's moments
+CHUNK = 256  # environment steps per call of the loop, at least one of each environment
+EXPLORED = 20_000  # environment steps over which epsilon decays
 EPSILON_START, EPSILON_END = 1.0, 0.05
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything a DQN is made of but its seed.
+    """Configuration of a DQN agent; the seed is passed separately.
 
     Attributes:
-        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
-        form: named setting of the knobs.
-        envs: environments played side by side.
-        every: environment steps from one update to the next.
-        batch: transitions in an update.
+        backend: backend that computes; ``auto`` selects the best one available.
+        form: named set of optimisations.
+        envs: number of parallel environments.
+        every: environment steps between updates.
+        batch: minibatch size in transitions.
         hidden: width of both hidden layers.
-        learning_rate: of Adam.
-        gamma: discount.
-        gradient_norm: to which the gradient is clipped.
-        capacity: transitions the memory keeps.
+        learning_rate: learning rate of Adam.
+        gamma: discount factor.
+        gradient_norm: maximum norm of the gradient, which is clipped to it.
+        capacity: capacity of the replay buffer in transitions.
         warm_up: random environment steps before learning starts.
-        target_every: environment steps from one copy of the target net to the next; 0: no target net, the online net
-            gives the TD target.
-        max_steps: after which an episode is truncated.
+        target_every: environment steps between copies of the online weights to the target network; 0 uses the online
+            network for the TD target.
+        max_steps: environment steps after which an episode is truncated.
     """
 
     backend: str = "torch"
@@ -59,58 +59,53 @@ class Config:
     max_steps: int = 500
 
     def __post_init__(self):
-        """Raise a ValueError for a value that makes no sense."""
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         backends.choose("form", self.form, backends.forms("snake"))
         counts = dict.fromkeys(("envs", "every", "batch", "hidden", "max_steps"), (1,))
         check_fields(self, **counts, target_every=(0,), learning_rate=(0,), gamma=(0, 1), gradient_norm=(0,))
         check_fields(self, capacity=(self.batch,))
         check_fields(self, warm_up=(self.batch, self.capacity, ", the batch and the capacity"))
-        _ = self.knobs  # a form and numbers that no knob has
+        _ = self.knobs  # validates every and batch
 
     @property
     def knobs(self):
-        """The form's knobs with the numbers of this configuration."""
+        """The form's options, with ``every`` and ``batch`` of this configuration."""
         return replace(backends.forms("snake")[self.form], every=self.every, batch=self.batch)
 
     @property
     def geometry(self):
-        """The board."""
+        """Board and start of the snake."""
         return Geometry(max_steps=self.max_steps)
 
     @property
     def sizes(self):
-        """Widths of all layers."""
+        """Widths of all layers, from input to output."""
         return (self.geometry.cells, self.hidden, self.hidden, ACTIONS)
 
     @property
     def weights(self):
-        """Number of weights of the net."""
+        """Number of weights in the network."""
         return params.count_mlp(self.sizes)
 
 
 def epsilon(step):
-    """Share of drawn moves after ``step`` environment steps: from 1 to 0.05 in a straight line.  -> f[...]
-
-    Args:
-        step: int[...], environment steps made.
-    """
+    """Exploration rate after ``step`` environment steps, decaying linearly from 1 to 0.05.  int[...] -> f[...]"""
     return np.maximum(EPSILON_END, EPSILON_START - (EPSILON_START - EPSILON_END) * step / EXPLORED)
 
 
 class SnakeAgent:
-    """Learns to play Snake; all that is random (weights, games, exploration, batches) comes from the seed.
+    """Learns to play Snake with a DQN.
 
-    ``SnakeAgent("jax", "compiled", seed=0, envs=64)``; the keywords are those of :class:`Config`.
+    ``SnakeAgent("jax", "compiled", seed=0, envs=64)``
 
     Args:
-        backend: name of the backend that computes.
-        form: named setting of the knobs.
-        seed: of everything that is random.
-        config: the rest of :class:`Config`.
+        backend: backend that computes, or ``auto``.
+        form: named set of optimisations, a key of :data:`.knobs.FORMS`.
+        seed: seeds the initial weights, games, exploration and minibatches.
+        config: remaining fields of :class:`Config`.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: an invalid argument, here or in a method; the agent is left unchanged.
         BackendUnavailable: the backend cannot run on this machine.
     """
 
@@ -124,7 +119,7 @@ class SnakeAgent:
         self.step, self.running = 0, np.zeros((2, self.config.envs))
 
     def _play_at_random(self):
-        """Return the games and the transitions of the warm-up."""
+        """Play the warm-up; return the games' state and the columns of the stored transitions."""
         config = self.config
         games = VectorisedEnvs(config.envs, config.geometry)
         games.env.reset_with(self._draws(1)[0])
@@ -155,12 +150,12 @@ class SnakeAgent:
 
     @property
     def _steps(self):
-        """Steps of each environment in one call of the loop."""
+        """Steps of each environment per call of the loop."""
         return max(1, CHUNK // self.config.envs)
 
     @property
     def chunk(self):
-        """Environment steps that :meth:`learn` makes at a time."""
+        """Environment steps per call of :meth:`learn`, over all environments."""
         return self._steps * self.config.envs
 
     @property
@@ -169,17 +164,17 @@ class SnakeAgent:
         return self.loop.params
 
     def learn(self):
-        """Play one chunk and learn in between.
+        """Play one chunk of environment steps and make the updates that are due.
 
         Returns:
-            ``return`` and ``length``, means over the episodes that ended in this chunk, nan where none did;
-            ``foods`` and ``episodes``, counted in this chunk; ``loss``, the mean over its updates.
+            ``return`` and ``length``: means over the episodes that ended in this chunk, nan if none did; ``foods`` and
+            ``episodes``: counts in this chunk; ``loss``: mean over its updates.
         """
         config, steps = self.config, self._steps
         at = self.step + np.arange(steps) * config.envs
         explore = self.rng.random((steps, config.envs)) < epsilon(at)[:, None]
         moves = self.rng.integers(ACTIONS, size=(steps, config.envs)).astype(np.int32)
-        known = config.warm_up + self.step  # at the least: the warm-up ends with a whole step of all environments
+        known = config.warm_up + self.step  # a lower bound: the warm-up ends with a step of all environments
         played = -(np.arange(config.every, self.chunk + 1, config.every) // -config.envs) * config.envs
         stored = np.minimum(known + played, config.capacity)
         rows = np.array([self.rng.choice(count, config.batch, replace=False) for count in stored])
@@ -192,40 +187,31 @@ class SnakeAgent:
         }  # fmt: skip
 
     def evaluate(self, episodes, seed):
-        """Play greedily, all episodes side by side.
+        """Play `episodes` games side by side with the greedy policy; `seed` sets the games.
 
-        Args:
-            episodes: how many.
-            seed: of the games.
-
-        Returns:
-            ``foods`` i64[episodes], ``returns`` f64[episodes] and ``lengths`` i64[episodes] in environment steps.
+        Returns ``foods`` i64[episodes], ``returns`` f64[episodes] and ``lengths`` i64[episodes] in environment steps.
         """
         return play(self.config, self.params, check_integer("episodes", episodes, 1), seed)
 
     def close(self):
-        """End the threads and processes of the loop."""
+        """Stop the threads and processes of the loop."""
         self.loop.close()
 
     def save(self, path):
-        """Write a checkpoint, whole or not at all: weights, moments, memory, games, random state and configuration.
-
-        Args:
-            path: of the file.
-        """
+        """Write a checkpoint atomically: weights, moments, replay buffer, games, random state and configuration."""
         checkpoint.save(path, self, self.loop.state() | {RUNNING: self.running})
 
     @classmethod
     def load(cls, path, **changes):
-        """Return the agent of a checkpoint, which goes on bit for bit.
+        """Load an agent that continues bit for bit where the saved one stopped.
 
         Args:
-            path: of the file.
-            changes: to its backend and form.
+            path: checkpoint file.
+            changes: ``backend`` and ``form``, if they differ from the checkpoint's.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
-            ValueError: a change to something else, or to a backend or form that is not known.
+            ValueError: another field is changed, or the backend or form is unknown.
         """
         check_changes(changes)
         config, state, rng, step = checkpoint.read(path, Config, outline)
@@ -240,12 +226,7 @@ class SnakeAgent:
 
 
 def outline(config, arrays):
-    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
-
-    Args:
-        config: of the agent.
-        arrays: those of the checkpoint, which say how many transitions are stored.
-    """
+    """Return memory-free arrays of the names, shapes and dtypes that a checkpoint with these `arrays` must have."""
     stored = min(len(arrays["memory.obs"]), config.capacity)
     shapes = {}
     for k, (fan_in, fan_out) in enumerate(itertools.pairwise(config.sizes)):
@@ -259,20 +240,13 @@ def outline(config, arrays):
     }
     zeros |= {f"env.{n}": np.broadcast_to(np.int64(0), envs) for n in ("head", "heading", "length", "food", "steps")}
     zeros["env.lifetimes"] = np.broadcast_to(np.float32(0), (*envs, *board))
-    if RUNNING in arrays:  # earlier checkpoints have none
+    if RUNNING in arrays:  # older checkpoints lack it
         zeros[RUNNING] = np.broadcast_to(0.0, (2, *envs))
     return zeros | {"train.step": np.array(0, np.int32), "loop.step": np.array(0)}
 
 
 def play(config, weights, episodes, seed):
-    """Play greedily by these weights, all episodes side by side, on the configuration's backend.
-
-    Args:
-        config: of the agent.
-        weights: ``w{k}`` f32[I, O], ``b{k}`` f32[O].
-        episodes: how many, side by side.
-        seed: of the games.
-    """
+    """Play `episodes` games side by side with the greedy policy of `weights`, on the configuration's backend."""
     backend = backends.get(config.backend)
     rng = np.random.default_rng(seed)
     games = VectorisedEnvs(episodes, config.geometry)

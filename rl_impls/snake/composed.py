@@ -1,7 +1,6 @@
-"""Ops that are made of other ops, and so are the same on every backend.
+"""Ops composed of other ops, the same for every backend.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+Builders take the arguments of those in :mod:`._numpy`, with a ``backend`` in place of the target.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from .loop import COLLECTIONS
 
 
 def collect_and_learn(spec, example, *, knobs, backend):
-    """Make T steps of N environments, with updates in between; see :class:`.loop.Loop`.
+    """Make T steps of N environments with updates in between, see :class:`.loop.Loop`.
 
     explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B] -> actions i32[T, N], rewards
     f32[T, N], ended bool[T, N], losses f32[U]
 
     Raises:
-        ValueError: the knob ``loop`` is ``scan`` on a backend that is not JAX's.
+        ValueError: the option ``loop`` is ``scan`` and the backend does not use JAX.
     """
     if knobs.loop == "scan":
         if backend.source != "jax":

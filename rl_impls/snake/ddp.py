@@ -1,4 +1,4 @@
-"""Snake's alone: only its source updates one net in two processes: half a batch each, gradients averaged by gloo."""
+"""Snake's alone: one update split over two processes, half a batch each, with gradients averaged by gloo."""
 
 from __future__ import annotations
 
@@ -19,21 +19,15 @@ from ..common.op import Op
 from ..common.starting import OF_GROUP
 from ..common.workers import BEFORE_MULTIPROCESSING, Handed, WorkersEnded, cause_of_death, end, limit
 
-SECONDS = 60  # default timeout of either process
+SECONDS = 60  # default timeout of each process
 NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm", "target_every"
 
 
 def join(train, make_loss, rank, store, gamma, losses, timeout):
-    """Join the other process by the file ``store``; from here on both average their gradients.
+    """Join the process group through the file `store`; from here on, both processes average their gradients.
 
-    Args:
-        train: the update of this process, changed in place.
-        make_loss: ``make_loss(net, bootstrap, gamma)``, its loss.
-        rank: 0 for the process that asks, 1 for the second.
-        store: path of the file by which both find each other.
-        gamma: discount of one step.
-        losses: f32[2], shared by both, which gets the loss of each half.
-        timeout: seconds to wait for the other process, now and in each update.
+    The loss function of `train` is replaced. The main process has `rank` 0. `losses`, a shared f32[2], receives the
+    loss of each half. `timeout` in seconds applies to joining and to each update.
     """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     limited = datetime.timedelta(seconds=timeout)
@@ -44,23 +38,20 @@ def join(train, make_loss, rank, store, gamma, losses, timeout):
 
     def loss(*half):
         value = loss_of_half(*half)
-        losses[rank] = value.detach()  # before the gradients meet: who has them may read both losses
+        losses[rank] = value.detach()  # before the all-reduce, after which both losses may be read
         return value
 
     train.loss = loss
 
 
 def follow(pipe, args):
-    """Run the second process: do what comes through the pipe, on its half of the batch, until the pipe is closed.
+    """Main loop of the second process: run requests from the pipe on its half of the batch until the pipe is closed.
 
-    Args:
-        pipe: end of a connection: names of methods and arguments come in, None or the text of an error goes out.
-        args: path of the file by which both find each other; ``make`` and ``make_loss`` of
-            :class:`DistributedTrainStep`; spec; half a batch and losses f32[2], both shared; knobs; timeout.
+    The pipe receives names and arguments of methods; it sends None when ready, or an error message.
     """
     store, make, make_loss, spec, half, losses, knobs, timeout = args
     for number in OF_GROUP:
-        signal.signal(number, signal.SIG_IGN)  # the first process ends this one
+        signal.signal(number, signal.SIG_IGN)  # the main process stops this one
     try:
         train = make(spec, half, knobs, get("torch").lowering_here())
         pipe.send(None)
@@ -85,20 +76,20 @@ def leave(pipe, process):
 
 
 class DistributedTrainStep(Op):
-    """One update of the online net by this process and a second one, equal to that of the whole batch.
+    """One update by this process and a second one, equal to an update on the whole batch.
 
     Args:
-        make: ``make(spec, half, knobs, target)``, the update of one process.
-        make_loss: ``make_loss(net, bootstrap, gamma)``, its loss.
-        spec: what the update is built from.
-        example: a batch of torch's tensors, of even size.
-        knobs: of the update.
+        make: ``make(spec, example, knobs, target)`` builds the train step of one process.
+        make_loss: ``make_loss(net, bootstrap, gamma)`` returns its loss function.
+        spec: configuration of the update.
+        example: a batch of torch tensors, of even size.
+        knobs: a :class:`.knobs.Knobs`.
         target: device and lowering of the backend.
 
     Raises:
-        RuntimeError: another one is open in this process.
-        WorkersEnded: here and later: the second process failed, died or did not answer in time; both ended.
-        ValueError: a batch that is not the example's size, or of odd size.
+        RuntimeError: another instance is open in this process.
+        WorkersEnded: here or in a method: the second process failed, died or timed out; both are shut down.
+        ValueError: the batch size is odd or differs from the example's.
     """
 
     def __init__(self, make, make_loss, spec, example, knobs, target):
@@ -135,11 +126,7 @@ class DistributedTrainStep(Op):
         return self.train.params
 
     def answer(self):
-        """Wait until the second process has done what it was told.
-
-        Raises:
-            RuntimeError: it failed, or did not answer in time.
-        """
+        """Wait for the second process to report that it is ready; raise its error or a TimeoutError."""
         if not self.pipe.poll(self.timeout):
             raise TimeoutError
         if message := self.pipe.recv():
@@ -147,11 +134,7 @@ class DistributedTrainStep(Op):
 
     @contextlib.contextmanager
     def both(self):
-        """Return a context for what both processes do: where one fails, both end.
-
-        Raises:
-            WorkersEnded: one failed; with what the second process said, or how it ended.
-        """
+        """Return a context for work of both processes: if either fails, shut down both and raise WorkersEnded."""
         try:
             yield
         except Exception as error:
@@ -160,7 +143,7 @@ class DistributedTrainStep(Op):
             raise WorkersEnded(f"the update in two processes failed: {why}") from error
 
     def why(self, error):
-        """Say what happened to the second process, given the error in this one."""
+        """Describe the failure of the second process, given the error in this one."""
         if self.pipe.closed:
             return "the second process was ended by close()"
         try:
@@ -170,45 +153,32 @@ class DistributedTrainStep(Op):
             pass
         except (EOFError, OSError):
             return f"the second process {cause_of_death(self.process)}"
-        if isinstance(error, (TimeoutError, BlockingIOError)) or "timed out" in str(error).lower():  # gloo's words
+        if isinstance(error, (TimeoutError, BlockingIOError)) or "timed out" in str(error).lower():  # gloo's message
             return f"the second process did not answer for {self.timeout:g} s: it hangs or is stopped"
         return error
 
     def tell(self, name, *args):
-        """Have the second process call a method of its own update.
-
-        Args:
-            name: of the method; ``step`` is an update.
-            args: of the method.
-        """
+        """Call a method of the second process's train step; ``step`` makes an update."""
         with self.both():
             self.pipe.send((name, *args))
 
     def reset(self):
-        """Put both nets' weights and the moments back to the start."""
+        """Restore the initial weights and moments in both processes."""
         self.tell("reset")
         self.train.reset()
 
     def sync_target(self):
-        """Copy the online weights to the target net."""
+        """Copy the online weights to the target network in both processes."""
         self.tell("sync_target")
         self.train.sync_target()
 
     def load_state(self, state):
-        """Go on from a state, of this backend or another.
-
-        Args:
-            state: arrays by name, as ``state`` returned them.
-        """
+        """Load arrays by name, as returned by ``state``, possibly of another backend, in both processes."""
         self.tell("load_state", state)
         self.train.load_state(state)
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[].
-
-        Args:
-            batch: obs f32[B, O], actions i32[B], rewards f32[B], next_obs f32[B, O], terminated f32[B].
-        """
+        """Update on one batch of :func:`._torch.make_loss`; return the loss before the update, f32[]."""
         if len(batch[0]) != 2 * self.half:
             raise ValueError(f"batch: got {len(batch[0])} transitions, wanted {2 * self.half}")
         for shared, field in zip(self.shared, batch):

@@ -22,19 +22,14 @@ RENDER_MODES = "ansi", "rgb_array"
 
 
 def check_render_mode(mode):
-    """Return the render mode if it is None, ``ansi`` or ``rgb_array``; raise a ValueError otherwise."""
+    """Return `mode` if it is None, ``ansi`` or ``rgb_array``; raise a ValueError otherwise."""
     if mode not in (None, *RENDER_MODES):
         raise ValueError(f"render_mode: got {mode!r}, wanted None, 'ansi' or 'rgb_array'")
     return mode
 
 
 def draw_board(board, mode):
-    """Return a board as text of ``dim`` lines (``ansi``) or as an image u8[16 dim, 16 dim, 3] (``rgb_array``).
-
-    Args:
-        board: f32[dim, dim], as in :class:`SnakeEnv`.
-        mode: ``ansi`` or ``rgb_array``.
-    """
+    """Return a board f32[dim, dim] as text of ``dim`` lines (``ansi``) or as u8[16 dim, 16 dim, 3] (``rgb_array``)."""
     kinds = np.select([board == EMPTY, board == HEAD, board == FOOD], [0, 2, 3], 1)
     if mode == "ansi":
         return "\n".join("".join(row) for row in SYMBOLS[kinds])
@@ -42,26 +37,27 @@ def draw_board(board, mode):
 
 
 class SnakeEnv(gymnasium.Env):
-    """Eat food, grow, and hit neither the border nor the own body.
+    """Eat food, grow, and hit neither the border nor your own body.
 
     Observation f32[dim, dim]: food -1, empty 0, segment i of a snake of length L (L - i) / L, so the head is 1.
     Actions: 0 up, 1 right, 2 down, 3 left; a reversal keeps the heading. The cell that the tail leaves is free.
     Reward: 1 for food, -1 for death, which leaves the snake where it was, -0.01 for any other step. Terminated by death
     or when the snake fills the board; truncated after ``max_steps``. Info: ``foods``, eaten in this episode.
 
-    Random draws are integers from 0 to ``DRAWS`` - 1: three a reset (food, start, heading), one for each food eaten.
-    Food goes to free cell number ``draw % free cells``, row by row; start cell and heading are drawn alike.
+    Random draws are integers from 0 to ``DRAWS`` - 1: three per reset (food, start, heading), and one per food eaten.
+    Food is placed on free cell number ``draw % free cells``, row by row; the start cell and the heading are chosen in
+    the same way.
 
     Args:
-        starting_blocks: length of a snake at the start, in cells.
-        dim: rows, and columns, of the board.
-        dist_to_border: cells between the head at the start and the border.
-        max_steps: after which an episode is truncated.
-        render_mode: ``ansi``, ``rgb_array``, or None where nothing is drawn.
+        starting_blocks: initial length of the snake, in cells.
+        dim: number of rows and of columns.
+        dist_to_border: minimum number of cells between the initial head and the border.
+        max_steps: environment steps after which an episode is truncated.
+        render_mode: ``ansi``, ``rgb_array``, or None for no rendering.
 
     Raises:
-        ValueError: a geometry, a render mode, an action or a state that makes no sense; nothing is changed.
-        gymnasium.error.ResetNeeded: a step outside an episode, or a look at one before the first; nothing is changed.
+        ValueError: invalid geometry, render mode, action or state; the environment is left unchanged.
+        gymnasium.error.ResetNeeded: a step outside an episode, or render or state access before the first reset.
     """
 
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
@@ -77,8 +73,8 @@ class SnakeEnv(gymnasium.Env):
         """Start an episode.  -> obs f32[dim, dim], info {"foods": 0}
 
         Args:
-            seed: of all draws from here on; None goes on with the generator there is.
-            options: empty or None; there are none.
+            seed: seeds all draws from here on; None keeps the current generator.
+            options: None or empty; there are no options.
         """
         if options:
             raise ValueError(f"options: SnakeEnv has no reset options, got {sorted(options)}; pass options=None")
@@ -97,12 +93,7 @@ class SnakeEnv(gymnasium.Env):
     def step(self, action):
         """Move by one cell.  -> obs f32[dim, dim], reward float, terminated bool, truncated bool, info {"foods": int}
 
-        Args:
-            action: 0 up, 1 right, 2 down, 3 left.
-
-        Raises:
-            ValueError: another action.
-            gymnasium.error.ResetNeeded: no episode has begun, or it is over.
+        `action` is 0 up, 1 right, 2 down or 3 left.
         """
         if not self.running:
             raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
@@ -131,11 +122,7 @@ class SnakeEnv(gymnasium.Env):
         return self.observation(), reward, terminated, truncated, self.info()
 
     def place_food(self, draw):
-        """Put food on free cell number ``draw % free cells``, counted row by row.
-
-        Args:
-            draw: an integer of 0 or more.
-        """
+        """Put food on free cell number ``draw % free cells``, counted row by row."""
         dim, taken = self.geometry.dim, set(self.snake)
         free = [(row, column) for row in range(dim) for column in range(dim) if (row, column) not in taken]
         self.food = free[draw % len(free)]
@@ -151,22 +138,18 @@ class SnakeEnv(gymnasium.Env):
         return board
 
     def info(self):
-        """Return how many foods were eaten in this episode, ``{"foods": int}``."""
+        """Return the number of foods eaten in this episode, ``{"foods": int}``."""
         return {"foods": len(self.snake) - self.geometry.starting_blocks}
 
     def render(self):
-        """Return a picture: text of ``dim`` lines, u8[16 dim, 16 dim, 3], or None without a render mode.
-
-        Raises:
-            gymnasium.error.ResetNeeded: before the first reset.
-        """
+        """Return text of ``dim`` lines, an image u8[16 dim, 16 dim, 3], or None without a render mode."""
         self.check_started("render")
         if self.render_mode is None:
             return None
         return draw_board(self.observation(), self.render_mode)
 
     def get_state(self):
-        """Return the episode as arrays by name, without the random generator.
+        """Return the episode as arrays by name; the random generator is not included.
 
         Returns:
             ``snake`` int[L, 2] row and column, head first; ``food`` int[1, 2], or int[0, 2] on a full board;
@@ -182,14 +165,7 @@ class SnakeEnv(gymnasium.Env):
         }
 
     def set_state(self, state):
-        """Go on from a state.
-
-        Args:
-            state: arrays by name, as :meth:`get_state` returned them.
-
-        Raises:
-            ValueError: names that are unknown or lacking.
-        """
+        """Restore a state from :meth:`get_state`; raise a ValueError for unknown or missing names."""
         wanted = {"snake", "food", "heading", "steps", "running"}
         if set(state) != wanted:
             raise ValueError(f"state: got {sorted(state)}, wanted {sorted(wanted)}")
@@ -198,14 +174,7 @@ class SnakeEnv(gymnasium.Env):
         self.heading, self.steps, self.running = (int(state["heading"]), int(state["steps"]), bool(state["running"]))
 
     def check_started(self, name):
-        """Check that there was a reset.
-
-        Args:
-            name: of the method that needs it, for the error.
-
-        Raises:
-            gymnasium.error.ResetNeeded: before the first reset.
-        """
+        """Raise ResetNeeded, naming the caller, before the first reset."""
         if self.snake is None:
             raise ResetNeeded(f"{name}: got no episode to look at, wanted reset() first")
 

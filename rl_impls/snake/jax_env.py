@@ -1,4 +1,4 @@
-"""N games of Snake as pure functions in JAX: whole episodes can be compiled, or scanned, with the agent that plays.
+"""N games of Snake as pure functions in JAX, so that whole episodes can be compiled or scanned with the agent.
 
 ``geometry`` is a :class:`.spec.Geometry`, static everywhere; the rules are those of :class:`.env.SnakeEnv`.
 """
@@ -16,7 +16,7 @@ NO_FOOD = -1
 
 
 class State(NamedTuple):
-    """Boards of N games, cells counted row by row; foods eaten are ``length - geometry.starting_blocks``."""
+    """Boards of N games, with cells counted row by row; foods eaten are ``length - geometry.starting_blocks``."""
 
     lifetimes: jax.Array  # f32[N, dim * dim]: the length at the head, 1 at the tail, 0 where the snake is not
     head: jax.Array  # i32[N], as all below
@@ -27,22 +27,13 @@ class State(NamedTuple):
 
 
 def direction(heading):
-    """Return by how many rows down and columns to the right one step leads.  i32[N] -> i32[N], i32[N]
-
-    Args:
-        heading: i32[N], 0 up, 1 right, 2 down, 3 left.
-    """
+    """Return the rows down and columns right of one step with this heading.  i32[N] -> i32[N], i32[N]"""
     return jnp.where(heading % 2 == 0, heading - 1, 0), jnp.where(heading % 2 == 1, 2 - heading, 0)
 
 
 def observe(geometry, state):
-    """Return the boards as the net sees them, f32[N, dim, dim].
-
-    Args:
-        geometry: of the board, static.
-        state: of N games.
-    """
-    # Division by one length a row would become multiplication with its rounded reciprocal.
+    """Return the boards as observations, f32[N, dim, dim]."""
+    # XLA would turn division by one length per row into multiplication by its rounded reciprocal.
     length = jnp.where(state.lifetimes > 0, state.length[:, None], 1)
     snake = state.lifetimes / length.astype(jnp.float32)
     obs = jnp.where(jnp.arange(geometry.cells) == state.food[:, None], FOOD, snake)
@@ -50,13 +41,10 @@ def observe(geometry, state):
 
 
 def free_cell(geometry, lifetimes, length, draw):
-    """Return free cell number ``draw % free cells``, i32[N]: first its row, by the free cells of each, then its column.
+    """Return the index of free cell number ``draw % free cells``, i32[N].
 
-    Args:
-        geometry: of the board, static.
-        lifetimes: f32[N, dim * dim], 0 where a cell is free.
-        length: i32[N], cells that are taken.
-        draw: i32[N] of 0 or more.
+    The row is found from the number of free cells per row, then the column. `lifetimes` f32[N, dim * dim] is 0 for free
+    cells, `length` i32[N] counts the others, and `draw` i32[N] is not negative.
     """
     places = jnp.arange(geometry.dim)
     free = (lifetimes == 0).reshape(-1, geometry.dim, geometry.dim)
@@ -74,12 +62,7 @@ def free_cell(geometry, lifetimes, length, draw):
 
 
 def reset(geometry, draws):
-    """Start N games.  -> State, boards f32[N, dim, dim]
-
-    Args:
-        geometry: of the board, static.
-        draws: i32[N, 3], food, start and heading.
-    """
+    """Start N games from `draws` i32[N, 3]: food, start, heading.  -> State, boards f32[N, dim, dim]"""
     dim, side, blocks = geometry.dim, geometry.side, geometry.starting_blocks
     draw, start, heading = draws[:, 0], draws[:, 1] % side**2, draws[:, 2] % ACTIONS
     head = (geometry.dist_to_border + start // side) * dim + geometry.dist_to_border + start % side
@@ -93,7 +76,7 @@ def reset(geometry, draws):
 
     food = draw % (geometry.cells - blocks)
     first = jnp.minimum(head, head - (blocks - 1) * stride)
-    for i in range(blocks):  # from the first cell of the snake to its last, each moves the food on by one
+    for i in range(blocks):  # in order of cell index, each cell of the snake moves the food on by one
         food += food >= first + i * abs(stride)
 
     state = State(lifetimes, head, heading, jnp.full_like(head, blocks), food, jnp.zeros_like(head))
@@ -101,17 +84,13 @@ def reset(geometry, draws):
 
 
 def step(geometry, state, actions, draws):
-    """Move by one cell; a game that ends starts anew in the same step.
+    """Move by one cell; a game that ends restarts in the same step.
 
-    Args:
-        geometry: of the board, static.
-        state: of N games.
-        actions: int[N] from 0 to 3.
-        draws: i32[N, 3], food, start and heading, used where a game needs them.
+    `actions` are int[N] from 0 to 3, and `draws` i32[N, 3] food, start and heading for games that need them.
 
     Returns:
-        State, obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim]:
-        ``obs`` is the first of the new game where one ended, ``final_obs`` the one before that.
+        State, obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim].
+        Where a game ended, ``obs`` is the first of the new game and ``final_obs`` the last of the old one.
     """
     dim, cells = geometry.dim, jnp.arange(geometry.cells)
     heading = jnp.where(actions == (state.heading + 2) % ACTIONS, state.heading, actions.astype(jnp.int32))

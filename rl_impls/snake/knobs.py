@@ -1,4 +1,4 @@
-"""The optimisations of a DQN loop; every default is the naive choice."""
+"""Optimisation options of the DQN; every default is the naive choice."""
 
 from __future__ import annotations
 
@@ -36,31 +36,30 @@ CHOICES = MappingProxyType(
 
 @dataclass(frozen=True)
 class Knobs:
-    """One setting of every knob. Whether the net is compiled is the backend's choice: ``torch-compile``.
+    """Values of all optimisation options. Compilation is not among them: it is a backend, ``torch-compile``.
 
     Attributes:
-        memory: transitions kept as lists of numbers or as arrays in a deque, or in a ring allocated once.
-        batches: one tensor per transition and field, then stacked; or each field stacked once by NumPy.
-        tensors: made on the CPU and moved to the device, or made on the device.
-        zero_grad: gradients filled with zeros, or dropped.
-        relu: into new memory, or in place.
-        inference: what autograd records while acting.
-        acting: greedy moves by torch or, of few boards, by NumPy on the memory of the same weights (torch, eagerly).
-        optimizer: Adam and the gradient's norm one array after the other, as torch chooses, or all at once (torch; jax
-            fuses either way).
-        parameters: each an array of its own, or views of one vector, as are their gradients (torch).
-        gradient: by autograd, or written out into memory that is kept (torch).
-        every: environment steps from one update to the next. What is computed, not how fast.
-        batch: transitions in an update. What is computed, not how fast.
-        threads: of one torch operation: one, or all that the process has.
-        environment: one Python object per environment, or all in one set of arrays.
-        collection: in the learner's thread, or in one of its own that plays with the weights of one chunk ago.
-        loop: Python from step to step, or one program for all of them (jax).
-        precision: of the forward and backward pass.
-        quantised: weights and activations of the net that acts (onnx).
-        processes: that share an update's batch and average their gradients (torch, gloo).
-        tf32: matrix products rounded to it (torch on CUDA).
-        cudnn_benchmark: let cuDNN try its algorithms (torch on CUDA; a net without convolutions has none).
+        memory: keep transitions in a deque as lists of numbers or as arrays, or in a preallocated ring.
+        batches: make a tensor of each field element by element, or stack the field in NumPy first.
+        tensors: create tensors on the CPU and move them to the device, or create them on the device.
+        zero_grad: fill gradients with zeros or drop them.
+        relu: write to new memory or in place.
+        inference: autograd mode while acting.
+        acting: compute greedy actions by torch or, for few boards, by NumPy on the same weights' memory (eager torch).
+        optimizer: apply Adam and clipping array by array, as torch chooses, or fused (torch; jax always fuses).
+        parameters: separate arrays, or views of one vector, and likewise their gradients (torch).
+        gradient: autograd, or gradients written by hand to preallocated memory (torch).
+        every: environment steps between updates; changes the result, not just the speed.
+        batch: minibatch size in transitions; changes the result too.
+        threads: threads per torch operation, one or all of the process.
+        environment: one Python object per environment, or one set of arrays for all.
+        collection: play in the learner's thread, or in a thread of its own with the weights of one chunk ago.
+        loop: a Python loop over steps, or one compiled program for all steps (jax).
+        precision: precision of the forward and backward pass.
+        quantised: quantise weights and activations of the acting network (onnx).
+        processes: processes that share an update's batch and average their gradients (torch, gloo).
+        tf32: round matrix products to TF32 (torch on CUDA).
+        cudnn_benchmark: let cuDNN benchmark its algorithms (torch on CUDA; no effect without convolutions).
     """
 
     memory: str = "lists"
@@ -86,7 +85,6 @@ class Knobs:
     cudnn_benchmark: bool = False
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for a value that no knob has."""
         check_choices(self, CHOICES)
         if self.gradient == "by_hand" and (self.precision, self.processes) != ("float32", 1):
             raise ValueError(
@@ -105,16 +103,7 @@ ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_C
 
 
 def check_supported(knob, knobs, target):
-    """Check that a backend has what a knob asks for; the knobs that only CUDA has are checked in every call.
-
-    Args:
-        knob: its name, a key of ``ONLY``.
-        knobs: the setting.
-        target: device and lowering of the backend.
-
-    Raises:
-        ValueError: the knob is set on a backend that does not have it.
-    """
+    """Raise a ValueError if option `knob`, or a CUDA-only option, is set on a backend that does not support it."""
     for name in (knob, *OF_CUDA):
         value, default = getattr(knobs, name), getattr(Knobs(), name)
         if value != default and target.backend not in ONLY[name]:

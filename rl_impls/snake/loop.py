@@ -1,6 +1,7 @@
-"""The loop of a DQN (Mnih et al. 2015): act, step, remember, and learn every few environment steps; phases are timed.
+"""The DQN training loop (Mnih et al. 2015): act, step, store, and update every few environment steps.
 
-Axes: T steps, N environments, O numbers a board, B transitions of a batch, U updates.
+The time of each phase is recorded. Axes: T steps, N environments, O cells per board, B transitions of a batch,
+U updates.
 """
 
 from __future__ import annotations
@@ -16,20 +17,11 @@ from .spec import geometry_of
 from .vector_env import ENVIRONMENTS
 
 PHASES = ("environment", "inference", "memory", "learning", "waiting")
-CHUNK = 32  # environment steps that a collecting thread plays ahead
+CHUNK = 32  # environment steps that the actor thread plays ahead
 
 
 def check_schedule(envs, knobs, batch):
-    """Check that updates fall on whole steps of all environments, and that the batch is the knob's.
-
-    Args:
-        envs: number of environments.
-        knobs: ``every`` and ``batch`` are read.
-        batch: rows that are given for an update.
-
-    Raises:
-        ValueError: ``envs`` and ``every`` are not one a multiple of the other, or another batch than the knob's.
-    """
+    """Raise a ValueError unless `batch` is ``knobs.batch`` and `envs` is a multiple or divisor of ``knobs.every``."""
     every = knobs.every
     if batch != knobs.batch:
         raise ValueError(f"rows: got {batch} for an update, wanted {knobs.batch}, the value of knob batch")
@@ -38,14 +30,7 @@ def check_schedule(envs, knobs, batch):
 
 
 def state_of(train, memory, env_state, step):
-    """Return the state of a loop as one flat dict of arrays: ``train.*``, ``memory.*``, ``env.*``, ``loop.step``.
-
-    Args:
-        train: the update, with ``state()``.
-        memory: the replay memory, with ``arrays()``.
-        env_state: the games, arrays by name.
-        step: environment steps made.
-    """
+    """Return a loop's state as one flat dict of arrays: ``train.*``, ``memory.*``, ``env.*``, ``loop.step``."""
     parts = {
         "train": train.state(),
         "memory": dict(zip(FIELDS, memory.arrays())),
@@ -56,11 +41,7 @@ def state_of(train, memory, env_state, step):
 
 
 def parts_of(state):
-    """Return the parts that :func:`state_of` joined, each a dict of arrays, by name: train, memory, env, loop.
-
-    Args:
-        state: arrays by name, ``part.name``.
-    """
+    """Split a state of :func:`state_of` into its parts train, memory, env and loop, each a dict of arrays."""
     parts = {}
     for name, value in state.items():
         part, _, rest = name.partition(".")
@@ -69,16 +50,16 @@ def parts_of(state):
 
 
 class Loop(Op):
-    """T steps of N environments and an update every ``knobs.every`` environment steps, always from the same start.
+    """T steps of N environments, with an update every ``knobs.every`` of them, from the same start after each reset.
 
     Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
+        spec: configuration, see :class:`.spec.Spec`.
         example: explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B].
-        knobs: of the loop.
-        backend: that computes.
+        knobs: a :class:`.knobs.Knobs`.
+        backend: backend that computes.
 
     Raises:
-        ValueError: a number of environments, or a batch, that does not fit the knobs, see :func:`check_schedule`.
+        ValueError: the number of environments or the batch does not match the options, see :func:`check_schedule`.
     """
 
     def __init__(self, spec, example, knobs, backend):
@@ -101,48 +82,35 @@ class Loop(Op):
         self.reset()
 
     def make_actor(self, obs):
-        """Return the actor, which plays by the weights that learn.
-
-        Args:
-            obs: boards f32[N, O] like those to come.
-        """
+        """Return an actor for boards like `obs` f32[N, O], which always uses the newest weights."""
         return self.train.actor(obs)
 
     def reset(self):
-        """Put the games, the memory and the nets back to the start."""
+        """Restore the initial games, replay buffer and networks."""
         self.train.reset()
         self.memory.rewind(self.mark)
         self.resume(self.start, self.first_step)
         self.clock.reset()
 
     def resume(self, env_state, step):
-        """Go on from these games.
-
-        Args:
-            env_state: the games, see :data:`.spec.ENV_STATE`.
-            step: environment steps made before.
-        """
+        """Continue from the games `env_state` (:data:`.spec.ENV_STATE`) after `step` environment steps."""
         self.environment.set_state(env_state)
         self.obs, self.step = self.environment.observe(), step
         self.synced = step // self.target_every if self.target_every else 0
 
     def state(self):
-        """Return all that the next step depends on, as NumPy: ``train.*``, ``memory.*``, ``env.*``, ``loop.step``."""
+        """Return everything the next step depends on as NumPy arrays, in the format of :func:`state_of`."""
         return state_of(self.train, self.memory, self.environment.get_state(), self.step)
 
     def load_state(self, state):
-        """Go on from a state, of this backend and form or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Continue from a state returned by :meth:`state`, possibly on another backend or form."""
         parts = parts_of(state)
         self.train.load_state(parts["train"])
         self.memory.restore(*(parts["memory"][name] for name in FIELDS))
         self.resume(parts["env"], int(parts["loop"]["step"]))
 
     def close(self):
-        """End the processes of the update, if it has any."""
+        """Stop the processes of the train step, if it has any."""
         self.train.close()
 
     @property
@@ -158,9 +126,9 @@ class Loop(Op):
         """Play T steps and learn in between.  -> actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses f32[U]
 
         Args:
-            explore: bool[T, N], where the drawn move is taken.
-            random_actions: i32[T, N], the drawn moves.
-            draws: i32[T, N, 3], what the environments may need of randomness.
+            explore: bool[T, N], where the random action is taken.
+            random_actions: i32[T, N].
+            draws: i32[T, N, 3], random numbers of the environments: food, start, heading.
             rows: i64[U, B], the transitions of each update, 0 the oldest.
         """
         played, losses, rows = [], [], iter(rows)
@@ -172,13 +140,10 @@ class Loop(Op):
         return *map(np.array, zip(*played)), np.array([self.to_host(loss) for loss in losses])
 
     def play(self, explore, random_actions, draws, clock):
-        """Act and step once.  -> actions i32[N], rewards f32[N], ended bool[N], transitions (five columns [N, ...])
+        """Act and step once, and call ``clock(name)`` after each phase.
 
-        Args:
-            explore: bool[N], where the drawn move is taken.
-            random_actions: i32[N], the drawn moves.
-            draws: i32[N, 3], what the environments may need of randomness.
-            clock: ``clock(name)``, told the end of each phase.
+        explore bool[N], random_actions i32[N], draws i32[N, 3] -> actions i32[N], rewards f32[N], ended bool[N],
+        transitions (five columns [N, ...])
         """
         obs = self.obs
         actions = self.actor(obs, explore, random_actions)
@@ -188,11 +153,9 @@ class Loop(Op):
         return actions, rewards, terminated | truncated, (obs, actions, rewards, final_obs, terminated)
 
     def learn(self, transitions, rows):
-        """Remember transitions and make the updates that are due; return their losses, a list.
+        """Store `transitions`, columns [N, ...] of :data:`.memory.FIELDS`, and make the updates that are due.
 
-        Args:
-            transitions: obs f32[N, O], action i32[N], reward f32[N], next_obs f32[N, O], terminated bool[N].
-            rows: iterator over i64[B], the transitions of each update.
+        Each update takes the next i64[B] from the iterator `rows`. Returns the list of losses.
         """
         self.memory.push_many(*transitions)
         self.clock("memory")
@@ -212,32 +175,28 @@ class Loop(Op):
 
 
 class ThreadedLoop(Loop):
-    """The same with a thread that plays one chunk ahead, by the weights at the end of the chunk before the last.
+    """A :class:`Loop` with an actor thread that plays one chunk ahead.
 
-    Which weights act depends on the step alone, so two runs are the same; a call starts with the newest. Arguments are
-    those of :class:`Loop`.
+    A chunk is played with the weights after the updates of the chunk before the last. These depend only on the step, so
+    runs are reproducible. Each call starts with the newest weights.
     """
 
     def make_actor(self, obs):
-        """Return the actor, which plays by a copy of the online weights, and start the thread.
-
-        Args:
-            obs: boards f32[N, O] like those to come.
-        """
+        """Start the thread and return an actor with its own copy of the online weights."""
         self.pool = ThreadPoolExecutor(1)
         return self.train.actor(obs, own=True)
 
     def close(self):
-        """End the thread, and the processes of the update, if it has any."""
+        """Stop the thread, and the processes of the train step."""
         self.pool.shutdown()
         super().close()
 
     def stats(self):
-        """Return ``policy_lag_steps``, the age of the weights that act, in environment steps."""
+        """Return ``policy_lag_steps``, the age of the acting weights in environment steps."""
         return {"policy_lag_steps": float(max(CHUNK, self.envs))}
 
     def __call__(self, explore, random_actions, draws, rows):
-        """Play T steps in the thread and learn in this one; see :meth:`Loop.__call__`."""
+        """Play T steps in the thread and learn in this one; arguments and results as in :meth:`Loop.__call__`."""
         length = max(1, CHUNK // self.envs)
         drawn = list(zip(explore, random_actions, draws))
         chunks = [drawn[k : k + length] for k in range(0, len(drawn), length)]
@@ -258,11 +217,7 @@ class ThreadedLoop(Loop):
         return *map(np.array, zip(*played)), np.array([self.to_host(loss) for loss in losses])
 
     def play_chunk(self, drawn):
-        """Play the steps of one chunk; return what :meth:`Loop.play` returns for each, a list.
-
-        Args:
-            drawn: for each step, its explore, random_actions and draws.
-        """
+        """Return what :meth:`play` returns for each step, given its explore, random_actions and draws."""
         return [self.play(*draw, lambda phase: None) for draw in drawn]
 
 

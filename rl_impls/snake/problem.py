@@ -1,4 +1,4 @@
-"""The problems of snake: seeded inputs and costs of each op.
+"""Benchmark problems of snake: seeded inputs and the cost of each op in FLOPs and bytes.
 
 N environments, B transitions of a batch, T steps; boards of 10 x 10 cells, the net 100-256-256-4.
 """
@@ -14,10 +14,10 @@ from ..common.problem import Problem
 
 DIM, START, BORDER = 10, 3, 3  # side of the board, length of a new snake, distance of its head from the border
 SIZES = (DIM * DIM, 256, 256, 4)
-MULTIPLICATIONS = sum(rows * columns for rows, columns in itertools.pairwise(SIZES))  # of one board
-CAPACITY, STORED = 10_000, 1_000  # transitions that the memory holds, and those it starts with
-STEPS = {1: 64, 64: 4, 1024: 1}  # by num_envs: steps of each environment in one call of the loop
-COMPILED_STEPS = {1: 1024, 64: 16, 1024: 1}  # of a compiled loop, where starting a call takes as long as several steps
+MULTIPLICATIONS = sum(rows * columns for rows, columns in itertools.pairwise(SIZES))  # per board
+CAPACITY, STORED = 10_000, 1_000  # transitions: the replay buffer's capacity and initial size
+STEPS = {1: 64, 64: 4, 1024: 1}  # by num_envs: steps of each environment per call of the loop
+COMPILED_STEPS = {1: 1024, 64: 16, 1024: 1}  # for a compiled loop, whose call overhead equals several steps
 UNREFERENCED = {  # by form
     "bfloat16": "bfloat16 rounds more coarsely than float32; the workload's own tests bound the difference",
     "tf32": "TF32 rounds more coarsely than float32",
@@ -60,7 +60,7 @@ def boards(rng: np.random.Generator, count: int) -> Any:
 
 
 def transitions(rng: np.random.Generator, count: int) -> tuple[Any, ...]:
-    """Return boards, moves, rewards, next boards, and whether the episode terminated."""
+    """Return obs, actions, rewards, next_obs and terminated of random transitions."""
     return (
         boards(rng, count),
         rng.integers(0, 4, count).astype(np.int32),
@@ -71,22 +71,22 @@ def transitions(rng: np.random.Generator, count: int) -> tuple[Any, ...]:
 
 
 def moves(rng: np.random.Generator, num_steps: int, num_envs: int) -> Any:
-    """Return random moves i32[T, N]."""
+    """Return random actions i32[T, N]."""
     return rng.integers(0, 4, (num_steps, num_envs)).astype(np.int32)
 
 
 def draws(rng: np.random.Generator, num_steps: int, num_envs: int) -> Any:
-    """Return the random numbers i32[T, N, 3] that the environments take."""
+    """Return the environments' random numbers, i32[T, N, 3]."""
     return rng.integers(2**31 - 1, size=(num_steps, num_envs, 3)).astype(np.int32)
 
 
 def config(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a configuration as an agent has it."""
+    """Return a configuration with the agent's settings."""
     return {"params": net(rng), "target": net(rng), "learning_rate": 1e-3, "gamma": 0.99, "gradient_norm": 10.0}
 
 
 def loop_steps(num_envs: int, form: str = "full") -> int:
-    """Return the steps T of each environment in one call of the loop."""
+    """Return the steps T of each environment per call of the loop."""
     return (COMPILED_STEPS if form == "compiled" else STEPS)[num_envs]
 
 
@@ -96,12 +96,12 @@ def forward_flops(num_envs: int) -> float:
 
 
 def forward_bytes(num_envs: int) -> float:
-    """Return the bytes of the boards read and the Q-values written."""
+    """Return the bytes of boards read and Q-values written."""
     return 4.0 * (SIZES[0] + SIZES[-1]) * num_envs
 
 
 def step_bytes(num_envs: int) -> float:
-    """Return the bytes of eight steps: moves and draws read, rewards, ends and the last boards written."""
+    """Return the bytes of eight steps: actions and draws read; rewards, ends and last boards written."""
     return (8 * (4 + 3 * 4 + 4 + 1) + 4.0 * DIM**2) * num_envs
 
 
@@ -111,7 +111,7 @@ def transition_bytes(count: int) -> float:
 
 
 def train_flops(batch_size: int) -> float:
-    """Return the FLOPs of the target net forward, and of the online net forward, back to its weights and its inputs.
+    """Return the FLOPs of the target net's forward pass and the online net's forward and backward passes.
 
     No gradient flows to the inputs of the first layer.
     """
@@ -119,17 +119,17 @@ def train_flops(batch_size: int) -> float:
 
 
 def loop_flops(num_steps: int, num_envs: int, every: int, batch_size: int) -> float:
-    """Return the FLOPs of one board for each environment step, and of the updates."""
+    """Return the FLOPs of one forward pass per environment step, and of the updates."""
     return num_steps * num_envs * (forward_flops(1) + train_flops(batch_size) / every)
 
 
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
-    """Return a problem of this workload."""
+    """Create a problem of this workload."""
     return Problem("snake", op, config, args, **more)
 
 
 def forward(seed: int, num_envs: int, form: str = "full") -> Problem:
-    """Q-values of a board of each environment; products of int8 are not counted as FLOPs."""
+    """Q-values of one board per environment; int8 products do not count as FLOPs."""
     rng = np.random.default_rng(seed)
     cost = {} if form == "int8" else {"flops": forward_flops(num_envs), "bytes": forward_bytes(num_envs)}
     return problem(
@@ -139,7 +139,7 @@ def forward(seed: int, num_envs: int, form: str = "full") -> Problem:
 
 
 def act(seed: int, num_envs: int) -> Problem:
-    """A move of each environment; one in ten explores, the first does not."""
+    """One action per environment; about one in ten explores, but never the first."""
     rng = np.random.default_rng(seed)
     explore = rng.random(num_envs) < 0.1
     explore[0] = False
@@ -150,7 +150,7 @@ def act(seed: int, num_envs: int) -> Problem:
 
 
 def env_step(seed: int, num_envs: int) -> Problem:
-    """Eight random moves of each environment."""
+    """Eight random actions in each environment."""
     rng = np.random.default_rng(seed)
     return problem(
         "env_step", {"env_state": start_state(rng, num_envs)}, moves(rng, 8, num_envs), draws(rng, 8, num_envs),
@@ -159,7 +159,7 @@ def env_step(seed: int, num_envs: int) -> Problem:
 
 
 def remember(seed: int) -> Problem:
-    """Store 64 transitions in a full memory of 1,000."""
+    """Store 64 transitions in a full replay buffer of 1,000."""
     rng = np.random.default_rng(seed)
     return problem(
         "remember", {"stored": transitions(rng, STORED)}, *transitions(rng, 64), unit="transitions", items=64,
@@ -168,7 +168,7 @@ def remember(seed: int) -> Problem:
 
 
 def sample(seed: int, batch_size: int) -> Problem:
-    """Take a batch from a full memory."""
+    """Take a batch from a full replay buffer."""
     rng = np.random.default_rng(seed)
     return problem(
         "sample", {"stored": transitions(rng, CAPACITY)}, rng.choice(CAPACITY, batch_size, replace=False), io="own",
@@ -177,7 +177,7 @@ def sample(seed: int, batch_size: int) -> Problem:
 
 
 def train_step(seed: int, batch_size: int, form: str = "full") -> Problem:
-    """One update of the online net."""
+    """One update of the online network."""
     rng = np.random.default_rng(seed)
     reference = {"reference": "torch", "tolerance": 1e-4}
     if form in UNREFERENCED:
@@ -191,19 +191,19 @@ def train_step(seed: int, batch_size: int, form: str = "full") -> Problem:
 def collect_and_learn(seed: int, num_envs: int, every: int, batch_size: int, form: str = "full") -> Problem:
     """Play and learn, with an update every few environment steps.
 
-    The loop starts shortly before the target net takes the online weights.
+    The loop starts shortly before the target network takes the online weights.
     """
     rng = np.random.default_rng(seed)
     num_steps, whole_round = loop_steps(num_envs, form), max(num_envs, every)  # updates fall on whole rounds
     total = num_steps * num_envs
-    # Updates follow the step that all environments take
+    # An update follows a step of all environments
     played = -(np.arange(every, total + 1, every) // -num_envs) * num_envs
     rows = np.array([rng.choice(STORED + stored, batch_size, replace=False) for stored in played])
     everything = config(rng) | {
         "env_state": start_state(rng, num_envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
         "target_every": 1000, "step": max(0, 1000 - total // 2) // whole_round * whole_round,
     }  # fmt: skip
-    # A tenth of the steps explore, whatever the seed: one environment then calls no net, which makes a step cheaper
+    # Exactly a tenth of the steps explore, whatever the seed: a single environment that explores skips the net
     explore = (rng.permutation(total) < total // 10).reshape(num_steps, num_envs)
     return problem(
         "collect_and_learn", everything, explore, moves(rng, num_steps, num_envs), draws(rng, num_steps, num_envs),

@@ -1,4 +1,4 @@
-"""The loop of a DQN as one program: environment, replay ring and learning inside one ``lax.scan``."""
+"""The DQN training loop as one program: environment, replay ring and learning inside a single ``lax.scan``."""
 
 from __future__ import annotations
 
@@ -15,22 +15,16 @@ from .loop import check_schedule, parts_of, state_of
 from .memory import FIELDS, make_memory
 from .spec import geometry_of
 
-PHASES = ("program", "transfer")  # one program: what is done inside it cannot be told apart from outside
+PHASES = ("program", "transfer")  # phases inside a single program cannot be timed separately
 
 
 class ScanLoop(Op):
-    """T steps of N environments and an update every ``knobs.every`` environment steps, always from the same start.
+    """The loop of :class:`.loop.Loop` as one compiled JAX program, with the same arguments.
 
-    Steps come in rounds: as many as lie between two updates, then as many updates as lie between two steps.
-
-    Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
-        example: explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B].
-        knobs: of the loop.
-        backend: that computes, one of JAX's.
+    Steps are grouped into rounds: the steps between two updates, then the updates between two steps.
 
     Raises:
-        ValueError: knobs that one program, or JAX, does not have, or that do not fit the example.
+        ValueError: options that JAX or a single program does not support, or that do not match the example.
     """
 
     def __init__(self, spec, example, knobs, backend):
@@ -52,21 +46,15 @@ class ScanLoop(Op):
         self.run = target.lower(program, (self.carry, *example), donate_argnums=0)
 
     def reset(self):
-        """Put the games, the memory and the nets back to the start."""
+        """Restore the initial games, replay ring and networks."""
         self.train.reset()
         self.start(self.spec["env_state"], self.spec["stored"], self.spec["step"])
         self.clock.reset()
 
     def start(self, env_state, stored, step):
-        """Go on from these games and transitions.
+        """Continue from games (:data:`.spec.ENV_STATE`) and transitions (:data:`.spec.STORED`, oldest first).
 
-        Args:
-            env_state: the games, see :data:`.spec.ENV_STATE`.
-            stored: columns of the memory, oldest first, see :data:`.spec.STORED`.
-            step: environment steps made before.
-
-        Raises:
-            ValueError: a step between two updates.
+        `step`, the number of environment steps made before, must be a multiple of ``knobs.every``.
         """
         if step % self.every:
             raise ValueError(
@@ -80,11 +68,11 @@ class ScanLoop(Op):
 
     @property
     def carry(self):
-        """All that the program takes and returns: weights, moments, target weights, games, boards, ring and counts."""
+        """The program's carry: weights, moments, target weights, games, boards, ring, numbers of pushes and steps."""
         return (self.train.weights, self.train.moments, self.train.target_weights, *self.played)
 
     def phases(self):
-        """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
+        """Return the seconds spent in the program, and in copying its results, since the last reset."""
         return dict(self.clock.seconds)
 
     @property
@@ -93,7 +81,7 @@ class ScanLoop(Op):
         return self.train.params
 
     def state(self):
-        """Return all that the next step depends on, as NumPy, see :meth:`.loop.Loop.state`."""
+        """Return the state as NumPy arrays, see :meth:`.loop.Loop.state`."""
         games, _, ring, pushed, step = jax.tree.map(np.array, self.played)
         for field, values in zip(self.memory.fields, ring):
             field[:] = values
@@ -101,24 +89,13 @@ class ScanLoop(Op):
         return state_of(self.train, self.memory, as_arrays(games), int(step))
 
     def load_state(self, state):
-        """Go on from a state, of this backend and form or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Continue from arrays by name of any loop's ``state()``, whatever its backend and form."""
         parts = parts_of(state)
         self.train.load_state(parts["train"])
         self.start(parts["env"], tuple(parts["memory"][name] for name in FIELDS), int(parts["loop"]["step"]))
 
     def __call__(self, explore, random_actions, draws, rows):
-        """Play T steps and learn in between.  -> actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses f32[U]
-
-        Args:
-            explore: bool[T, N], where the drawn move is taken.
-            random_actions: i32[T, N], the drawn moves.
-            draws: i32[T, N, 3], what the environments may need of randomness.
-            rows: i64[U, B], the transitions of each update, 0 the oldest.
-        """
+        """Play T steps and learn in between; arguments and results are those of :meth:`.loop.Loop.__call__`."""
         self.clock.start()
         carry, out = jax.block_until_ready(self.run(self.carry, explore, random_actions, draws, rows))
         self.train.weights, self.train.moments, self.train.target_weights, *self.played = carry
@@ -129,16 +106,10 @@ class ScanLoop(Op):
 
 
 def make_program(spec, knobs, envs):
-    """Return ``program(carry, explore, random_actions, draws, rows) -> carry, (actions, rewards, ended, losses)``.
-
-    Args:
-        spec: what an update is built from, ``capacity``, ``target_every`` and the board's ``geometry`` are taken.
-        knobs: ``every`` and ``precision`` are read.
-        envs: number of environments.
-    """
+    """Return ``program(carry, explore, random_actions, draws, rows) -> carry, (actions, rewards, ended, losses)``."""
     geometry, dtype, capacity = geometry_of(spec), DTYPES[knobs.precision], spec["capacity"]
     update, _ = make_update(spec, knobs)
-    steps, updates = max(1, knobs.every // envs), max(1, envs // knobs.every)  # of one round
+    steps, updates = max(1, knobs.every // envs), max(1, envs // knobs.every)  # per round
 
     def play(carry, drawn):
         weights, state, obs, ring, pushed = carry

@@ -1,7 +1,7 @@
-"""What the ops of snake are built from and called with: every name, with shapes and units, checked at build.
+"""Configuration fields and arguments of snake's ops, with shapes and units; both are checked at build time.
 
-N environments, B transitions of a batch, M transitions that are stored, O = dim * dim numbers a board, A = 4 moves, T
-steps, U updates.
+N environments, B transitions of a batch, M stored transitions, O = dim * dim cells per board, A = 4 actions, T steps,
+U updates.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ..common.shapes import check_mlp, sizes
 
 
 class Spec(TypedDict, total=False):
-    """What an op is built from; which of it an op needs is said in ``NEEDED``.
+    """Configuration of an op; ``NEEDED`` lists the fields that each op requires.
 
     Attributes:
-        params: weights of the online net, ``w{k}`` f32[I, O], ``b{k}`` f32[O].
-        target: weights of the target net, of the same shapes.
-        learning_rate: of Adam.
-        gamma: discount of one step.
-        gradient_norm: to which the gradient is clipped.
-        target_every: environment steps from one copy of the online net to the target net to the next; 0: no target net.
-        geometry: of the board, the arguments of :class:`Geometry`; the usual one where it is left out.
-        env_state: the games at the start, see ``ENV_STATE``.
-        stored: what the memory holds at the start, oldest first, the columns of ``STORED``.
-        capacity: transitions that the memory keeps.
+        params: weights of the online network, ``w{k}`` f32[I, O], ``b{k}`` f32[O].
+        target: weights of the target network, of the same shapes.
+        learning_rate: learning rate of Adam.
+        gamma: discount factor.
+        gradient_norm: maximum norm of the gradient, which is clipped to it.
+        target_every: environment steps between copies of the online weights to the target network; 0: no target net.
+        geometry: arguments of :class:`Geometry`; missing ones have its defaults.
+        env_state: initial state of the games, see ``ENV_STATE``.
+        stored: initial contents of the replay buffer, oldest first, in the columns of ``STORED``.
+        capacity: capacity of the replay buffer in transitions.
         step: environment steps made before the start.
         worker_timeout: seconds that each of two processes waits for the other; 60 by default.
     """
@@ -49,8 +49,8 @@ class Spec(TypedDict, total=False):
 
 ENV_STATE = MappingProxyType(
     {
-        "lifetimes": "f32[N, O]",  # steps that a cell stays part of the snake
-        "head": "i64[N]",  # cell, counted row by row, as food
+        "lifetimes": "f32[N, O]",  # steps that a cell remains part of the snake
+        "head": "i64[N]",  # cell, counted row by row; food likewise
         "heading": "i64[N]",  # 0 up, 1 right, 2 down, 3 left
         "length": "i64[N]",
         "food": "i64[N]",
@@ -89,19 +89,19 @@ ARGUMENTS = MappingProxyType(
 
 @dataclass(frozen=True)
 class Geometry:
-    """The board and the start of a snake; hashable, so that it can be a static argument.
+    """Board and start of a snake; hashable, so that it can be a static argument of ``jax.jit``.
 
-    The head starts on one of ``side**2`` cells, ``dist_to_border`` or more away from every border, with the body
-    straight behind it. What the checks let through always leaves a free cell for the first food.
+    The head starts on one of ``side**2`` cells, at least ``dist_to_border`` cells from every border, with the body
+    straight behind it. A valid geometry always leaves a free cell for the first food.
 
     Attributes:
-        starting_blocks: length of a snake at the start, in cells.
-        dim: rows, and columns, of the board.
-        dist_to_border: cells between the head at the start and the border.
-        max_steps: after which an episode is truncated.
+        starting_blocks: initial length of a snake, in cells.
+        dim: number of rows and of columns.
+        dist_to_border: minimum number of cells between the initial head and the border.
+        max_steps: environment steps after which an episode is truncated.
 
     Raises:
-        ValueError: a board or a snake that cannot be.
+        ValueError: the board or the snake is impossible.
     """
 
     starting_blocks: int = 3
@@ -121,38 +121,22 @@ class Geometry:
 
     @property
     def side(self):
-        """Rows, and columns, of the square of cells where a head may start."""
+        """Side length of the square of cells where a head may start."""
         return self.dim - 2 * self.dist_to_border
 
 
 def geometry_of(spec):
-    """Return the :class:`Geometry` that an op is built for, the usual one where the spec names none.
-
-    Args:
-        spec: what the op is built from.
-    """
+    """Return the :class:`Geometry` of a spec."""
     return Geometry(**spec.get("geometry", {}))
 
 
 def has_target_net(spec):
-    """Return whether a target net gives the TD target; where ``target_every`` is 0, the online net does.
-
-    Args:
-        spec: what the op is built from.
-    """
+    """Return whether the TD target uses a target network, not the online one: ``target_every`` is not 0."""
     return spec.get("target_every") != 0
 
 
 def axes(op, spec):
-    """Return the sizes that the spec of an op gives: ``{"O": 100, "A": 4, "N": 64}``.
-
-    Args:
-        op: its name.
-        spec: what it is built from, see :class:`Spec`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
-    """
+    """Return the axis sizes implied by an op's spec, ``{"O": 100, "A": 4, "N": 64}``; its shapes must agree."""
     known = {}
     if "params" in NEEDED[op]:
         known["O"], known["A"] = check_mlp("params", spec["params"])

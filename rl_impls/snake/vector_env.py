@@ -1,4 +1,4 @@
-"""N games of Snake behind one interface: a Gymnasium vector environment in a few passes of NumPy, or N plain ones."""
+"""N games of Snake: a Gymnasium vector environment in a few NumPy passes, or N plain environments."""
 
 from __future__ import annotations
 
@@ -32,39 +32,35 @@ STATE = "lifetimes", "head", "heading", "length", "food", "steps"
 
 
 def neighbours(dim):
-    """Return the cell that lies next to each cell in each direction, -1 off the board.  -> int[4, dim * dim]
-
-    Args:
-        dim: rows, and columns, of the board.
-    """
+    """Return the cell next to each cell in each direction, -1 off the board.  -> int[4, dim * dim]"""
     row, column = (np.indices((dim, dim)).reshape(2, 1, -1) + MOVES.T[:, :, None]).astype(np.intp)
     inside = (row >= 0) & (row < dim) & (column >= 0) & (column < dim)
     return np.where(inside, row * dim + column, -1)
 
 
 class SnakeVectorEnv(VectorEnv):
-    """The game of :class:`.env.SnakeEnv`, N times; a game that ends starts anew in the same step.
+    """The game of :class:`.env.SnakeEnv` for N boards at once, with autoreset in the same step.
 
-    A board holds how many steps each cell stays part of the snake: the length at the head, 1 at the tail, 0 where it is
-    not. To move is to subtract 1 from every cell of the snake and to write the length to the cell ahead.
+    ``lifetimes`` holds the number of steps that each cell remains part of the snake: the length at the head, 1 at the
+    tail, 0 elsewhere. A move subtracts 1 from every cell of the snake and writes the length to the cell ahead.
 
-    Infos as in Gymnasium's SyncVectorEnv in the mode SAME_STEP: ``foods`` int[N], and where a game ended ``final_obs``
-    and ``final_info``, with a mask bool[N] named ``_foods`` and so on for each. All arrays returned are new.
+    Infos follow Gymnasium's SyncVectorEnv in SAME_STEP mode: ``foods`` int[N], and ``final_obs`` and ``final_info``
+    when a game ended, each with a mask bool[N] named ``_foods`` and so on. All arrays returned are new.
 
-    All games draw from one generator, ``np_random``. Gymnasium's vector wrappers that change observations refuse the
-    mode SAME_STEP: pass single-environment wrappers to ``make_vec(..., vectorization_mode="sync", wrappers=...)``.
+    All games share one random generator, ``np_random``. Gymnasium's vector wrappers that change observations reject
+    SAME_STEP: pass single-environment wrappers to ``make_vec(..., vectorization_mode="sync", wrappers=...)``.
 
     Args:
         num_envs: number of games, N.
-        starting_blocks: length of a snake at the start, in cells.
-        dim: rows, and columns, of the board.
-        dist_to_border: cells between the head at the start and the border.
-        max_steps: after which an episode is truncated.
-        render_mode: ``ansi``, ``rgb_array``, or None where nothing is drawn.
+        starting_blocks: initial length of a snake, in cells.
+        dim: number of rows and of columns.
+        dist_to_border: minimum number of cells between the initial head and the border.
+        max_steps: environment steps after which an episode is truncated.
+        render_mode: ``ansi``, ``rgb_array``, or None for no rendering.
 
     Raises:
-        ValueError: a geometry, actions, draws or a state that makes no sense; nothing is changed.
-        gymnasium.error.ResetNeeded: a step, or a look at the games, before the first reset; nothing is changed.
+        ValueError: invalid geometry, actions, draws or state; the games are left unchanged.
+        gymnasium.error.ResetNeeded: a step, render or state access before the first reset.
     """
 
     metadata = {  # noqa: RUF012  (Gymnasium's own form)
@@ -86,13 +82,13 @@ class SnakeVectorEnv(VectorEnv):
         self.lifetimes = None
 
     def reset(self, *, seed=None, options=None):
-        """Start all games, or those that a mask selects.  -> boards f32[N, dim, dim], infos
+        """Start all games, or those selected by a mask.  -> boards f32[N, dim, dim], infos
 
-        The other games keep their state and their boards, and ``infos["_foods"]`` is false for them.
+        The other games keep their state and boards, and ``infos["_foods"]`` is False for them.
 
         Args:
-            seed: of the generator that all games share, with a mask too; None keeps the generator.
-            options: ``{"reset_mask": mask}`` with a mask bool[N], true at least once.
+            seed: seeds the shared generator, even with a mask; None keeps the current generator.
+            options: ``{"reset_mask": mask}`` with a mask bool[N], at least one True.
         """
         mask = self.check_options(options)
         if seed is not None and not isinstance(seed, Integral):
@@ -108,21 +104,16 @@ class SnakeVectorEnv(VectorEnv):
     def step(self, actions):
         """Move by one cell.  -> boards f32[N, dim, dim], rewards f32[N], terminated bool[N], truncated bool[N], infos
 
-        Args:
-            actions: int[N], 0 up, 1 right, 2 down, 3 left.
+        `actions` are int[N]: 0 up, 1 right, 2 down, 3 left.
         """
         return self.step_with(actions)
 
     def draw(self):
-        """Return what a step may need of randomness, i32[N, 3]: food, start, heading."""
+        """Sample the random integers for one step, i32[N, 3]: food, start, heading."""
         return self.np_random.integers(DRAWS, size=(self.num_envs, 3), dtype=np.int32)
 
     def reset_with(self, draws):
-        """Start all games from given draws.  -> boards f32[N, dim, dim], infos
-
-        Args:
-            draws: i32[N, 3], food, start, heading.
-        """
+        """Start all games from `draws` i32[N, 3]: food, start, heading.  -> boards f32[N, dim, dim], infos"""
         draws = self.check_draws(draws)
         self.lifetimes = np.zeros((self.num_envs, self.geometry.cells), np.float32)
         self.head, self.heading, self.length, self.food, self.steps = np.zeros((5, self.num_envs), np.intp)
@@ -130,12 +121,7 @@ class SnakeVectorEnv(VectorEnv):
         return self.observe(), self.infos()
 
     def step_with(self, actions, draws=None):
-        """Move by one cell; return what :meth:`step` returns.
-
-        Args:
-            actions: int[N], 0 up, 1 right, 2 down, 3 left.
-            draws: i32[N, 3], food, start, heading; None to draw them.
-        """
+        """Like :meth:`step`, with given `draws` i32[N, 3]; None samples them."""
         self.check_started("step")
         actions = self.check_actions(actions)
         draws = self.draw() if draws is None else self.check_draws(draws)
@@ -150,16 +136,12 @@ class SnakeVectorEnv(VectorEnv):
         return obs, reward, terminated, truncated, infos | self.infos()
 
     def advance(self, actions, draws):
-        """Move by one cell, without checks.
-
-        Args:
-            actions: int[N], 0 up, 1 right, 2 down, 3 left.
-            draws: i32[N, 3], food, start, heading.
+        """Move by one cell without checking the arguments, which are those of :meth:`step_with`.
 
         Returns:
-            obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim]:
-            ``obs`` is the first of the new game where one ended, ``final_obs`` the one before that. They are the same
-            array where no game ended.
+            obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim].
+            Where a game ended, ``obs`` is the first board of the new game and ``final_obs`` the last of the old one.
+            If no game ended, both are the same array.
         """
         reversal = actions == (self.heading + 2) % ACTIONS
         self.heading = np.where(reversal, self.heading, actions)
@@ -190,12 +172,7 @@ class SnakeVectorEnv(VectorEnv):
         return obs, reward, terminated, truncated, final_obs
 
     def start(self, which, draws):
-        """Start some games anew.
-
-        Args:
-            which: int[n], their indices.
-            draws: i32[N, 3], of which each takes its own.
-        """
+        """Restart games `which` int[n], each from its row of `draws` i32[N, 3]."""
         border, side, blocks = self.geometry.dist_to_border, self.geometry.side, self.geometry.starting_blocks
         row, column = np.divmod(draws[which, 1] % side**2, side)
         heading = draws[which, 2] % ACTIONS
@@ -207,46 +184,33 @@ class SnakeVectorEnv(VectorEnv):
         self.place_food(which, draws)
 
     def place_food(self, which, draws):
-        """Put food on free cell number ``draw % free cells`` in some games.
-
-        Args:
-            which: int[n], their indices.
-            draws: i32[N, 3], of which each takes its own.
-        """
+        """In games `which` int[n], put food on free cell number ``draw % free cells``, counted row by row."""
         free = self.lifetimes[which] == 0
         k = draws[which, 0] % (self.geometry.cells - self.length[which])
         self.food[which] = (free.cumsum(axis=1) > k[:, None]).argmax(axis=1)
 
     def observe(self, which=slice(None)):
-        """Return the boards of some games, f32[n, dim, dim].
-
-        Args:
-            which: int[n], their indices; all games by default.
-        """
+        """Return the boards of games `which` int[n], by default of all.  -> f32[n, dim, dim]"""
         head, length, food = self.head[which], self.length[which], self.food[which]
         obs = self.lifetimes[which] / length[:, None].astype(np.float32)
         obs[np.arange(len(head)), food] = FOOD
-        full = length == self.geometry.cells  # there the head lies on the last food
+        full = length == self.geometry.cells  # on a full board, the head covers the last food
         obs[full, head[full]] = HEAD
         return obs.reshape(-1, self.geometry.dim, self.geometry.dim)
 
     def infos(self):
-        """Return how many foods each game has had.  -> {"foods": int[N], "_foods": bool[N]}"""
+        """Return the number of foods eaten in each game.  -> {"foods": int[N], "_foods": bool[N]}"""
         return {"foods": self.length - self.geometry.starting_blocks, "_foods": np.ones(self.num_envs, bool)}
 
     def render(self):
-        """Return a picture of each game as in :meth:`.env.SnakeEnv.render`, or None without a render mode.
-
-        Raises:
-            gymnasium.error.ResetNeeded: before the first reset.
-        """
+        """Return a picture of each game as in :meth:`.env.SnakeEnv.render`, or None without a render mode."""
         self.check_started("render")
         if self.render_mode is None:
             return None
         return tuple(draw_board(board, self.render_mode) for board in self.observe())
 
     def get_state(self):
-        """Return copies of all arrays of the games, all but the generator.
+        """Return copies of all arrays of the games; the random generator is not included.
 
         Returns:
             ``lifetimes`` f32[N, dim * dim]; ``head``, ``food`` int[N], cells counted row by row; ``heading``,
@@ -256,14 +220,7 @@ class SnakeVectorEnv(VectorEnv):
         return {name: getattr(self, name).copy() for name in STATE}
 
     def set_state(self, state):
-        """Go on from a copy of a state.
-
-        Args:
-            state: arrays by name, as :meth:`get_state` returned them.
-
-        Raises:
-            ValueError: other names or shapes.
-        """
+        """Restore a copy of a state from :meth:`get_state`; raise a ValueError for other names or shapes."""
         n, cells = self.num_envs, self.geometry.cells
         wanted = {name: (n, cells) if name == "lifetimes" else (n,) for name in STATE}
         shapes = {name: np.shape(array) for name, array in state.items()}
@@ -273,23 +230,12 @@ class SnakeVectorEnv(VectorEnv):
             setattr(self, name, np.array(array, np.float32 if name == "lifetimes" else np.intp))
 
     def check_started(self, name):
-        """Check that there was a reset.
-
-        Args:
-            name: of the method that needs it, for the error.
-
-        Raises:
-            gymnasium.error.ResetNeeded: before the first reset.
-        """
+        """Raise ResetNeeded for the method `name` before the first reset."""
         if self.lifetimes is None:
             raise ResetNeeded(f"{name}: got no games to go on with, wanted reset() first")
 
     def check_options(self, options):
-        """Return which games ``reset(options=options)`` starts, a new bool[N].
-
-        Raises:
-            ValueError: an unknown option, or a mask that is not bool[N] with a True.
-        """
+        """Return a new mask bool[N] of the games that ``reset(options=options)`` starts."""
         options = options or {}
         unknown = sorted(set(options) - {"reset_mask"})
         if unknown:
@@ -305,14 +251,7 @@ class SnakeVectorEnv(VectorEnv):
         return mask.copy()
 
     def check_actions(self, actions):
-        """Return actions as an array, int[N].
-
-        Args:
-            actions: what was given.
-
-        Raises:
-            ValueError: they are not N integers from 0 to 3.
-        """
+        """Return `actions` as int[N]; raise a ValueError unless they are N integers from 0 to 3."""
         actions = np.asarray(actions)
         right = actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
         if not right or actions.min() < 0 or actions.max() >= ACTIONS:
@@ -321,14 +260,7 @@ class SnakeVectorEnv(VectorEnv):
         return actions
 
     def check_draws(self, draws):
-        """Return draws as an array, int[N, 3].
-
-        Args:
-            draws: what was given.
-
-        Raises:
-            ValueError: they are not integers [N, 3].
-        """
+        """Return `draws` as an array; raise a ValueError unless they are integers [N, 3]."""
         draws = np.asarray(draws)
         if draws.shape != (self.num_envs, 3) or draws.dtype.kind not in "iu":
             raise ValueError(f"draws: got {draws.dtype}{list(draws.shape)}, wanted integers [{self.num_envs}, 3]")
@@ -336,29 +268,20 @@ class SnakeVectorEnv(VectorEnv):
 
 
 class Draws:
-    """A generator that returns what it was given: the first number for food, all three for a reset."""
+    """A random generator for :class:`.env.SnakeEnv` that returns the preset numbers ``given``: food, start, heading."""
 
     def __init__(self):
         self.given = None
 
     def integers(self, high, size=None):
-        """Return the draw for food, an integer, or all three.
-
-        Args:
-            high: unused: what is given is in range.
-            size: None for food, else all.
-        """
+        """Return the food's number, or all three if `size` is given; `high` is ignored, as ``given`` is in range."""
         return self.given[0] if size is None else self.given
 
 
 class PlainEnvs:
-    """A list of :class:`.env.SnakeEnv`, stepped one after the other; one that ends is reset in the same step.
+    """A list of `count` :class:`.env.SnakeEnv`, stepped one after another, with autoreset in the same step.
 
-    The state is, here and in :class:`VectorisedEnvs`, that of :class:`SnakeVectorEnv`.
-
-    Args:
-        count: number of environments, N.
-        geometry: of all boards, a :class:`.spec.Geometry`.
+    Like :class:`VectorisedEnvs`, it exchanges states in the format of :meth:`SnakeVectorEnv.get_state`.
     """
 
     def __init__(self, count, geometry):
@@ -367,14 +290,7 @@ class PlainEnvs:
             env.np_random = self.draws
 
     def advance(self, actions, draws):
-        """Step each environment; where an episode ended, ``obs`` is of the new one, ``final_obs`` the last of the old.
-
-        -> obs f32[N, O], rewards f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, O]
-
-        Args:
-            actions: int[N], 0 up, 1 right, 2 down, 3 left.
-            draws: i32[N, 3], food, start, heading.
-        """
+        """Step each environment with its row of `draws`; see :meth:`SnakeVectorEnv.advance`, but boards are f32[N, O]."""
         count = len(self.envs)
         obs, final_obs = np.empty((2, count, self.geometry.cells), np.float32)
         rewards, (terminated, truncated) = np.empty(count, np.float32), np.empty((2, count), bool)
@@ -387,11 +303,11 @@ class PlainEnvs:
         return obs, rewards, terminated, truncated, final_obs
 
     def observe(self):
-        """Return the boards, f32[N, O]."""
+        """Return the flattened boards, f32[N, O]."""
         return np.array([env.observation().reshape(-1) for env in self.envs])
 
     def get_state(self):
-        """Return the games as arrays by name, see :meth:`SnakeVectorEnv.get_state`."""
+        """Return the games as arrays by name."""
         dim, cells = self.geometry.dim, self.geometry.cells
         columns = {name: [] for name in ("lifetimes", "head", "heading", "length", "food", "steps")}
         for env in self.envs:
@@ -404,11 +320,7 @@ class PlainEnvs:
         return {name: np.array(column) for name, column in columns.items()}
 
     def set_state(self, state):
-        """Go on from a state.
-
-        Args:
-            state: arrays by name, as :meth:`get_state` returned them.
-        """
+        """Restore the games from arrays by name."""
         dim = self.geometry.dim
         for i, env in enumerate(self.envs):
             oldest_last = np.argsort(-state["lifetimes"][i], kind="stable")[: state["length"][i]]
@@ -424,30 +336,20 @@ class PlainEnvs:
 
 
 class VectorisedEnvs:
-    """One :class:`SnakeVectorEnv`, with boards f32[N, O].
-
-    Args:
-        count: number of games, N.
-        geometry: of all boards, a :class:`.spec.Geometry`.
-    """
+    """A :class:`SnakeVectorEnv` of `count` games with flattened boards f32[N, O]."""
 
     def __init__(self, count, geometry):
         self.env = SnakeVectorEnv(count, **vars(geometry))
         self.get_state, self.set_state = self.env.get_state, self.env.set_state
 
     def advance(self, actions, draws):
-        """Step every environment, as :meth:`PlainEnvs.advance` does.
-
-        Args:
-            actions: int[N], 0 up, 1 right, 2 down, 3 left.
-            draws: i32[N, 3], food, start, heading.
-        """
+        """Step all games at once; return the same as :meth:`PlainEnvs.advance`."""
         obs, rewards, terminated, truncated, final_obs = self.env.advance(actions, draws)
         count = len(obs)
         return obs.reshape(count, -1), rewards, terminated, truncated, final_obs.reshape(count, -1)
 
     def observe(self):
-        """Return the boards, f32[N, O]."""
+        """Return all boards, f32[N, O]."""
         return self.env.observe(self.env.envs).reshape(self.env.num_envs, -1)
 
 
