@@ -1,7 +1,6 @@
-"""The physics-informed Q-agent in JAX; the equations are in :mod:`._numpy`.
+"""The physics-informed Q-agent in JAX; the equations are in :mod:`._numpy`, as are the arguments of builders.
 
-Axes: B states, R rows of states, S features per state, A actions, P points of each kind: ``interior`` in the safe set,
-``expired`` with tau = 0, ``unsafe`` on the edge of the safe set. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}``
+Axes and the three kinds of points are those of :mod:`._torch`. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}``
 f32[O] for each layer k.
 """
 
@@ -58,10 +57,7 @@ DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 
 
 def evaluate_autograd(params, rows, interior, dynamics, order, drift):
-    """Return the logits of `rows` f32[R, A] and the PDE residual of `interior` f32[P], by nested differentiation.
-
-    `rows` are states f32[R, S], `interior` is f32[P, S], `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
-    """
+    """Return the logits of `rows` f32[R, A] and the PDE residual of `interior` f32[P], by nested differentiation."""
 
     def value(state):
         return largest_q(logits(params, state[None]))[0]
@@ -140,11 +136,7 @@ EVALUATE = {  # by the knobs derivatives and gradient
 
 
 def evaluate_separately(evaluate, params, states, expired, unsafe, interior, *args):
-    """Evaluate each set of rows in its own pass; `evaluate` is a value of ``EVALUATE``.
-
-    Returns the logits of ``states`` f32[B, A], ``expired`` f32[P, A] and ``unsafe`` f32[P, A], and the PDE residual of
-    ``interior`` f32[P]. `args` are the dynamics, order and drift for `evaluate`.
-    """
+    """Return logits of `states`, `expired` and `unsafe`, and the residual of `interior`, each in its own pass."""
     _, residual = evaluate(params, states[:0], interior, *args)
     return logits(params, states), logits(params, expired), logits(params, unsafe), residual
 

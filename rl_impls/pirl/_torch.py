@@ -1,7 +1,8 @@
-"""The physics-informed Q-agent in torch; the equations are in :mod:`._numpy`.
+"""The physics-informed Q-agent in torch; the equations are in :mod:`._numpy`, as are the arguments of builders.
 
 Axes: B states, R rows of states, S features per state, A actions, P points of each kind: ``interior`` in the safe set,
-``expired`` with tau = 0, ``unsafe`` on the edge of the safe set.
+``expired`` with tau = 0, ``unsafe`` on the edge of the safe set. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}``
+f32[O] for each layer k.
 """
 
 from __future__ import annotations
@@ -17,10 +18,7 @@ from .spec import dynamics_of
 
 
 class Net(Mlp):
-    """The probability of staying safe for each action, with tanh layers and a final sigmoid.  f32[B, S] -> f32[B, A]
-
-    `params` are weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k.
-    """
+    """The probability of staying safe for each action, with tanh layers and a final sigmoid.  f32[B, S] -> f32[B, A]"""
 
     def __init__(self, params):
         super().__init__(params, nn.Tanh, nn.Sigmoid)
@@ -51,7 +49,7 @@ DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 def evaluate_autograd(net, rows, interior, dynamics, order, drift):
     """Return the Q-values of `rows` f32[R, A] and the PDE residual of `interior` f32[P], by nested differentiation.
 
-    `rows` are states f32[R, S], `interior` is f32[P, S], `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
+    `rows` are states f32[R, S], `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
     """
     points = interior.clone().requires_grad_()
     value, greedy = net(points).max(dim=1)
@@ -100,11 +98,7 @@ EVALUATE = {"autograd": evaluate_autograd, "generator": evaluate_generator}
 
 
 def evaluate_separately(evaluate, net, states, expired, unsafe, interior, *args):
-    """Evaluate each set of rows in its own pass of the network.
-
-    Returns the Q-values of ``states`` f32[B, A], ``expired`` f32[P, A] and ``unsafe`` f32[P, A], and the PDE residual
-    of ``interior`` f32[P]. `args` are the dynamics, order and drift that `evaluate` takes.
-    """
+    """Return Q-values of `states`, `expired` and `unsafe`, and the residual of `interior`, each in its own pass."""
     _, residual = evaluate(net, states[:0], interior, *args)
     return net(states), net(expired), net(unsafe), residual
 

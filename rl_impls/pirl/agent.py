@@ -325,10 +325,7 @@ class PirlAgent:
         self._train_step = step
 
     def save(self, path):
-        """Write a checkpoint atomically: state, replay buffer, running episode, random state and configuration.
-
-        The folder of `path` must exist.
-        """
+        """Write a checkpoint atomically: state, replay buffer, running episode, random state and configuration."""
         arrays = self.state() | {REPLAY + name: value for name, value in self.replay.arrays().items()}
         if self.env.running:
             arrays[EPISODE] = self.env.state
@@ -339,11 +336,8 @@ class PirlAgent:
     def load(cls, path, **changes):
         """Load an agent that continues bit for bit where the saved one stopped.
 
-        Older checkpoints without an episode and a step count start with a new episode at step 0.
-
-        Args:
-            path: checkpoint file.
-            changes: ``backend`` and ``form``, if they differ from the checkpoint's.
+        `changes` may replace ``backend`` and ``form``. An older checkpoint without an episode and a step count starts with
+        a new episode at step 0.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.

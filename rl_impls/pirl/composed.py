@@ -68,8 +68,8 @@ class Hybrid(Op):
 
 
 def hybrid(spec, example, *, knobs, backend):
-    """Train on this backend and act on ``spec["serve"]``, which takes the weights every ``spec["every"]`` updates.
+    """Build a :class:`Hybrid`: ``spec["serve"]`` acts and takes the weights every ``spec["every"]`` updates.
 
-    Arguments of ``train_step`` -> f32[10, A], the acting net's Q-values of the first state after each of ten updates.
+    Arguments of ``train_step`` -> f32[10, A], the acting net's Q-values of the first state after each update
     """
     return Hybrid(spec, example, knobs, backend)

@@ -102,7 +102,7 @@ def pde_flops(order: int) -> float:
 
 
 def train_flops(batch_size: int, order: int, hidden: int) -> float:
-    """Return the FLOPs of the target net forward and of the online net forward and back to weights and inputs.
+    """Return the FLOPs of an update: the target net forward, the online net forward and back to weights and inputs.
 
     No gradient flows to the inputs of the first layer, and streams skip the last layer, see ``pde_flops``.
     """

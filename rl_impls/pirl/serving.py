@@ -31,11 +31,8 @@ class PerRequest:
 class Batched:
     """Server whose worker thread answers all waiting requests with one call, padded to the next compiled batch size.
 
-    It does not wait for a batch to fill: under load, requests queue up while the previous batch is computed.
-
-    Args:
-        build: ``build(size)`` returns a net for batches of that size, f32[size, S] -> f32[size, A].
-        grid: batch sizes to build for, a :class:`~rl_impls.common.batching.BatchGrid`.
+    ``build(size)`` returns a net for batches of that size, f32[size, S] -> f32[size, A], for each size in `grid`. The
+    worker does not wait for a batch to fill: under load, requests queue up while the previous batch is computed.
     """
 
     def __init__(self, build, grid=GRID):
@@ -48,11 +45,7 @@ class Batched:
         self.worker.start()
 
     def __call__(self, state):
-        """Queue one state and block until the worker returns its Q-values.  f32[S] -> f32[A]
-
-        Raises:
-            RuntimeError: the server is closed.
-        """
+        """Queue one state and wait for its Q-values; raise a RuntimeError if closed.  f32[S] -> f32[A]"""
         done = threading.Lock()
         done.acquire()
         request = [state, done, None]
@@ -99,10 +92,7 @@ class Batched:
 
 
 class Load(Op):
-    """A server under load from `clients` threads, each sending one request after another.
-
-    `server` answers one state, f32[S] -> f32[A], and has ``close()``.
-    """
+    """A server, f32[S] -> f32[A] and ``close()``, under load from `clients` threads with one request at a time each."""
 
     def __init__(self, server, clients):
         self.server, self.clients = server, clients

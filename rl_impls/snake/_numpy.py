@@ -53,13 +53,8 @@ def huber(errors):
 def loss(params, target_params, batch, gamma):
     """Return the mean Huber loss of the TD errors of the actions taken, ``mean_B huber(Q(s, a) - td_target)``.  -> f
 
-    No gradient flows through the TD target.
-
-    Args:
-        params: weights of the online network, see :func:`q_values`.
-        target_params: weights of the target network.
-        batch: obs f[B, O], actions i[B], rewards f[B], next_obs f[B, O], terminated f[B].
-        gamma: discount factor.
+    No gradient flows through the TD target. The batch is obs f[B, O], actions i[B], rewards f[B], next_obs f[B, O],
+    terminated f[B].
     """
     obs, actions, rewards, next_obs, terminated = batch
     taken = q_values(params, obs)[np.arange(len(obs)), actions]
@@ -130,10 +125,7 @@ class Remember(Op):
 
 
 def remember(spec, example, *, knobs, target):
-    """Store K transitions one by one.  -> the number stored, the newest board f32[O]
-
-    The columns are obs f32[K, O], action i32[K], reward f32[K], next_obs f32[K, O], terminated f32[K].
-    """
+    """Store K transitions [K, ...] one by one; return the number stored and the newest board, f32[O]."""
     return Remember(spec, knobs)
 
 

@@ -1,7 +1,7 @@
 """The DQN in torch.
 
-Axes: B transitions (or N boards), O cells per board, A = 4 actions. Builders take the arguments of those in
-:mod:`._numpy`.
+Axes: B transitions (or N boards), O cells per board, A = 4 actions. Weights are dicts of ``w{k}`` f32[I, O] and
+``b{k}`` f32[O] for each layer k. Builders take the arguments of those in :mod:`._numpy`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ TORCH_DTYPES = torch.float32, torch.int32, torch.float32, torch.float32, torch.f
 
 
 class Net(Mlp):
-    """Q-values of each action, from linear layers with ReLUs between them.  f32[B, O] -> f32[B, A]
-
-    `params` are weights ``w{k}`` f32[I, O] and biases ``b{k}`` f32[O] of each layer k; `inplace` ReLUs overwrite their
-    input.
-    """
+    """Q-values of each action, from linear layers with ReLUs in between.  f32[B, O] -> f32[B, A]"""
 
     def __init__(self, params, inplace=False):
         super().__init__(params, functools.partial(nn.ReLU, inplace))
@@ -69,10 +65,7 @@ def forward(spec, example, *, knobs, target):
 
 
 def lower_net(net, example, knobs, target):
-    """Lower the network for acting, with the autograd mode of the option ``inference``.
-
-    `example` holds boards f32[N, O], as a tensor or, for ONNX, as an array.
-    """
+    """Lower the network for acting on boards like `example` f32[N, O], a tensor or, for ONNX, an array."""
     check_supported("quantised", knobs, target)
     options = {"quantised": True} if knobs.quantised == "int8" else {}
     call = target.lower(net, (example,), guard=GUARDS[knobs.inference], **options)
@@ -189,10 +182,7 @@ def make_gradient(net, target_net, gamma):
 
 @torch.no_grad()
 def clip_vector(vector, norm):
-    """Clip the gradient f32[P] of one parameter vector to `norm`, faster than ``clip_grad_norm_``.
-
-    ``g <- g min(1, norm / (|g| + 1e-6))``
-    """
+    """Clip the gradient of one parameter vector, ``g <- g min(1, norm / (|g| + 1e-6))``; beats ``clip_grad_norm_``."""
     vector.grad.mul_((norm / (torch.linalg.vector_norm(vector.grad) + 1e-6)).clamp_(max=1))
 
 

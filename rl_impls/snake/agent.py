@@ -205,9 +205,7 @@ class SnakeAgent:
     def load(cls, path, **changes):
         """Load an agent that continues bit for bit where the saved one stopped.
 
-        Args:
-            path: checkpoint file.
-            changes: ``backend`` and ``form``, if they differ from the checkpoint's.
+        `changes` may replace ``backend`` and ``form``.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.

@@ -9,13 +9,10 @@ from .loop import COLLECTIONS
 
 
 def collect_and_learn(spec, example, *, knobs, backend):
-    """Make T steps of N environments with updates in between, see :class:`.loop.Loop`.
+    """Make T steps of N environments with updates in between; ``loop="scan"`` needs a JAX backend.
 
     explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B] -> actions i32[T, N], rewards
     f32[T, N], ended bool[T, N], losses f32[U]
-
-    Raises:
-        ValueError: the option ``loop`` is ``scan`` and the backend does not use JAX.
     """
     if knobs.loop == "scan":
         if backend.source != "jax":

@@ -78,13 +78,8 @@ def leave(pipe, process):
 class DistributedTrainStep(Op):
     """One update by this process and a second one, equal to an update on the whole batch.
 
-    Args:
-        make: ``make(spec, example, knobs, target)`` builds the train step of one process.
-        make_loss: ``make_loss(net, bootstrap, gamma)`` returns its loss function.
-        spec: configuration of the update.
-        example: a batch of torch tensors, of even size.
-        knobs: a :class:`.knobs.Knobs`.
-        target: device and lowering of the backend.
+    ``make(spec, example, knobs, target)`` builds the train step of one process and ``make_loss(net, bootstrap, gamma)``
+    its loss function. `example` is a batch of torch tensors, of even size.
 
     Raises:
         RuntimeError: another instance is open in this process.

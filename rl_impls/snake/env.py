@@ -70,11 +70,9 @@ class SnakeEnv(gymnasium.Env):
         self.snake, self.running = None, False
 
     def reset(self, *, seed=None, options=None):
-        """Start an episode.  -> obs f32[dim, dim], info {"foods": 0}
+        """Start an episode; there are no `options`.  -> obs f32[dim, dim], info {"foods": 0}
 
-        Args:
-            seed: seeds all draws from here on; None keeps the current generator.
-            options: None or empty; there are no options.
+        `seed` seeds all draws from here on; None keeps the current generator.
         """
         if options:
             raise ValueError(f"options: SnakeEnv has no reset options, got {sorted(options)}; pass options=None")
@@ -149,11 +147,10 @@ class SnakeEnv(gymnasium.Env):
         return draw_board(self.observation(), self.render_mode)
 
     def get_state(self):
-        """Return the episode as arrays by name; the random generator is not included.
+        """Return the episode as arrays by name, without the random generator.
 
-        Returns:
-            ``snake`` int[L, 2] row and column, head first; ``food`` int[1, 2], or int[0, 2] on a full board;
-            ``heading``, ``steps``, ``running`` int[].
+        ``snake`` int[L, 2] row and column, head first; ``food`` int[1, 2], or int[0, 2] on a full board; ``heading``,
+        ``steps``, ``running`` int[].
         """
         self.check_started("get_state")
         return {

@@ -52,14 +52,7 @@ def parts_of(state):
 class Loop(Op):
     """T steps of N environments, with an update every ``knobs.every`` of them, from the same start after each reset.
 
-    Args:
-        spec: configuration, see :class:`.spec.Spec`.
-        example: explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B].
-        knobs: a :class:`.knobs.Knobs`.
-        backend: backend that computes.
-
-    Raises:
-        ValueError: the number of environments or the batch does not match the options, see :func:`check_schedule`.
+    `example` holds the arguments of a call and must pass :func:`check_schedule`.
     """
 
     def __init__(self, spec, example, knobs, backend):

@@ -111,10 +111,7 @@ def transition_bytes(count: int) -> float:
 
 
 def train_flops(batch_size: int) -> float:
-    """Return the FLOPs of the target net's forward pass and the online net's forward and backward passes.
-
-    No gradient flows to the inputs of the first layer.
-    """
+    """Return the FLOPs of an update; the backward pass skips the target net and the inputs of the first layer."""
     return 2.0 * batch_size * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
 
 
@@ -189,10 +186,7 @@ def train_step(seed: int, batch_size: int, form: str = "full") -> Problem:
 
 
 def collect_and_learn(seed: int, num_envs: int, every: int, batch_size: int, form: str = "full") -> Problem:
-    """Play and learn, with an update every few environment steps.
-
-    The loop starts shortly before the target network takes the online weights.
-    """
+    """Play and learn; the loop starts shortly before the target network takes the online weights."""
     rng = np.random.default_rng(seed)
     num_steps, whole_round = loop_steps(num_envs, form), max(num_envs, every)  # updates fall on whole rounds
     total = num_steps * num_envs
@@ -203,7 +197,7 @@ def collect_and_learn(seed: int, num_envs: int, every: int, batch_size: int, for
         "env_state": start_state(rng, num_envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
         "target_every": 1000, "step": max(0, 1000 - total // 2) // whole_round * whole_round,
     }  # fmt: skip
-    # Exactly a tenth of the steps explore, whatever the seed: a single environment that explores skips the net
+    # A fixed tenth of the steps explore, whatever the seed: a single environment skips the net then, which is cheaper
     explore = (rng.permutation(total) < total // 10).reshape(num_steps, num_envs)
     return problem(
         "collect_and_learn", everything, explore, moves(rng, num_steps, num_envs), draws(rng, num_steps, num_envs),

@@ -22,9 +22,6 @@ class ScanLoop(Op):
     """The loop of :class:`.loop.Loop` as one compiled JAX program, with the same arguments.
 
     Steps are grouped into rounds: the steps between two updates, then the updates between two steps.
-
-    Raises:
-        ValueError: options that JAX or a single program does not support, or that do not match the example.
     """
 
     def __init__(self, spec, example, knobs, backend):

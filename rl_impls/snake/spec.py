@@ -92,16 +92,13 @@ class Geometry:
     """Board and start of a snake; hashable, so that it can be a static argument of ``jax.jit``.
 
     The head starts on one of ``side**2`` cells, at least ``dist_to_border`` cells from every border, with the body
-    straight behind it. A valid geometry always leaves a free cell for the first food.
+    straight behind it. A valid geometry always leaves a free cell for the first food; others raise a ValueError.
 
     Attributes:
         starting_blocks: initial length of a snake, in cells.
         dim: number of rows and of columns.
         dist_to_border: minimum number of cells between the initial head and the border.
         max_steps: environment steps after which an episode is truncated.
-
-    Raises:
-        ValueError: the board or the snake is impossible.
     """
 
     starting_blocks: int = 3

@@ -138,10 +138,9 @@ class SnakeVectorEnv(VectorEnv):
     def advance(self, actions, draws):
         """Move by one cell without checking the arguments, which are those of :meth:`step_with`.
 
-        Returns:
-            obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim].
-            Where a game ended, ``obs`` is the first board of the new game and ``final_obs`` the last of the old one.
-            If no game ended, both are the same array.
+        -> obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim]. Where
+        a game ended, ``obs`` is the first board of the new game and ``final_obs`` the last of the old one. If no game
+        ended, both are the same array.
         """
         reversal = actions == (self.heading + 2) % ACTIONS
         self.heading = np.where(reversal, self.heading, actions)
@@ -210,11 +209,10 @@ class SnakeVectorEnv(VectorEnv):
         return tuple(draw_board(board, self.render_mode) for board in self.observe())
 
     def get_state(self):
-        """Return copies of all arrays of the games; the random generator is not included.
+        """Return copies of the games' arrays, without the random generator.
 
-        Returns:
-            ``lifetimes`` f32[N, dim * dim]; ``head``, ``food`` int[N], cells counted row by row; ``heading``,
-            ``length``, ``steps`` int[N].
+        ``lifetimes`` f32[N, dim * dim]; ``head``, ``food`` int[N], cells counted row by row; ``heading``, ``length``,
+        ``steps`` int[N].
         """
         self.check_started("get_state")
         return {name: getattr(self, name).copy() for name in STATE}
@@ -290,7 +288,7 @@ class PlainEnvs:
             env.np_random = self.draws
 
     def advance(self, actions, draws):
-        """Step each environment with its row of `draws`; see :meth:`SnakeVectorEnv.advance`, but boards are f32[N, O]."""
+        """Step each environment with its draws; see :meth:`SnakeVectorEnv.advance`, but boards are f32[N, O]."""
         count = len(self.envs)
         obs, final_obs = np.empty((2, count, self.geometry.cells), np.float32)
         rewards, (terminated, truncated) = np.empty(count, np.float32), np.empty((2, count), bool)
