@@ -336,8 +336,8 @@ class PirlAgent:
     def load(cls, path, **changes):
         """Load an agent that continues bit for bit where the saved one stopped.
 
-        `changes` may replace ``backend`` and ``form``. An older checkpoint without an episode and a step count starts with
-        a new episode at step 0.
+        `changes` may replace ``backend`` and ``form``. An older checkpoint without an episode and a step count starts
+        with a new episode at step 0.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
