@@ -1,10 +1,9 @@
-"""The reference of the net, of advantages and of losses, in equation order; as precise as the arrays it is given.
+"""Reference implementation in NumPy: the nets, advantages and losses, in equation order.
 
-Axes: T steps, N environments, B pictures, A = 15 actions.
+Results have the precision of the arguments. Axes: T steps, N environments, B images, A = 15 actions.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Each builder takes ``spec`` (the op's configuration, :class:`.spec.Spec`), ``example`` (arguments of the first call),
+``knobs`` (:class:`.knobs.Knobs`) and ``target`` (:class:`~rl_impls.lowering.Target`), and returns the op.
 """
 
 from __future__ import annotations
@@ -20,33 +19,20 @@ STD_EPS = 1e-8  # added to the standard deviation of advantages
 
 
 def padded(h, value):
-    """Return pictures with a border of one pixel.  f[B, Y, X, C] -> f[B, Y + 2, X + 2, C]
-
-    Args:
-        h: f[B, Y, X, C].
-        value: of the border.
-    """
+    """Pad images with a border of one pixel.  f[B, Y, X, C] -> f[B, Y + 2, X + 2, C]"""
     return np.pad(h, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=value)
 
 
 def pooled(h):
-    """Return the largest of each 3 x 3 pixels, two apart.  f[B, Y, X, C] -> f[B, Y / 2, X / 2, C]
-
-    Args:
-        h: f[B, Y, X, C].
-    """
+    """Max-pool 3 x 3 pixels, with stride 2 and padding 1.  f[B, Y, X, C] -> f[B, Y / 2, X / 2, C]"""
     windows = np.lib.stride_tricks.sliding_window_view(padded(h, -np.inf), (3, 3), axis=(1, 2))
     return windows[:, ::2, ::2].max(axis=(4, 5))
 
 
 def residual(params, h):
-    """Return what the residual net makes of colours from 0 to 1 (Espeholt et al. 2018, Fig. 3).  -> f[B, A], f[B]
+    """Residual net of IMPALA (Espeholt et al. 2018, Fig. 3).  f[B, 64, 64, 3] from 0 to 1 -> f[B, A], f[B]
 
-    Three stages of a convolution, a maximum and two residual blocks; then a hidden layer for both heads.
-
-    Args:
-        params: weights, see :data:`.spec.RESIDUAL`.
-        h: f[B, 64, 64, 3].
+    Three stages of a convolution, max-pooling and two residual blocks; then a hidden layer shared by both heads.
     """
 
     def convolved(name, h):
@@ -63,14 +49,10 @@ def residual(params, h):
 
 
 def logits_and_values(params, obs):
-    """Return what the net makes of pictures.  [B, 64, 64, 3] -> f[B, A], f[B]
+    """Forward pass of the net.  [B, 64, 64, 3], colours from 0 to 255 -> f[B, A], f[B]
 
-    Three convolutions (Mnih et al. 2015), then a hidden layer for the policy and another one for the value; or, by the
-    names of the weights, :func:`residual`.
-
-    Args:
-        params: weights, see :data:`.spec.NETS`.
-        obs: pictures, colours from 0 to 255.
+    The names in ``params`` (see :data:`.spec.SHAPES`) select the net: three convolutions (Mnih et al. 2015), then one
+    hidden layer for the policy and one for the value; or :func:`residual`.
     """
     h = obs.astype(params["w_logits"].dtype) / 255
     if net_of(params) == "residual":
@@ -85,23 +67,19 @@ def logits_and_values(params, obs):
 
 
 def log_softmax(logits):
-    """Return the logarithm of each action's probability.  f[B, A] -> f[B, A]
-
-    Args:
-        logits: f[B, A].
-    """
+    """Return the log-probabilities of all actions.  f[B, A] -> f[B, A]"""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def sample_actions(logits, uniforms):
-    """Return actions drawn from the softmax, and the logarithm of their probability.  -> i32[N], f32[N]
+    """Sample actions from the softmax of the logits; return them and their log-probabilities.  -> i32[N], f[N]
 
-    The action drawn is the first whose probability, with those of all actions before it, exceeds the uniform number.
+    Inverse transform sampling: take the first action whose cumulative probability exceeds the uniform number.
 
     Args:
         logits: f[N, A].
-        uniforms: f[N] from 0 to 1, 1 left out.
+        uniforms: f[N] in [0, 1).
     """
     log_probs = log_softmax(logits)
     reached = np.cumsum(np.exp(log_probs), axis=1) <= uniforms[:, None]
@@ -110,12 +88,7 @@ def sample_actions(logits, uniforms):
 
 
 def backward_sum(terms, decays):
-    """Return ``s_t = terms_t + decays_t s_{t+1}``, 0 after the last step.  f[T, ...] -> f[T, ...]
-
-    Args:
-        terms: f[T, ...].
-        decays: f[T, ...].
-    """
+    """Return ``s_t = terms_t + decays_t s_{t+1}``, 0 after the last step.  f[T, ...], f[T, ...] -> f[T, ...]"""
     sums, later = np.empty_like(terms), np.zeros_like(terms[0])
     for t in reversed(range(len(terms))):
         sums[t] = later = terms[t] + decays[t] * later
@@ -123,20 +96,19 @@ def backward_sum(terms, decays):
 
 
 def gae_of(rewards, values, next_values, terminated, truncated, *, gamma, lam):
-    """Return generalised advantages, and returns (Schulman et al. 2016, Eq. 16).  -> f[T, ...], f[T, ...]
+    """Generalised advantages and returns (Schulman et al. 2016, Eq. 16).  -> f[T, ...], f[T, ...]
 
     ``delta_t = r_t + gamma (1 - terminated_t) next_values_t - values_t``, ``A_t = delta_t + gamma lam (1 - ended_t)
-    A_{t+1}``, ``returns_t = A_t + values_t``. A truncation bootstraps, a termination does not; neither lets later
-    errors through.
+    A_{t+1}``, ``returns_t = A_t + values_t``. Truncation bootstraps, termination does not; both cut the sum of errors.
 
     Args:
         rewards: f[T, ...].
-        values: of the states that were acted in, f[T, ...].
-        next_values: of those after each step, before any reset, f[T, ...].
+        values: V(s_t), f[T, ...].
+        next_values: value of the state after step t, before any reset, f[T, ...].
         terminated: bool[T, ...].
         truncated: bool[T, ...].
-        gamma: discount of one step.
-        lam: discount of one step, beside gamma, of later errors.
+        gamma: discount factor.
+        lam: GAE's lambda.
     """
     deltas = rewards + gamma * (next_values * ~terminated) - values
     decays = np.full_like(deltas, gamma * lam) * ~(terminated | truncated)
@@ -145,7 +117,7 @@ def gae_of(rewards, values, next_values, terminated, truncated, *, gamma, lam):
 
 
 def vtrace_of(log_ratios, rewards, values, next_values, terminated, truncated, *, gamma, rho_bar, c_bar):
-    """Return V-trace's targets of the values and its advantages (Espeholt et al. 2018).  -> f[T, ...], f[T, ...]
+    """V-trace value targets and advantages (Espeholt et al. 2018).  -> f[T, ...], f[T, ...]
 
     ``rho_t = min(rho_bar, ratio_t)``, ``c_t = min(c_bar, ratio_t)``, ``delta_t = rho_t (r_t + gamma (1 - terminated_t)
     next_values_t - values_t)``, ``vs_t - values_t = delta_t + gamma c_t (1 - ended_t) (vs_{t+1} - values_{t+1})`` (Eq.
@@ -153,16 +125,15 @@ def vtrace_of(log_ratios, rewards, values, next_values, terminated, truncated, *
     an episode, and ``(1 - terminated_t) next_values_t`` where the episode or the rollout ends (Section 4.2).
 
     Args:
-        log_ratios: logarithm of the probability of the action by the policy that learns, over that by the policy that
-            acted, f[T, ...].
+        log_ratios: log-probability of the action under the learner's policy minus that under the actor's, f[T, ...].
         rewards: f[T, ...].
-        values: of the states that were acted in, f[T, ...].
-        next_values: of those after each step, before any reset, f[T, ...].
+        values: V(s_t), f[T, ...].
+        next_values: V of the state after step t, before any reset, f[T, ...].
         terminated: bool[T, ...].
         truncated: bool[T, ...].
-        gamma: discount of one step.
-        rho_bar: largest weight of an error.
-        c_bar: largest weight of what comes after a step.
+        gamma: discount factor.
+        rho_bar: largest importance weight of a TD error.
+        c_bar: largest importance weight of the errors after it.
     """
     ratios, ended = np.exp(log_ratios), terminated | truncated
     rhos, cs = np.minimum(rho_bar, ratios), np.minimum(c_bar, ratios)
@@ -174,11 +145,7 @@ def vtrace_of(log_ratios, rewards, values, next_values, terminated, truncated, *
 
 
 def env_by_env(function):
-    """Return what computes the results of all environments one after the other.  f[T, N], ... -> f[T, N], ...
-
-    Args:
-        function: of columns f[T], returns several of them.
-    """
+    """Make a function of one environment's columns loop over all of them.  f[T, N], ... -> f[T, N], ..."""
 
     def call(*columns):
         results = [function(*(column[:, n] for column in columns)) for n in range(columns[0].shape[1])]
@@ -191,47 +158,28 @@ ADVANTAGES = {"loop": env_by_env, "vector": lambda function: function}
 
 
 def normalised(advantages):
-    """Return advantages with a mean of 0 and a standard deviation of 1 over the batch.  f[B] -> f[B]
-
-    Args:
-        advantages: f[B].
-    """
+    """Scale advantages to mean 0 and standard deviation 1 over the batch.  f[B] -> f[B]"""
     return (advantages - advantages.mean()) / (advantages.std() + STD_EPS)
 
 
 def taken(logits, actions):
-    """Return the logarithm of the probability of some actions, and the mean entropy.  f[B, A], i[B] -> f[B], f
-
-    Args:
-        logits: f[B, A].
-        actions: i[B].
-    """
+    """Log-probabilities of the given actions, and the policy's mean entropy.  f[B, A], i[B] -> f[B], f"""
     log_probs = log_softmax(logits)
     entropy = -(np.exp(log_probs) * log_probs).sum(axis=1).mean()
     return log_probs[np.arange(len(actions)), actions], entropy
 
 
 def critic_loss(values, returns):
-    """Return half the mean squared error of values.  f[B], f[B] -> f
-
-    Args:
-        values: f[B].
-        returns: what they should be, f[B].
-    """
+    """Half the mean squared error of the values.  f[B], f[B] -> f"""
     return 0.5 * ((values - returns) ** 2).mean()
 
 
 def ppo_loss(params, batch, *, clip, value_weight, entropy_weight):
-    """Return the loss of PPO (Schulman et al. 2017, Eq. 7 and 9), with advantages normalised over the batch.  -> f
+    """Loss of PPO (Schulman et al. 2017, Eq. 7 and 9), with advantages normalised over the batch.  -> f
 
     ``mean max(-A ratio, -A clip(ratio, 1 - clip, 1 + clip)) + value_weight critic_loss - entropy_weight entropy``
 
-    Args:
-        params: weights, see :data:`.spec.NETS`.
-        batch: obs [B, 64, 64, 3], actions i[B], log_probs f[B] of the policy that acted, advantages f[B], returns f[B].
-        clip: how far from 1 a ratio is rewarded to go.
-        value_weight: of the values' error.
-        entropy_weight: of the entropy.
+    ``batch``: obs [B, 64, 64, 3], actions i[B], log_probs f[B] of the policy that acted, advantages f[B], returns f[B].
     """
     obs, actions, log_probs, advantages, returns = batch
     logits, values = logits_and_values(params, obs)
@@ -242,15 +190,11 @@ def ppo_loss(params, batch, *, clip, value_weight, entropy_weight):
 
 
 def a2c_loss(params, batch, *, value_weight, entropy_weight):
-    """Return the loss of advantage actor-critic (Mnih et al. 2016, Section 4).  -> f
+    """Loss of advantage actor-critic (Mnih et al. 2016, Section 4).  -> f
 
     ``-mean(log pi(a) A) + value_weight critic_loss - entropy_weight entropy``
 
-    Args:
-        params: weights, see :data:`.spec.NETS`.
-        batch: obs [B, 64, 64, 3], actions i[B], advantages f[B], returns f[B].
-        value_weight: of the values' error.
-        entropy_weight: of the entropy.
+    ``batch``: obs [B, 64, 64, 3], actions i[B], advantages f[B], returns f[B].
     """
     obs, actions, advantages, returns = batch
     logits, values = logits_and_values(params, obs)
@@ -260,14 +204,9 @@ def a2c_loss(params, batch, *, value_weight, entropy_weight):
 
 
 def impala_targets(params, batch, *, gamma, rho_bar, c_bar):
-    """Return what the weights before an update make of a rollout: V-trace's targets and advantages, f[T, N] each.
+    """V-trace targets and advantages f[T, N] of a rollout, by the weights before the update.
 
-    Args:
-        params: weights, see :data:`.spec.NETS`.
-        batch: a rollout, see :func:`impala_loss`.
-        gamma: discount of one step.
-        rho_bar: largest weight of an error.
-        c_bar: largest weight of what comes after a step.
+    ``batch`` is that of :func:`impala_loss`; ``rho_bar`` and ``c_bar`` those of :func:`vtrace_of`.
     """
     obs, actions, log_probs, rewards, terminated, truncated = batch
     logits, values = logits_and_values(params, obs.reshape(-1, *obs.shape[2:]))
@@ -278,19 +217,19 @@ def impala_targets(params, batch, *, gamma, rho_bar, c_bar):
 
 
 def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
-    """Return the loss of IMPALA (Espeholt et al. 2018, Section 4.2); no gradient goes through the targets.  -> f
+    """Loss of IMPALA (Espeholt et al. 2018, Section 4.2); no gradient flows through the targets.  -> f
 
-    It is :func:`a2c_loss` with V-trace's targets as returns, but the sum over all T N steps in place of their mean: the
-    constants of the paper, as the gradient's norm and what is added to the root, are made for that. Where an episode
-    was truncated, Procgen shows no last picture: the value of the next one in the rollout stands for that.
+    :func:`a2c_loss` with V-trace targets as returns, but summed over all T N steps instead of averaged: the paper's
+    constants, such as the gradient norm and RMSProp's epsilon, are tuned for a sum. Procgen does not show the last
+    frame of a truncated episode, so the value of the next frame in the rollout replaces it.
 
     Args:
-        params: weights, see :data:`.spec.NETS`.
+        params: weights, see :data:`.spec.SHAPES`.
         batch: obs [T + 1, N, 64, 64, 3], actions i[T, N], log_probs f[T, N] of the policy that acted, rewards f[T, N],
             terminated and truncated bool[T, N].
-        targets: of :func:`impala_targets`.
-        value_weight: of the values' error.
-        entropy_weight: of the entropy.
+        targets: result of :func:`impala_targets`.
+        value_weight: coefficient of the value loss.
+        entropy_weight: coefficient of the entropy.
     """
     obs, actions, (vs, advantages) = batch[0], batch[1], targets
     steps = obs[:-1].reshape(-1, *obs.shape[2:]), actions.ravel(), advantages.ravel(), vs.ravel()
@@ -298,24 +237,17 @@ def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
 
 
 def forward(spec, example, *, knobs, target):
-    """Return the logits of all actions and the values.  u8[B, 64, 64, 3] -> f32[B, A], f32[B]"""
+    """Build the forward pass with fixed weights.  obs u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
     params = spec["params"]
     return lambda obs: logits_and_values(params, obs)
 
 
 def gae(spec, example, *, knobs, target):
-    """Return generalised advantages and returns.  -> f32[T, N], f32[T, N]
-
-    rewards f32[T, N], values f32[T, N], next_values f32[T, N], terminated bool[T, N], truncated bool[T, N]
-    """
+    """Build GAE.  rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> f32[T, N], f32[T, N]"""
     return ADVANTAGES[knobs.advantages](functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"]))
 
 
 def vtrace(spec, example, *, knobs, target):
-    """Return V-trace's targets of the values and its advantages.  -> f32[T, N], f32[T, N]
-
-    log_ratios f32[T, N], rewards f32[T, N], values f32[T, N], next_values f32[T, N], terminated bool[T, N], truncated
-    bool[T, N]
-    """
+    """Build V-trace; log_ratios f32[T, N] come before the arguments of :func:`gae`.  -> f32[T, N], f32[T, N]"""
     constants = {name: spec[name] for name in ("gamma", "rho_bar", "c_bar")}
     return ADVANTAGES[knobs.advantages](functools.partial(vtrace_of, **constants))
