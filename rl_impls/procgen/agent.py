@@ -1,4 +1,4 @@
-"""PPO, A2C, A3C and IMPALA as a whole: trained on Procgen's levels, evaluated there and on others, saved, resumed."""
+"""Agents for Procgen: PPO, A2C, A3C and IMPALA, with training, evaluation and checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .knobs import FORMS
 from .loop import part_of
 from .spec import SHAPES, init_net
 
-ALGORITHMS = MappingProxyType(  # what differs from the defaults of :class:`Config`
+ALGORITHMS = MappingProxyType(  # fields whose defaults differ from those of :class:`Config`
     {
         "ppo": {},
         "a2c": {"unroll": 5, "learning_rate": 7e-4, "lam": 1.0},
@@ -30,13 +30,13 @@ ALGORITHMS = MappingProxyType(  # what differs from the defaults of :class:`Conf
         "impala": {"unroll": 20, "learning_rate": 3e-4, "gradient_norm": 40.0, "epsilon": 0.01},
     }
 )
-OPS = MappingProxyType(  # by algorithm, and whether processes play
+OPS = MappingProxyType(  # by algorithm, and whether actor processes play
     {
         ("ppo", False): "ppo", ("ppo", True): "parallel_ppo", ("a2c", False): "a2c", ("a3c", True): "a3c",
         ("impala", False): "impala", ("impala", True): "parallel_impala",
     }
 )  # fmt: skip
-PLACES = (*CHANGES, "actors", "lag", "cluster")  # where is played and computed: no part of what was learned
+PLACES = (*CHANGES, "actors", "lag", "cluster")  # fields that :meth:`ProcgenAgent.load` can change
 CHOICES = MappingProxyType({"form": FORMS, "algorithm": ALGORITHMS, "net": SHAPES, "game": GAMES, "mode": MODES})
 FROM_CONFIG = (
     "learning_rate", "epsilon", "decay", "gamma", "lam", "clip", "rho_bar", "c_bar", "value_weight", "entropy_weight",
@@ -46,37 +46,37 @@ FROM_CONFIG = (
 
 @dataclass(frozen=True)
 class Config:
-    """Everything an agent is made of but its seed.
+    """Configuration of an agent, without its seed.
 
     Attributes:
-        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
+        backend: backend to compute with; ``auto`` becomes the best one on this machine.
         form: named setting of the knobs.
         algorithm: ppo, a2c, a3c or impala.
-        net: nature, of three convolutions, or residual, that of IMPALA's paper, of fifteen.
-        game: one of Procgen's.
+        net: nature, with three convolutions, or residual, with the fifteen of IMPALA's paper.
+        game: name of the Procgen game.
         mode: easy or hard.
-        levels: how many levels are trained on; 0: all there are.
-        start_level: the first of them.
-        envs: environments that are played at once.
-        unroll: steps of each environment, from one learning to the next.
-        actors: processes that play; 0: they are played where is learned.
-        lag: updates of the weights, at the most, that actors of PPO and IMPALA play without.
-        ahead: rollouts that a worker of A3C may be ahead of the slowest one.
-        cluster: address of a Ray cluster whose actors play, as host:6379, or local to start one here; empty:
+        levels: number of training levels; 0 for all.
+        start_level: first training level.
+        envs: number of parallel environments.
+        unroll: steps of each environment per rollout.
+        actors: number of actor processes; 0 to play in the learner's process.
+        lag: most updates that the weights of PPO's and IMPALA's actors may be behind the learner's.
+        ahead: most rollouts that a worker of A3C may be ahead of the slowest one.
+        cluster: address of the Ray cluster that runs the actors, as host:6379, or local to start one here; empty for
             processes of this machine.
-        epochs: passes of PPO over what was played.
-        batch: pictures in an update of PPO.
-        learning_rate: of Adam in PPO, or of RMSProp.
-        epsilon: added to the root of the mean square of gradients.
-        decay: of that mean in RMSProp.
-        gamma: discount.
-        lam: lambda of the advantages of PPO, A2C and A3C.
-        clip: how far from 1 PPO rewards a ratio of probabilities to go.
-        rho_bar: largest weight of a TD error in IMPALA.
-        c_bar: largest weight of the errors after it in IMPALA.
-        value_weight: of the values' error in the loss.
-        entropy_weight: of the entropy in the loss.
-        gradient_norm: to which the gradient is clipped.
+        epochs: passes of PPO over each rollout.
+        batch: minibatch size of PPO.
+        learning_rate: learning rate of Adam in PPO, of RMSProp otherwise.
+        epsilon: added to the root of the mean squared gradient.
+        decay: decay of the mean squared gradient in RMSProp.
+        gamma: discount factor.
+        lam: lambda of generalised advantages in PPO, A2C and A3C.
+        clip: clipping range of PPO's probability ratio.
+        rho_bar: largest importance weight of a TD error in IMPALA.
+        c_bar: largest importance weight of the errors after it in IMPALA.
+        value_weight: coefficient of the value loss.
+        entropy_weight: coefficient of the entropy bonus.
+        gradient_norm: norm to which the gradient is clipped.
     """
 
     backend: str = "torch"
@@ -108,7 +108,6 @@ class Config:
     gradient_norm: float = 0.5
 
     def __post_init__(self):
-        """Raise a ValueError for a value that makes no sense."""
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
@@ -124,7 +123,7 @@ class Config:
         self.check_together()
 
     def check_together(self):
-        """Raise a ValueError for values that make no sense together."""
+        """Raise a ValueError for fields that contradict each other."""
         if (self.algorithm, self.actors > 0) not in OPS:
             wanted = "1 or more" if self.algorithm == "a3c" else "0 (its parallel form is a3c)"
             raise ValueError(f"actors: got {self.actors} with {self.algorithm}, wanted {wanted}")
@@ -142,25 +141,21 @@ class Config:
 
     @property
     def frames(self):
-        """Environment frames from one learning to the next, unroll times envs."""
+        """Environment frames per rollout, unroll times envs."""
         return self.unroll * self.envs
 
     @property
     def knobs(self):
-        """The form's knobs."""
+        """Optimisations of the form."""
         return FORMS[self.form]
 
     @property
     def weights(self):
-        """Number of weights of the net."""
+        """Number of the net's parameters."""
         return count(SHAPES[self.net].values())
 
     def env(self, seed):
-        """Return what the environments are made of, see :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-
-        Args:
-            seed: of the levels that are drawn.
-        """
+        """Return the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv` for a seed of the levels."""
         return {
             "game": self.game, "mode": self.mode, "num_levels": self.levels, "start_level": self.start_level,
             "num_envs": self.envs, "seed": seed,
@@ -168,24 +163,24 @@ class Config:
 
 
 class ProcgenAgent:
-    """Learns a game of Procgen; all that is random (weights, levels, actions, minibatches) comes from the seed.
+    """Learns a game of Procgen, e.g. ``ProcgenAgent(seed=0, algorithm="impala", game="bigfish")``.
 
-    ``ProcgenAgent(seed=0, algorithm="impala", game="bigfish")``; the keywords are those of :class:`Config`, the
-    defaults those of the algorithm, see ``ALGORITHMS``.
+    Weights, levels, actions and minibatches all follow from the seed. The keywords are the fields of :class:`Config`;
+    ``ALGORITHMS`` has the defaults of each algorithm.
 
     Args:
-        backend: name of the backend that computes.
+        backend: backend to compute with.
         form: named setting of the knobs.
-        seed: of everything that is random.
-        config: the rest of :class:`Config`.
+        seed: seed of everything random.
+        config: other fields of :class:`Config`.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: invalid arguments, here or in a method; the agent is left unchanged.
         BackendUnavailable: the backend cannot run on this machine, or Procgen is not installed.
     """
 
     UNIT = "environment frames"
-    STOCHASTIC = True  # actions are drawn in an evaluation, or the likeliest are taken
+    STOCHASTIC = True  # an evaluation can sample actions
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
         self.config = self.configure(backend=backend, form=form, **config)
@@ -196,7 +191,7 @@ class ProcgenAgent:
 
     @staticmethod
     def configure(**fields):
-        """Return the configuration: the given fields, and the algorithm's defaults for the others."""
+        """Return the configuration: the given fields, otherwise the algorithm's defaults."""
         chosen = check_choice("algorithm", fields.get("algorithm", Config.algorithm), ALGORITHMS)
         return Config(**{**ALGORITHMS[chosen], **fields})
 
@@ -217,15 +212,11 @@ class ProcgenAgent:
 
     @property
     def chunk(self):
-        """Environment frames that :meth:`learn` plays at a time."""
+        """Environment frames that one call of :meth:`learn` plays."""
         return self.config.frames
 
     def agree(self, wanted):
-        """Return whether this process, or another that torchrun started, wants something, as to stop.
-
-        Args:
-            wanted: whether this one does.
-        """
+        """Return whether ``wanted`` is true in any of torchrun's processes, so that all stop together."""
         if self.processes == 1:
             return wanted
         from .group import agree
@@ -234,15 +225,15 @@ class ProcgenAgent:
 
     @property
     def params(self):
-        """The weights as NumPy, by name, see :data:`.spec.SHAPES`."""
+        """The net's weights, NumPy arrays by name, see :data:`.spec.SHAPES`."""
         return self.weights if self.loop is None else self.loop.params
 
     def learn(self):
-        """Play a rollout and learn from it.
+        """Play one rollout and learn from it.
 
         Returns:
-            ``return`` and ``length``, means over the episodes that ended in it, nan where none did; ``episodes``, how
-            many; ``loss``, the mean over the updates; and what the loop counts, as the lag of the policy.
+            ``return`` and ``length``, means over the episodes that ended in the rollout, nan if none did; ``episodes``,
+            their number; ``loss``, the mean over the updates; and the loop's statistics, such as the policy lag.
         """
         rewards, ended, losses = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
         self.step += self.chunk
@@ -255,42 +246,38 @@ class ProcgenAgent:
         """Play without learning; see :func:`.evaluation.evaluate`.
 
         Args:
-            episodes: how many on the levels of the training, and as many on others.
-            seed: of the levels and actions.
-            deterministic: take the likeliest action, rather than drawing one.
+            episodes: number of episodes on the training levels, and again on the held-out levels.
+            seed: seed of the levels and actions.
+            deterministic: take the most likely action instead of sampling.
 
         Returns:
-            ``training_return``, ``training_score`` and ``training_length``, f64[episodes], and, unless all levels were
-            trained on, the same of ``held_out``.
+            ``training_return``, ``training_score`` and ``training_length``, f64[episodes]; unless all levels were
+            trained on, also ``held_out_return``, ``held_out_score`` and ``held_out_length``.
         """
         return evaluate(self.config, self.params, check_integer("episodes", episodes, 1), seed, deterministic)
 
     def close(self):
-        """End the processes and threads of the loop."""
+        """Stop the loop's processes and threads."""
         if self.loop is not None:
             self.loop.close()
 
     def save(self, path):
-        """Write a checkpoint, whole or not at all: weights, moments, games, random state and configuration.
-
-        Args:
-            path: of the file.
-        """
+        """Write a checkpoint atomically: weights, moments, games, random state and configuration."""
         state = self.loop.state() | {"agent.seed": np.array(self.seed)}
         if self.rank == 0:
             checkpoint.save(path, self, state)
 
     @classmethod
     def load(cls, path, **changes):
-        """Return the agent of a checkpoint, which goes on bit for bit, but for actors that play ahead.
+        """Load a checkpoint to continue training, bit for bit unless actors play ahead.
 
         Args:
-            path: of the file.
-            changes: to its backend and form, and to who plays: actors, lag and cluster.
+            path: checkpoint file.
+            changes: other values of ``backend``, ``form``, ``actors``, ``lag`` or ``cluster``.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
-            ValueError: a change to something else, or to a backend or form that is not known.
+            ValueError: any other field is changed, or the new value is invalid.
         """
         agent, state = cls._read(path, PLACES, changes)
         config = agent.config
@@ -307,11 +294,11 @@ class ProcgenAgent:
 
     @classmethod
     def load_to_evaluate(cls, path, **changes):
-        """Return the agent of a checkpoint that only evaluates: no games, actors or cluster of a training are there.
+        """Load a checkpoint for evaluation only, without restoring games or starting actors.
 
         Args:
-            path: of the file.
-            changes: to its backend and form.
+            path: checkpoint file.
+            changes: other values of ``backend`` or ``form``.
 
         Raises:
             CheckpointError, ValueError: as :meth:`load`.
@@ -323,13 +310,7 @@ class ProcgenAgent:
 
     @classmethod
     def _read(cls, path, free, changes):
-        """Return the agent of a checkpoint, without a loop, and the state that its loop is to have.
-
-        Args:
-            path: of the file.
-            free: names of what may be changed.
-            changes: by name.
-        """
+        """Return the checkpoint's agent, not yet with a loop, and the loop's state; only ``free`` fields may change."""
         check_changes(changes, free)
         config, state, rng, step = checkpoint.read(path, Config, outline)
         agent = cls.__new__(cls)
@@ -340,11 +321,9 @@ class ProcgenAgent:
 
 
 def outline(config, arrays):
-    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
+    """Return placeholder arrays with the names, shapes and dtypes that a checkpoint of ``config`` must have.
 
-    Args:
-        config: of the agent.
-        arrays: those of the checkpoint, which say how large the games' states are.
+    The size of the game states is taken from ``arrays``, those of the checkpoint.
     """
     moments = ("first", "second") if config.algorithm == "ppo" else ("second",)
     weights = init_net(np.random.default_rng(0), config.net)

@@ -1,4 +1,4 @@
-"""The optimisations of actors and critics on pictures; every default is the naive choice."""
+"""Optimisations of actors and critics on images; every default is the naive choice."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ CHOICES = MappingProxyType(
 
 @dataclass(frozen=True)
 class Knobs:
-    """One setting of every knob. Whether the net is compiled is the backend's choice: ``torch-compile``.
+    """One value for each optimisation. The net is compiled on the backend ``torch-compile``, not by a knob.
 
     Attributes:
-        precision: of the forward and backward pass.
-        memory_format: pictures and weights of convolutions lie plane by plane, or pixel by pixel as Procgen draws them
-            (torch).
-        inference: what autograd records while acting (torch).
-        zero_grad: gradients filled with zeros, or dropped (torch).
-        optimizer: Adam, RMSProp and the gradient's norm one array after the other, as torch chooses, or all at once
+        precision: dtype of the forward and backward pass.
+        memory_format: memory layout of images and convolution weights: plane by plane, or pixel by pixel as Procgen
+            renders them (torch).
+        inference: autograd mode while acting (torch).
+        zero_grad: fill gradients with zeros, or drop them (torch).
+        optimizer: run Adam, RMSProp and the gradient norm tensor by tensor, as torch chooses, or on all tensors at once
             (torch; jax fuses either way).
-        images: pictures turned into numbers of 32 bits where they come from, or kept as bytes until the net (torch).
-        first_layer: its kernel steps over pixels; or only to places that the second layer sees and, where it learns,
-            over blocks of as many pixels as it steps by, with the colours of all: longer sums in fewer rows (torch).
-        acting_weights: those that learn, cast to the precision of products in each call, or a copy of them that is cast
-            once for a rollout (torch).
-        advantages: environment after environment, or all at once in each step (numpy and torch).
-        frames: each step's a new array, all of which are copied to the rollout, or written by Procgen's interface to
-            where the rollout keeps them.
+        images: convert images to float32 on the host, or keep them as bytes until they reach the net (torch).
+        first_layer: convolve pixels; or only those that the second layer reads and, with gradients, blocks of stride x
+            stride pixels stacked as channels, which makes longer sums in fewer rows (torch).
+        acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
+            once per rollout (torch).
+        advantages: compute one environment after the other, or all at once in each step (numpy and torch).
+        frames: allocate an array in each step and copy all of them to the rollout at its end, or have the environment
+            write its frames into the rollout.
     """
 
     precision: str = "float32"
@@ -57,7 +57,6 @@ class Knobs:
     frames: str = "copied"
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for a value that no knob has."""
         check_choices(self, CHOICES)
 
 

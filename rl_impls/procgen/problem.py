@@ -1,6 +1,6 @@
-"""The problems of procgen: seeded inputs and costs of each op.
+"""Problems of procgen: seeded inputs and costs of each op.
 
-N environments, T steps of each in a rollout, B pictures, A = 15 actions; a picture is u8[64, 64, 3].
+N environments, T steps of each in a rollout, B images, A = 15 actions; an image is u8[64, 64, 3].
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from ..common.problem import Problem
 from .spec import ACTIONS
 
-STAGES = ((3, 16, 32), (16, 32, 16), (32, 32, 8))  # of the residual net: inputs, outputs, pixels along a side after it
+STAGES = ((3, 16, 32), (16, 32, 16), (32, 32, 8))  # residual net: input and output channels, pixels per side after it
 BLOCKS = ("block0_conv0", "block0_conv1", "block1_conv0", "block1_conv1")
-LAYERS: dict[str, dict[str, tuple[int, ...]]] = {  # shapes of the weights of each net, the first layer first
+LAYERS: dict[str, dict[str, tuple[int, ...]]] = {  # weight shapes of each net; the first layer comes first
     "nature": {
         "conv0": (8, 8, 3, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64), "policy": (1024, 512),
         "logits": (512, 15), "value": (1024, 512), "return": (512, 1),
@@ -26,7 +26,7 @@ LAYERS: dict[str, dict[str, tuple[int, ...]]] = {  # shapes of the weights of ea
         "hidden": (2048, 256), "logits": (256, 15), "return": (256, 1),
     },
 }  # fmt: skip
-PIXELS = {  # of a convolution's output in one picture, without those that the next layer does not read
+PIXELS = {  # output pixels of each convolution per image, without those that the next layer does not read
     "nature": {"conv0": 14 * 14, "conv1": 6 * 6, "conv2": 4 * 4},
     "residual": {
         **{f"stage{k}": (2 * side) ** 2 for k, (*_, side) in enumerate(STAGES)},
@@ -37,8 +37,8 @@ PIXELS = {  # of a convolution's output in one picture, without those that the n
 STEPS = 128  # T of the rollouts whose advantages are computed
 UNROLL = 16  # T of an update of IMPALA
 STEPPED = 8  # T of env_step
-ROLLOUTS = 4  # of a call of a parallel loop, so that actors can play ahead
-LARGEST = 1024  # pictures in an update of PPO's loop
+ROLLOUTS = 4  # per call of a parallel loop, so that actors can play ahead
+LARGEST = 1024  # largest minibatch of PPO's loop
 SEED = 0  # of the actions and minibatches of a loop
 
 GAE = {"gamma": 0.999, "lam": 0.95}
@@ -50,7 +50,7 @@ IMPALA = {"learning_rate": 3e-4, "gradient_norm": 40.0, **LOSSES, **VTRACE}
 
 
 def random_weights(rng: np.random.Generator, net: str = "nature") -> dict[str, Any]:
-    """Return random weights and biases. Logits are small: all actions are about as likely."""
+    """Return random weights and biases, with small logits, so that all actions are about equally likely."""
     params = {}
     for name, shape in LAYERS[net].items():
         gain = 0.1 if name == "logits" else 2**0.5
@@ -62,28 +62,28 @@ def random_weights(rng: np.random.Generator, net: str = "nature") -> dict[str, A
 
 
 def pictures(rng: np.random.Generator, *shape: int) -> Any:
-    """Return pictures u8[..., 64, 64, 3] of 8 x 8 tiles of random colours."""
+    """Return images u8[..., 64, 64, 3] of 8 x 8 tiles of random colours."""
     return rng.integers(256, size=(*shape, 8, 8, 3), dtype=np.uint8).repeat(8, axis=-3).repeat(8, axis=-2)
 
 
 def normals(rng: np.random.Generator, *shape: int) -> Any:
-    """Return standard normal numbers, f32."""
+    """Sample standard normal numbers, f32."""
     return rng.standard_normal(shape).astype(np.float32)
 
 
 def actions_and_log_probs(rng: np.random.Generator, *shape: int) -> tuple[Any, Any]:
-    """Return actions i32, and their log-probabilities f32 under a policy near the net's."""
+    """Sample actions i32, and their log-probabilities f32 under a policy near the net's."""
     return rng.integers(ACTIONS, size=shape).astype(np.int32), 0.2 * normals(rng, *shape) - np.float32(np.log(ACTIONS))
 
 
 def ends(rng: np.random.Generator, *shape: int) -> tuple[Any, Any]:
-    """Return which steps terminate an episode and which truncate one, bool; each is one step in fifty."""
+    """Sample terminated and truncated flags, bool; each is set in one step of fifty."""
     drawn = rng.random(shape)
     return drawn < 0.02, drawn > 0.98
 
 
 def rollout(rng: np.random.Generator, num_envs: int) -> tuple[Any, ...]:
-    """Return rewards, values and next values f32[T, N], terminated and truncated bool[T, N]."""
+    """Sample rewards, values and next values f32[T, N], terminated and truncated bool[T, N]."""
     return *(normals(rng, STEPS, num_envs) for _ in range(3)), *ends(rng, STEPS, num_envs)
 
 
@@ -93,7 +93,7 @@ def games(rng: np.random.Generator, num_envs: int, game: str) -> dict[str, Any]:
 
 
 def multiplications(net: str) -> dict[str, int]:
-    """Return the multiplications of each layer for one picture."""
+    """Return the multiplications of each layer per image."""
     return {name: PIXELS[net].get(name, 1) * math.prod(shape) for name, shape in LAYERS[net].items()}
 
 
@@ -103,23 +103,23 @@ def forward_flops(num_pictures: int, net: str = "nature") -> float:
 
 
 def forward_bytes(num_pictures: int) -> float:
-    """Return the bytes of the pictures read, and of the logits and values written."""
+    """Return the bytes of the images read, and of the logits and values written."""
     return num_pictures * (64 * 64 * 3 + 4.0 * (ACTIONS + 1))
 
 
 def update_flops(num_pictures: int, net: str = "nature") -> float:
-    """Return the FLOPs of the net forward, back to its weights and back to its inputs, except the pictures."""
+    """Return the FLOPs of the forward pass and of the gradients of weights and layer inputs, except the images'."""
     first, *others = multiplications(net).values()
     return 2.0 * (2 * first + 3 * sum(others)) * num_pictures
 
 
 def impala_flops(batch_size: int) -> float:
-    """Return the FLOPs of an update on a rollout; its last pictures get values, which no gradient passes."""
+    """Return the FLOPs of an update on a rollout; its last images are only evaluated, without a gradient."""
     return update_flops(batch_size) + forward_flops(batch_size // UNROLL)
 
 
 def gae_bytes(num_envs: int) -> float:
-    """Return the bytes of three arrays of numbers and two of flags read, and two of numbers written."""
+    """Return the bytes of three float and two bool arrays read, and of two float arrays written."""
     return STEPS * num_envs * (3 * 4.0 + 2 + 2 * 4)
 
 
@@ -134,7 +134,7 @@ def step_bytes(num_envs: int) -> float:
 
 
 def loop_flops(num_envs: int, num_steps: int, epochs: int = 1) -> float:
-    """Return the FLOPs of acting, of the values of the last pictures, and of an update on each picture per epoch."""
+    """Return the FLOPs of acting, of the values of the last images, and of one update per image and epoch."""
     return num_envs * (num_steps * (forward_flops(1) + epochs * update_flops(1)) + forward_flops(1))
 
 
@@ -157,7 +157,7 @@ def loop(
     rollouts: int = 1,
     repeatable: bool = True,
 ) -> Problem:
-    """Return the problem of the first rollouts of a training on coinrun."""
+    """Return the problem of the first rollouts of a training run on coinrun."""
     params, env = random_weights(rng), games(rng, num_envs, "coinrun")
     config = {"params": params, "env": env, "seed": SEED, "unroll": num_steps, **constants}
     return problem(
@@ -169,12 +169,12 @@ def loop(
 
 
 def ppo_constants(num_envs: int, num_steps: int, epochs: int) -> dict[str, Any]:
-    """Return the constants of PPO's loop; a small rollout is halved into two minibatches."""
+    """Return the constants of PPO's loop; a small rollout is split into two minibatches."""
     return {**PPO, **GAE, "batch": min(LARGEST, num_envs * num_steps // 2), "epochs": epochs}
 
 
 def forward(seed: int, num_envs: int, net: str = "nature") -> Problem:
-    """Logits and values of a picture of each environment."""
+    """Logits and values of one image per environment."""
     rng = np.random.default_rng(seed)
     return problem(
         "forward", {"params": random_weights(rng, net)}, pictures(rng, num_envs), unit="pictures", items=num_envs,
@@ -198,7 +198,7 @@ def vtrace(seed: int, num_envs: int) -> Problem:
 
 
 def ppo_update(seed: int, batch_size: int, net: str = "nature") -> Problem:
-    """One update on a minibatch: pictures, actions, log-probabilities, advantages and returns."""
+    """One update on a minibatch: images, actions, log-probabilities, advantages and returns."""
     rng = np.random.default_rng(seed)
     batch = pictures(rng, batch_size), *actions_and_log_probs(rng, batch_size)
     targets = normals(rng, batch_size), 1 + normals(rng, batch_size)
@@ -207,7 +207,7 @@ def ppo_update(seed: int, batch_size: int, net: str = "nature") -> Problem:
 
 
 def a2c_update(seed: int, batch_size: int) -> Problem:
-    """One update on a batch: pictures, actions, advantages and returns."""
+    """One update on a batch: images, actions, advantages and returns."""
     rng = np.random.default_rng(seed)
     batch = pictures(rng, batch_size), actions_and_log_probs(rng, batch_size)[0]
     targets = normals(rng, batch_size), 1 + normals(rng, batch_size)
@@ -216,7 +216,7 @@ def a2c_update(seed: int, batch_size: int) -> Problem:
 
 
 def impala_update(seed: int, batch_size: int) -> Problem:
-    """One update on B steps, 16 of each environment, and the pictures after them."""
+    """One update on B steps, 16 of each environment, and the images after them."""
     rng = np.random.default_rng(seed)
     shape = UNROLL, batch_size // UNROLL
     rewards = 1 + normals(rng, *shape)
@@ -236,7 +236,7 @@ def env_step(seed: int, num_envs: int, game: str) -> Problem:
 
 
 def ppo(seed: int, num_envs: int, num_steps: int, epochs: int) -> Problem:
-    """One rollout, and updates of PPO on its minibatches."""
+    """One rollout, and PPO's updates on its minibatches."""
     rng = np.random.default_rng(seed)
     return loop("ppo", rng, num_envs, num_steps, ppo_constants(num_envs, num_steps, epochs))
 
@@ -267,7 +267,7 @@ def a3c(seed: int, num_envs: int, num_steps: int, actors: int) -> Problem:
 
 
 def parallel_impala(seed: int, num_envs: int, num_steps: int, actors: int, lag: int) -> Problem:
-    """Four rollouts by actor processes, and updates of IMPALA; with a lag, actors race for the weights."""
+    """Four rollouts by actor processes, one update of IMPALA each; a lag makes the result depend on timing."""
     rng = np.random.default_rng(seed)
     constants = {**IMPALA, "actors": actors, "lag": lag}
     return loop("parallel_impala", rng, num_envs, num_steps, constants, ROLLOUTS, repeatable=lag == 0)

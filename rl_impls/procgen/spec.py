@@ -1,6 +1,6 @@
-"""What the ops of procgen are built from and called with: every name, with shapes and units, checked at build.
+"""Configuration and arguments of procgen's ops: names, shapes, units, and the checks at build time.
 
-T steps, N environments, B pictures, A = 15 actions; a picture is u8[64, 64, 3]: height, width, colour.
+T steps, N environments, B images, A = 15 actions; an image is u8[64, 64, 3]: height, width, colour.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from ..common.shapes import parse, sizes
 ACTIONS = 15
 PICTURE = (64, 64, 3)
 STRIDES = (4, 2, 1)  # of the convolutions
-SEEN = 60  # pixels along a side that reach the last one: 6 x 6 places of the second are of 14 x 14 of the first
-ADAM_EPS = 1e-5  # of PPO's optimiser, added to the root, where the spec has no epsilon
-RMS_DECAY = 0.99  # of the mean square of gradients, in A2C and IMPALA, where it has no decay
-A2C_EPS, IMPALA_EPS = 1e-5, 0.01  # added to the root of that mean, where it has no epsilon
+SEEN = 60  # pixels per side that affect the last convolution: its 4 x 4 outputs read 6 x 6 and 14 x 14
+ADAM_EPS = 1e-5  # default epsilon of PPO's Adam
+RMS_DECAY = 0.99  # default decay of RMSProp in A2C and IMPALA
+A2C_EPS, IMPALA_EPS = 1e-5, 0.01  # default epsilon of RMSProp, added to the root
 
 
 class Spec(TypedDict, total=False):
-    """What an op is built from; which of it an op needs is said in ``NEEDED``.
+    """Configuration of an op; ``NEEDED`` lists the entries that each op needs.
 
     Attributes:
-        params: weights of the net, see ``NETS``, or of the larger one, see ``RESIDUAL``.
-        learning_rate: of Adam or RMSProp.
-        epsilon: added to the root of the mean square of gradients; by default the algorithm's own.
-        decay: of that mean in RMSProp; 0.99 by default.
-        gamma: discount of one step.
-        lam: discount of one step, beside gamma, of later TD errors in an advantage.
-        rho_bar: largest importance weight of a TD error.
-        c_bar: largest importance weight of what comes after a step.
-        clip: how far from 1 a ratio of probabilities is rewarded to go.
-        value_weight: of the values' error in the loss.
-        entropy_weight: of the entropy in the loss.
-        gradient_norm: to which the gradient is clipped.
-        env: the games, the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`, see ``ENV``.
-        env_state: which of their states is played on from; the first one by default.
-        seed: of actions and minibatches, an integer from 0.
+        params: initial weights of the net, with the shapes of ``NETS`` or ``RESIDUAL``.
+        learning_rate: learning rate of Adam or RMSProp.
+        epsilon: added to the root of the mean squared gradient; the default depends on the algorithm.
+        decay: decay of the mean squared gradient in RMSProp; 0.99 by default.
+        gamma: discount factor.
+        lam: lambda of generalised advantages.
+        rho_bar: largest importance weight of a TD error in V-trace.
+        c_bar: largest importance weight of the errors after it.
+        clip: clipping range of PPO's probability ratio.
+        value_weight: coefficient of the value loss.
+        entropy_weight: coefficient of the entropy bonus.
+        gradient_norm: norm to which the gradient is clipped.
+        env: arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`, see ``ENV``.
+        env_state: state of the environments to start from; that of new ones by default.
+        seed: seed of actions and minibatches, an integer from 0.
         unroll: steps of each environment in a rollout, T.
         epochs: passes of PPO over a rollout.
-        batch: pictures in an update of PPO, a divisor of T N.
-        actors: processes that play, a divisor of N.
-        lag: updates of the weights, at the most, that actors play without.
-        ahead: rollouts that a worker of A3C may be ahead of the slowest one; 3 by default.
-        processes: that torchrun started and that learn as one; one by default.
-        rank: of this one among them.
-        cluster: address of a Ray cluster whose actors play, see :mod:`.cluster`; by default, and where it is empty,
-            they are processes of this machine.
-        worker_timeout: seconds to wait without a sign of life from any actor; 120 by default.
+        batch: minibatch size of PPO, a divisor of T N.
+        actors: number of actor processes, a divisor of N.
+        lag: most updates that the actors' weights may be behind the learner's.
+        ahead: most rollouts that a worker of A3C may be ahead of the slowest one; 3 by default.
+        processes: number of torchrun's data-parallel processes; 1 by default.
+        rank: rank of this process among them.
+        cluster: address of the Ray cluster that runs the actors, see :mod:`.cluster`; empty, the default, for processes
+            of this machine.
+        worker_timeout: seconds without a sign of life from any actor before it counts as hung; 120 by default.
     """
 
     params: Mapping[str, Any]
@@ -90,11 +90,11 @@ NETS = MappingProxyType(
         "w_value": "f32[1024, 512]", "b_value": "f32[512]", "w_return": "f32[512, 1]", "b_return": "f32[1]",
     }
 )  # fmt: skip
-STAGES, BLOCKS = ((3, 16), (16, 32), (32, 32)), 2  # inputs and outputs of a stage, residual blocks of each
+STAGES, BLOCKS = ((3, 16), (16, 32), (32, 32)), 2  # input and output channels of each stage; residual blocks per stage
 
 
 def residual_layers():
-    """Yield each convolution of the residual net, in order: its name, its inputs and its outputs."""
+    """Yield name, input channels and output channels of each convolution of the residual net, in order."""
     for stage, (inputs, outputs) in enumerate(STAGES):
         yield f"stage{stage}", inputs, outputs
         for block in range(BLOCKS):
@@ -117,16 +117,12 @@ SHAPES = MappingProxyType({"nature": NETS, "residual": RESIDUAL})  # by the net'
 
 
 def net_of(params):
-    """Return the name of the net that weights are of: nature, or residual.
-
-    Args:
-        params: arrays by name.
-    """
+    """Return the net's name, nature or residual, from the names of its weights."""
     return "residual" if "w_stage0" in params else "nature"
 
 
-HEADS = MappingProxyType({"w_logits": 0.01, "w_return": 1.0})  # length of the orthogonal weights of an output
-GAINS = MappingProxyType({"nature": 2**0.5, "residual": 3**-0.5})  # the same of all before: sums of blocks grow
+HEADS = MappingProxyType({"w_logits": 0.01, "w_return": 1.0})  # gains of the output layers
+GAINS = MappingProxyType({"nature": 2**0.5, "residual": 3**-0.5})  # of other layers; smaller as residual sums grow
 ENV = ("game", "num_envs", "seed", "mode", "start_level", "num_levels")
 
 LEARNT = ("params", "learning_rate", "value_weight", "entropy_weight", "gradient_norm")
@@ -187,15 +183,11 @@ ARGUMENTS = MappingProxyType(
 
 
 def axes(op, spec):
-    """Return the sizes that the spec of an op gives: ``{"N": 32}`` where it has environments, else none.
-
-    Args:
-        op: its name.
-        spec: what it is built from, see :class:`Spec`.
+    """Check an op's configuration; return the axis sizes it fixes: ``{"N": 32}``, or none without environments.
 
     Raises:
-        ValueError: weights that are no such net's, an environment's argument that is unknown, a batch or a number of
-            actors that does not divide what it has to.
+        ValueError: wrong weights, an unknown argument of the environments, or a batch or number of actors that does not
+            divide evenly.
     """
     if "params" in NEEDED[op]:
         check_net(spec["params"])
@@ -214,14 +206,7 @@ def axes(op, spec):
 
 
 def check_net(params):
-    """Check that weights are those of one of the nets.
-
-    Args:
-        params: arrays by name.
-
-    Raises:
-        ValueError: another name or shape than that net has.
-    """
+    """Raise a ValueError unless the names and shapes of the weights are those of one of the nets."""
     shapes = SHAPES[net_of(params)]
     if params.keys() != shapes.keys():
         raise ValueError(f"params: got {', '.join(params)}, wanted {', '.join(shapes)}")
@@ -232,28 +217,16 @@ def check_net(params):
 
 
 def check_rollout(obs, actions):
-    """Check that a rollout has a picture more than steps: what was seen before each step, and after the last one.
-
-    Args:
-        obs: u8[T + 1, N, 64, 64, 3].
-        actions: i32[T, N].
-
-    Raises:
-        ValueError: it has not.
-    """
+    """Raise a ValueError unless obs u8[T + 1, N, 64, 64, 3] has one frame more than actions i32[T, N] has steps."""
     if len(obs) != len(actions) + 1:
         raise ValueError(f"obs: got pictures of {len(obs)} steps, wanted {len(actions) + 1}, one more than of actions")
 
 
 def init_net(rng, net="nature"):
-    """Return the weights of a new net, f32 arrays by name, see ``SHAPES``: orthogonal, and biases of 0.
+    """Return initial weights, f32 arrays by name, see ``SHAPES``: orthogonal matrices, and biases of 0.
 
-    The outputs of a layer are orthogonal to each other, their length is the layer's gain: that of ``GAINS``, 0.01 for
-    the logits, so that all actions are about as likely, and 1 for the value.
-
-    Args:
-        rng: the generator of all that is drawn.
-        net: its name, nature or residual.
+    Each layer is scaled by its gain: that of ``GAINS``, 0.01 for the logits, so that all actions start about equally
+    likely, and 1 for the value. ``net`` is nature or residual.
     """
     params = {}
     for name, text in SHAPES[net].items():
@@ -267,14 +240,8 @@ def init_net(rng, net="nature"):
 
 
 def orthogonal(rng, rows, columns):
-    """Return a matrix whose columns, or rows where they are fewer, are orthogonal and of length 1, f64[rows, columns].
-
-    Args:
-        rng: the generator of what is drawn.
-        rows: of the matrix.
-        columns: of the matrix.
-    """
+    """Sample a matrix, f64[rows, columns], with orthonormal columns, or orthonormal rows if it has fewer of those."""
     drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(drawn)
-    q *= np.sign(np.diag(r))  # otherwise not all orthogonal matrices are equally likely
+    q *= np.sign(np.diag(r))  # makes the distribution uniform over orthogonal matrices
     return q if rows >= columns else q.T
