@@ -1,4 +1,4 @@
-"""``python -m rl_impls.procgen train|evaluate|compare``: learn a game, save the agent, and see how well it plays."""
+"""``python -m rl_impls.procgen train|evaluate|compare|advise``: train an agent on a game and evaluate it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Procgen's alone: A3C (Mnih et al. 2016, Algorithm S3), which needs workers in processes, without locks.
+"""Procgen's alone: A3C (Mnih et al. 2016, Algorithm S3), with worker processes that share weights without locks.
 
 A worker copies the shared weights, plays T steps of its environments, computes a gradient on its copy, and applies it
-to the shared weights by RMSProp, whose mean squares are shared too. Between the copy and that, others may have applied
-theirs: how many have is counted.
+to the shared weights by RMSProp with shared mean squares. The staleness of a gradient is the number of gradients that
+other workers have applied since the copy.
 
 Axes: T steps, N environments of all workers, A workers, D rollouts that the slowest one may be behind.
 """
@@ -20,18 +20,15 @@ from .learners import A2c
 from .parallel import CrewLoop
 from .players import Player
 
-AHEAD = 3  # rollouts that a worker may be ahead of the slowest one, where the spec does not say it
+AHEAD = 3  # default of the spec's ``ahead``
 PHASES = ("publishing", "environment", "inference", "gathering", "advantages", "learning")  # of a worker
 
 
 def layout(spec):
-    """Return shapes and dtypes of what workers share beside weights and rollouts.
+    """Return shapes and dtypes of what the workers share besides weights and rollouts.
 
-    ``square.*`` f32, the mean squares of gradients; ``applied`` i64[A], how many gradients each worker has applied;
-    ``losses`` f32[D, A], of each rollout; ``seconds`` f64[A, phases], of all that each worker has played.
-
-    Args:
-        spec: of all workers, see :class:`.spec.Spec`.
+    ``square.*`` f32, mean squares of the gradients; ``applied`` i64[A], number of gradients each worker has applied;
+    ``losses`` f32[D, A], one per rollout; ``seconds`` f64[A, phases], totals of each worker.
     """
     squares = {f"square.{name}": (np.shape(value), np.float32) for name, value in spec["params"].items()}
     workers = spec["actors"]
@@ -40,38 +37,34 @@ def layout(spec):
 
 
 class SharedWeights:
-    """The shared weights and mean squares, as what is trained.
+    """The shared weights and mean squares, with the interface of :class:`~rl_impls.common.torch_learner.Trained`.
 
     Args:
-        params: weights at the start, by name.
-        shared: what :func:`.crew.memory` returned, with :func:`layout`.
+        params: initial weights, by name.
+        shared: result of :func:`.crew.memory` with :func:`layout`.
     """
 
     def __init__(self, params, shared):
         self.start, self.shared = params, shared
 
     def reset(self):
-        """Put the weights back to the start, and all that is counted to 0."""
+        """Restore the initial weights and clear the mean squares and the counts."""
         zeros = {f"second.{name}": np.zeros_like(value) for name, value in self.start.items()}
         self.load_state({f"online.{name}": value for name, value in self.start.items()} | zeros | {"step": 0})
 
     @property
     def params(self):
-        """A copy of the weights as NumPy, by name."""
+        """Copy of the shared weights as NumPy arrays, by name."""
         return {name: self.shared[name][0].copy() for name in self.start}
 
     def state(self):
-        """Return weights, mean squares and how many gradients were applied, arrays by name."""
+        """Return weights, mean squares and the number of gradients applied, arrays by name."""
         squares = {f"second.{name}": self.shared[f"square.{name}"].copy() for name in self.start}
         weights = {f"online.{name}": value for name, value in self.params.items()}
         return weights | squares | {"step": np.array(self.shared["applied"].sum(), np.int32)}
 
     def load_state(self, state):
-        """Go on from a state.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore a state that :meth:`state` returned."""
         for name in self.start:
             self.shared[name][0] = state[f"online.{name}"]
             self.shared[f"square.{name}"][...] = state[f"second.{name}"]
@@ -80,14 +73,14 @@ class SharedWeights:
 
 
 class SharedRmsprop:
-    """Takes the gradients of a worker's own weights to the shared ones.
+    """Optimiser that applies the gradients of a worker's own weights to the shared weights.
 
     Args:
-        own: the worker's parameters, a list.
-        shared: arrays of the shared weights, as views in the layout of the parameters, a list of tensors.
-        squares: the same of the mean squares.
-        make: ``make(tensors)``, torch's optimiser.
-        count: is called when a gradient was applied.
+        own: the worker's parameters.
+        shared: tensors that view the shared weights in the parameters' layout.
+        squares: tensors that view the shared mean squares likewise.
+        make: ``make(tensors)``, the torch optimiser.
+        count: called after each step.
     """
 
     def __init__(self, own, shared, squares, make, count):
@@ -97,11 +90,7 @@ class SharedRmsprop:
             self.optimizer.state[tensor] = {"step": torch.tensor(0.0), "square_avg": square}
 
     def zero_grad(self, set_to_none):
-        """Forget the gradients, or fill them with zeros.
-
-        Args:
-            set_to_none: forget them.
-        """
+        """Clear the worker's gradients, to None or to zeros."""
         for tensor in self.own:
             if set_to_none:
                 tensor.grad = None
@@ -109,7 +98,7 @@ class SharedRmsprop:
                 tensor.grad.zero_()
 
     def step(self):
-        """Apply the gradients."""
+        """Step the shared weights by the worker's gradients."""
         for own, shared in zip(self.own, self.shared):
             shared.grad = own.grad
         self.optimizer.step()
@@ -117,11 +106,9 @@ class SharedRmsprop:
 
 
 class Worker(Player):
-    """A worker of A3C.
+    """Worker process of A3C.
 
-    Args:
-        shared: what :func:`.crew.memory` returned, with :func:`layout`.
-        args: those of :class:`.players.Player`.
+    ``shared`` is the result of :func:`.crew.memory` with :func:`layout`; ``args`` go to :class:`.players.Player`.
     """
 
     def __init__(self, shared, *args):
@@ -134,27 +121,18 @@ class Worker(Player):
         self.train.optimizer = SharedRmsprop(own, *tensors, make, self.count)
 
     def make_update(self, knobs, backend):
-        """Return the update of the worker's own copy; its optimiser is replaced afterwards.
-
-        Args:
-            knobs: of the update.
-            backend: that computes.
-        """
+        """Return the update of the worker's own copy; ``__init__`` replaces its optimiser."""
         self.knobs, self.learner = knobs, A2c(self.spec, knobs, backend, self.clock)
         return self.learner.train
 
     def count(self):
-        """Note that a gradient was applied, after how many others since the weights were copied."""
+        """Record a gradient's staleness and count it as applied."""
         applied = self.shared["applied"]
         self.staleness = int(applied.sum()) - self.copied
         applied[self.index] += 1
 
     def play(self, number):
-        """Play a rollout and apply its gradient.
-
-        Args:
-            number: of it.
-        """
+        """Play rollout ``number`` with a copy of the shared weights, and apply its gradient to them."""
         self.clock.reset()
         shared, slot = self.shared, number % len(self.shared["behind"])
         self.copied = int(shared["applied"].sum())
@@ -168,22 +146,15 @@ class Worker(Player):
 
 
 def as_parameter(array):
-    """Return a tensor in the layout of a parameter, which shares the memory of an array in that of the spec.
-
-    Args:
-        array: f32.
-    """
+    """Return a tensor that shares an f32 array's memory, permuted from the spec's layout to the parameter's."""
     tensor = torch.from_numpy(array)
     return tensor.permute(OIHW) if tensor.dim() == 4 else tensor
 
 
 class A3c(CrewLoop):
-    """Workers that play and learn; this process only waits for them.
+    """Loop of A3C: the workers play and learn, while this process waits for them.
 
-    Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
-        knobs: of the workers.
-        backend: that computes.
+    ``spec`` is the configuration, see :class:`.spec.Spec`; ``knobs`` and ``backend`` are those of the workers.
     """
 
     def __init__(self, spec, knobs, backend):
@@ -195,21 +166,16 @@ class A3c(CrewLoop):
         super().__init__(spec, spec.get("ahead", AHEAD), make_crew, Phases("waiting"))
 
     def reset(self):
-        """Put the environments and the weights back to the start."""
+        """Restore the initial environments and weights, and the phases' seconds to 0."""
         super().reset()
         self.crew.shared["seconds"][...] = 0
 
     def phases(self):
-        """Return the seconds of each phase since the last reset: the mean of the workers', and the rest, waiting."""
+        """Return the seconds per phase since the last reset: means over the workers, and the rest as ``waiting``."""
         spent = dict(zip(PHASES, self.crew.shared["seconds"].mean(0).tolist()))
         return {"waiting": max(0.0, self.clock.seconds["waiting"] - sum(spent.values())), **spent}
 
     def learn(self, rollout, number):
-        """Note how stale the gradients were; return the losses of all workers, a list.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-        """
+        """Record the staleness of a rollout's gradients; return the workers' losses, an array f32[A]."""
         self.lags.update(self.crew.behind(number).tolist())
         return self.crew.shared["losses"][number % self.crew.depth].copy()

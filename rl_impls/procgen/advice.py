@@ -1,18 +1,18 @@
-"""Procgen's alone: what to train with on the processor that is found, as only its loops have so many sizes."""
+"""Procgen's alone: suggested training options for this machine's processor."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-ENVS = 16  # of an actor
-THREADS = 4  # of the machine for each actor: the learner and the games have the rest
-FEWEST = 32  # environments
-PICTURES = 1024  # of an update
+ENVS = 16  # per actor
+THREADS = 4  # threads of the machine per actor; the others are for the learner and the games
+FEWEST = 32  # fewest environments
+PICTURES = 1024  # minibatch size
 
 
 def flags():
-    """Return what the processor can do, words as Linux has them; none where that is not known."""
+    """Return the CPU flags in /proc/cpuinfo; none if they are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -21,15 +21,7 @@ def flags():
 
 
 def options(cores, words):
-    """Return options of ``train`` for a machine.
-
-    Args:
-        cores: that this process may use.
-        words: what the processor can do, as :func:`flags` returned it.
-
-    Returns:
-        ``threads``, ``form``, ``actors``, ``envs`` and ``batch``.
-    """
+    """Return ``threads``, ``form``, ``actors``, ``envs`` and ``batch`` for a number of cores and the CPU flags."""
     actors = cores // THREADS if cores >= 2 * THREADS else 0
     envs = max(FEWEST, ENVS * actors)
     form = "bfloat16" if words & {"avx512_bf16", "amx_bf16"} else "full"
@@ -37,7 +29,7 @@ def options(cores, words):
 
 
 def advice():
-    """Return the options for this machine, as they are written on a command line."""
+    """Return the options for this machine as command-line text."""
     cores = len(os.sched_getaffinity(0))
     words = " ".join(f"--{name} {value}" for name, value in options(cores, flags()).items())
     return f"{cores} cores: {words}"

@@ -163,10 +163,10 @@ class Config:
 
 
 class ProcgenAgent:
-    """Learns a game of Procgen, e.g. ``ProcgenAgent(seed=0, algorithm="impala", game="bigfish")``.
+    """Learns a game of Procgen with PPO, A2C, A3C or IMPALA.
 
-    Weights, levels, actions and minibatches all follow from the seed. The keywords are the fields of :class:`Config`;
-    ``ALGORITHMS`` has the defaults of each algorithm.
+    ``ProcgenAgent(seed=0, algorithm="impala", game="bigfish")``: the keywords are the fields of :class:`Config`, and
+    ``ALGORITHMS`` has the defaults of each algorithm. Weights, levels, actions and minibatches follow from the seed.
 
     Args:
         backend: backend to compute with.

@@ -1,4 +1,4 @@
-"""Procgen's alone: the Ray cluster whose actors play: how its address is checked, and how this process joins it."""
+"""Procgen's alone: the address of a Ray cluster, and joining and leaving that cluster."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from importlib.util import find_spec
 
 from ..backends import OPTIONAL, BackendUnavailable
 
-LOCAL = "local"  # the address of a cluster that this process starts, and ends
-SECONDS = 5  # to reach a cluster
-HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # of HTTP/2, and empty settings
-SETTINGS = 4  # the kind of frame that HTTP/2 answers with, at byte 3
-CREWS = {"ours": 0}  # crews of the connection that this process has made
+LOCAL = "local"  # address of a cluster that this process starts and stops
+SECONDS = 5  # timeout of a connection
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # HTTP/2 preface, empty SETTINGS
+SETTINGS = 4  # frame type of an HTTP/2 server's answer, at byte 3
+CREWS = {"ours": 0}  # users of the connection that :func:`join` made
 
 
 def parts_of(address):
-    """Return host and port of an address; None for ``local``.
-
-    Args:
-        address: ``host:port`` or ``local``.
+    """Return host and port of an address ``host:port``, or None for ``local``.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the address has neither form.
     """
     if address == LOCAL:
         return None
@@ -36,33 +33,23 @@ def parts_of(address):
 
 
 def check_installed(backend):
-    """Check that Ray can be imported.
-
-    Args:
-        backend: name of the backend that needs it, for the error.
-
-    Raises:
-        BackendUnavailable: it is not installed.
-    """
+    """Raise BackendUnavailable, with the name of the backend, if Ray is not installed."""
     if find_spec("ray") is None:
         raise BackendUnavailable(backend, "ray is not installed", OPTIONAL["ray"])
 
 
 def check_reachable(address):
-    """Check that something at an address answers as a Ray cluster does; Ray itself tries again for minutes.
-
-    Args:
-        address: ``host:port`` or ``local``.
+    """Check that a Ray cluster answers at an address; Ray itself would retry for minutes.
 
     Raises:
-        ValueError: it is no address, nothing answers there within seconds, or something that is no cluster.
+        ValueError: not an address, no answer within seconds, or an answer that is not Ray's.
     """
     found = parts_of(address)
     if found is None:
         return
     try:
         with socket.create_connection(found, SECONDS) as connection:
-            if os.environ.get("RAY_USE_TLS", "0") == "1":  # it answers only those who encrypt
+            if os.environ.get("RAY_USE_TLS", "0") == "1":  # it answers only over TLS
                 return
             connection.settimeout(SECONDS)
             connection.sendall(HELLO)
@@ -74,11 +61,9 @@ def check_reachable(address):
 
 
 def same(address, other):
-    """Tell whether two addresses are of one cluster, as far as names of hosts tell.
+    """Return whether an address is that of the cluster ``other``, ``host:port``, as far as host names tell.
 
-    Args:
-        address: ``host:port`` or ``local``, which is any that this process has started or joined.
-        other: ``host:port``.
+    ``local`` matches every cluster.
     """
     import ray
 
@@ -91,19 +76,15 @@ def same(address, other):
 
 
 def connect(address, cores):
-    """Connect this process to a cluster; it stays so until ``ray.shutdown``.
-
-    Args:
-        address: ``host:port``, or ``local`` to start one here.
-        cores: that a cluster which is started here has.
+    """Connect this process to a cluster until ``ray.shutdown``; a ``local`` one is started with ``cores``.
 
     Raises:
-        ValueError: the cluster does not take this process, with Ray's reason.
+        ValueError: Ray cannot join the cluster; the message has its reason.
     """
     import ray
     from ray.exceptions import RayError
 
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise a cluster tells its makers about itself
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray sends usage statistics
     more = {"num_cpus": cores} if address == LOCAL else {}
     in_main_thread = threading.current_thread() is threading.main_thread()
     on_sigterm = signal.getsignal(signal.SIGTERM)
@@ -116,19 +97,15 @@ def connect(address, cores):
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"cluster: got {address!r}, which Ray cannot join: {lines[0]}") from error
     finally:
-        if in_main_thread and on_sigterm is not None:  # Ray puts its own in the place of the caller's
+        if in_main_thread and on_sigterm is not None:  # Ray replaces the caller's handler
             signal.signal(signal.SIGTERM, on_sigterm)
 
 
 def join(address, cores):
-    """Be in a cluster, of which a process can be in one at a time; each call is followed by one of :func:`leave`.
-
-    Args:
-        address: ``host:port``, or ``local`` to start one here.
-        cores: that a cluster which is started here has.
+    """Join a cluster, or start a ``local`` one with ``cores``; balance every call with :func:`leave`.
 
     Raises:
-        ValueError: the cluster does not take this process, or it is in another one.
+        ValueError: the cluster cannot be joined, or this process is already in another one.
     """
     import ray
 
@@ -143,9 +120,9 @@ def join(address, cores):
 
 
 def leave():
-    """Leave the cluster that :func:`join` joined, where nobody else in this process uses it or had joined it before.
+    """Undo one :func:`join`. The last one disconnects, and stops a cluster that was started here.
 
-    A cluster that was started here ends.
+    A connection that existed before the first :func:`join` stays open.
     """
     import ray
 

@@ -1,7 +1,7 @@
-"""Ops that are made of other ops or of none, and so are the same on every backend.
+"""Ops that are the same on every backend, because they compose other ops or need none.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+Each builder takes ``spec`` (:class:`.spec.Spec`), ``example`` (arguments of the first call), ``knobs``
+(:class:`.knobs.Knobs`) and ``backend``, and returns the op.
 """
 
 from __future__ import annotations
@@ -17,27 +17,13 @@ from .parallel import ParallelLoop
 
 
 def copied(envs, actions, row):
-    """Make one step, which returns frames of its own, and copy those to a row of a rollout.
-
-    -> rewards f32[N], ended bool[N]
-
-    Args:
-        envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        actions: i32[N] from 0 to 14.
-        row: where the frames are kept, u8[N, 64, 64, 3].
-    """
+    """Step into new frames, and copy them to ``row`` u8[N, 64, 64, 3].  i32[N] -> rewards f32[N], ended bool[N]"""
     row[:], rewards, ended = envs.advance(actions)
     return rewards, ended
 
 
 def in_place(envs, actions, row):
-    """Make one step that writes its frames to a row of a rollout.  -> rewards f32[N], ended bool[N]
-
-    Args:
-        envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        actions: i32[N] from 0 to 14.
-        row: where the frames are kept, u8[N, 64, 64, 3].
-    """
+    """Step with the frames written directly to ``row`` u8[N, 64, 64, 3].  i32[N] -> rewards f32[N], ended bool[N]"""
     return envs.advance(actions, row)[1:]
 
 
@@ -45,13 +31,13 @@ FRAMES = MappingProxyType({"copied": copied, "in_place": in_place})
 
 
 class EnvStep(Op):
-    """T steps of N environments into a rollout of T rows, from the same start after each reset.
+    """T steps of N environments into a rollout of T rows, from the same state after each reset.
 
-    As many threads compute as this process has cores.
+    The environments use one thread per core of this process.
 
     Args:
-        spec: ``env`` is taken, the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        steps: of a call, T.
+        spec: ``env`` is read, the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
+        steps: steps per call, T.
         knobs: ``frames`` is read.
     """
 
@@ -62,19 +48,15 @@ class EnvStep(Op):
         self.start = self.envs.get_state()
 
     def reset(self):
-        """Put the games back to the start."""
+        """Restore the games' initial state."""
         self.envs.set_state(self.start)
 
     def close(self):
-        """End the games and their threads."""
+        """Stop the games and their threads."""
         self.envs.close()
 
     def __call__(self, actions):
-        """Return the last frames u8[N, 64, 64, 3], all rewards f32[T, N] and where episodes ended, bool[T, N].
-
-        Args:
-            actions: i32[T, N] from 0 to 14.
-        """
+        """Return the last frames u8[N, 64, 64, 3], rewards f32[T, N] and ended bool[T, N]; ``actions`` is i32[T, N]."""
         rewards, ended = np.empty(actions.shape, np.float32), np.empty(actions.shape, bool)
         for t, row in enumerate(self.rows):
             rewards[t], ended[t] = self.step(self.envs, actions[t], row)
@@ -82,25 +64,18 @@ class EnvStep(Op):
 
 
 def env_step(spec, example, *, knobs, backend):
-    """Make T steps.  actions i32[T, N] -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
+    """Build T steps.  actions i32[T, N] from 0 to 14 -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
 
     Raises:
         BackendUnavailable: Procgen is not installed.
-        ValueError: what :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv` finds wrong with ``env``.
+        ValueError: invalid arguments in ``env``.
     """
     check_installed(backend.name)
     return EnvStep(spec, len(example[0]), knobs)
 
 
 def sequential(algorithm, spec, knobs, backend):
-    """Return a loop of this process, or, where torchrun started several, of its share.
-
-    Args:
-        algorithm: ppo or a2c.
-        spec: what it is built from.
-        knobs: of the loop.
-        backend: that computes.
-    """
+    """Return the loop of PPO or A2C in one process, or this process's part of it under torchrun."""
     if spec.get("processes", 1) == 1:
         return Loop(algorithm, spec, knobs, backend)
     from .group_loop import GroupLoop
@@ -109,7 +84,7 @@ def sequential(algorithm, spec, knobs, backend):
 
 
 def ppo(spec, example, *, knobs, backend):
-    """Play I rollouts, and learn from each by PPO; see :class:`.loop.Loop`.
+    """Build PPO's loop over I rollouts, see :class:`.loop.Loop`.
 
     numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
     """
@@ -118,34 +93,34 @@ def ppo(spec, example, *, knobs, backend):
 
 
 def a2c(spec, example, *, knobs, backend):
-    """Play I rollouts, and learn from each by A2C; see :func:`ppo`."""
+    """Build A2C's loop; arguments and results as in :func:`ppo`."""
     check_installed(backend.name)
     return sequential("a2c", spec, knobs, backend)
 
 
 def impala(spec, example, *, knobs, backend):
-    """Play I rollouts, and learn from each by IMPALA's update; see :func:`ppo`."""
+    """Build the sequential loop of IMPALA's update; arguments and results as in :func:`ppo`."""
     check_installed(backend.name)
     return Loop("impala", spec, knobs, backend)
 
 
 def parallel_ppo(spec, example, *, knobs, backend):
-    """Learn by PPO from I rollouts that actors play; see :class:`.parallel.ParallelLoop` and :func:`ppo`."""
+    """Build PPO's loop with actor processes, see :class:`.parallel.ParallelLoop`."""
     check_installed(backend.name)
     return ParallelLoop("ppo", spec, knobs, backend)
 
 
 def parallel_impala(spec, example, *, knobs, backend):
-    """Learn by IMPALA's update from I rollouts that actors play; see :func:`parallel_ppo`."""
+    """Build IMPALA's loop with actor processes, see :class:`.parallel.ParallelLoop`."""
     check_installed(backend.name)
     return ParallelLoop("impala", spec, knobs, backend)
 
 
 def a3c(spec, example, *, knobs, backend):
-    """Have workers play I rollouts and learn from them by A3C; see :class:`.a3c.A3c` and :func:`ppo`.
+    """Build A3C's loop with worker processes, see :class:`.a3c.A3c`.
 
     Raises:
-        ValueError: a backend that is not torch's on the CPU, or a cluster.
+        ValueError: the backend is not torch on the CPU, or the spec names a cluster.
     """
     check_installed(backend.name)
     if backend.source != "torch" or backend.device != "cpu":

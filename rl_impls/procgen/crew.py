@@ -1,9 +1,8 @@
-"""Procgen's alone: actors in processes of this machine, as only its rollouts are played by several at once.
+"""Procgen's alone: actors in processes of this machine, which write rollouts to shared memory.
 
-They write rollouts to shared memory, where they are learned from in place. Messages between processes are numbers of
-rollouts; pictures and weights are never sent.
+The learner reads them there. Messages between processes carry only rollout numbers, never images or weights.
 
-Axes: T steps, N environments, A actors, D rollouts that are played or wait to be learned from.
+Axes: T steps, N environments, A actors, D rollouts being played or waiting for the learner.
 """
 
 from __future__ import annotations
@@ -22,18 +21,11 @@ from .rollouts import Rollout, layout
 
 
 def memory(spec, depth, versions, more):
-    """Return what actors and learner share.
+    """Allocate the arrays that actors and learner share, by name.
 
-    Args:
-        spec: of all actors, see :class:`.spec.Spec`.
-        depth: rollouts that are played or wait to be learned from, D.
-        versions: of the weights that are kept.
-        more: shapes and dtypes of other arrays, by name.
-
-    Returns:
-        The arrays of D rollouts; ``behind`` i64[D, A], which weights each was played with, or how many updates passed
-        until its gradient was applied; ``newest`` i64, the version of the newest weights; and the weights, [versions,
-        ...] each.
+    The arrays of D rollouts; ``behind`` i64[D, A], the version of the weights that each rollout was played with (in
+    A3C, the number of other updates before its gradient was applied); ``newest`` i64[1], the newest version; the
+    weights, [versions, ...] each; and the arrays of ``more``, given as shape and dtype by name.
     """
     rollouts = layout(spec["unroll"], spec["env"]["num_envs"])
     arrays = {name: ((depth, *shape), dtype) for name, (shape, dtype) in rollouts.items()}
@@ -43,25 +35,14 @@ def memory(spec, depth, versions, more):
 
 
 def rollout_of(shared, slot, share=slice(None)):
-    """Return a rollout, or a part of it, in place.
-
-    Args:
-        shared: what :func:`memory` returned.
-        slot: which of the D rollouts.
-        share: its environments, a slice.
-    """
+    """Return a view of a rollout in ``slot``, or of some of its environments, the slice ``share``."""
     return Rollout(*(shared[name][slot][:, share] for name in Rollout._fields))
 
 
 def publish(shared, version, params):
-    """Give actors new weights.
+    """Write new weights to shared memory.
 
-    Weights that an actor may still read are not overwritten, as the learner is fewer versions ahead than are kept.
-
-    Args:
-        shared: what :func:`memory` returned.
-        version: of the weights.
-        params: arrays by name.
+    No actor can be reading the slot: the learner is fewer versions ahead than there are slots.
     """
     for name, value in params.items():
         kept = shared[name]
@@ -70,11 +51,9 @@ def publish(shared, version, params):
 
 
 class Acting(Player):
-    """An actor of PPO or IMPALA: it plays by the newest weights there are when it begins a rollout.
+    """Actor of PPO or IMPALA; it plays a rollout with the newest weights at its beginning.
 
-    Args:
-        shared: what :func:`memory` returned.
-        args: those of :class:`.players.Player`.
+    ``shared`` is the result of :func:`memory`; ``args`` are those of :class:`.players.Player`.
     """
 
     def __init__(self, shared, *args):
@@ -82,11 +61,7 @@ class Acting(Player):
         self.shared = shared
 
     def play(self, number):
-        """Play a rollout.
-
-        Args:
-            number: of it.
-        """
+        """Play rollout ``number`` into shared memory."""
         shared = self.shared
         slot, version = number % len(shared["behind"]), int(shared["newest"][0])
         weights = self.spec["params"]
@@ -96,51 +71,40 @@ class Acting(Player):
 
 
 def make_actor(make, shared, spec, index, life, threads, knobs, backend):
-    """Return an actor; in its process.
-
-    Args:
-        make: of the actor, as :class:`Acting`.
-        shared: what :func:`memory` returned.
-        spec: of all actors.
-        index: of this one.
-        life: how many actors were in its place before.
-        threads: that step its environments.
-        knobs: of acting.
-        backend: that computes, by its name.
-    """
+    """Construct an actor, in its own process, by ``make``; ``backend`` is a name."""
     return make(shared, spec, index, life, threads, knobs, backends.get(backend))
 
 
 class Crew(Workers):
     """A actors in processes, each of which plays its share of the environments.
 
-    An actor that dies is replaced: the new one begins other episodes, and plays the rollouts that the dead one owed.
+    An actor that dies is replaced; the new one starts other episodes and plays the rollouts that are still owed.
 
     Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
-        state: of all environments, at the start.
-        depth: rollouts that are played or wait to be learned from, D.
-        knobs: of acting.
-        backend: that computes.
-        versions: of the weights that are kept.
-        make: of an actor, as :class:`Acting`.
-        more: shapes and dtypes of other arrays that are shared, by name.
+        spec: configuration of the loop, see :class:`.spec.Spec`.
+        state: initial state of all environments.
+        depth: most rollouts being played or waiting for the learner, D.
+        knobs: optimisations of acting.
+        backend: backend of the actors.
+        versions: number of versions of the weights to keep.
+        make: class of the actors, such as :class:`Acting`.
+        more: shapes and dtypes of additional shared arrays, by name.
 
     Attributes:
-        shared: what :func:`memory` returned.
-        replaced: actors that died.
-        anew: numbers of those in whose place others began other episodes, until it is cleared.
+        shared: result of :func:`memory`.
+        replaced: number of actors that died.
+        anew: indices of replaced actors; the loop clears it.
 
     Raises:
-        WorkersEnded: here and later: an actor failed, did not answer in time, or died and could not be replaced; all
-            are ended. Later: they were ended before.
+        WorkersEnded: also in later calls: an actor failed, timed out, or died and could not be replaced. All actors are
+            killed.
     """
 
     def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting, more=MappingProxyType({})):
         self.spec, self.depth, self.anew = spec, depth, set()
         self.shared = shared = memory(spec, depth, versions, dict(more))
         threads = max(1, default_threads() // spec["actors"])
-        niceness = GIVES_WAY if depth > 1 and make is Acting else 0  # what is played ahead is not waited for
+        niceness = GIVES_WAY if depth > 1 and make is Acting else 0  # rollouts ahead are not waited for
         needs = ("torch", GAMES) if backend.source == "torch" else (GAMES,)
 
         def args_of(index, life):
@@ -151,60 +115,35 @@ class Crew(Workers):
         self.restore(state)
 
     def replace(self, index):
-        """Put a new actor in the place of a dead one, which plays other episodes, and does what that one owed.
-
-        Args:
-            index: of the actor.
-        """
+        """Replace a dead actor and note its index in ``anew``."""
         super().replace(index)
         self.anew.add(index)
 
     def ask(self, number):
-        """Have all actors play a rollout after those that they were asked for before.
-
-        Args:
-            number: of it.
-        """
+        """Request rollout ``number`` from all actors; they play requests in order."""
         self.tell([("play", number)] * self.actors)
 
     def take(self, number):
-        """Wait for the oldest rollout that was asked for, and return it in place; asking for D more overwrites it.
-
-        Args:
-            number: of it.
-        """
+        """Wait for the oldest requested rollout and return a view of it; D more requests overwrite it."""
         self.answers()
         return rollout_of(self.shared, number % self.depth)
 
     def behind(self, number):
-        """Return what each actor noted of a rollout, see :func:`memory`, i64[A].
-
-        Args:
-            number: of it.
-        """
+        """Return the actors' entries of ``behind`` for a rollout, i64[A], see :func:`memory`."""
         return self.shared["behind"][number % self.depth]
 
     def publish(self, version, params):
-        """Give actors new weights, see :func:`publish`.
-
-        Args:
-            version: of them.
-            params: arrays by name.
-        """
+        """Make the weights ``params`` of a version available to the actors."""
         publish(self.shared, version, params)
 
     def state(self):
-        """Return the state of all environments, once all that was asked for is played, and forget that."""
+        """Return the state of all environments, after all requested rollouts are played and dropped."""
         self.settle()
         self.tell([("get_state",)] * self.actors)
         return joined_states(self.answers())
 
     def restore(self, state):
-        """Have all environments go on from a state, and forget what was asked for.
-
-        Args:
-            state: of all, as :meth:`state` returned it.
-        """
+        """Drop requested rollouts and restore all environments to a state that :meth:`state` returned."""
         self.settle()
         shares = [share_of(self.spec, index) for index in range(self.actors)]
         self.tell([("set_state", share_of_state(state, share)) for share in shares])

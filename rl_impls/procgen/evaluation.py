@@ -1,4 +1,4 @@
-"""Procgen's alone: only its levels can be told apart, so a policy is tried on those it trained on and on others."""
+"""Procgen's alone: evaluation on training levels and on held-out levels, to measure generalisation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .. import backends
 from ..common.procgen_env import ProcgenVectorEnv
 from ._numpy import sample_actions
 
-HELD_OUT = 2**30  # no training has a level from here on
-UNSEEN = 2**20  # how many of those are played
-SIDE_BY_SIDE = 32  # episodes
+HELD_OUT = 2**30  # first held-out level; training levels are below
+UNSEEN = 2**20  # number of held-out levels
+SIDE_BY_SIDE = 32  # most parallel episodes
 
-RANGES = MappingProxyType(  # returns of a policy that sees nothing, and the best there are; Cobbe et al. 2020, App. C
+RANGES = MappingProxyType(  # returns of a blind policy, and the best possible ones; Cobbe et al. 2020, App. C
     {
         "easy": {
             "coinrun": (5, 10), "starpilot": (2.5, 64), "caveflyer": (3.5, 12), "dodgeball": (1.5, 19),
@@ -33,32 +33,19 @@ RANGES = MappingProxyType(  # returns of a policy that sees nothing, and the bes
 
 
 def score(returns, game, mode):
-    """Return normalised returns, ``(R - R_min) / (R_max - R_min)``, 0 of a policy that sees nothing, 1 of the best.
-
-    Args:
-        returns: of episodes, f64[...].
-        game: one of Procgen's.
-        mode: easy or hard.
-    """
+    """Normalise returns to ``(R - R_min) / (R_max - R_min)``: 0 for a blind policy, 1 for the best possible one."""
     least, most = RANGES[mode][game]
     return (returns - least) / (most - least)
 
 
 def evaluate(config, weights, episodes, seed, deterministic):
-    """Return what episodes bring on the levels of the training and, unless those are all, on as many held-out ones.
+    """Play episodes on the training levels and, unless all levels are, as many on held-out ones.
 
-    Each environment plays its share of the episodes, so that short ones are not counted more often than long ones.
-
-    Args:
-        config: of the agent.
-        weights: of the net.
-        episodes: how many on either.
-        seed: of the levels and actions.
-        deterministic: take the likeliest action, rather than drawing one.
+    Each environment plays a fixed number of episodes, so that short ones are not over-represented.
 
     Returns:
-        ``training_return``, ``training_score``, see :func:`score`, and ``training_length``, f64[episodes]; the same of
-        ``held_out``.
+        ``training_return``, ``training_score`` (see :func:`score`) and ``training_length``, f64[episodes]; and the same
+        with ``held_out_``.
     """
     levels = {"training": (config.start_level, config.levels)}
     if config.levels:
@@ -73,16 +60,7 @@ def evaluate(config, weights, episodes, seed, deterministic):
 
 
 def play_episodes(config, weights, env, episodes, seed, deterministic):
-    """Return the returns and lengths of episodes, f64[episodes] each.
-
-    Args:
-        config: of the agent.
-        weights: of the net.
-        env: what the environments are made of.
-        episodes: how many.
-        seed: of the actions.
-        deterministic: take the likeliest action, rather than drawing one.
-    """
+    """Return the returns and lengths of episodes, f64[episodes] each; ``env`` has the environments' arguments."""
     count, rng, backend = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed), backends.get(config.backend)
     shares = episodes // count + (np.arange(count) < episodes % count)
     played, results = np.zeros(count, int), []

@@ -1,6 +1,6 @@
-"""Procgen's alone: processes that torchrun started, on one machine or several, and that learn as one.
+"""Procgen's alone: data-parallel learning in processes that torchrun started, on one or more machines.
 
-They average their gradients by gloo, and PPO normalises advantages over the batches of all.
+The processes average their gradients over gloo; PPO normalises advantages over all their batches.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import distributed
 
 
 def join():
-    """Join the other processes; on one machine nothing is heard from outside."""
+    """Join the process group; if all processes are on one machine, gloo listens only on the loopback interface."""
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE"):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     if not distributed.is_initialized():
@@ -20,37 +20,25 @@ def join():
 
 
 def leave():
-    """Leave the other processes."""
+    """Destroy the process group, if there is one."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
 
 def mean_of_all(tensor):
-    """Return the mean of a tensor over all processes, in place.
-
-    Args:
-        tensor: f[...].
-    """
+    """Average a tensor over all processes, in place."""
     distributed.all_reduce(tensor)
     return tensor.div_(distributed.get_world_size())
 
 
 def moments_of_all(x):
-    """Return mean and standard deviation over the batches of all processes, which are of one size.  f[B] -> f, f
-
-    Args:
-        x: of this process, f[B].
-    """
+    """Mean and standard deviation over the batches of all processes, which have equal sizes.  f[B] -> f, f"""
     mean = mean_of_all(x.mean())
     return mean, mean_of_all((x - mean).square().mean()).sqrt()
 
 
 def average_gradients(train):
-    """Make an update average its gradients with those of all processes before it clips them.
-
-    Args:
-        train: an :class:`._torch.Update`, changed in place.
-    """
+    """Patch an :class:`._torch.Update` to average its gradients over all processes before it clips them."""
     clip = train.clip
 
     def averaged():
@@ -64,22 +52,14 @@ def average_gradients(train):
 
 
 def agree(wanted):
-    """Return whether any process wants something.
-
-    Args:
-        wanted: whether this one does.
-    """
+    """Return whether ``wanted`` is true in any process."""
     flag = torch.tensor(float(wanted))
     distributed.all_reduce(flag, distributed.ReduceOp.MAX)
     return bool(flag)
 
 
 def beside_each_other(array):
-    """Return the arrays of all processes, along their last axis.  [..., N / P] -> [..., N]
-
-    Args:
-        array: of this process, of NumPy.
-    """
+    """Concatenate the NumPy arrays of all processes along the last axis.  [..., N / P] -> [..., N]"""
     mine = torch.from_numpy(array)
     everyone = [torch.empty_like(mine) for _ in range(distributed.get_world_size())]
     distributed.all_gather(everyone, mine)
@@ -87,11 +67,7 @@ def beside_each_other(array):
 
 
 def states_of_all(state):
-    """Return the states of the environments of all processes, a list.
-
-    Args:
-        state: of this one's.
-    """
+    """Gather the environment states of all processes, a list by rank."""
     states = [None] * distributed.get_world_size()
     distributed.all_gather_object(states, state)
     return states

@@ -1,4 +1,4 @@
-"""Procgen's alone: PPO and A2C in the processes of torchrun, which play a share of the environments each."""
+"""Procgen's alone: data-parallel PPO and A2C, with a share of the environments in each of torchrun's processes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .rollouts import uniforms_of
 
 
 class GroupLoop(Loop):
-    """The share of one process; what it returns, and its state, are those of all.
+    """Loop of one of P processes; its results and its state cover all of them.
 
-    Each update takes a minibatch from each process, P of B / P pictures; gradients, and with PPO the moments of the
-    advantages, are averaged.
+    Each update takes P minibatches of B / P images, one per process. Gradients are averaged, and in PPO so are the
+    moments of the advantages.
 
     Args:
         algorithm: ppo or a2c.
-        spec: of all processes, see :class:`.spec.Spec`.
-        knobs: of the loop and its update.
-        backend: that computes, torch's on the CPU.
+        spec: configuration of all processes together, see :class:`.spec.Spec`.
+        knobs: optimisations of the loop and its update.
+        backend: torch or torch-compile on the CPU.
 
     Raises:
-        ValueError: environments or a batch that cannot be shared, another backend.
+        ValueError: another backend, or environments or a batch that P does not divide.
     """
 
     def __init__(self, algorithm, spec, knobs, backend):
@@ -47,37 +47,25 @@ class GroupLoop(Loop):
         group.average_gradients(self.train)
 
     def uniforms(self, number):
-        """Return this process's share of what is drawn for a rollout, f32[T, N / P]; see :meth:`Loop.uniforms`.
-
-        Args:
-            number: of the rollout.
-        """
+        """Return this process's share of the rollout's random numbers, f32[T, N / P]."""
         return uniforms_of(self.spec["seed"], number, self.shape[0], self.everyone)[:, self.share]
 
     def __call__(self, numbers):
-        """Play and learn; return what all processes played, and their mean losses; see :meth:`Loop.__call__`.
-
-        Args:
-            numbers: i64[I], of the rollouts.
-        """
+        """Play and learn; return rewards and ends of all environments, and losses averaged over the processes."""
         rewards, ended, losses = super().__call__(numbers)
         whole = group.beside_each_other(rewards), group.beside_each_other(ended.view(np.uint8)).view(bool)
         return *whole, group.mean_of_all(torch.from_numpy(losses)).numpy()
 
     def state(self):
-        """Return all that the next rollout of all processes depends on; see :meth:`Loop.state`."""
+        """Return the state of all processes, as that of one :class:`.loop.Loop`."""
         return state_of(self.train, joined_states(group.states_of_all(self.envs.get_state())))
 
     def load_state(self, state):
-        """Go on from a state of all processes, or of a loop of one.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore a state of all processes, or of a loop in one process."""
         self.train.load_state(part_of(state, "train"))
         self.envs.set_state(share_of_state(unpack(part_of(state, "env")), self.share))
 
     def close(self):
-        """End the environments, and leave the other processes."""
+        """Stop the environments and leave the process group."""
         super().close()
         group.leave()

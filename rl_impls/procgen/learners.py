@@ -1,6 +1,6 @@
-"""Procgen's alone: what its three algorithms do with a rollout; who played it, and where, is no matter.
+"""Procgen's alone: the learners of PPO, A2C and IMPALA, which turn a rollout into updates.
 
-Axes: T steps, N environments, B pictures of a batch, U updates; a picture is u8[64, 64, 3].
+Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64, 64, 3].
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .spec import PICTURE
 
 
 class Learner(ABC):
-    """Learns from rollouts by one algorithm. Procgen's ends are terminations: nothing is truncated.
+    """Base class of the learners. Every end of a Procgen episode counts as a termination, none as a truncation.
 
     Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
-        knobs: of the update.
-        backend: that computes.
-        clock: ``clock(name)``, told the end of each phase.
+        spec: configuration of the loop, see :class:`.spec.Spec`.
+        knobs: optimisations of the update.
+        backend: backend of the update.
+        clock: ``clock(name)``, called at the end of each phase.
 
     Attributes:
-        train: the update, with the weights.
+        train: the update op, which has the weights.
     """
 
     def __init__(self, spec, knobs, backend, clock):
@@ -35,34 +35,20 @@ class Learner(ABC):
         self.train = self.make()
 
     def build(self, op, *example):
-        """Return one op of procgen.
-
-        Args:
-            op: its name.
-            example: arrays of NumPy like those to come.
-        """
+        """Build an op of procgen; ``example`` are NumPy arrays with the shapes and dtypes of its arguments."""
         args = tuple(map(self.backend.to_device, example))
         return self.backend.build("procgen", op, self.spec, args, self.knobs, self.target)
 
     @abstractmethod
     def make(self):
-        """Return the update, and build what else is needed."""
+        """Build and return the update; a subclass also builds its other ops here."""
 
     @abstractmethod
     def learn(self, rollout, number):
-        """Learn from a rollout; return the losses of all updates, a list.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of the rollout, from 0.
-        """
+        """Learn from rollout ``number``, counted from 0; return the losses of its U updates, a list."""
 
     def update(self, *batch):
-        """Make one update; return its loss.
-
-        Args:
-            batch: arrays of NumPy, pictures first.
-        """
+        """Run one update on a batch of NumPy arrays, images first; return its loss."""
         batch = self.train.put(*batch)
         self.clock("gathering")
         loss = float(self.backend.to_host(self.train(*batch)))
@@ -71,19 +57,15 @@ class Learner(ABC):
 
 
 class ActorCritic(Learner):
-    """A learner whose update takes advantages that were estimated before (Schulman et al. 2016)."""
+    """Learner whose update takes advantages by GAE (Schulman et al. 2016)."""
 
     def make_gae(self):
-        """Build what estimates advantages."""
+        """Build the op ``gae``."""
         steps = np.zeros(self.shape, np.float32)
         self.gae = self.build("gae", steps, steps, steps, self.never, self.never)
 
     def estimates(self, rollout):
-        """Return advantages f32[T N] and returns f32[T N] of a rollout.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-        """
+        """Return advantages f32[T N] and returns f32[T N] of a rollout."""
         last = self.train.values(rollout.frames[-1])
         self.clock("inference")
         following = np.concatenate([rollout.values[1:], last[None]])
@@ -95,19 +77,15 @@ class ActorCritic(Learner):
 
 
 def flat(frames):
-    """Return the pictures that were acted on, in one row.  u8[T + 1, N, 64, 64, 3] -> u8[T N, 64, 64, 3], a view
-
-    Args:
-        frames: of a rollout.
-    """
+    """Return the frames that were acted on, as a view.  u8[T + 1, N, 64, 64, 3] -> u8[T N, 64, 64, 3]"""
     return frames[:-1].reshape(-1, *PICTURE)
 
 
 class Ppo(ActorCritic):
-    """Proximal policy optimisation (Schulman et al. 2017): several passes over a rollout, in minibatches."""
+    """Proximal policy optimisation (Schulman et al. 2017): several epochs of minibatches per rollout."""
 
     def make(self):
-        """Return the update, and build what estimates advantages."""
+        """Build GAE and PPO's update."""
         self.make_gae()
         batch = self.spec["batch"]
         column = np.zeros(batch, np.float32)
@@ -115,23 +93,11 @@ class Ppo(ActorCritic):
         return self.build("ppo_update", pictures, actions, column, column, column)
 
     def learn(self, rollout, number):
-        """Make U updates; return their losses, a list.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-        """
+        """Make an update on each of the rollout's U minibatches."""
         return self.updates(rollout, number, *self.estimates(rollout))
 
     def updates(self, rollout, number, advantages, returns):
-        """Make the updates that :meth:`learn` makes once advantages are estimated.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-            advantages: f32[T N].
-            returns: f32[T N].
-        """
+        """Make the updates of :meth:`learn` from given advantages f32[T N] and returns f32[T N]."""
         columns = flat(rollout.frames), rollout.actions.ravel(), rollout.log_probs.ravel(), advantages, returns
         spec = self.spec
         chosen = minibatches(spec["seed"], number, len(advantages), spec["batch"], spec["epochs"])
@@ -139,10 +105,10 @@ class Ppo(ActorCritic):
 
 
 class A2c(ActorCritic):
-    """Advantage actor-critic (Mnih et al. 2016): one update on all of a rollout."""
+    """Advantage actor-critic (Mnih et al. 2016): one update per rollout."""
 
     def make(self):
-        """Return the update, and build what estimates advantages."""
+        """Build GAE and A2C's update."""
         self.make_gae()
         count = self.never.size
         column = np.zeros(count, np.float32)
@@ -151,52 +117,30 @@ class A2c(ActorCritic):
         )
 
     def learn(self, rollout, number):
-        """Make one update; return its loss in a list.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-        """
+        """Make one update on the whole rollout; return its loss in a list."""
         return self.updates(rollout, number, *self.estimates(rollout))
 
     def updates(self, rollout, number, advantages, returns):
-        """Make the update that :meth:`learn` makes once advantages are estimated.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-            advantages: f32[T N].
-            returns: f32[T N].
-        """
+        """Make the one update of :meth:`learn` from given advantages f32[T N] and returns f32[T N]."""
         return [self.update(flat(rollout.frames), rollout.actions.ravel(), advantages, returns)]
 
 
 class Impala(Learner):
-    """The learner of IMPALA (Espeholt et al. 2018): one update on all of a rollout, corrected by V-trace."""
+    """IMPALA's learner (Espeholt et al. 2018): one update per rollout, with V-trace's off-policy correction."""
 
     def make(self):
-        """Return the update."""
+        """Build IMPALA's update."""
         steps, envs = self.shape
         frames, column = np.zeros((steps + 1, envs, *PICTURE), np.uint8), np.zeros(self.shape, np.float32)
         actions = np.zeros(self.shape, np.int32)
         return self.build("impala_update", frames, actions, column, column, self.never, self.never)
 
     def learn(self, rollout, number):
-        """Make one update; return its loss in a list.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-        """
+        """Make one update, with V-trace's targets, on the whole rollout."""
         return self.updates(rollout, number)
 
     def updates(self, rollout, number):
-        """Make the update that :meth:`learn` makes.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-        """
+        """Make the update of :meth:`learn`, which needs no estimates beforehand."""
         frames, actions, log_probs, _, rewards, ended = rollout
         return [self.update(frames, actions, log_probs, rewards, ended, self.never)]
 

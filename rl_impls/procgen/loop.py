@@ -1,4 +1,4 @@
-"""PPO, A2C and IMPALA in one process: play T steps of N environments, learn from them, and again; phases are timed."""
+"""PPO, A2C and IMPALA in one process: alternate between playing a rollout and learning from it."""
 
 from __future__ import annotations
 
@@ -15,34 +15,24 @@ PHASES = ("environment", "inference", "advantages", "gathering", "learning")
 
 
 def state_of(train, env_state):
-    """Return the state of a loop as one flat dict of arrays: ``train.*`` and ``env.*``.
-
-    Args:
-        train: the update, with ``state()``.
-        env_state: of all environments, as :meth:`ProcgenVectorEnv.get_state` returned it.
-    """
+    """Merge the state of ``train`` and of the environments into one dict of arrays, ``train.*`` and ``env.*``."""
     parts = {"train": train.state(), "env": pack(env_state)}
     return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
 
 
 def part_of(state, part):
-    """Return one part of what :func:`state_of` joined.
-
-    Args:
-        state: arrays by name, ``part.name``.
-        part: ``train`` or ``env``.
-    """
+    """Return one part, ``train`` or ``env``, of a dict made by :func:`state_of`."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
 
 
 class Loop(Op):
-    """Plays rollouts and learns from them in turns, always from the same start.
+    """Loop that plays rollouts and learns from them; every reset restores the same start.
 
     Args:
         algorithm: ppo, a2c or impala.
-        spec: what it is built from, see :class:`.spec.Spec`.
-        knobs: of the loop and its update.
-        backend: that computes.
+        spec: configuration of the loop, see :class:`.spec.Spec`.
+        knobs: optimisations of the loop and its update.
+        backend: backend of actor and learner.
     """
 
     def __init__(self, algorithm, spec, knobs, backend):
@@ -56,22 +46,22 @@ class Loop(Op):
         self.reset()
 
     def reset(self):
-        """Put the environments and the weights back to the start."""
+        """Restore the initial weights and environments."""
         self.train.reset()
         self.envs.set_state(self.start)
         self.clock.reset()
 
     def begun_anew(self):
-        """Return which environments' episodes were cut off and others begun: none, i64[0]."""
+        """Return no environments, i64[0]; in :class:`.parallel.CrewLoop`, those whose actor died."""
         return np.zeros(0, np.int64)
 
     def close(self):
-        """End the environments and their threads."""
+        """Stop the environments and their threads."""
         self.envs.close()
 
     @property
     def params(self):
-        """The weights as NumPy, by name."""
+        """Trained weights as NumPy arrays, by name."""
         return self.train.params
 
     def phases(self):
@@ -79,31 +69,22 @@ class Loop(Op):
         return dict(self.clock.seconds)
 
     def state(self):
-        """Return all that the next rollout depends on, but for its number, as NumPy: ``train.*`` and ``env.*``."""
+        """Return all that the next rollout depends on except its number, NumPy arrays ``train.*`` and ``env.*``."""
         return state_of(self.train, self.envs.get_state())
 
     def load_state(self, state):
-        """Go on from a state, of this backend and form or another, of this loop or a parallel one.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore a state that :meth:`state` returned, in any backend, form or loop, sequential or parallel."""
         self.train.load_state(part_of(state, "train"))
         self.envs.set_state(unpack(part_of(state, "env")))
 
     def uniforms(self, number):
-        """Return the numbers by which the actions of a rollout are drawn, f32[T, N].
-
-        Args:
-            number: of the rollout.
-        """
+        """Return the random numbers for a rollout's actions, f32[T, N]."""
         return uniforms_of(self.spec["seed"], number, *self.shape)
 
     def __call__(self, numbers):
         """Play and learn from I rollouts.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
 
-        Args:
-            numbers: i64[I], of the rollouts: what is random in one comes from the spec's seed and its number.
+        The rollouts' ``numbers``, i64[I], and the spec's seed determine their random numbers.
         """
         results = []
         self.clock.start()

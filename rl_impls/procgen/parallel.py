@@ -1,4 +1,4 @@
-"""Procgen's alone: PPO and IMPALA whose rollouts a crew of actors plays, up to some ahead; phases are timed."""
+"""Procgen's alone: PPO and IMPALA with rollouts by actor processes, which may play ahead of the learner."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ PHASES = ("waiting", "inference", "advantages", "gathering", "learning", "publis
 
 
 def first_state(spec):
-    """Return the state of all environments that is played from.
-
-    Args:
-        spec: of a loop, see :class:`.spec.Spec`.
-    """
+    """Return the initial state of all environments: the spec's ``env_state``, or that of new environments."""
     if spec.get("env_state"):
         return spec["env_state"]
     envs = ProcgenVectorEnv(**spec["env"], threads=1)
@@ -37,15 +33,11 @@ def first_state(spec):
 
 
 def crew_of(spec, backend):
-    """Return what makes a crew: :class:`.ray_crew.RayCrew` where a cluster is named, else :class:`.crew.Crew`.
-
-    Args:
-        spec: of a loop, see :class:`.spec.Spec`.
-        backend: that computes.
+    """Return the actors' factory: :class:`.ray_crew.RayCrew` if a cluster is named, else :class:`.crew.Crew`.
 
     Raises:
-        BackendUnavailable: Ray is wanted and not installed.
-        ValueError: no cluster is reached at its address.
+        BackendUnavailable: a cluster is named, but Ray is not installed.
+        ValueError: the cluster cannot be reached.
     """
     if not spec.get("cluster"):
         return functools.partial(Crew, versions=spec["lag"] + 2)
@@ -57,18 +49,18 @@ def crew_of(spec, backend):
 
 
 class CrewLoop(Op):
-    """A loop whose rollouts a crew of actors plays, up to some ahead.
+    """Base of loops that learn from the rollouts of a :class:`.crew.Crew`.
 
     Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
-        ahead: rollouts that actors may play before the one that is waited for is done with.
-        make_crew: ``make_crew(spec, state, depth)``, see :class:`.crew.Crew`.
-        clock: of the loop's phases.
+        spec: configuration of the loop, see :class:`.spec.Spec`.
+        ahead: most rollouts that actors play before the learner has finished the current one.
+        make_crew: ``make_crew(spec, state, depth)`` starts the actors.
+        clock: a :class:`~rl_impls.common.phases.Phases`.
 
     Attributes:
-        train: what is trained, with ``params``, ``reset``, ``state`` and ``load_state``; a subclass sets it.
-        goes_on: whether actors play ahead of a call's last rollout too. Where calls are timed they do not, as nothing
-            is to be at work after the end of one.
+        train: trained weights with ``params``, ``reset``, ``state`` and ``load_state``; set by a subclass.
+        goes_on: whether actors also play ahead of a call's last rollout. False in benchmarks, where no work may be left
+            running after the timed call.
     """
 
     goes_on = False
@@ -79,27 +71,23 @@ class CrewLoop(Op):
         self.reset()
 
     def reset(self):
-        """Put the environments and the weights back to the start."""
-        self.crew.settle()  # workers of A3C would apply their gradients to the weights of the start
+        """Restore the initial environments and weights."""
+        self.crew.settle()  # otherwise A3C's workers would apply late gradients to the initial weights
         self.train.reset()
         self.go_on_from(self.start)
         self.clock.reset()
         self.lags = Counter()
 
     def go_on_from(self, state):
-        """Forget what was played ahead, and play on from a state.
-
-        Args:
-            state: of all environments.
-        """
+        """Restore the environments to a state and discard requested rollouts."""
         self.crew.restore(state)
         self.crew.anew.clear()
         self.asked = None
 
     def begun_anew(self):
-        """Return which environments' episodes were cut off since the last time, as their actor died, i64[n].
+        """Return the environments whose episodes were cut off by an actor's death since the last call, i64[n].
 
-        The actor in its place began other ones with the rollout that was learned from last, or will with the next one.
+        Their new episodes start in the rollout that was learned from last, or in the next one.
         """
         everyone = np.arange(self.spec["env"]["num_envs"])
         found = [everyone[share_of(self.spec, index)] for index in sorted(self.crew.anew)]
@@ -107,20 +95,20 @@ class CrewLoop(Op):
         return np.concatenate([everyone[:0], *found])
 
     def close(self):
-        """End the actors."""
+        """Stop the actors."""
         self.crew.close()
 
     @property
     def params(self):
-        """The weights as NumPy, by name."""
+        """Current weights as NumPy arrays, by name."""
         return self.train.params
 
     def phases(self):
-        """Return the seconds spent in each phase since the last reset, by name."""
+        """Return the seconds per phase since the last reset."""
         return dict(self.clock.seconds)
 
     def stats(self):
-        """Return the lag of the policy in updates, mean and most since the last reset, and how many actors died."""
+        """Return mean and largest policy lag, in updates since the last reset, and the number of actors that died."""
         lags = self.lags or {0: 1}
         mean = sum(lag * times for lag, times in lags.items()) / sum(lags.values())
         return {
@@ -128,39 +116,26 @@ class CrewLoop(Op):
         }  # fmt: skip
 
     def state(self):
-        """Return all that the next rollout depends on, as NumPy; what was played ahead is forgotten.
-
-        See :meth:`.loop.Loop.state`.
-        """
+        """Return the state as :meth:`.loop.Loop.state` does; rollouts played ahead are dropped."""
         self.asked, env_state = None, self.crew.state()
         return state_of(self.train, env_state)
 
     def load_state(self, state):
-        """Go on from a state, of this backend and form or another, of this loop or a sequential one.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore a state from any backend, form, or loop, sequential or parallel."""
         self.crew.settle()
         self.train.load_state(part_of(state, "train"))
         self.go_on_from(unpack(part_of(state, "env")))
 
     def ask_until(self, number):
-        """Have the actors play ahead.
-
-        Args:
-            number: of the last rollout that they are to play.
-        """
+        """Request the rollouts up to ``number`` that were not requested yet."""
         while self.asked < number:
             self.asked += 1
             self.crew.ask(self.asked)
 
     def take(self, number, last):
-        """Wait for a rollout; return it.
+        """Wait for rollout ``number``, and let the actors play ahead up to rollout ``last``.
 
-        Args:
-            number: of it; where it does not follow the last one, what was played ahead is forgotten.
-            last: number of the last rollout that is to be played.
+        If ``number`` does not follow the previous one, rollouts played ahead are dropped.
         """
         if self.asked is None or number != self.taken + 1:
             self.crew.settle()
@@ -174,8 +149,7 @@ class CrewLoop(Op):
     def __call__(self, numbers):
         """Learn from I rollouts.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
 
-        Args:
-            numbers: i64[I], of the rollouts, see :class:`.loop.Loop`.
+        ``numbers`` i64[I] are those of the rollouts, see :class:`.loop.Loop`.
         """
         results, last = [], int(numbers[-1]) + self.ahead * self.goes_on
         self.clock.start()
@@ -189,25 +163,20 @@ class CrewLoop(Op):
 
     @abstractmethod
     def learn(self, rollout, number):
-        """Learn from a rollout; return the losses of all updates, a list.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it.
-        """
+        """Learn from a :class:`.rollouts.Rollout`; return a list of the losses of all updates."""
 
 
 class ParallelLoop(CrewLoop):
-    """What actors play is learned from here; with lag 0 it is :class:`.loop.Loop`, of which they play the shares.
+    """PPO or IMPALA with one learner in this process and rollouts from actors.
 
-    With more lag they play up to that many rollouts ahead of the learner, by weights that many updates old. The weights
-    of a rollout are the newest there are when an actor begins it.
+    With lag 0 the result equals that of :class:`.loop.Loop`. With more, actors play up to ``lag`` rollouts ahead, with
+    weights up to ``lag`` updates old: the newest at the time an actor begins the rollout.
 
     Args:
         algorithm: ppo or impala.
-        spec: what it is built from, see :class:`.spec.Spec`.
-        knobs: of the loop and its update.
-        backend: that computes.
+        spec: configuration, see :class:`.spec.Spec`.
+        knobs: optimisations of acting and of the update.
+        backend: backend of actors and learner.
 
     Raises:
         BackendUnavailable, ValueError: see :func:`crew_of`.
@@ -221,22 +190,13 @@ class ParallelLoop(CrewLoop):
         super().__init__(spec, spec["lag"], make_crew, clock)
 
     def go_on_from(self, state):
-        """Forget what was played ahead, and play on from a state.
-
-        Args:
-            state: of all environments.
-        """
+        """Restore the environments, and publish the current weights as version 0."""
         super().go_on_from(state)
         self.version = 0
         self.crew.publish(0, self.train.params)
 
     def learn(self, rollout, number):
-        """Learn from a rollout and give the actors the new weights.
-
-        Args:
-            rollout: a :class:`.rollouts.Rollout`.
-            number: of it, from 0.
-        """
+        """Learn from a rollout and publish the new weights."""
         self.lags[int((self.version - self.crew.behind(number)).max())] += 1
         losses = self.learner.learn(rollout, number)
         self.version += 1

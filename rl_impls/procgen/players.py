@@ -1,6 +1,6 @@
-"""Procgen's alone: what an actor is: some of the environments, a net of its own, and rollouts that it plays.
+"""Procgen's alone: the player in each actor process, with some of the environments and a net of its own.
 
-Axes: T steps, N environments of all actors, of which each has N / A; a picture is u8[64, 64, 3].
+Axes: T steps, N environments of all A actors, N / A of each; an image is u8[64, 64, 3].
 """
 
 from __future__ import annotations
@@ -14,58 +14,39 @@ from .spec import PICTURE
 
 
 def part_of_spec(spec, life=0):
-    """Return the spec of one actor: its share of the environments.
-
-    Args:
-        spec: of all.
-        life: how many actors were in its place before; each one's levels are others.
-    """
+    """Return the spec of one actor's environments; ``life`` offsets the seed, so a replacement gets other levels."""
     env = spec["env"]
     share = {"num_envs": env["num_envs"] // spec["actors"], "seed": (env["seed"] + life) % 2**31}
     return {**spec, "env": {**env, **share}}
 
 
 def share_of(spec, index):
-    """Return which environments are those of an actor, a slice.
-
-    Args:
-        spec: of all.
-        index: of the actor.
-    """
+    """Return the slice of an actor's environments."""
     count = spec["env"]["num_envs"] // spec["actors"]
     return slice(index * count, (index + 1) * count)
 
 
 def share_of_state(state, share):
-    """Return the state of some of the environments.
-
-    Args:
-        state: of all, as :meth:`ProcgenVectorEnv.get_state` returned it.
-        share: a slice.
-    """
+    """Return the state of a slice of the environments, from the state of all."""
     return {name: values[share] for name, values in state.items()}
 
 
 def joined_states(states):
-    """Return the state of all environments.
-
-    Args:
-        states: of those of each actor, in order.
-    """
+    """Concatenate the states of the actors' environments, in the order of the actors."""
     games = [game for state in states for game in state["games"]]
     return {"games": games} | {name: np.concatenate([s[name] for s in states]) for name in ("returns", "lengths")}
 
 
 class Player:
-    """Plays rollouts of some of the environments, by the weights of an update of its own; a subclass may time phases.
+    """Plays rollouts of its share of the environments with the weights of its own update.
 
     Args:
-        spec: of all actors, see :class:`.spec.Spec`.
-        index: of this one.
-        life: how many actors were in its place before.
-        threads: that step its environments.
-        knobs: those of acting are read.
-        backend: that computes.
+        spec: spec of all actors, see :class:`.spec.Spec`.
+        index: index of this actor.
+        life: number of earlier actors in this place.
+        threads: threads that step the environments.
+        knobs: optimisations of acting.
+        backend: backend of the net.
     """
 
     clock = staticmethod(untimed)
@@ -79,36 +60,22 @@ class Player:
         self.actor = self.train.actor(frames)
 
     def make_update(self, knobs, backend):
-        """Return an update, whose weights act.
-
-        Args:
-            knobs: of the update.
-            backend: that computes.
-        """
+        """Return an update op, only for its weights and its actor."""
         column = np.zeros(1, np.float32)
         example = np.zeros((1, *PICTURE), np.uint8), np.zeros(1, np.int32), column, column
         args = tuple(map(backend.to_device, example))
         return backend.build("procgen", "a2c_update", self.spec, args, knobs, backend.lowering_here())
 
     def get_state(self):
-        """Return the state of the environments."""
+        """Return the state of the share."""
         return self.envs.get_state()
 
     def set_state(self, state):
-        """Have the environments go on from a state.
-
-        Args:
-            state: as :meth:`get_state` returned it.
-        """
+        """Restore the share to a state that :meth:`get_state` returned."""
         self.envs.set_state(state)
 
     def play_into(self, number, rollout):
-        """Play T steps.
-
-        Args:
-            number: of the rollout.
-            rollout: where it is written, a :class:`.rollouts.Rollout` of the environments of this actor.
-        """
+        """Play the T steps of rollout ``number`` into ``rollout``, which has the environments of this actor."""
         steps = len(rollout.actions)
         uniforms = uniforms_of(self.spec["seed"], number, steps, self.everyone)[:, self.share]
         play(self.envs, self.actor, InPlace(steps, self.envs.num_envs, rollout), uniforms, self.clock)

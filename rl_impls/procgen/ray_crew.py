@@ -1,14 +1,12 @@
-"""Procgen's alone: the actors over Ray, on this machine and others; the address of a cluster is all that changes.
+"""Procgen's alone: actors on a Ray cluster, with the interface of the local processes in :mod:`.crew`.
 
-Weights are put into the cluster's store once for each version, and messages name them. An actor answers with an object
-for each rollout, which is copied once, to where it is learned from. What nobody needs any more is dropped from the
-store.
+Each version of the weights is put into the object store once, and messages refer to it. An actor returns each rollout
+as one object, which is copied once, to where the learner reads it. Objects that are not needed any more are released.
 
-The learner's machine has to be a node of the cluster (``ray start --address=...``). On all machines the package
-rl_impls has to be importable, in the same version, with what its backend and Procgen need; Ray's own settings, as the
-secret that its nodes share, are those of any program.
+The learner's machine must be a node of the cluster (``ray start --address=...``). Every machine must be able to import
+the same version of rl_impls, its backend and Procgen. Ray's own settings, such as its nodes' shared secret, apply.
 
-Axes: T steps, N environments, A actors, D rollouts that are played or wait to be learned from.
+Axes: T steps, N environments, A actors, D rollouts being played or waiting for the learner.
 """
 
 from __future__ import annotations
@@ -31,22 +29,17 @@ from .rollouts import Rollout, layout
 
 
 def empty_rollout(spec, envs):
-    """Return a place for a rollout, a :class:`.rollouts.Rollout`.
-
-    Args:
-        spec: of a loop, see :class:`.spec.Spec`.
-        envs: environments that are played.
-    """
+    """Allocate a :class:`.rollouts.Rollout` of T steps of ``envs`` environments."""
     return Rollout(*(np.empty(shape, dtype) for shape, dtype in layout(spec["unroll"], envs).values()))
 
 
 class RayActor:
-    """What a process of the cluster does; its player is made by the first call, whose caller learns what went wrong.
+    """Actor process on the cluster. The first call creates its player, so that the caller gets any error.
 
     Args:
-        made_of: spec of all actors, see :class:`.spec.Spec`, knobs of acting, and the backend's name.
-        index: of this one.
-        life: how many actors were in its place before.
+        made_of: spec of all actors (:class:`.spec.Spec`), knobs, and the backend's name.
+        index: index of this actor.
+        life: number of earlier actors in this place.
     """
 
     def __init__(self, made_of, index, life):
@@ -54,44 +47,34 @@ class RayActor:
 
     @functools.cached_property
     def player(self):
-        """The :class:`.players.Player`; one thread steps its environments, as the actor has one core."""
+        """The actor's :class:`.players.Player`, with one thread for its environments, as it has one core."""
         spec, knobs, backend = self.made_of
         return Player(spec, self.index, self.life, 1, knobs, backends.get(backend))
 
     def play(self, number, version, weights):
-        """Play a rollout; return the version of the weights, and a :class:`.rollouts.Rollout` of the share.
-
-        Args:
-            number: of it.
-            version: of the weights.
-            weights: arrays by name.
-        """
+        """Play rollout ``number`` with the weights, arrays by name; return their version and the share's rollout."""
         player = self.player
-        player.train.load({name: np.array(value) for name, value in weights.items()})  # the store's are read-only
+        player.train.load({name: np.array(value) for name, value in weights.items()})  # the store is read-only
         rollout = empty_rollout(player.spec, player.envs.num_envs)
         player.play_into(number, rollout)
         return version, rollout
 
     def get_state(self):
-        """Return the state of the share of the environments."""
+        """Return the state of this actor's environments."""
         return self.player.envs.get_state()
 
     def set_state(self, state):
-        """Have the share of the environments go on from a state.
-
-        Args:
-            state: as :meth:`get_state` returned it.
-        """
+        """Restore this actor's environments to a state that :meth:`get_state` returned."""
         self.player.envs.set_state(state)
 
 
 def end(members, owed, newest):
-    """End the actors, drop what is theirs from the store, and leave the cluster.
+    """Kill the actors, release their objects and leave the cluster.
 
     Args:
-        members: handles of the actors.
-        owed: messages and their answers, a list for each actor.
-        newest: version and weights.
+        members: actor handles.
+        owed: unanswered messages with the references of their answers, a list for each actor.
+        newest: version and reference of the weights.
     """
     if ray.is_initialized():
         for member in members:
@@ -103,25 +86,25 @@ def end(members, owed, newest):
 
 
 class RayCrew(Crew):
-    """A actors over Ray, each of which plays its share of the environments on a core of the cluster.
+    """A actors on a Ray cluster, each of which plays its share of the environments on one core.
 
-    An actor whose process or machine dies is replaced on those that are left: the new one begins other episodes, and
-    plays the rollouts that the dead one owed. An actor plays by the newest weights there were when it was asked.
+    If an actor's process or machine dies, a new actor takes its place. It starts other episodes, and plays the rollouts
+    that are still owed. The weights of a rollout are the newest at the time of the request.
 
     Args:
-        spec: what it is built from, see :class:`.spec.Spec`; ``cluster`` is the address.
-        state: of all environments, at the start.
-        depth: rollouts that are played or wait to be learned from, D.
-        knobs: of acting.
-        backend: that computes.
+        spec: configuration of the loop, see :class:`.spec.Spec`; ``cluster`` is the address.
+        state: initial state of all environments.
+        depth: most rollouts being played or waiting for the learner, D.
+        knobs: optimisations of acting.
+        backend: backend of the actors.
 
     Attributes:
-        replaced: actors that died.
+        replaced: number of actors that died.
 
     Raises:
-        ValueError: the cluster does not take this process.
-        WorkersEnded: here and later: an actor failed, or did not answer in time, as one for which the cluster has no
-            room; all are ended.
+        ValueError: this process cannot join the cluster.
+        WorkersEnded: also in later calls: an actor failed or did not answer in time, for example because the cluster
+            has no free core for it. All actors are killed.
     """
 
     def __init__(self, spec, state, depth, knobs, backend):
@@ -130,13 +113,13 @@ class RayCrew(Crew):
         envs = spec["env"]["num_envs"]
         self.rollout, self.versions = empty_rollout(spec, envs), np.zeros(self.actors, np.int64)
         self.members, self.lives, self.newest, self.anew = [], [0] * self.actors, [], set()
-        self.owed = [[] for _ in range(self.actors)]  # messages, with their answers, that were not waited for yet
+        self.owed = [[] for _ in range(self.actors)]  # unanswered messages, with the references of their answers
         join(spec["cluster"], self.actors)
         self.close = weakref.finalize(self, end, self.members, self.owed, self.newest)
         try:
             needed = {name: value for name, value in spec.items() if name != "env_state"}
             self.made_of = ray.put((needed, knobs, backend.name))
-            one = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}  # otherwise as many threads as the learner has
+            one = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}  # otherwise as many threads as the learner
             self.actor = ray.remote(
                 num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD", runtime_env=one
             )(RayActor)
@@ -147,41 +130,22 @@ class RayCrew(Crew):
             raise
 
     def start(self, index, life):
-        """Start an actor; return its handle.
-
-        Args:
-            index: of the actor.
-            life: how many were in its place before.
-        """
+        """Start actor ``index``, after ``life`` earlier ones in its place; return its handle."""
         return self.actor.remote(self.made_of, index, life)
 
     def send(self, index, message):
-        """Send an actor a message; return its answer, which is to be waited for.
-
-        Args:
-            index: of the actor.
-            message: a method's name and its arguments.
-        """
+        """Send an actor a message, a method's name and arguments; return the reference of its answer."""
         name, *args = message
         return getattr(self.members[index], name).remote(*args)
 
     def tell(self, messages):
-        """Send each actor a message.
-
-        Args:
-            messages: what each is to do, tuples of a method's name and its arguments.
-        """
+        """Send each actor its message; :meth:`answers` collects the results."""
         self.check_open()
         for index, message in enumerate(messages):
             self.owed[index].append((message, self.send(index, message)))
 
     def replace(self, index, why="its process ended"):
-        """Put a new actor in the place of a dead one, which plays what that one owed.
-
-        Args:
-            index: of the actor.
-            why: what is known of its death.
-        """
+        """Replace a dead actor and resend the messages that it has not answered; ``why`` goes into an error."""
         self.replaced += 1
         self.lives[index] += 1
         if self.lives[index] > LIVES:
@@ -193,7 +157,7 @@ class RayCrew(Crew):
         self.owed[index][:] = [(message, self.send(index, message)) for message, _ in self.owed[index]]
 
     def answers(self):
-        """Return the answer of every actor to the oldest message that has none yet, in order."""
+        """Wait for every actor's answer to its oldest pending message; return them in order."""
         found = {}
         while len(found) < self.actors:
             waited_for = {self.owed[index][0][1]: index for index in range(self.actors) if index not in found}
@@ -215,19 +179,11 @@ class RayCrew(Crew):
         return [found[index] for index in range(self.actors)]
 
     def ask(self, number):
-        """Have all actors play a rollout after those that they were asked for before.
-
-        Args:
-            number: of it.
-        """
+        """Request a rollout from all actors, with the newest weights."""
         self.tell([("play", number, *self.newest)] * self.actors)
 
     def take(self, number):
-        """Wait for the oldest rollout that was asked for, and return it; the next one takes the same place.
-
-        Args:
-            number: of it.
-        """
+        """Wait for the oldest requested rollout and return it; the next call overwrites it."""
         for index, (version, rollout) in enumerate(self.answers()):
             self.versions[index] = version
             for whole, part in zip(self.rollout, rollout):
@@ -235,18 +191,9 @@ class RayCrew(Crew):
         return self.rollout
 
     def behind(self, number):
-        """Return the versions of the weights by which each actor played the rollout that was taken last, i64[A].
-
-        Args:
-            number: of it.
-        """
+        """Return the version of the weights that each actor played the last rollout with, i64[A]."""
         return self.versions
 
     def publish(self, version, params):
-        """Give actors new weights, for what they are asked for from now on.
-
-        Args:
-            version: of them.
-            params: arrays by name.
-        """
+        """Put new weights, arrays by name, into the object store for the requests from now on."""
         self.newest[:] = version, ray.put(dict(params))

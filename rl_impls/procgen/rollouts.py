@@ -1,6 +1,6 @@
-"""Procgen's alone: rollouts, T steps of N environments: how they are kept and played, and what is drawn for them.
+"""Procgen's alone: rollouts of T steps of N environments: their storage, playing them, and their random numbers.
 
-Axes: T steps, N environments, B pictures of a batch, U updates; a picture is u8[64, 64, 3].
+Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64, 64, 3].
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .spec import PICTURE
 
 
 class Rollout(NamedTuple):
-    """What was played, arrays of NumPy.
+    """Arrays of one rollout.
 
     Attributes:
-        frames: before each step and after the last one, u8[T + 1, N, 64, 64, 3].
+        frames: observations before each step and after the last one, u8[T + 1, N, 64, 64, 3].
         actions: i32[T, N].
-        log_probs: logarithms of the actions' probabilities, f32[T, N].
-        values: of the states, by the weights that acted, f32[T, N].
+        log_probs: of the actions under the policy that acted, f32[T, N].
+        values: V(s_t) by the weights that acted, f32[T, N].
         rewards: f32[T, N].
-        ended: where a step ended an episode, bool[T, N].
+        ended: whether the step ended an episode, bool[T, N].
     """
 
     frames: np.ndarray
@@ -37,63 +37,38 @@ DTYPES = {"actions": np.int32, "log_probs": np.float32, "values": np.float32, "r
 
 
 def layout(steps, envs):
-    """Return the shape and dtype of each array of a rollout, by name.
-
-    Args:
-        steps: T.
-        envs: N.
-    """
+    """Return the shape and dtype of each array of a rollout of T ``steps`` and N ``envs``."""
     columns = {name: ((steps, envs), np.dtype(dtype)) for name, dtype in DTYPES.items()}
     return {"frames": ((steps + 1, envs, *PICTURE), np.dtype(np.uint8)), **columns}
 
 
 class Copied:
-    """Keeps the arrays of each step in lists, and copies them to a rollout when all are there.
-
-    Args:
-        steps: T.
-        envs: N.
-    """
+    """Collects the arrays of each step in lists, and stacks them at the end of a rollout."""
 
     def __init__(self, steps, envs):
         self.frames, self.columns = [], []
 
     def start(self, envs):
-        """Begin a rollout; return the frames that the environments show, u8[N, 64, 64, 3].
-
-        Args:
-            envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        """
+        """Begin a rollout; return the environments' current frames, u8[N, 64, 64, 3]."""
         self.frames, self.columns = [envs.observe()], []
         return self.frames[0]
 
     def row(self):
-        """Return where the next frames are to be written: nowhere, they come as a new array."""
+        """Return None: the environment allocates its frames."""
         return None
 
     def push(self, frames, *columns):
-        """Keep a step.
-
-        Args:
-            frames: after it, u8[N, 64, 64, 3].
-            columns: actions, log_probs, values, rewards and ended of it, [N] each.
-        """
+        """Append a step: the frames after it, and its actions, log_probs, values, rewards and ended, [N] each."""
         self.frames.append(frames)
         self.columns.append(columns)
 
     def read(self):
-        """Return the :class:`Rollout`."""
+        """Stack the steps to a :class:`Rollout`."""
         return Rollout(np.stack(self.frames), *map(np.stack, zip(*self.columns)))
 
 
 class InPlace:
-    """Keeps each step where the rollout has it; the next rollout takes the same place.
-
-    Args:
-        steps: T.
-        envs: N.
-        rollout: the place, a :class:`Rollout`; a new one by default.
-    """
+    """Writes each step into a preallocated :class:`Rollout`, by default a new one; every rollout reuses it."""
 
     def __init__(self, steps, envs, rollout=None):
         if rollout is None:
@@ -101,31 +76,22 @@ class InPlace:
         self.rollout, self.columns, self.step = rollout, rollout[1:], 0
 
     def start(self, envs):
-        """Begin a rollout; return the frames that the environments show, u8[N, 64, 64, 3].
-
-        Args:
-            envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        """
+        """Begin a rollout; return its first row, filled with the environments' current frames."""
         self.step = 0
         return envs.observe(self.rollout.frames[0])
 
     def row(self):
-        """Return where the next frames are to be written, u8[N, 64, 64, 3]."""
+        """Return the row that the environment writes its next frames to, u8[N, 64, 64, 3]."""
         return self.rollout.frames[self.step + 1]
 
     def push(self, frames, *columns):
-        """Keep a step.
-
-        Args:
-            frames: after it, which are where :meth:`row` said.
-            columns: actions, log_probs, values, rewards and ended of it, [N] each.
-        """
+        """Write a step's actions, log_probs, values, rewards and ended; ``frames`` are already in :meth:`row`."""
         for kept, column in zip(self.columns, columns):
             kept[self.step] = column
         self.step += 1
 
     def read(self):
-        """Return the :class:`Rollout`, which the next one overwrites."""
+        """Return the rollout; the next one overwrites it."""
         return self.rollout
 
 
@@ -137,10 +103,10 @@ def play(envs, actor, kept, uniforms, clock):
 
     Args:
         envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        actor: ``actor(frames, uniforms) -> actions, log_probs, values``, by its weights at ``actor.begin()``.
+        actor: ``actor(frames, uniforms) -> actions, log_probs, values``, with its weights as of ``actor.begin()``.
         kept: a :class:`Copied` or :class:`InPlace`.
-        uniforms: f32[T, N], by which actions are drawn.
-        clock: ``clock(name)``, told the end of each phase.
+        uniforms: f32[T, N], random numbers to sample the actions with.
+        clock: ``clock(name)``, called when a phase ends.
     """
     actor.begin()
     clock("inference")
@@ -155,30 +121,18 @@ def play(envs, actor, kept, uniforms, clock):
         clock("gathering")
 
 
-ACTED, PICKED = 0, 1  # streams of random numbers of a rollout
+ACTED, PICKED = 0, 1  # random streams of a rollout: actions, minibatches
 
 
 def uniforms_of(seed, number, steps, envs):
-    """Return the numbers by which all actions of a rollout are drawn, f32[T, N].
-
-    Args:
-        seed: of all that is random.
-        number: of the rollout, from 0.
-        steps: T.
-        envs: N.
-    """
+    """Return the random numbers, f32[T, N] in [0, 1), that a rollout's actions are sampled with."""
     return np.random.default_rng((seed, number, ACTED)).random((steps, envs), np.float32)
 
 
 def minibatches(seed, number, frames, batch, epochs):
-    """Return which of the T N pictures of a rollout each update takes, i64[U, B]: every epoch takes each one once.
+    """Return the image indices of each update, i64[U, B]; each epoch is a permutation of all T N images.
 
-    Args:
-        seed: of all that is random.
-        number: of the rollout, from 0.
-        frames: T N.
-        batch: B, a divisor of it.
-        epochs: passes over all.
+    ``frames`` is T N; ``batch``, B, divides it.
     """
     rng = np.random.default_rng((seed, number, PICKED))
     return np.concatenate([rng.permutation(frames).reshape(-1, batch) for _ in range(epochs)])

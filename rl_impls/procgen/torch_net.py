@@ -1,6 +1,6 @@
-"""Procgen's alone: its net in torch, which is more than one file takes beside its updates; and how it acts.
+"""Procgen's alone: its two nets in torch, and the actor that samples actions with one.
 
-Axes: N environments, B pictures, A = 15 actions.
+They are apart from :mod:`._torch`, which has the losses and updates. Axes: N environments, B images, A = 15 actions.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}
 
 
 def nature(w, planes, first):
-    """Return logits [B, A] and values [B, 1] by three convolutions and a hidden layer for each.
+    """Three convolutions, and a hidden layer per head.  planes [B, 3, 64, 64] -> logits [B, A], values [B, 1]
 
-    Args:
-        w: weights by name, see :data:`.spec.NETS`.
-        planes: pictures [B, 3, 64, 64], colours from 0 to 255.
-        first: makes the first convolution, :meth:`Net.first`.
+    ``w`` are the weights of :data:`.spec.NETS`; ``first`` is :meth:`Net.first`, the first convolution. Colours are from
+    0 to 255.
     """
     h = torch.relu(first(planes, "conv0", stride=STRIDES[0], seen=SEEN))
     for k, stride in enumerate(STRIDES[1:], start=1):
@@ -35,12 +33,9 @@ def nature(w, planes, first):
 
 
 def residual(w, planes, first):
-    """Return logits [B, A] and values [B, 1] by the residual net; :func:`._numpy.residual`.
+    """Residual net of :func:`._numpy.residual`.  planes [B, 3, 64, 64] from 0 to 255 -> logits [B, A], values [B, 1]
 
-    Args:
-        w: weights by name, see :data:`.spec.RESIDUAL`.
-        planes: pictures [B, 3, 64, 64], colours from 0 to 255.
-        first: makes the first convolution, :meth:`Net.first`.
+    ``w``: weights of :data:`.spec.RESIDUAL`; ``first``: see :func:`nature`.
     """
 
     def convolved(name, h):
@@ -53,7 +48,7 @@ def residual(w, planes, first):
         h = nn.functional.max_pool2d(h, 3, 2, 1)
         for block in range(BLOCKS):
             name = f"stage{stage}_block{block}"
-            inner = convolved(f"{name}_conv0", torch.relu(h)).relu_()  # in place, as no gradient needs what was there
+            inner = convolved(f"{name}_conv0", torch.relu(h)).relu_()  # in place: no gradient needs the input
             h = convolved(f"{name}_conv1", inner).add_(h)
     h = torch.relu(h).permute(0, 2, 3, 1).flatten(1)
     h = torch.relu(torch.addmm(w["b_hidden"], h, w["w_hidden"]))
@@ -61,20 +56,15 @@ def residual(w, planes, first):
 
 
 def in_blocks(planes, size):
-    """Return pictures of blocks of pixels, which have the colours of all their pixels.
+    """Move blocks of pixels to channels.  [B, C, Y, X] -> [B, size size C, Y / size, X / size]
 
-    A convolution of stride ``size`` is one of stride 1 over blocks, where its kernel is in blocks too: the same sum.
-    [B, C, Y, X] -> [B, size size C, Y / size, X / size]
-
-    Args:
-        planes: pictures, or kernels, [B, C, Y, X].
-        size: height and width of a block, a divisor of Y and X.
+    A convolution of stride ``size`` equals one of stride 1 on images and kernel in blocks. ``size`` divides Y and X.
     """
     if size == 1:
         return planes
     b, c, y, x = planes.shape
     rows = planes.permute(0, 2, 3, 1).reshape(b, y // size, size, x // size, size * c)
-    if rows.dtype == torch.uint8 and not size * c % 4:  # four at a time
+    if rows.dtype == torch.uint8 and not size * c % 4:  # move four bytes at a time
         blocks = rows.view(torch.int32).transpose(2, 3).contiguous().view(torch.uint8)
     else:
         blocks = rows.transpose(2, 3)
@@ -86,12 +76,10 @@ FIRST = {"nature": "w_conv0", "residual": "w_stage0"}
 
 
 class Net(PictureNet):
-    """Convolutions, a policy and a value.  pictures [B, 64, 64, 3] -> logits f[B, A], values f[B]
-
-    The equations are those of :func:`._numpy.logits_and_values`.
+    """Convolutions with a policy and a value head, see :func:`._numpy.logits_and_values`.
 
     Args:
-        params: weights, see :data:`.spec.SHAPES`, NumPy arrays by name; they say which of the nets it is.
+        params: weights of one of :data:`.spec.SHAPES`, which select the net, NumPy arrays by name.
         knobs: ``memory_format``, ``images``, ``precision`` and ``first_layer`` are read.
     """
 
@@ -100,16 +88,16 @@ class Net(PictureNet):
         self.layers, self.in_blocks = LAYERS[net_of(params)], knobs.first_layer == "blocks"
 
     def first(self, planes, name, stride=1, padding=0, seen=None):
-        """Return what the first convolution makes of pictures, f[B, O, Y, X]; in blocks only what is seen later.
+        """First convolution; in blocks, it computes only the outputs that later layers read.  -> f[B, O, Y, X]
 
-        Blocks are for the gradient of the kernel; without one, rearranging would only be more work.
+        Blocks speed up the kernel's gradient; without a gradient, the rearrangement would only cost time.
 
         Args:
-            planes: pictures [B, 3, 64, 64], colours from 0 to 255.
-            name: of the layer.
-            stride: of the convolution; a divisor of its kernel's size, and of the pixels that are seen.
-            padding: of the pictures, with zeros; 0 where the stride is not 1.
-            seen: pixels along a side, from the first, on which what later layers see depends; None for all.
+            planes: images [B, 3, 64, 64], colours from 0 to 255.
+            name: name of the layer.
+            stride: a divisor of the kernel size and of ``seen``.
+            padding: zero padding; 0 unless the stride is 1.
+            seen: pixels per side, from the first, that affect later layers; None for all.
         """
         kernel = self.weights[f"w_{name}"]
         if self.in_blocks:
@@ -121,22 +109,13 @@ class Net(PictureNet):
         return nn.functional.conv2d(planes, kernel, self.weights[f"b_{name}"], stride, padding)
 
     def forward(self, obs):
-        """Return logits f[B, A] and values f[B], as precise as the weights.
-
-        Args:
-            obs: pictures [B, 64, 64, 3], colours from 0 to 255.
-        """
+        """Images [B, 64, 64, 3], colours from 0 to 255 -> logits f[B, A], values f[B], in the dtype of the weights."""
         logits, values = self.layers(self.weights, obs.permute(0, 3, 1, 2), self.first)
         return logits.to(self.dtype), values[:, 0].to(self.dtype)
 
 
 class CastNet(Net):
-    """A copy of a net to act by: its weights have the type of products, so that no call has to cast them.
-
-    Args:
-        net: the net.
-        knobs: those of :class:`Net`.
-    """
+    """Copy of a net for acting, whose weights already have autocast's dtype, so that no call has to cast them."""
 
     def __init__(self, net, knobs):
         params = {name: view.cpu().numpy() for name, view in net.views().items()}
@@ -145,51 +124,29 @@ class CastNet(Net):
         self.first_dtype = PRECISIONS.get(knobs.precision, self.dtype)
         self.to(net.weights[self.kernel].device, self.first_dtype)
         if knobs.images == "uint8":
-            self.divided = lambda planes, kernel: (planes, kernel)  # as it was divided before it was cast
+            self.divided = lambda planes, kernel: (planes, kernel)  # :meth:`take` divides before it casts
         self.take(net)
 
     @torch.no_grad()
     def take(self, net):
-        """Take the weights of the net as they are now.
-
-        Args:
-            net: that was copied.
-        """
+        """Copy the current weights of ``net``, the net given to the constructor."""
         for name, weight in self.weights.items():
             weight.copy_(net.weights[name])
         self.weights[self.kernel].copy_(self.divided_kernel(0.0, net.weights[self.kernel])[1])
 
 
 def make_net(params, knobs, target):
-    """Return a net on the backend's device.
-
-    Args:
-        params: its weights, see :class:`Net`.
-        knobs: those of :class:`Net` are read.
-        target: device and lowering of the backend.
-    """
+    """Return a :class:`Net` on the backend's device."""
     return Net(params, knobs).to(place(target))
 
 
 def to_act(net, knobs):
-    """Return the net that acts in the place of one that learns: that one, or a :class:`CastNet`.
-
-    Args:
-        net: a :class:`Net`.
-        knobs: ``acting_weights`` and those of :class:`Net` are read.
-    """
+    """Return the net to act with: ``net`` itself, or a :class:`CastNet` if the knob ``acting_weights`` is ``cast``."""
     return net if knobs.acting_weights == "learned" else CastNet(net, knobs)
 
 
 def lower_net(net, example, knobs, target):
-    """Return a net as the backend calls it to act; autograd records what the knob ``inference`` says.
-
-    Args:
-        net: a torch module.
-        example: its arguments, tensors.
-        knobs: ``inference``, ``images`` and ``precision`` are read.
-        target: device and lowering of the backend.
-    """
+    """Lower a net for acting, with the knobs' precision and autograd mode; ``example`` are its tensor arguments."""
     as_held = IMAGES[knobs.images]
     call = target.lower(net, tuple(map(as_held, example)), guard=GUARDS[knobs.inference])
 
@@ -201,11 +158,7 @@ def lower_net(net, example, knobs, target):
 
 
 def in_float(obs):
-    """Return pictures as numbers of 32 bits; those that are floats stay as they are.
-
-    Args:
-        obs: [B, 64, 64, 3], a tensor.
-    """
+    """Convert images to float32 unless they are floats already."""
     return obs if obs.is_floating_point() else obs.float()
 
 
@@ -213,12 +166,9 @@ IMAGES = {"float": in_float, "uint8": lambda obs: obs}  # by the knob ``images``
 
 
 def put(columns, knobs, target):
-    """Return the columns of a batch as tensors on the backend's device, pictures as the knob ``images`` holds them.
+    """Return a batch, NumPy arrays with images first, as tensors on the backend's device.
 
-    Args:
-        columns: arrays of NumPy, pictures first.
-        knobs: ``images`` is read.
-        target: device and lowering of the backend.
+    Images get the host dtype of the knob ``images``.
     """
     obs, *others = columns
     arrays = [obs.astype(HOST_DTYPES[knobs.images], copy=False), *others]
@@ -226,11 +176,11 @@ def put(columns, knobs, target):
 
 
 class Actor:
-    """Draws actions by a net; from and to NumPy.
+    """Samples actions with a net; takes and returns NumPy arrays.
 
     Args:
-        net: the :class:`Net` by whose weights it acts.
-        example: pictures u8[N, 64, 64, 3] like those to come.
+        net: the :class:`Net` whose weights to act with.
+        example: images u8[N, 64, 64, 3] for lowering.
         knobs: ``inference``, ``images``, ``precision`` and ``acting_weights`` are read.
         target: device and lowering of the backend.
     """
@@ -240,16 +190,14 @@ class Actor:
         self.call = lower_net(self.net, put((example,), knobs, target), knobs, target)
 
     def begin(self):
-        """Act by the weights as they are now, until this is called again, or an update changes those that act."""
+        """Refresh the cast copy of the weights, if there is one; call it before each rollout."""
         if self.net is not self.learned:
             self.net.take(self.learned)
 
     def __call__(self, obs, uniforms):
-        """Return actions i32[N], the logarithms of their probabilities f32[N] and the values of the states f32[N].
+        """Sample actions i32[N]; return them, their log-probabilities f32[N] and the state values f32[N].
 
-        Args:
-            obs: u8[N, 64, 64, 3].
-            uniforms: f32[N] from 0 to 1, one for each action that is drawn, see :func:`._numpy.sample_actions`.
+        ``obs`` u8[N, 64, 64, 3]; ``uniforms`` f32[N] in [0, 1), see :func:`._numpy.sample_actions`.
         """
         logits, values = (out.detach().cpu().numpy() for out in self.call(*put((obs,), self.knobs, self.target)))
         return *sample_actions(logits, uniforms), values
