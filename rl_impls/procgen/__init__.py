@@ -1,11 +1,11 @@
-"""Procgen by PPO, A2C and IMPALA: actors and critics on pictures of 64 x 64 pixels.
+"""Procgen with PPO, A2C, A3C and IMPALA: actor-critic learning from images of 64 x 64 pixels.
 
-A net of three convolutions (Mnih et al. 2015) and two heads maps a picture to the logits of 15 actions and to the
-value of the state. It learns from rollouts: by proximal policy optimisation (Schulman et al. 2017) with generalised
+A net of three convolutions (Mnih et al. 2015) and two heads maps an image to the logits of 15 actions and to the value
+of the state. It learns from rollouts: by proximal policy optimisation (Schulman et al. 2017) with generalised
 advantages (Schulman et al. 2016), by advantage actor-critic (Mnih et al. 2016), or off-policy by V-trace (Espeholt et
-al. 2018).
+al. 2018). The residual net of Espeholt et al. can take the place of this net.
 
-Ops, with T steps, N environments, B pictures, A = 15 actions:
+Ops, with T steps, N environments, B images, A = 15 actions, I rollouts, U updates of each:
 
 ===================  ==================================================================================================
 ``env_step``         actions i32[T, N] -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
@@ -19,13 +19,13 @@ Ops, with T steps, N environments, B pictures, A = 15 actions:
 ``a2c_update``       the same without log_probs
 ``impala_update``    obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs, rewards f32[T, N], terminated, truncated
                      bool[T, N] -> f32, the loss before the update
-``ppo``              numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]: I rollouts are
-                     played, and learned from in U updates each; what is random in one comes from its number
+``ppo``              numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]: play and
+                     learn from I rollouts; the number of a rollout seeds its random numbers
 ``a2c``              the same, one update each
 ``impala``           the same
-``parallel_ppo``     the same, played by actors in processes, up to ``lag`` rollouts ahead
+``parallel_ppo``     the same, with rollouts by actor processes, up to ``lag`` rollouts ahead
 ``parallel_impala``  the same
-``a3c``              the same by workers in processes, a gradient of each, as losses f32[I, A of them]
+``a3c``              the same by worker processes, with one gradient per worker and rollout: losses f32[I, workers]
 ===================  ==================================================================================================
 """
 

@@ -127,14 +127,8 @@ def critic_loss(values, returns):
 def ppo_loss(net, spec, obs, actions, log_probs, advantages, returns):
     """Loss of PPO (Schulman et al. 2017) with equations as in :func:`._numpy.ppo_loss`.  -> f
 
-    Args:
-        net: ``net(obs) -> logits, values``.
-        spec: ``clip``, ``value_weight`` and ``entropy_weight`` are read.
-        obs: u8[B, 64, 64, 3].
-        actions: i[B].
-        log_probs: of the actions under the policy that acted, f[B].
-        advantages: f[B], normalised here.
-        returns: f[B].
+    ``net(obs)`` returns logits and values. The batch: obs u8[B, 64, 64, 3], actions i[B], log_probs f[B] of the policy
+    that acted, advantages f[B], returns f[B].
     """
     logits, values = net(obs)
     new_log_probs, entropy = taken(logits, actions)
@@ -163,8 +157,8 @@ def a2c_loss(net, spec, obs, *rest):
 def impala_loss(net, spec, obs, actions, log_probs, rewards, terminated, truncated):
     """Loss of IMPALA (Espeholt et al. 2018) with equations as in :func:`._numpy.impala_loss`.  -> f
 
-    ``net(obs)`` returns logits and values. The rollout: obs u8[T + 1, N, 64, 64, 3], actions i[T, N], log_probs f[T, N]
-    of the policy that acted, rewards f[T, N], terminated and truncated bool[T, N].
+    The rollout: obs u8[T + 1, N, 64, 64, 3], actions i[T, N], log_probs f[T, N] of the policy that acted, rewards
+    f[T, N], terminated and truncated bool[T, N].
     """
     logits, values = net(obs.reshape(-1, *obs.shape[2:]))
     steps, played = actions.size, actions.ravel()
@@ -257,17 +251,17 @@ ADAM, RMSPROP = {"first": "mu", "second": "nu"}, {"second": "nu"}  # optax's nam
 
 
 def ppo_update(spec, example, *, knobs, target):
-    """Build PPO's update by optax's Adam; it is called as :func:`._torch.ppo_update`'s."""
+    """Build PPO's update by optax's Adam; see :func:`._torch.ppo_update`."""
     adam = optax.adam(spec["learning_rate"], eps=spec.get("epsilon", ADAM_EPS))
     return Update(spec, example, ppo_loss, adam, ADAM, knobs, target)
 
 
 def a2c_update(spec, example, *, knobs, target):
-    """Build A2C's update by :func:`rmsprop`; it is called as :func:`._torch.a2c_update`'s."""
+    """Build A2C's update by :func:`rmsprop`; see :func:`._torch.a2c_update`."""
     return Update(spec, example, a2c_loss, rmsprop(spec, A2C_EPS), RMSPROP, knobs, target)
 
 
 def impala_update(spec, example, *, knobs, target):
-    """Build IMPALA's update by :func:`rmsprop`; it is called as :func:`._torch.impala_update`'s."""
+    """Build IMPALA's update by :func:`rmsprop`; see :func:`._torch.impala_update`."""
     check_rollout(*example[:2])
     return Update(spec, example, impala_loss, rmsprop(spec, IMPALA_EPS), RMSPROP, knobs, target)

@@ -73,13 +73,9 @@ def log_softmax(logits):
 
 
 def sample_actions(logits, uniforms):
-    """Sample actions from the softmax of the logits; return them and their log-probabilities.  -> i32[N], f[N]
+    """Sample actions i32[N] from softmax(logits) f[N, A]; return them and their log-probabilities f[N].
 
-    Inverse transform sampling: take the first action whose cumulative probability exceeds the uniform number.
-
-    Args:
-        logits: f[N, A].
-        uniforms: f[N] in [0, 1).
+    Inverse transform sampling: take the first action whose cumulative probability exceeds ``uniforms``, f[N] in [0, 1).
     """
     log_probs = log_softmax(logits)
     reached = np.cumsum(np.exp(log_probs), axis=1) <= uniforms[:, None]
@@ -124,16 +120,8 @@ def vtrace_of(log_ratios, rewards, values, next_values, terminated, truncated, *
     1 and Remark 1). Advantages are ``rho_t (r_t + gamma v_{t+1} - values_t)``, where ``v_{t+1}`` is ``vs_{t+1}`` within
     an episode, and ``(1 - terminated_t) next_values_t`` where the episode or the rollout ends (Section 4.2).
 
-    Args:
-        log_ratios: log-probability of the action under the learner's policy minus that under the actor's, f[T, ...].
-        rewards: f[T, ...].
-        values: V(s_t), f[T, ...].
-        next_values: V of the state after step t, before any reset, f[T, ...].
-        terminated: bool[T, ...].
-        truncated: bool[T, ...].
-        gamma: discount factor.
-        rho_bar: largest importance weight of a TD error.
-        c_bar: largest importance weight of the errors after it.
+    ``log_ratios`` f[T, ...] are log-probabilities of the actions under the learner's policy minus those under the
+    actor's; the other arrays are those of :func:`gae_of`.
     """
     ratios, ended = np.exp(log_ratios), terminated | truncated
     rhos, cs = np.minimum(rho_bar, ratios), np.minimum(c_bar, ratios)
@@ -223,13 +211,8 @@ def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
     constants, such as the gradient norm and RMSProp's epsilon, are tuned for a sum. Procgen does not show the last
     frame of a truncated episode, so the value of the next frame in the rollout replaces it.
 
-    Args:
-        params: weights, see :data:`.spec.SHAPES`.
-        batch: obs [T + 1, N, 64, 64, 3], actions i[T, N], log_probs f[T, N] of the policy that acted, rewards f[T, N],
-            terminated and truncated bool[T, N].
-        targets: result of :func:`impala_targets`.
-        value_weight: coefficient of the value loss.
-        entropy_weight: coefficient of the entropy.
+    ``batch``: obs [T + 1, N, 64, 64, 3], actions i[T, N], log_probs f[T, N] of the policy that acted, rewards f[T, N],
+    terminated and truncated bool[T, N]. ``targets``: result of :func:`impala_targets`.
     """
     obs, actions, (vs, advantages) = batch[0], batch[1], targets
     steps = obs[:-1].reshape(-1, *obs.shape[2:]), actions.ravel(), advantages.ravel(), vs.ravel()

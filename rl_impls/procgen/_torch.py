@@ -65,13 +65,13 @@ ADVANTAGES = {"loop": env_by_env, "vector": lambda function: function}
 
 
 def gae(spec, example, *, knobs, target):
-    """Build :func:`gae_of` for f32[T, N] rollouts, vectorised over environments or not by the knob ``advantages``."""
+    """Build :func:`gae_of` for f32[T, N] rollouts; the knob ``advantages`` picks the loop or the vectorised form."""
     function = functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"])
     return target.lower(ADVANTAGES[knobs.advantages](function), example)
 
 
 def vtrace(spec, example, *, knobs, target):
-    """Build :func:`vtrace_of` for f32[T, N] rollouts, with the same choice of loop as :func:`gae`."""
+    """Build :func:`vtrace_of` for f32[T, N] rollouts, with the same choice as :func:`gae`."""
     return target.lower(ADVANTAGES[knobs.advantages](vtrace_with(spec)), example)
 
 
@@ -102,17 +102,8 @@ def ppo_loss(
 ):
     """Loss of PPO (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f
 
-    Args:
-        logits: f[B, A].
-        values: f[B].
-        actions: i[B].
-        log_probs: of the actions under the policy that acted, f[B].
-        advantages: f[B], not normalised.
-        returns: f[B].
-        clip: clipping range of the probability ratio.
-        value_weight: coefficient of the critic loss.
-        entropy_weight: coefficient of the entropy bonus.
-        moments: ``moments(advantages) -> mean, std`` for the normalisation.
+    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted,
+    ``advantages`` f[B], ``returns`` f[B]. ``moments(advantages)`` returns the mean and deviation to normalise with.
     """
     new_log_probs, entropy = taken(logits, actions)
     ratios = (new_log_probs - log_probs).exp()
@@ -222,13 +213,8 @@ class ImpalaUpdate(Update):
     def __call__(self, obs, actions, log_probs, rewards, terminated, truncated):
         """Update on one rollout; return the loss before the step, f32[].
 
-        Args:
-            obs: u8[T + 1, N, 64, 64, 3].
-            actions: i32[T, N].
-            log_probs: of the actions under the policy that acted, f32[T, N].
-            rewards: f32[T, N].
-            terminated: bool[T, N].
-            truncated: bool[T, N].
+        obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs f32[T, N] under the policy that acted, rewards
+        f32[T, N], terminated bool[T, N], truncated bool[T, N].
         """
         logits, values = self.see(obs.flatten(0, 1), self.evaluate)
         steps, played = actions.numel(), actions.flatten()

@@ -4,7 +4,7 @@ A worker copies the shared weights, plays T steps of its environments, computes 
 to the shared weights by RMSProp with shared mean squares. The staleness of a gradient is the number of gradients that
 other workers have applied since the copy.
 
-Axes: T steps, N environments of all workers, A workers, D rollouts that the slowest one may be behind.
+Axes: T steps, N environments of all workers, A workers, D rollouts in memory, one more than ``ahead``.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def layout(spec):
 class SharedWeights:
     """The shared weights and mean squares, with the interface of :class:`~rl_impls.common.torch_learner.Trained`.
 
-    Args:
-        params: initial weights, by name.
-        shared: result of :func:`.crew.memory` with :func:`layout`.
+    ``shared`` is the result of :func:`.crew.memory` with :func:`layout`.
     """
 
     def __init__(self, params, shared):
@@ -106,10 +104,7 @@ class SharedRmsprop:
 
 
 class Worker(Player):
-    """Worker process of A3C.
-
-    ``shared`` is the result of :func:`.crew.memory` with :func:`layout`; ``args`` go to :class:`.players.Player`.
-    """
+    """Worker process of A3C; ``shared`` is that of :class:`SharedWeights`, ``args`` go to :class:`.players.Player`."""
 
     def __init__(self, shared, *args):
         self.shared, self.clock = shared, Phases(*PHASES)

@@ -296,9 +296,7 @@ class ProcgenAgent:
     def load_to_evaluate(cls, path, **changes):
         """Load a checkpoint for evaluation only, without restoring games or starting actors.
 
-        Args:
-            path: checkpoint file.
-            changes: other values of ``backend`` or ``form``.
+        Only ``backend`` and ``form`` can be changed.
 
         Raises:
             CheckpointError, ValueError: as :meth:`load`.

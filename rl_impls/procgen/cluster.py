@@ -19,11 +19,7 @@ CREWS = {"ours": 0}  # users of the connection that :func:`join` made
 
 
 def parts_of(address):
-    """Return host and port of an address ``host:port``, or None for ``local``.
-
-    Raises:
-        ValueError: the address has neither form.
-    """
+    """Return host and port of an address ``host:port``, or None for ``local``; others raise a ValueError."""
     if address == LOCAL:
         return None
     host, _, port = address.rpartition(":")
@@ -39,11 +35,7 @@ def check_installed(backend):
 
 
 def check_reachable(address):
-    """Check that a Ray cluster answers at an address; Ray itself would retry for minutes.
-
-    Raises:
-        ValueError: not an address, no answer within seconds, or an answer that is not Ray's.
-    """
+    """Raise a ValueError unless a Ray cluster answers at the address within seconds; Ray itself retries for minutes."""
     found = parts_of(address)
     if found is None:
         return
@@ -76,11 +68,7 @@ def same(address, other):
 
 
 def connect(address, cores):
-    """Connect this process to a cluster until ``ray.shutdown``; a ``local`` one is started with ``cores``.
-
-    Raises:
-        ValueError: Ray cannot join the cluster; the message has its reason.
-    """
+    """Connect to a cluster, or start a ``local`` one with ``cores``; a failure is a ValueError."""
     import ray
     from ray.exceptions import RayError
 
@@ -104,8 +92,7 @@ def connect(address, cores):
 def join(address, cores):
     """Join a cluster, or start a ``local`` one with ``cores``; balance every call with :func:`leave`.
 
-    Raises:
-        ValueError: the cluster cannot be joined, or this process is already in another one.
+    A process can be in one cluster at a time: another address raises a ValueError.
     """
     import ray
 

@@ -33,12 +33,8 @@ FRAMES = MappingProxyType({"copied": copied, "in_place": in_place})
 class EnvStep(Op):
     """T steps of N environments into a rollout of T rows, from the same state after each reset.
 
-    The environments use one thread per core of this process.
-
-    Args:
-        spec: ``env`` is read, the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        steps: steps per call, T.
-        knobs: ``frames`` is read.
+    ``spec["env"]`` has the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`; there is one thread per
+    core of this process.
     """
 
     def __init__(self, spec, steps, knobs):
@@ -64,12 +60,7 @@ class EnvStep(Op):
 
 
 def env_step(spec, example, *, knobs, backend):
-    """Build T steps.  actions i32[T, N] from 0 to 14 -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]
-
-    Raises:
-        BackendUnavailable: Procgen is not installed.
-        ValueError: invalid arguments in ``env``.
-    """
+    """Build T steps.  actions i32[T, N] from 0 to 14 -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]"""
     check_installed(backend.name)
     return EnvStep(spec, len(example[0]), knobs)
 
@@ -117,11 +108,7 @@ def parallel_impala(spec, example, *, knobs, backend):
 
 
 def a3c(spec, example, *, knobs, backend):
-    """Build A3C's loop with worker processes, see :class:`.a3c.A3c`.
-
-    Raises:
-        ValueError: the backend is not torch on the CPU, or the spec names a cluster.
-    """
+    """Build A3C's loop with worker processes, see :class:`.a3c.A3c`; only for torch on the CPU, without a cluster."""
     check_installed(backend.name)
     if backend.source != "torch" or backend.device != "cpu":
         raise ValueError(f"backend of a3c: got {backend.name}, wanted torch or torch-compile")

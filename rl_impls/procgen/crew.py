@@ -1,6 +1,6 @@
 """Procgen's alone: actors in processes of this machine, which write rollouts to shared memory.
 
-The learner reads them there. Messages between processes carry only rollout numbers, never images or weights.
+The learner reads them there. A message that requests a rollout carries only its number, never images or weights.
 
 Axes: T steps, N environments, A actors, D rollouts being played or waiting for the learner.
 """

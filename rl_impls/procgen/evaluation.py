@@ -10,7 +10,7 @@ from .. import backends
 from ..common.procgen_env import ProcgenVectorEnv
 from ._numpy import sample_actions
 
-HELD_OUT = 2**30  # first held-out level; training levels are below
+HELD_OUT = 2**30  # first held-out level; a limited training set lies below
 UNSEEN = 2**20  # number of held-out levels
 SIDE_BY_SIDE = 32  # most parallel episodes
 
@@ -39,7 +39,7 @@ def score(returns, game, mode):
 
 
 def evaluate(config, weights, episodes, seed, deterministic):
-    """Play episodes on the training levels and, unless all levels are, as many on held-out ones.
+    """Play episodes on the training levels and, unless the agent trains on all levels, as many on held-out ones.
 
     Each environment plays a fixed number of episodes, so that short ones are not over-represented.
 

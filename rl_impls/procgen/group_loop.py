@@ -17,16 +17,10 @@ class GroupLoop(Loop):
     """Loop of one of P processes; its results and its state cover all of them.
 
     Each update takes P minibatches of B / P images, one per process. Gradients are averaged, and in PPO so are the
-    moments of the advantages.
-
-    Args:
-        algorithm: ppo or a2c.
-        spec: configuration of all processes together, see :class:`.spec.Spec`.
-        knobs: optimisations of the loop and its update.
-        backend: torch or torch-compile on the CPU.
+    moments of the advantages. ``spec`` is that of all processes together.
 
     Raises:
-        ValueError: another backend, or environments or a batch that P does not divide.
+        ValueError: the backend is not torch on the CPU, or P does not divide the environments or the batch.
     """
 
     def __init__(self, algorithm, spec, knobs, backend):

@@ -17,14 +17,7 @@ from .spec import PICTURE
 class Learner(ABC):
     """Base class of the learners. Every end of a Procgen episode counts as a termination, none as a truncation.
 
-    Args:
-        spec: configuration of the loop, see :class:`.spec.Spec`.
-        knobs: optimisations of the update.
-        backend: backend of the update.
-        clock: ``clock(name)``, called at the end of each phase.
-
-    Attributes:
-        train: the update op, which has the weights.
+    ``clock(name)`` is called at the end of each phase. ``train`` is the update op, which has the weights.
     """
 
     def __init__(self, spec, knobs, backend, clock):

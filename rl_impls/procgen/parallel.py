@@ -35,9 +35,7 @@ def first_state(spec):
 def crew_of(spec, backend):
     """Return the actors' factory: :class:`.ray_crew.RayCrew` if a cluster is named, else :class:`.crew.Crew`.
 
-    Raises:
-        BackendUnavailable: a cluster is named, but Ray is not installed.
-        ValueError: the cluster cannot be reached.
+    Raises a ValueError if the cluster cannot be reached, and BackendUnavailable if Ray is not installed.
     """
     if not spec.get("cluster"):
         return functools.partial(Crew, versions=spec["lag"] + 2)

@@ -40,13 +40,7 @@ def joined_states(states):
 class Player:
     """Plays rollouts of its share of the environments with the weights of its own update.
 
-    Args:
-        spec: spec of all actors, see :class:`.spec.Spec`.
-        index: index of this actor.
-        life: number of earlier actors in this place.
-        threads: threads that step the environments.
-        knobs: optimisations of acting.
-        backend: backend of the net.
+    ``spec`` is that of all actors; ``life`` counts the earlier actors in this place; ``threads`` step the environments.
     """
 
     clock = staticmethod(untimed)

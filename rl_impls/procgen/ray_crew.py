@@ -36,10 +36,7 @@ def empty_rollout(spec, envs):
 class RayActor:
     """Actor process on the cluster. The first call creates its player, so that the caller gets any error.
 
-    Args:
-        made_of: spec of all actors (:class:`.spec.Spec`), knobs, and the backend's name.
-        index: index of this actor.
-        life: number of earlier actors in this place.
+    ``life`` counts the earlier actors in this place.
     """
 
     def __init__(self, made_of, index, life):
@@ -69,13 +66,7 @@ class RayActor:
 
 
 def end(members, owed, newest):
-    """Kill the actors, release their objects and leave the cluster.
-
-    Args:
-        members: actor handles.
-        owed: unanswered messages with the references of their answers, a list for each actor.
-        newest: version and reference of the weights.
-    """
+    """Kill the actors, release the objects in ``owed`` and ``newest``, and leave the cluster."""
     if ray.is_initialized():
         for member in members:
             with contextlib.suppress(RayError):
@@ -88,15 +79,9 @@ def end(members, owed, newest):
 class RayCrew(Crew):
     """A actors on a Ray cluster, each of which plays its share of the environments on one core.
 
-    If an actor's process or machine dies, a new actor takes its place. It starts other episodes, and plays the rollouts
-    that are still owed. The weights of a rollout are the newest at the time of the request.
-
-    Args:
-        spec: configuration of the loop, see :class:`.spec.Spec`; ``cluster`` is the address.
-        state: initial state of all environments.
-        depth: most rollouts being played or waiting for the learner, D.
-        knobs: optimisations of acting.
-        backend: backend of the actors.
+    If an actor's process or machine dies, a new actor takes its place. It starts other episodes, and plays the
+    rollouts that are still owed. The weights of a rollout are the newest at the time of the request. Arguments are
+    those of :class:`.crew.Crew`; the spec's ``cluster`` is the address.
 
     Attributes:
         replaced: number of actors that died.

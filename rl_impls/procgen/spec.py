@@ -16,7 +16,7 @@ from ..common.shapes import parse, sizes
 ACTIONS = 15
 PICTURE = (64, 64, 3)
 STRIDES = (4, 2, 1)  # of the convolutions
-SEEN = 60  # pixels per side that affect the last convolution: its 4 x 4 outputs read 6 x 6 and 14 x 14
+SEEN = 60  # pixels per side that affect the output: conv2 reads 6 x 6 pixels of conv1, and those 14 x 14 of conv0
 ADAM_EPS = 1e-5  # default epsilon of PPO's Adam
 RMS_DECAY = 0.99  # default decay of RMSProp in A2C and IMPALA
 A2C_EPS, IMPALA_EPS = 1e-5, 0.01  # default epsilon of RMSProp, added to the root
@@ -183,12 +183,7 @@ ARGUMENTS = MappingProxyType(
 
 
 def axes(op, spec):
-    """Check an op's configuration; return the axis sizes it fixes: ``{"N": 32}``, or none without environments.
-
-    Raises:
-        ValueError: wrong weights, an unknown argument of the environments, or a batch or number of actors that does not
-            divide evenly.
-    """
+    """Check an op's configuration; return the axis sizes it fixes: ``{"N": 32}``, or none without environments."""
     if "params" in NEEDED[op]:
         check_net(spec["params"])
     if "env" not in NEEDED[op]:

@@ -78,9 +78,7 @@ FIRST = {"nature": "w_conv0", "residual": "w_stage0"}
 class Net(PictureNet):
     """Convolutions with a policy and a value head, see :func:`._numpy.logits_and_values`.
 
-    Args:
-        params: weights of one of :data:`.spec.SHAPES`, which select the net, NumPy arrays by name.
-        knobs: ``memory_format``, ``images``, ``precision`` and ``first_layer`` are read.
+    The names in ``params``, NumPy arrays, select the net, see :data:`.spec.SHAPES`.
     """
 
     def __init__(self, params, knobs):
@@ -90,14 +88,9 @@ class Net(PictureNet):
     def first(self, planes, name, stride=1, padding=0, seen=None):
         """First convolution; in blocks, it computes only the outputs that later layers read.  -> f[B, O, Y, X]
 
-        Blocks speed up the kernel's gradient; without a gradient, the rearrangement would only cost time.
-
-        Args:
-            planes: images [B, 3, 64, 64], colours from 0 to 255.
-            name: name of the layer.
-            stride: a divisor of the kernel size and of ``seen``.
-            padding: zero padding; 0 unless the stride is 1.
-            seen: pixels per side, from the first, that affect later layers; None for all.
+        Blocks speed up the kernel's gradient; without a gradient, the rearrangement would only cost time. ``seen`` is
+        the number of pixels per side that affect later layers, None for all; ``stride`` divides it and the kernel
+        size, and is 1 if there is ``padding``.
         """
         kernel = self.weights[f"w_{name}"]
         if self.in_blocks:
@@ -178,11 +171,7 @@ def put(columns, knobs, target):
 class Actor:
     """Samples actions with a net; takes and returns NumPy arrays.
 
-    Args:
-        net: the :class:`Net` whose weights to act with.
-        example: images u8[N, 64, 64, 3] for lowering.
-        knobs: ``inference``, ``images``, ``precision`` and ``acting_weights`` are read.
-        target: device and lowering of the backend.
+    ``example``, images u8[N, 64, 64, 3], is used for lowering.
     """
 
     def __init__(self, net, example, knobs, target):
