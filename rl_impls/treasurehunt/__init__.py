@@ -1,25 +1,25 @@
-"""A treasure hunt of many agents, each of which learns alone by IQN: where does JAX help a multi-agent torch program?
+"""A treasure hunt of many agents, each learning alone by IQN: where does JAX help a multi-agent torch program?
 
-Agents walk a 21 x 21 world inside walls, in which gems (+10), food (+5) and bones (-10) appear; they see 5 x 5 cells, a
-wall costs 1, and another agent is in the way. Each has its own net of implicit quantiles (Dabney et al. 2018), with
-noisy dueling heads over five stacked frames, its own optimiser and its own replay of 3-step transitions.
+Agents walk a 21 x 21 world inside walls, in which gems (+10), food (+5) and bones (-10) appear. They see 5 x 5 cells;
+a wall costs 1, and other agents block the way. Each agent has its own implicit quantile network (Dabney et al. 2018)
+with noisy dueling heads over five stacked frames, its own optimiser and its own replay memory of 3-step transitions.
 
-Ops, with N agents, K worlds of C = 441 cells, B = 64 transitions, F = 150 numbers a frame, S = 5 F, Q = 12 quantiles,
-A = 4 moves and M = 755 numbers of noise:
+Ops, with N agents, K worlds of C = 441 cells, B = 64 transitions, F = 150 numbers per frame, S = 5 F, Q = 12
+quantiles, A = 4 moves and M = 755 noise numbers:
 
 ==================  =================================================================================================
-``observe``         -> f32[N, K, F], what all agents see
+``observe``         -> f32[N, K, F], observations of all agents
 ``stack``           recent f32[N, K, 4, F], frame f32[N, K, F] -> f32[N, K, S]
 ``sample``          rows i64[N, B] -> a batch: states f32[N, B, S], actions, returns, next_states, discounts
 ``quantile_huber``  online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32, the loss
 ``forward``         states f32[N, B, S], taus f32[N, B, Q], noise f32[N, M] -> f32[N, B, Q, A]
 ``act``             states f32[N, K, S], taus f32[N, K, Q], explore, random_actions -> i32[N, K], without noise
 ``train_step``      a batch, taus f32[N, 3, B, Q], noise f32[N, 2, M] -> f32[N], the losses before the update
-``gradient``        what ``train_step`` takes, of one agent -> f32, the loss, and its gradient by name
-``draw``            -> i[B], rows of the replay memory, all different
+``gradient``        arguments of ``train_step`` for one agent -> f32, the loss, and its gradient by name
+``draw``            -> i[B], distinct rows of the replay memory
 ``turn``            draws i32[T, K, C], taus f32[T, N, K, Q], explore, random_actions -> actions, rewards of T turns
-``epoch``           reset_draws i32[K, C], what ``turn`` takes, rows i64[N, B], taus, noise -> actions, rewards, losses
-``first_call``      ``forward`` built and called for the first time: what compiling costs
+``epoch``           reset_draws i32[K, C], those of ``turn``, rows i64[N, B], taus, noise -> actions, rewards, losses
+``first_call``      ``forward`` built and called for the first time: compile time
 ==================  =================================================================================================
 """
 

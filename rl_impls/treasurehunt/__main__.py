@@ -1,4 +1,4 @@
-"""``python -m rl_impls.treasurehunt train|evaluate``: train agents to hunt, save them, and see what they gather."""
+"""``python -m rl_impls.treasurehunt train|evaluate|compare``: train and evaluate agents, and compare runs."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""The reference of IQN (Dabney et al. 2018, arXiv 1806.06923), in equation order; as precise as its arrays.
+"""NumPy reference of IQN (Dabney et al. 2018, arXiv 1806.06923), in equation order and in its inputs' dtype.
 
-Weights are dicts of arrays [N, ...], one slice for each of N agents; every function takes them with or without that
-leading axis.
+Weights are dicts of arrays [N, ...], one slice per agent; every function accepts them with or without that axis.
 
-Axes: N agents, K worlds, B transitions, S numbers a state, Q quantiles, A = 4 actions, M numbers of noise, F numbers a
-frame.
+Axes: N agents, K worlds, B transitions, S state size, Q quantiles, A = 4 actions, M noise numbers, F frame size.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Op builders take ``spec``, the configuration of the op (:class:`.spec.Spec`); ``example``, example arguments;
+``knobs``, a :class:`.knobs.Knobs`; and ``target``, device and lowering (:class:`~rl_impls.lowering.Target`). Their
+docstrings describe the arguments and the result of the op that they return.
 """
 
 from __future__ import annotations
@@ -22,36 +20,28 @@ from .spec import settings_of
 from .vector_env import WORLDS
 
 COSINES = 64
-KAPPA = 1.0  # where the Huber loss turns from a square into a line
+KAPPA = 1.0  # threshold between the quadratic and the linear part of the Huber loss
 NOISY = "hidden", "heads"
 
 
 def noise_size(params):
-    """Return how many numbers of noise the noisy layers need, M: one for each of their inputs and outputs.
-
-    Args:
-        params: weights, see :data:`.spec.NETS`.
-    """
+    """Return M, the total number of inputs and outputs of the noisy layers."""
     return sum(sum(params[f"w_{layer}"].shape[-2:]) for layer in NOISY)
 
 
 def factors(noise):
-    """Return the factors of factorised noise, ``sgn(x) sqrt(|x|)`` (Fortunato et al. 2018).  f[...] -> f[...]
-
-    Args:
-        noise: draws of a standard normal distribution, f[...].
-    """
+    """Return the factors of factorised Gaussian noise, ``sgn(x) sqrt(|x|)`` (Fortunato et al. 2018)."""
     return np.sign(noise) * np.sqrt(np.abs(noise))
 
 
 def noisy(params, noise):
-    """Return weights and biases of the noisy layers by name; in each ``w = mu + sigma eps`` (Fortunato et al. 2018).
+    """Return weight and bias of each noisy layer by name, ``w = mu + sigma eps`` (Fortunato et al. 2018).
 
-    eps is the outer product of one factor for each input and one for each output; for a bias it is that of the output.
+    eps is the outer product of input and output factors; a bias uses the output factors.
 
     Args:
         params: weights, see :data:`.spec.NETS`: ``w_*``, ``b_*`` are mu and ``sw_*``, ``sb_*`` sigma.
-        noise: draws f[..., M]; None for none, then ``w = mu``.
+        noise: standard normal samples f[..., M]; None gives ``w = mu``.
     """
     layers, start = {}, 0
     for layer in NOISY:
@@ -68,27 +58,17 @@ def noisy(params, noise):
 
 
 def linear(h, w, b):
-    """Return the output of a layer, ``h w + b``.  f[..., B, I] -> f[..., B, O]
-
-    Args:
-        h: input f[..., B, I].
-        w: weights f[..., I, O].
-        b: biases f[..., O].
-    """
+    """Fully connected layer, ``h w + b``: f[..., B, I], f[..., I, O], f[..., O] -> f[..., B, O]."""
     return h @ w + b[..., None, :]
 
 
 def relu(h):
-    """Return ``max(h, 0)``.
-
-    Args:
-        h: f[...].
-    """
+    """Return ``max(h, 0)``."""
     return np.maximum(h, 0)
 
 
 def quantiles(params, states, taus, noise=None):
-    """Return Z_tau(s, a), the return at each quantile of each action.  f[..., B, S], f[..., B, Q] -> f[..., B, Q, A]
+    """Return Z_tau(s, a), the return at each quantile of each action: f[..., B, S], f[..., B, Q] -> f[..., B, Q, A].
 
     ``phi(tau) = relu(sum_i cos(pi i tau) w_i + b)``, i = 1..64, multiplies the embedded state (Dabney et al. 2018). The
     heads are dueling, ``Z = V + A - mean_a A`` (Wang et al. 2016).
@@ -96,8 +76,8 @@ def quantiles(params, states, taus, noise=None):
     Args:
         params: weights, see :data:`.spec.NETS`.
         states: f[..., B, S].
-        taus: f[..., B, Q] from 0 to 1.
-        noise: draws f[..., M] for the noisy layers; None for none.
+        taus: f[..., B, Q] in [0, 1].
+        noise: standard normal samples f[..., M] for the noisy layers, or None.
     """
     layers = noisy(params, noise)
     embedded = relu(linear(states, params["w_state"], params["b_state"]))
@@ -112,21 +92,12 @@ def quantiles(params, states, taus, noise=None):
 
 
 def take_action(z, actions):
-    """Return the quantiles of the actions that were taken.  f[..., B, Q, A], i[..., B] -> f[..., B, Q]
-
-    Args:
-        z: quantiles f[..., B, Q, A].
-        actions: i[..., B].
-    """
+    """Select the quantiles of the chosen actions: f[..., B, Q, A], i[..., B] -> f[..., B, Q]."""
     return np.take_along_axis(z, actions[..., None, None], axis=-1)[..., 0]
 
 
 def huber(delta):
-    """Return the Huber loss of each error, ``delta^2 / 2`` where |delta| <= 1, else ``|delta| - 1/2``.
-
-    Args:
-        delta: TD errors f[...].
-    """
+    """Huber loss with kappa = 1: ``delta^2 / 2`` where |delta| <= 1, else ``|delta| - 1/2``."""
     size = np.abs(delta)
     return np.where(size <= KAPPA, delta**2 / 2, KAPPA * (size - KAPPA / 2))
 
@@ -134,13 +105,16 @@ def huber(delta):
 def quantile_huber_loss(online, targets, taus):
     """Return ``mean_B sum_i mean_j |tau_i - 1{delta_ij < 0}| Huber(delta_ij)``, ``delta_ij = targets_j - online_i``.
 
-    f[..., B, Q], f[..., B, Q'] -> f[...]: the quantile Huber loss with kappa = 1, summed over the online quantiles and
-    averaged over those of the target (Dabney et al. 2018, Eq. 3 and Algorithm 1).
+    Quantile Huber loss with kappa = 1, summed over online quantiles and averaged over target quantiles (Dabney et al.
+    2018, Eq. 3 and Algorithm 1).
 
     Args:
-        online: quantiles of the actions that were taken, f[..., B, Q].
-        targets: their TD targets, f[..., B, Q'].
-        taus: at which ``online`` was computed, f[..., B, Q].
+        online: quantiles of the actions taken, f[..., B, Q].
+        targets: TD targets, f[..., B, Q'].
+        taus: quantile fractions at which ``online`` was computed, f[..., B, Q].
+
+    Returns:
+        f[...].
     """
     delta = targets[..., None, :] - online[..., :, None]
     weight = np.abs(taus[..., :, None] - (delta < 0))
@@ -148,18 +122,18 @@ def quantile_huber_loss(online, targets, taus):
 
 
 def targets_of(params, target_params, returns, next_states, discounts, taus, noise):
-    """Return the TD targets, ``R + discount Z'_tau'(s', a*)``, ``a* = argmax_a mean Z_tau''(s', a)``.  -> f[..., B, Q]
+    """Return the TD targets, ``R + discount Z'_tau'(s', a*)``, ``a* = argmax_a mean Z_tau''(s', a)``, f[..., B, Q].
 
-    The online net chooses the action and the target net says what it returns: double DQN (van Hasselt et al. 2016).
+    The online net chooses the action and the target net evaluates it: double DQN (van Hasselt et al. 2016).
 
     Args:
-        params: weights of the online nets, see :data:`.spec.NETS`.
+        params: weights of the online nets.
         target_params: weights of the target nets.
         returns: R, discounted sums of rewards, f[..., B].
         next_states: s', f[..., B, S].
-        discounts: of what follows s', f[..., B]; 0 where it is terminal.
-        taus: f[..., 3, B, Q], of which the second chooses and the third gives the target.
-        noise: f[..., 2, M], of the online net and of the target net.
+        discounts: discount of the value at s', f[..., B]; 0 where s' is terminal.
+        taus: f[..., 3, B, Q]; index 1 chooses the action, index 2 gives the target.
+        noise: f[..., 2, M], for the online net and the target net.
     """
     greedy = quantiles(params, next_states, taus[..., 1, :, :], noise[..., 0, :]).mean(axis=-2).argmax(axis=-1)
     z = quantiles(target_params, next_states, taus[..., 2, :, :], noise[..., 1, :])
@@ -167,18 +141,18 @@ def targets_of(params, target_params, returns, next_states, discounts, taus, noi
 
 
 def loss(params, target_params, states, actions, returns, next_states, discounts, taus, noise):
-    """Return the quantile Huber loss of a batch, for each agent.  -> f[...]
+    """Return each agent's quantile Huber loss of a batch, f[...].
 
     Args:
-        params: weights of the online nets, see :data:`.spec.NETS`.
+        params: weights of the online nets.
         target_params: weights of the target nets.
         states: f[..., B, S].
         actions: i[..., B].
-        returns: discounted sums of rewards, f[..., B].
+        returns: n-step returns, f[..., B].
         next_states: f[..., B, S].
-        discounts: of what follows the next state, f[..., B].
-        taus: f[..., 3, B, Q]: of the online net, of the choice of the next action, of the target net.
-        noise: f[..., 2, M], of the online net and of the target net.
+        discounts: discount of the next state's value, f[..., B].
+        taus: f[..., 3, B, Q]: for the online net, the choice of the next action, and the target net.
+        noise: f[..., 2, M]: online net, target net.
     """
     online = take_action(quantiles(params, states, taus[..., 0, :, :], noise[..., 0, :]), actions)
     targets = targets_of(params, target_params, returns, next_states, discounts, taus, noise)
@@ -186,15 +160,15 @@ def loss(params, target_params, states, actions, returns, next_states, discounts
 
 
 def forward(spec, example, *, knobs, target):
-    """Return all agents' quantiles.  states f[N, B, S], taus f[N, B, Q], noise f[N, M] -> f[N, B, Q, A]"""
+    """Build ``forward``: states f32[N, B, S], taus f32[N, B, Q], noise f32[N, M] -> quantiles f32[N, B, Q, A]."""
     params = spec["params"]
     return lambda states, taus, noise: quantiles(params, states, taus, noise)
 
 
 def act(spec, example, *, knobs, target):
-    """Return greedy actions without noise, and drawn ones where ``explore``.  -> i32[N, K]
+    """Build ``act``: greedy actions without noise, or random ones where ``explore``, i32[N, K].
 
-    states f32[N, K, S], taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K]
+    Arguments: states f32[N, K, S], taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
     """
     params = spec["params"]
 
@@ -206,29 +180,29 @@ def act(spec, example, *, knobs, target):
 
 
 def quantile_huber(spec, example, *, knobs, target):
-    """Return the quantile Huber loss.  online f[B, Q], targets f[B, Q], taus f[B, Q] -> f"""
+    """Build ``quantile_huber``: online f[B, Q], targets f[B, Q], taus f[B, Q] -> f."""
     return quantile_huber_loss
 
 
 def observe(spec, example, *, knobs, target):
-    """Return what all agents see.  -> f32[N, K, F]"""
+    """Build ``observe``: what all agents see, f32[N, K, F]."""
     worlds = WORLDS[knobs.world](settings_of(spec), len(spec["world_state"]["grid"]))
     worlds.set_state(spec["world_state"])
     return worlds.observe
 
 
 def stack_agent(recent, frame):
-    """Return the states of one agent, world by world, as the source of this workload makes them.  -> f32[K, S]
+    """Return the states of one agent, f32[K, S], built world by world as sorrel does.
 
     Args:
-        recent: the frames before, f32[K, FRAMES - 1, F].
-        frame: the present ones, f32[K, F].
+        recent: previous frames, f32[K, FRAMES - 1, F].
+        frame: current frames, f32[K, F].
     """
     return np.array([np.vstack((seen, now)).reshape(-1) for seen, now in zip(recent, frame)])
 
 
 def stack(spec, example, *, knobs, target):
-    """Return states, the present frame after those before.  f32[N, K, FRAMES - 1, F], f32[N, K, F] -> f32[N, K, S]"""
+    """Build ``stack``: recent f32[N, K, FRAMES - 1, F], frame f32[N, K, F] -> states f32[N, K, S]."""
 
     def make(spec, example):
         return stack_frames if example[0].ndim == 4 else stack_agent
@@ -237,16 +211,12 @@ def stack(spec, example, *, knobs, target):
 
 
 def stored_fields(spec):
-    """Return what the memory of an op holds, a :class:`.memory.Fields`.
-
-    Args:
-        spec: what the op is built from; ``stored`` is taken.
-    """
+    """Return the replay memory in ``spec["stored"]`` as :class:`.memory.Fields`."""
     return Fields(**{name: spec["stored"][name] for name in Fields._fields})
 
 
 def sample(spec, example, *, knobs, target):
-    """Return the transitions that begin in these rows, see :func:`.memory.gather`.  i64[N, B] -> arrays [N, B, ...]"""
+    """Build ``sample``: rows i64[N, B] -> the transitions that start there, see :func:`.memory.gather`."""
 
     def make(spec, example):
         fields, gamma = stored_fields(spec), spec["gamma"]
@@ -261,6 +231,6 @@ def sample(spec, example, *, knobs, target):
 
 
 def draw(spec, example, *, knobs, target):
-    """Return different rows of the replay memory.  -> i64[B]"""
+    """Build ``draw``: i64[B], distinct rows of the replay memory."""
     rng = np.random.default_rng(spec["seed"])
     return lambda: rng.choice(spec["capacity"], spec["batch"], replace=False)

@@ -1,10 +1,8 @@
-"""IQN (Dabney et al. 2018) in torch: one agent's net, or those of all agents at once on weights [N, ...].
+"""IQN (Dabney et al. 2018) in torch, for one agent or batched over agents with weights [N, ...].
 
-Axes: N agents, K worlds, B transitions, S numbers a state, Q quantiles, A = 4 actions, M numbers of noise.
+Axes: N agents, K worlds, B transitions, S state size, Q quantiles, A = 4 actions, M noise numbers.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`.
-They return the op; its arguments and its result are what their docstrings describe.
+Builders have the signature described in :mod:`._numpy`.
 """
 
 from __future__ import annotations
@@ -22,21 +20,12 @@ from .per_agent import Learners, for_agents
 
 
 def factors(noise):
-    """Return the factors of factorised noise, ``sgn(x) sqrt(|x|)`` (Fortunato et al. 2018).  f[...] -> f[...]
-
-    Args:
-        noise: draws of a standard normal distribution, f[...].
-    """
+    """Transform Gaussian noise for factorised noise layers, ``sgn(x) sqrt(|x|)`` (Fortunato et al. 2018)."""
     return noise.sign() * noise.abs().sqrt()
 
 
 def noisy(params, noise):
-    """Return weights and biases of the noisy layers by name; in each ``w = mu + sigma eps`` (Fortunato et al. 2018).
-
-    Args:
-        params: weights, see :data:`.spec.NETS`: ``w_*``, ``b_*`` are mu and ``sw_*``, ``sb_*`` sigma.
-        noise: draws f[..., M]; None for none, then ``w = mu``.
-    """
+    """Return weight and bias of each noisy layer by name; see :func:`._numpy.noisy`."""
     layers, start = {}, 0
     for layer in NOISY:
         w, b = params[f"w_{layer}"], params[f"b_{layer}"]
@@ -51,36 +40,17 @@ def noisy(params, noise):
 
 
 def linear(h, w, b):
-    """Return the output of a layer, ``h w + b``, of one agent or of N.  f[B, I] -> f[B, O] or f[N, B, I] -> f[N, B, O]
-
-    Args:
-        h: input f[B, I] or f[N, B, I].
-        w: weights f[I, O] or f[N, I, O].
-        b: biases f[O] or f[N, O].
-    """
+    """Compute ``h w + b`` for one agent, f[B, I] -> f[B, O], or for N, f[N, B, I] -> f[N, B, O]."""
     return torch.addmm(b, h, w) if w.dim() == 2 else torch.baddbmm(b[:, None], h, w)
 
 
 def cosines(taus):
-    """Return ``cos(pi i tau)``, i = 1..64.  f[..., Q] -> f[..., Q, 64]
-
-    Args:
-        taus: f[..., Q].
-    """
+    """Return ``cos(pi i tau)``, i = 1..64: f[..., Q] -> f[..., Q, 64]."""
     return torch.cos(taus[..., None] * (torch.pi * torch.arange(1, COSINES + 1, dtype=taus.dtype, device=taus.device)))
 
 
 def quantiles(params, states, taus, noise=None):
-    """Return Z_tau(s, a), the return at each quantile of each action.  f[..., B, S], f[..., B, Q] -> f[..., B, Q, A]
-
-    The equations are those of :func:`._numpy.quantiles`.
-
-    Args:
-        params: weights, see :data:`.spec.NETS`.
-        states: f[..., B, S].
-        taus: f[..., B, Q] from 0 to 1.
-        noise: draws f[..., M] for the noisy layers; None for none.
-    """
+    """Return Z_tau(s, a), f[..., B, Q, A]; arguments and equations are those of :func:`._numpy.quantiles`."""
     layers = noisy(params, noise)
     embedded = torch.relu(linear(states, params["w_state"], params["b_state"]))
     phi = torch.relu(linear(cosines(taus).flatten(-3, -2), params["w_cos"], params["b_cos"]))
@@ -92,26 +62,13 @@ def quantiles(params, states, taus, noise=None):
 
 
 def take_action(z, actions):
-    """Return the quantiles of some actions.  f[..., B, Q, A], i[..., B] -> f[..., B, Q]
-
-    Args:
-        z: quantiles f[..., B, Q, A].
-        actions: i[..., B].
-    """
+    """Select the quantiles of `actions`: f[..., B, Q, A], i[..., B] -> f[..., B, Q]."""
     index = actions.long()[..., None, None].expand(*z.shape[:-1], 1)
     return z.gather(-1, index)[..., 0]
 
 
 def quantile_huber_loss(online, targets, taus):
-    """Return ``mean_B sum_i mean_j |tau_i - 1{delta_ij < 0}| Huber(delta_ij)``; :func:`._numpy.quantile_huber_loss`.
-
-    f[..., B, Q], f[..., B, Q'] -> f[...] (Dabney et al. 2018, Eq. 3 and Algorithm 1)
-
-    Args:
-        online: quantiles of the actions that were taken, f[..., B, Q].
-        targets: their TD targets, f[..., B, Q'].
-        taus: at which ``online`` was computed, f[..., B, Q].
-    """
+    """Quantile Huber loss (Dabney et al. 2018, Eq. 3 and Algorithm 1); see :func:`._numpy.quantile_huber_loss`."""
     delta = targets[..., None, :] - online[..., :, None]
     weight = (taus[..., :, None] - (delta.detach() < 0).to(delta.dtype)).abs()
     huber = nn.functional.smooth_l1_loss(delta, torch.zeros_like(delta), reduction="none")
@@ -119,10 +76,10 @@ def quantile_huber_loss(online, targets, taus):
 
 
 class Iqn(nn.Module):
-    """The net of one agent, weights [I, O], or those of N agents, [N, I, O].
+    """The net of one agent, weights [I, O], or of N agents, [N, I, O].
 
     Args:
-        params: weights, see :data:`.spec.NETS`, NumPy arrays by name.
+        params: NumPy weights by name, see :data:`.spec.NETS`.
     """
 
     def __init__(self, params):
@@ -131,60 +88,35 @@ class Iqn(nn.Module):
 
     @torch.no_grad()
     def load(self, params):
-        """Take new weights, in place.
-
-        Args:
-            params: NumPy arrays by name, of the shapes of those before.
-        """
+        """Copy new weights into the parameters."""
         for name, weight in self.weights.items():
             weight.copy_(torch.from_numpy(params[name]))
 
     def views(self):
-        """Return the weights by name, which share the memory of the parameters."""
+        """Return the detached weights by name; they share memory with the parameters."""
         return {name: weight.detach() for name, weight in self.weights.items()}
 
     to_params_layout = staticmethod(np.asarray)
 
     def forward(self, *args):
-        """Return what :func:`quantiles` does.
-
-        Args:
-            args: states, taus and, where there is any, noise.
-        """
+        """Return :func:`quantiles` of states, taus and optional noise."""
         return quantiles(self.weights, *args)
 
 
 def autocast(knobs, target):
-    """Return the context in which a net computes: in bfloat16 where the knob ``precision`` says so.
-
-    Args:
-        knobs: ``precision`` is read.
-        target: device and lowering of the backend.
-    """
+    """Return the bfloat16 autocast context if the ``precision`` knob asks for it, else a null context."""
     if knobs.precision == "float32":
         return contextlib.nullcontext()
     return torch.autocast(place(target), torch.bfloat16)
 
 
 def make_net(params, target):
-    """Return a net on the backend's device.
-
-    Args:
-        params: its weights, see :class:`Iqn`.
-        target: device and lowering of the backend.
-    """
+    """Return an :class:`Iqn` on the target's device."""
     return Iqn(params).to(place(target))
 
 
 def lower_net(net, example, knobs, target):
-    """Return a net, or an :class:`Actor`, as the backend calls it; it computes in the precision of the knob.
-
-    Args:
-        net: a torch module.
-        example: its arguments, tensors.
-        knobs: ``inference`` and ``precision`` are read.
-        target: device and lowering of the backend.
-    """
+    """Lower a net or an :class:`Actor`, applying the ``inference`` and ``precision`` knobs."""
     call = target.lower(net, example, guard=GUARDS[knobs.inference])
     if knobs.precision == "float32":
         return call
@@ -197,7 +129,7 @@ def lower_net(net, example, knobs, target):
 
 
 def forward(spec, example, *, knobs, target):
-    """Return all agents' quantiles.  states f32[N, B, S], taus f32[N, B, Q], noise f32[N, M] -> f32[N, B, Q, A]"""
+    """Build ``forward``; shapes as in :func:`._numpy.forward`."""
 
     def make(spec, example):
         return lower_net(make_net(spec["params"], target), example, knobs, target)
@@ -206,24 +138,24 @@ def forward(spec, example, *, knobs, target):
 
 
 def choose_actions(net, states, taus, explore, random_actions):
-    """Return greedy actions without noise, and drawn ones where ``explore``.  -> i32[..., K]
+    """Return epsilon-greedy actions, i32[..., K]: greedy without noise, random where `explore`.
 
     Args:
         net: ``net(states, taus)``, an :class:`Iqn`.
         states: f32[..., K, S].
-        taus: f32[..., K, Q]; the mean over them is the value of an action.
-        explore: bool[..., K], where the drawn action is taken.
-        random_actions: i32[..., K], the drawn actions.
+        taus: f32[..., K, Q]; an action's value is the mean over these quantiles.
+        explore: bool[..., K].
+        random_actions: i32[..., K].
     """
     greedy = net(states, taus).mean(dim=-2).argmax(dim=-1)
     return torch.where(explore, random_actions, greedy.to(random_actions.dtype))
 
 
 class Actor(nn.Module):
-    """Chooses the actions of an :class:`Iqn`; as a module, so that it can be lowered with its weights.
+    """Epsilon-greedy actor around an :class:`Iqn`; a module, so that it is lowered together with its weights.
 
     Args:
-        net: the :class:`Iqn`, which is not copied.
+        net: the :class:`Iqn`, not copied.
     """
 
     def __init__(self, net):
@@ -231,27 +163,16 @@ class Actor(nn.Module):
         self.net = net
 
     def load(self, params):
-        """Take new weights, in place.
-
-        Args:
-            params: NumPy arrays by name.
-        """
+        """Copy new weights into the net."""
         self.net.load(params)
 
     def forward(self, *args):
-        """Return what :func:`choose_actions` does.
-
-        Args:
-            args: states, taus, explore and random_actions.
-        """
+        """Return :func:`choose_actions` of states, taus, explore and random_actions."""
         return choose_actions(self.net, *args)
 
 
 def act(spec, example, *, knobs, target):
-    """Return greedy actions without noise, and drawn ones where ``explore``.  -> i32[N, K]
-
-    states f32[N, K, S], taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K]
-    """
+    """Build ``act``; shapes as in :func:`._numpy.act`."""
 
     def make(spec, example):
         return lower_net(Actor(make_net(spec["params"], target)), example, knobs, target)
@@ -260,19 +181,15 @@ def act(spec, example, *, knobs, target):
 
 
 def quantile_huber(spec, example, *, knobs, target):
-    """Return the quantile Huber loss.  online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32"""
+    """Build ``quantile_huber``: online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32."""
     return target.lower(quantile_huber_loss, example)
 
 
 def make_loss(net, target_net):
-    """Return ``loss(*batch)`` of one agent, f32[], or of each of N, f32[N]; its equations are in :func:`._numpy.loss`.
+    """Return ``loss(*batch)`` of one agent, f32[], or of N, f32[N]; equations in :func:`._numpy.loss`.
 
-    A batch of one agent is states f32[B, S], actions i32[B], returns f32[B], next_states f32[B, S], discounts f32[B],
+    The batch of one agent is states f32[B, S], actions i32[B], returns f32[B], next_states f32[B, S], discounts f32[B],
     taus f32[3, B, Q], noise f32[2, M].
-
-    Args:
-        net: the online net.
-        target_net: the target net.
     """
 
     def loss(states, actions, returns, next_states, discounts, taus, noise):
@@ -290,12 +207,7 @@ def make_loss(net, target_net):
 
 @torch.no_grad()
 def clip_each(parameters, norm):
-    """Scale the gradients of each agent to a norm of at most ``norm``, in place.
-
-    Args:
-        parameters: tensors [N, ...] that have their gradients.
-        norm: largest norm of an agent's gradient, over all its parameters.
-    """
+    """Clip each agent's gradient, over all its parameters [N, ...], to `norm`, in place."""
     gradients = [parameter.grad for parameter in parameters]
     norms = sum(gradient.flatten(1).square().sum(dim=1) for gradient in gradients).sqrt()
     scale = (norm / (norms + 1e-6)).clamp(max=1)
@@ -303,12 +215,12 @@ def clip_each(parameters, norm):
 
 
 class TrainStep(Learner):
-    """One update by Adam of one agent, or of all N; the target net moves towards the online net by ``soft_update``.
+    """One Adam update of one agent, or of all N; the target net follows the online net by ``soft_update``.
 
     Args:
-        spec: weights of both nets, ``learning_rate``, ``gradient_norm`` and ``soft_update`` are taken.
+        spec: weights of both nets, ``learning_rate``, ``gradient_norm`` and ``soft_update`` are read.
         example: a batch of tensors, see :func:`make_loss`.
-        knobs: those of an update are read.
+        knobs: the knobs of an update are read.
         target: device and lowering of the backend.
     """
 
@@ -327,20 +239,16 @@ class TrainStep(Learner):
         self.set_to_none = knobs.zero_grad == "none"
 
     def follow_one_by_one(self):
-        """Move the target net, ``target += tau (online - target)``, array after array."""
+        """Update the target net, ``target += tau (online - target)``, array by array."""
         for follower, parameter in zip(self.followers, self.parameters):
             follower.copy_(self.tau * parameter + (1 - self.tau) * follower)
 
     def follow_at_once(self):
-        """Move the target net in one call for all arrays."""
+        """Update all arrays of the target net in one call."""
         torch._foreach_lerp_(self.followers, self.parameters, self.tau)
 
     def __call__(self, *batch):
-        """Make an update on one batch; return the loss before it, f32[], or that of each agent, f32[N].
-
-        Args:
-            batch: see :func:`make_loss`.
-        """
+        """Update on one batch; return the loss before the update, f32[], or f32[N] for N agents."""
         with autocast(self.knobs, self.target):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
@@ -352,16 +260,12 @@ class TrainStep(Learner):
         return loss.detach()
 
     def actor(self, example):
-        """Return ``actor(states, taus, explore, random_actions)``, which acts by the online weights of each moment.
-
-        Args:
-            example: arguments of a call, see :func:`choose_actions`.
-        """
+        """Return ``actor(states, taus, explore, random_actions)``, which always uses the current online weights."""
         return lower_net(Actor(self.net), example, self.knobs, self.target)
 
 
 def gradient(spec, example, *, knobs, target):
-    """Return the loss of one agent, and its gradient by name; what it takes is in :func:`make_loss`."""
+    """Build ``gradient``: a batch of :func:`make_loss` -> one agent's loss and its gradient by name."""
     net, target_net = (make_net(spec[part], target) for part in ("params", "target"))
     loss = target.lower(make_loss(net, target_net), example)
 
@@ -375,9 +279,9 @@ def gradient(spec, example, *, knobs, target):
 
 
 def train_step(spec, example, *, knobs, target):
-    """Make one Adam update of every agent (Kingma and Ba 2015).  -> f32[N], the losses before it
+    """Build ``train_step``: one Adam update of every agent (Kingma and Ba 2015) -> f32[N], the losses before it.
 
-    states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S], discounts f32[N, B], taus
-    f32[N, 3, B, Q], noise f32[N, 2, M]
+    Arguments: states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S], discounts f32[N, B],
+    taus f32[N, 3, B, Q], noise f32[N, 2, M].
     """
     return for_agents(lambda *of: TrainStep(*of, knobs, target), spec, example, knobs, torch.stack, Learners)

@@ -1,4 +1,4 @@
-"""Agents that learn to hunt, epoch after epoch: trained, evaluated, saved and resumed, in any form, on any backend."""
+"""Agents that learn the treasure hunt: train, evaluate, save and resume, in any form and on any backend."""
 
 from __future__ import annotations
 
@@ -18,30 +18,27 @@ from .team import QUANTILES
 from .vector_env import ArrayWorlds
 
 PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
-NOISE_START = 0.5  # of a noisy layer's sigma, over the square root of its inputs
+NOISE_START = 0.5  # initial sigma of a noisy layer, times 1 / sqrt(fan_in)
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything the agents are made of but their seed.
+    """Configuration of the agents, all but the seed.
 
     Attributes:
-        backend: name of the backend that computes; for ``auto`` it becomes that of the best one here.
-        form: named setting of the knobs.
-        settings: of the worlds.
-        worlds: in which every agent plays at the same time; its replay holds what it did in all of them.
+        backend: backend that computes; ``auto`` picks the best one available.
+        form: named set of optimisations.
+        settings: settings of the worlds.
+        worlds: number of worlds that every agent plays at the same time; its replay memory covers all of them.
         hidden: width of all layers.
-        batch: transitions in an update.
-        capacity: frames that the memory of an agent keeps.
-        gamma: discount of a turn.
-        learning_rate: of Adam.
-        gradient_norm: to which the gradient of each agent is clipped.
-        soft_update: by how much the target net moves to the online net after an update.
-        epsilon: chance to explore in the first epoch.
-        epsilon_step: by how much it falls from epoch to epoch.
-
-    Raises:
-        ValueError: a value that makes no sense.
+        batch: transitions per update.
+        capacity: frames in the replay memory of each agent.
+        gamma: discount per turn.
+        learning_rate: learning rate of Adam.
+        gradient_norm: maximum norm of each agent's gradient.
+        soft_update: fraction by which the target net moves to the online net after an update.
+        epsilon: probability of a random action in the first epoch.
+        epsilon_step: decrease of epsilon per epoch.
     """
 
     backend: str = "torch"
@@ -72,12 +69,7 @@ class Config:
 
 
 def init_params(rng, config):
-    """Return weights of every agent, uniform within one over the square root of a layer's inputs.  -> f32[N, ...]
-
-    Args:
-        rng: where they are drawn from.
-        config: of the agents.
-    """
+    """Return weights of every agent, f32[N, ...], uniform in +-1/sqrt(fan_in)."""
     agents, hidden, params = config.settings.agents, config.hidden, {}
     sizes = {
         "state": (FRAMES * config.settings.frame, hidden),
@@ -96,23 +88,23 @@ def init_params(rng, config):
 
 
 class TreasurehuntAgents:
-    """N agents that play and learn; all that is random (weights, worlds, exploration, batches) comes from the seed.
+    """N agents that play and learn; weights, worlds, exploration and batches are all derived from the seed.
 
-    ``TreasurehuntAgents("jax", "compiled", seed=0, worlds=16)``; the keywords are those of :class:`Config`. Before the
-    first epoch the memory is filled by random play, as far as a batch needs.
+    ``TreasurehuntAgents("jax", "compiled", seed=0, worlds=16)``; the keywords are those of :class:`Config`. The
+    constructor fills the replay memory with random play until a batch can be sampled.
 
     Args:
-        backend: name of the backend that computes.
-        form: named setting of the knobs.
-        seed: of everything that is random.
-        config: the rest of :class:`Config`.
+        backend: name of the backend.
+        form: named set of optimisations, see :data:`.knobs.FORMS`.
+        seed: seed of all random numbers.
+        config: other fields of :class:`Config`.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: invalid arguments, also in the methods; the agents are left unchanged.
         BackendUnavailable: the backend cannot run on this machine.
     """
 
-    UNIT = "epochs"  # that ``step`` counts: an episode of all agents, in all worlds, and an update of each
+    UNIT = "epochs"  # unit of ``step``: one episode in all worlds and one update of every agent
     chunk = 1
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
@@ -122,19 +114,19 @@ class TreasurehuntAgents:
 
     @staticmethod
     def configure(settings=MappingProxyType({}), **fields):
-        """Return the configuration; the settings of the worlds may be a mapping, as a checkpoint holds them."""
+        """Return a :class:`Config`; `settings` may be a mapping, as in a checkpoint."""
         return Config(settings=settings if isinstance(settings, Settings) else Settings(**settings), **fields)
 
     def _take(self, config, rng, step):
-        """Take over what is not in the loop."""
+        """Set everything except the loop."""
         self.config, self.settings, self.rng, self.step = config, config.settings, rng, step
         self.backend, self.knobs = backends.get(config.backend), backends.forms("treasurehunt")[config.form]
-        # the rows of the memory without what is in them: where transitions start is the same for all agents
+        # tracks the valid starts, which are the same for all agents; its rows stay empty
         self.mirror = Memory(1, config.worlds, config.capacity, 1, config.gamma)
         self.worlds = ArrayWorlds(self.settings, config.worlds)
 
     def _build(self, weights, stored, world_state):
-        """Return the loop that starts from this."""
+        """Build the epoch op from this start."""
         names = ("learning_rate", "gamma", "gradient_norm", "soft_update", "capacity")
         self.spec = {name: getattr(self.config, name) for name in names} | {
             "settings": asdict(self.settings), "params": weights, "target": weights, "stored": stored,
@@ -144,7 +136,7 @@ class TreasurehuntAgents:
         return self.backend.build("treasurehunt", "epoch", self.spec, example, self.knobs)
 
     def _play_randomly(self):
-        """Fill a memory until a batch can be drawn.  -> its arrays"""
+        """Play random episodes until the memory holds enough starts for a batch; return its arrays."""
         agents, config, memory = self.settings.agents, self.config, self._empty_memory()
         while len(memory.starts()) < config.batch:
             if memory.pushed > 2 * memory.length:
@@ -165,7 +157,7 @@ class TreasurehuntAgents:
 
     @property
     def cells(self):
-        """Cells inside the walls of a world."""
+        """Number of cells inside the walls of a world."""
         return self.settings.height * self.settings.width
 
     @property
@@ -174,24 +166,17 @@ class TreasurehuntAgents:
         return self.loop.params
 
     def _draws(self, rng, *shape):
-        """Return what the worlds need of randomness.  -> i32[...]"""
         return rng.integers(DRAWS, size=shape, dtype=np.int32)
 
     def _count_episode(self):
-        """Push the rows of one episode to the mirror."""
+        """Advance the mirror by one episode of empty rows."""
         blank = np.zeros((1, self.config.worlds), np.float32)
         for _ in range(self.settings.turns):
             self.mirror.push(blank[..., None], blank.astype(np.int32), blank)
         self.mirror.finish(blank[..., None])
 
     def draw_turns(self, rng, explore, worlds):
-        """Return every draw of an episode's turns, as the op ``turn`` takes them.
-
-        Args:
-            rng: where they come from.
-            explore: chance of a drawn action.
-            worlds: K.
-        """
+        """Sample the random arguments of the ``turn`` op for one episode in `worlds` worlds."""
         shape = self.settings.turns, self.settings.agents, worlds
         return (
             self._draws(rng, self.settings.turns, worlds, self.cells),
@@ -201,11 +186,7 @@ class TreasurehuntAgents:
         )
 
     def draw_epoch(self, explore):
-        """Return every draw of an epoch, as the op ``epoch`` takes them.
-
-        Args:
-            explore: chance of a drawn action.
-        """
+        """Sample the random arguments of the ``epoch`` op."""
         agents, worlds, batch, rng = self.settings.agents, self.config.worlds, self.config.batch, self.rng
         starts = self.mirror.starts()
         rows = np.array([rng.choice(starts, batch, replace=False) for _ in range(agents)])
@@ -214,7 +195,7 @@ class TreasurehuntAgents:
         return self._draws(rng, worlds, self.cells), *self.draw_turns(rng, explore, worlds), rows, taus, noise
 
     def _epoch(self):
-        """Play an episode and learn.  -> returns f32[N], the mean over the worlds; losses f32[N]"""
+        """Play an episode and learn; return each agent's return, averaged over worlds, and loss, f32[N] each."""
         self._count_episode()
         epsilon = max(0.0, self.config.epsilon - self.config.epsilon_step * self.step)
         _, rewards, losses = self.loop(*self.draw_epoch(epsilon))
@@ -222,30 +203,26 @@ class TreasurehuntAgents:
         return rewards.sum(axis=0).mean(axis=1), losses
 
     def learn(self):
-        """Play an episode in every world and update every agent.
+        """Play an episode in every world and update every agent once.
 
         Returns:
-            ``return``, the mean over agents and worlds, and ``loss``, the mean over agents.
+            ``return``, averaged over agents and worlds, and ``loss``, averaged over agents.
         """
         returns, losses = self._epoch()
         return {"return": float(returns.mean()), "loss": float(np.mean(losses))}
 
     def run(self, epochs):
-        """Return f32[epochs, N], the rewards of each agent in an episode, mean over the worlds, of epochs of learning.
-
-        Args:
-            epochs: how many.
-        """
+        """Learn for `epochs` epochs; return each agent's return, averaged over worlds, f32[epochs, N]."""
         check_integer("epochs", epochs, 1, 2**31 - 1)
         return np.array([self._epoch()[0] for _ in range(epochs)])
 
     def play(self, episodes, seed, explore=0.0):
-        """Return f32[episodes, N], what each agent gathers without learning, each episode in a world of its own.
+        """Play episodes without learning, each in its own world; return each agent's return, f32[episodes, N].
 
         Args:
-            episodes: how many.
-            seed: of worlds and exploration.
-            explore: chance of a drawn action.
+            episodes: number of episodes.
+            seed: seed of worlds and exploration.
+            explore: probability of a random action.
         """
         check_integer("episodes", episodes, 1, 2**31 - 1)
         rng = np.random.default_rng(seed)
@@ -265,34 +242,25 @@ class TreasurehuntAgents:
         return rewards.sum(axis=0).T
 
     def evaluate(self, episodes, seed):
-        """Return what greedy play gathers in each episode: ``returns``, the mean over agents, and each agent's own.
-
-        Args:
-            episodes: how many, each in a world of its own.
-            seed: of the worlds.
-        """
+        """Play greedily; return ``returns``, averaged over agents, and those of each agent, all f32[episodes]."""
         returns = self.play(episodes, seed)
         return {"returns": returns.mean(axis=1)} | {f"agent_{n}": column for n, column in enumerate(returns.T)}
 
     def close(self):
-        """End the processes of the agents, if they have any."""
+        """Stop the agents' worker processes, if any."""
         self.loop.close()
 
     def save(self, path):
-        """Write a checkpoint, whole or not at all: weights, moments, memory, random state and configuration.
-
-        Args:
-            path: of the file.
-        """
+        """Write a checkpoint atomically: weights, moments, replay memory, random state and configuration."""
         checkpoint.save(path, self, self.loop.state())
 
     @classmethod
     def load(cls, path, **changes):
-        """Return the agents of a checkpoint, which go on bit for bit.
+        """Restore agents from a checkpoint; training continues bit for bit.
 
         Args:
-            path: of the file.
-            changes: to its backend and form.
+            path: checkpoint file.
+            changes: overrides of ``backend`` and ``form``.
 
         Raises:
             CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
@@ -310,12 +278,7 @@ class TreasurehuntAgents:
 
 
 def outline(config, arrays):
-    """Return arrays of a checkpoint's names, shapes and dtypes, without memory of their own.
-
-    Args:
-        config: of the agents.
-        arrays: those of the checkpoint.
-    """
+    """Return placeholders with the names, shapes and dtypes that a checkpoint must have."""
     known = axes(config)
     state = {f"train.{part}.{name}": blank(shape, known) for part in PARTS for name, shape in NETS.items()}
     state |= {f"memory.{name}": blank(shape, known) for name, shape in MEMORY.items()}
@@ -323,11 +286,7 @@ def outline(config, arrays):
 
 
 def axes(config):
-    """Return the size of each axis that :mod:`.spec` names.
-
-    Args:
-        config: of the agents.
-    """
+    """Return the size of each named axis of :mod:`.spec`."""
     settings, hidden, heads = config.settings, config.hidden, 1 + ACTIONS
     return {
         "N": settings.agents, "K": config.worlds, "C": settings.height * settings.width, "B": config.batch,
@@ -337,12 +296,7 @@ def axes(config):
 
 
 def blank(shape, sizes):
-    """Return zeros of a shape like ``f32[N, B]``, all of them views of one.
-
-    Args:
-        shape: as text.
-        sizes: of each axis that has a name.
-    """
+    """Return zeros of a shape like ``f32[N, B]``, as a broadcast view of a single element."""
     dtypes = {"f32": np.float32, "i32": np.int32, "i8": np.int8, "i64": np.int64, "bool": np.bool_}
     zero = dtypes[shape.partition("[")[0]](0)
     return np.broadcast_to(zero, [int(sizes.get(name, name)) for name in parse(shape)[1]])

@@ -1,7 +1,6 @@
-"""Ops that are made of other ops, and so are the same on every backend.
+"""Ops composed of other ops, written once for all backends.
 
-Builders take ``spec``, what an op is built from, see :class:`.spec.Spec`; ``example``, the arguments of its first call;
-``knobs``, a setting of :class:`.knobs.Knobs`; ``backend``, that computes. They return the op.
+Builders take the arguments described in :mod:`._numpy`, with ``backend`` in place of ``target``.
 """
 
 from __future__ import annotations
@@ -14,20 +13,7 @@ from .spec import ARGUMENTS
 
 
 def program(make, spec, example, worlds, batch, knobs, backend):
-    """Return a loop as one program.
-
-    Args:
-        make: ``make_turns`` or ``make_epoch``, by name.
-        spec: what it is built from.
-        example: what it is called with.
-        worlds: K.
-        batch: transitions in an update.
-        knobs: of the loop.
-        backend: that computes.
-
-    Raises:
-        ValueError: a backend that is not JAX's.
-    """
+    """Return a loop compiled as one program, ``make_turns`` or ``make_epoch``; raise ValueError off JAX."""
     if backend.source != "jax":
         raise ValueError(f"loop: got 'scan' on {backend.name}, wanted jax")
     from . import scan_loop  # imports JAX
@@ -36,7 +22,7 @@ def program(make, spec, example, worlds, batch, knobs, backend):
 
 
 def turn(spec, example, *, knobs, backend):
-    """Play T turns of N agents in K worlds, without learning; see :class:`.loop.Turns`.
+    """Build ``turn``: T turns of N agents in K worlds, without learning; see :class:`.loop.Turns`.
 
     draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K] -> actions
     i32[T, N, K], rewards f32[T, N, K]
@@ -48,10 +34,10 @@ def turn(spec, example, *, knobs, backend):
 
 
 def epoch(spec, example, *, knobs, backend):
-    """Play an episode in K worlds and make an update of every agent; see :class:`.loop.Epoch`.
+    """Build ``epoch``: an episode in K worlds and one update of every agent; see :class:`.loop.Epoch`.
 
-    reset_draws i32[K, C], what :func:`turn` takes, rows i64[N, B], train_taus f32[N, 3, B, Q], noise f32[N, 2, M] ->
-    actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]
+    reset_draws i32[K, C], the arguments of :func:`turn`, rows i64[N, B], train_taus f32[N, 3, B, Q], noise f32[N, 2, M]
+    -> actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]
     """
     found = sizes(ARGUMENTS["epoch"], example)
     worlds, batch = found["K"], found["B"]
@@ -61,7 +47,7 @@ def epoch(spec, example, *, knobs, backend):
 
 
 def first_call(spec, example, *, knobs, backend):
-    """Build ``forward`` anew and call it once, without any cache: what compiling costs.  As ``forward``"""
+    """Build ``first_call``: build and call ``forward`` without any compilation cache, to measure compile time."""
 
     def call(*args):
         target = backend.lowering_here()
@@ -73,23 +59,19 @@ def first_call(spec, example, *, knobs, backend):
 
 
 def uncached(backend):
-    """Return a context in which the backend's compiler has no cache.
-
-    Args:
-        backend: whose compiler it is.
-    """
+    """Return a context that disables the compilation cache of the backend."""
     return {"jax": jax_uncached, "torch": torch_uncached}.get(backend.source, contextlib.nullcontext)()
 
 
 @contextlib.contextmanager
 def jax_uncached():
-    """Return a context in which JAX compiles again what it has compiled before."""
+    """Disable JAX's compilation cache within the context."""
     import jax
     from jax.experimental.compilation_cache import compilation_cache
 
     def enable(value):
         jax.config.update("jax_enable_compilation_cache", value)
-        compilation_cache.reset_cache()  # it is asked once in a process whether there is one
+        compilation_cache.reset_cache()  # JAX checks only once per process whether there is a cache
 
     kept = jax.config.jax_enable_compilation_cache
     enable(False)
@@ -100,7 +82,7 @@ def jax_uncached():
 
 
 def torch_uncached():
-    """Return a context in which torch compiles again what it has compiled before."""
+    """Return a context that disables the caches of ``torch.compile``."""
     from torch._inductor import config
 
     return config.patch(force_disable_caches=True)

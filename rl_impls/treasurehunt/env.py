@@ -1,4 +1,4 @@
-"""The treasure hunt as an environment in the manner of Gymnasium: one world, of N agents."""
+"""The treasure hunt as a Gymnasium environment: one world with N agents."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ PIXELS = 16
 
 
 class TreasurehuntEnv(gymnasium.Env):
-    """Agents gather gems (+10) and food (+5), shun bones (-10) and walls (-1), and stand in each other's way.
+    """Agents collect gems (+10) and food (+5), avoid bones (-10) and walls (-1), and block each other.
 
     Observation f32[N, F]: what each agent sees, see :class:`.vector_env.Worlds`. Actions int[N]: 0 up, 1 down, 2 left,
-    3 right. Rewards f32[N], one for each agent, so Gymnasium's wrappers for a single reward do not fit. Never
-    terminated; truncated after ``settings.turns``. Info: empty.
+    3 right. Rewards f32[N], one per agent, so Gymnasium's wrappers for a single reward do not apply. Never terminated;
+    truncated after ``settings.turns``. Info: empty.
 
     Args:
-        settings: of the world, a :class:`.spec.Settings`.
-        render_mode: ``rgb_array``, or None where nothing is drawn.
+        settings: world settings, a :class:`.spec.Settings`.
+        render_mode: ``rgb_array``, or None.
 
     Raises:
-        ValueError: a render mode or actions that make no sense; nothing is changed.
-        gymnasium.error.ResetNeeded: a step outside an episode, or a picture before the first; nothing is changed.
+        ValueError: an invalid render mode or invalid actions; the environment is left unchanged.
+        gymnasium.error.ResetNeeded: a step outside an episode, or ``render()`` before the first reset.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
@@ -39,11 +39,11 @@ class TreasurehuntEnv(gymnasium.Env):
         self.world, self.started, self.running = ArrayWorlds(settings, worlds=1), False, False
 
     def reset(self, *, seed=None, options=None):
-        """Start an episode.  -> obs f32[N, F], info {}
+        """Start an episode; return obs f32[N, F] and an empty info.
 
         Args:
-            seed: of all draws from here on; None goes on with the generator there is.
-            options: empty or None; there are none.
+            seed: seed of all further randomness; None continues with the current generator.
+            options: must be empty or None.
         """
         if options:
             raise ValueError(f"options: TreasurehuntEnv has no reset options, got {sorted(options)}; pass options=None")
@@ -53,14 +53,10 @@ class TreasurehuntEnv(gymnasium.Env):
         return obs[:, 0], {}
 
     def step(self, actions):
-        """Play a turn.  -> obs f32[N, F], rewards f32[N], terminated False, truncated bool, info {}
+        """Play a turn with `actions`, int[N].
 
-        Args:
-            actions: int[N], 0 up, 1 down, 2 left, 3 right.
-
-        Raises:
-            ValueError: other actions.
-            gymnasium.error.ResetNeeded: no episode has begun, or it is over.
+        Returns:
+            obs f32[N, F], rewards f32[N], terminated (always False), truncated, and an empty info.
         """
         if not self.running:
             raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
@@ -70,15 +66,11 @@ class TreasurehuntEnv(gymnasium.Env):
         return obs[:, 0], rewards[:, 0], False, truncated, {}
 
     def draw(self):
-        """Return what a turn may need of randomness, i32[1, height * width]."""
+        """Sample the random numbers of one turn, i32[1, height * width]."""
         return self.np_random.integers(DRAWS, size=(1, self.settings.height * self.settings.width), dtype=np.int32)
 
     def render(self):
-        """Return a picture of the world with its walls, u8[16 rows, 16 columns, 3], or None without a render mode.
-
-        Raises:
-            gymnasium.error.ResetNeeded: before the first reset.
-        """
+        """Return a picture of the world with its walls, u8[16 rows, 16 columns, 3], or None without a render mode."""
         if not self.started:
             raise ResetNeeded("render: got no episode to look at, wanted reset() first")
         if self.render_mode is None:

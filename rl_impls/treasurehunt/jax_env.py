@@ -1,6 +1,7 @@
-"""K treasure hunts as pure functions in JAX: whole episodes can be compiled, or scanned, with the agents that play.
+"""K treasure hunts as pure JAX functions: episodes can be compiled and scanned together with the agents.
 
-``settings`` is a :class:`.spec.Settings`, static everywhere; rules, draws and axes are those of :mod:`.vector_env`.
+``settings`` is a :class:`.spec.Settings` and must be static. Rules, random draws and axes are those of
+:mod:`.vector_env`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .vector_env import CODES, empty_grid, interior, window
 
 
 class World(NamedTuple):
-    """What lies in the cells of K worlds, where their N agents stand, and how many turns they have played."""
+    """State of K worlds."""
 
     grid: jax.Array  # i8[K, rows * columns], without the agents
     where: jax.Array  # i32[N, K]
@@ -23,52 +24,29 @@ class World(NamedTuple):
 
 
 def reset(settings, draws):
-    """Empty the worlds and put agent n on the cell with the n-th smallest draw.  -> World
-
-    Args:
-        settings: of the worlds, static.
-        draws: i32[K, height * width].
-    """
-    _, order = jax.lax.top_k(-draws, settings.agents)  # of equal draws the first
+    """Empty the worlds and place agent n on the cell with the n-th smallest of `draws`, i32[K, height * width]."""
+    _, order = jax.lax.top_k(-draws, settings.agents)  # ties go to the first cell
     grid = jnp.broadcast_to(empty_grid(settings), (len(draws), settings.rows * settings.columns))
     return World(grid, jnp.asarray(interior(settings), jnp.int32)[order.T], jnp.int32(0))
 
 
 def put(grid, where, kind):
-    """Return the worlds with something put in some cells.  -> i8[K, rows * columns]
-
-    Args:
-        grid: cells i8[K, rows * columns].
-        where: i32[..., K], the index of a cell in each world.
-        kind: what is put there.
-    """
+    """Set the cells `where`, i32[..., K], to `kind` in each world: i8[K, rows * columns]."""
     return jnp.asarray(grid).at[jnp.arange(len(grid)), where].set(kind)
 
 
 def lift(cells):
-    """Return the cells with the agents taken off them.  -> i8[K, rows * columns]
-
-    Args:
-        cells: i8[K, rows * columns].
-    """
+    """Replace agents by empty cells, i8[K, rows * columns]."""
     return jnp.where(cells == AGENT, jnp.int8(EMPTY), cells)
 
 
 def onehot(views):
-    """Return the kind of each cell, one-hot.  -> f32[..., KINDS, side * side]
-
-    Args:
-        views: i8[..., side * side].
-    """
+    """Encode the kind of each cell one-hot, i8[..., side * side] -> f32[..., KINDS, side * side]."""
     return (views[..., None, :] == jnp.arange(KINDS, dtype=jnp.int8)[:, None]).astype(jnp.float32)
 
 
 def rgb(views):
-    """Return the colour of each cell, from 0 to 1.  -> f32[..., 3, side * side]
-
-    Args:
-        views: i8[..., side * side].
-    """
+    """Look up the colour of each cell in [0, 1], i8[..., side * side] -> f32[..., 3, side * side]."""
     return jnp.asarray(CODES["rgb"])[views].swapaxes(-1, -2)
 
 
@@ -76,85 +54,46 @@ ENCODERS = {"onehot": onehot, "rgb": rgb}
 
 
 def views(settings, cells, where):
-    """Return what agents see.  -> f32[..., K, F]
-
-    Args:
-        settings: of the worlds, static.
-        cells: with the agents, i8[K, rows * columns].
-        where: i32[..., K], the cells that they stand on.
-    """
+    """Return the views around `where`, i32[..., K], as f32[..., K, F]; `cells` include the agents."""
     seen = cells[jnp.arange(len(cells))[:, None], where[..., None] + jnp.asarray(window(settings), jnp.int32)]
     return ENCODERS[settings.observation](seen).reshape(*where.shape, settings.frame)
 
 
 def observe(settings, world):
-    """Return what all agents see.  -> f32[N, K, F]
-
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-    """
+    """Return all agents' observations, f32[N, K, F]."""
     return views(settings, put(world.grid, world.where, AGENT), world.where)
 
 
 def observe_agent(settings, world, n):
-    """Return what one agent of every world sees.  -> f32[K, F]
-
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-        n: index of the agent.
-    """
+    """Return the observation of agent `n` in every world, f32[K, F]."""
     return views(settings, put(world.grid, world.where, AGENT), world.where[n])
 
 
 def approach(settings, world, where, actions):
-    """Return the cells ahead of agents, i32[..., K], and what lies there, i8[..., K].
+    """Return the cells ahead of agents, i32[..., K], and their kinds, i8[..., K].
 
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-        where: i32[..., K], the cells that the agents stand on.
-        actions: int[..., K], 0 up, 1 down, 2 left, 3 right.
+    `where` i32[..., K] are the agents' cells, `actions` int[..., K] their moves: 0 up, 1 down, 2 left, 3 right.
     """
     ahead = where + jnp.asarray(settings.steps)[actions]
     return ahead, world.grid[jnp.arange(len(world.grid)), ahead]
 
 
 def enter(where, n, ahead, kind):
-    """Move one agent of every world to the cell ahead where that is free; return where all stand.  -> i32[N, K]
-
-    Args:
-        where: i32[N, K], the cells that the agents stand on.
-        n: index of the agent.
-        ahead: i32[K], the cells ahead of it.
-        kind: i8[K], what lies there.
-    """
+    """Move agent `n` of every world to its cell `ahead`, i32[K], if free; return all positions, i32[N, K]."""
     free = (kind != WALL) & (where != ahead).all(0)
     return where.at[n].set(jnp.where(free, ahead, where[n]))
 
 
 def reward(where, ahead, kind):
-    """Return the values of what agents found ahead.  -> f32[..., K]
-
-    Args:
-        where: i32[..., K], the cells that they stand on after the move.
-        ahead: i32[..., K], the cells that were ahead of them.
-        kind: i8[..., K], what lay there.
-    """
+    """Return rewards f32[..., K] from the positions after the move and the cells and kinds that were ahead."""
     return jnp.asarray(VALUES)[jnp.where((where == ahead) | (kind == WALL), kind, AGENT)]
 
 
 def walk(settings, world, actions):
-    """Move all agents in index order; the grid is not changed.  -> where i32[N, K], rewards f32[N, K]
+    """Move all agents in index order by `actions`, int[N, K]; return positions i32[N, K] and rewards f32[N, K].
 
-    The cells ahead of all agents are looked up once, before the first move: an item that another agent
-    takes first has that agent on it, which is in the way.
-
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-        actions: int[N, K], 0 up, 1 down, 2 left, 3 right.
+    The grid is not changed. The cells ahead of all agents are looked up once, before the first move: if another agent
+    takes an item first, that agent stands on the cell and blocks it.
     """
     ahead, kinds = approach(settings, world, world.where, actions)
     where = jax.lax.fori_loop(0, settings.agents, lambda n, where: enter(where, n, ahead[n], kinds[n]), world.where)
@@ -162,13 +101,7 @@ def walk(settings, world, actions):
 
 
 def spawn(settings, cells, draws):
-    """Return the cells after items have appeared in some that are empty, of agents too.  -> i8[K, rows * columns]
-
-    Args:
-        settings: of the worlds, static.
-        cells: with the agents, i8[K, rows * columns].
-        draws: i32[K, height * width].
-    """
+    """Spawn items in empty cells; `cells` include the agents, `draws` are i32[K, height * width]."""
     edge = settings.radius
     draws = draws.reshape(-1, settings.height, settings.width)
     draws = jnp.pad(draws, ((0, 0), (edge, edge), (edge, edge))).reshape(cells.shape)
@@ -177,26 +110,13 @@ def spawn(settings, cells, draws):
 
 
 def move(settings, world, actions):
-    """Move all agents in index order.  -> World, rewards f32[N, K]
-
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-        actions: int[N, K], 0 up, 1 down, 2 left, 3 right.
-    """
+    """Move all agents in index order and collect items; return the World and rewards f32[N, K]."""
     where, rewards = walk(settings, world, actions)
     return world._replace(grid=put(world.grid, where, EMPTY), where=where), rewards
 
 
 def move_agent(settings, world, n, actions):
-    """Move one agent of every world.  -> World, rewards f32[K]
-
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-        n: index of the agent.
-        actions: int[K], 0 up, 1 down, 2 left, 3 right.
-    """
+    """Move agent `n` of every world by `actions`, int[K]; return the World and rewards f32[K]."""
     ahead, kind = approach(settings, world, world.where[n], actions)
     where = enter(world.where, n, ahead, kind)
     grid = put(world.grid, where[n], EMPTY)
@@ -204,28 +124,16 @@ def move_agent(settings, world, n, actions):
 
 
 def end_turn(settings, world, draws):
-    """Let items appear and count the turn.  -> World, truncated bool[]
-
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-        draws: i32[K, height * width].
-    """
+    """Spawn items and count the turn; return the World and truncated, bool[]."""
     cells = spawn(settings, put(world.grid, world.where, AGENT), draws)
     turn = world.turn + 1
     return World(lift(cells), world.where, turn), turn == settings.turns
 
 
 def advance(settings, world, actions, draws):
-    """Play a turn.  -> World, obs f32[N, K, F], rewards f32[N, K], truncated bool[]
+    """Play a turn; return the World, obs f32[N, K, F], rewards f32[N, K] and truncated, bool[].
 
-    Equal to :func:`move`, :func:`end_turn` and :func:`observe`, with the agents put in the cells only once.
-
-    Args:
-        settings: of the worlds, static.
-        world: a :class:`World`.
-        actions: int[N, K], 0 up, 1 down, 2 left, 3 right.
-        draws: i32[K, height * width].
+    Equal to :func:`move`, :func:`end_turn` and :func:`observe`, but puts the agents into the cells only once.
     """
     where, rewards = walk(settings, world, actions)
     cells = spawn(settings, put(world.grid, where, AGENT), draws)

@@ -1,4 +1,4 @@
-"""The optimisations of multi-agent IQN; every default is the naive choice."""
+"""Optimisation options of multi-agent IQN; every default is the naive choice."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ CHOICES = MappingProxyType(
 
 @dataclass(frozen=True)
 class Knobs:
-    """One setting of every knob.
+    """One value for every option.
 
     Attributes:
-        order: all agents observe, then move; or each observes when its predecessors have moved. What is computed, not
-            how fast.
-        world: a Python object whose cells are looked at one by one, or arrays for all worlds.
-        nets: of the agents called and trained one after the other, or all at once on weights [N, ...].
-        cosines: of every multiple of tau, or of the first from which the others follow by doubling (jax).
-        states: times the first layer's weights, or the weights of what the cells hold looked up (jax, one program; for
-            one world with one-hot observations).
-        inference: what autograd records while acting (torch).
-        zero_grad: gradients filled with zeros, or dropped (torch).
-        optimizer: Adam and the soft update one array after the other, or all at once (torch; jax fuses either way).
-        precision: of the forward and backward pass.
-        loop: Python from turn to turn, or one program for an epoch (jax).
-        processes: one, or one more for each agent, which acts, remembers and learns there.
+        order: all agents observe and then move, or each agent observes after its predecessors have moved. This changes
+            what is computed, not how fast.
+        world: Python objects updated cell by cell, or arrays over all worlds.
+        nets: call and train the agents' nets one after the other, or all at once with weights [N, ...].
+        cosines: compute the cosine of every multiple of tau, or derive them from the first by angle doubling (jax).
+        states: multiply states by the first layer's weights, or look up the rows of the one-hot cells (jax, one
+            program; for one world with one-hot observations).
+        inference: autograd mode while acting (torch).
+        zero_grad: fill gradients with zeros, or drop them (torch).
+        optimizer: run Adam and the soft update array by array, or on all arrays at once (torch; jax fuses either way).
+        precision: precision of the forward and backward pass.
+        loop: step turns from Python, or run an epoch as one program (jax).
+        processes: one process, or an additional one for each agent, which acts, remembers and learns there.
     """
 
     order: str = "together"
@@ -57,7 +57,7 @@ class Knobs:
     processes: str = "one"
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for a value that no knob has, and for knobs that do not go together."""
+        """Raise ValueError for unknown values and for combinations that are not supported."""
         check_choices(self, CHOICES)
         if self.loop == "scan":
             for name, wanted in (("nets", "batched"), ("order", "together"), ("processes", "one")):

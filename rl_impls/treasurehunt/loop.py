@@ -1,6 +1,6 @@
-"""Turns and epochs of a treasure hunt, from a fixed start; their phases are timed.
+"""Turns and epochs of a treasure hunt, stepped from Python, with timed phases.
 
-Axes: T turns, N agents, K worlds, C cells, F numbers a frame, Q quantiles, B transitions, M numbers of noise.
+Axes: T turns, N agents, K worlds, C cells, F frame size, Q quantiles, B transitions, M noise numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .team import Team, Teams
 from .vector_env import WORLDS
 
 PHASES = ("environment", "inference", "memory", "learning")
-TEAMS = {  # by the knobs nets and processes
+TEAMS = {  # by the ``nets`` and ``processes`` knobs
     ("batched", "one"): Team,
     ("one_by_one", "one"): Teams,
     ("one_by_one", "per_agent"): ProcessTeams,
@@ -26,11 +26,11 @@ class Turns(Op):
     """T turns of N agents in K worlds, without learning.
 
     Args:
-        spec: what it is built from, see :class:`.spec.Spec`.
-        worlds: K.
-        batch: transitions in an update.
-        knobs: of the loop.
-        backend: that computes.
+        spec: configuration of the loop, see :class:`.spec.Spec`.
+        worlds: number of worlds, K.
+        batch: transitions per update.
+        knobs: options of the loop.
+        backend: backend that computes.
     """
 
     def __init__(self, spec, worlds, batch, knobs, backend):
@@ -42,42 +42,38 @@ class Turns(Op):
         self.reset()
 
     def reset(self):
-        """Put worlds and agents back to the start."""
+        """Restore the initial worlds and agents."""
         self.team.reset()
         self.world.set_state(self.start)
         self.obs = self.world.observe()
         self.clock.reset()
 
     def phases(self):
-        """Return the seconds spent in each phase since the last reset, by name."""
+        """Return the seconds spent in each phase since the last reset."""
         return dict(self.clock.seconds)
 
     @property
     def params(self):
-        """The online weights as NumPy, f32[N, ...]."""
+        """Online weights of the team, f32[N, ...]."""
         return self.team.params
 
     def state(self):
-        """Return nets, moments and memories as NumPy: all that the next epoch depends on, apart from its arguments."""
+        """Return what the next epoch depends on, apart from its arguments, as NumPy: nets, moments and memories."""
         return self.team.state()
 
     def load_state(self, state):
-        """Go on from a state, of this backend and form or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore the agents from :meth:`state`, also across backends and forms."""
         self.team.load_state(state)
 
     def close(self):
-        """End the processes of the agents, if they have any."""
+        """Stop the team's worker processes, if any."""
         self.team.close()
 
     def together(self, draws, *drawn):
-        """Play a turn in which all agents observe, then act.  -> actions i32[N, K], rewards f32[N, K]
+        """Play a turn in which all agents observe, then act; return actions i32[N, K] and rewards f32[N, K].
 
         Args:
-            draws: i32[K, C], where items appear.
+            draws: i32[K, C], random numbers that spawn items.
             drawn: taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
         """
         actions = self.team.act(self.obs, *drawn)
@@ -87,12 +83,7 @@ class Turns(Op):
         return actions, rewards
 
     def interleaved(self, draws, *drawn):
-        """Play a turn, each agent observing when those before it have acted.  -> actions i32[N, K], rewards f32[N, K]
-
-        Args:
-            draws: i32[K, C], where items appear.
-            drawn: taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
-        """
+        """Play a turn in which each agent observes after its predecessors have moved; otherwise as :meth:`together`."""
         actions, rewards = [], []
         for agent in range(self.settings.agents):
             obs = self.world.observe_agent(agent)
@@ -106,10 +97,9 @@ class Turns(Op):
         return np.array(actions), np.array(rewards)
 
     def play(self, *drawn):
-        """Play T turns and remember them.  -> actions i32[T, N, K], rewards f32[T, N, K]
+        """Play and store T turns; return actions i32[T, N, K] and rewards f32[T, N, K].
 
-        Args:
-            drawn: draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K].
+        `drawn` is draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K].
         """
         played = []
         for turn in zip(*drawn):
@@ -120,28 +110,24 @@ class Turns(Op):
         return (*map(np.array, zip(*played)),)
 
     def __call__(self, *drawn):
-        """Play T turns.  -> actions i32[T, N, K], rewards f32[T, N, K]
-
-        Args:
-            drawn: draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K].
-        """
+        """Start the clock and return :meth:`play` of the same arguments."""
         self.clock.start()
         return self.play(*drawn)
 
 
 class Epoch(Turns):
-    """An episode of N agents in K worlds, truncated after T turns, and an update of every agent."""
+    """An episode of N agents in K worlds, truncated after T turns, followed by one update of every agent."""
 
     def __call__(self, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
-        """Play an episode and update every agent.  -> actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]
+        """Play an episode and update every agent; return actions i32[T, N, K], rewards f32[T, N, K], losses f32[N].
 
         Args:
-            reset_draws: i32[K, C], where the agents start.
-            draws: i32[T, K, C], where items appear.
+            reset_draws: i32[K, C], random numbers that place the agents.
+            draws: i32[T, K, C], random numbers that spawn items.
             taus: f32[T, N, K, Q], for acting.
-            explore: bool[T, N, K], where the drawn action is taken.
-            random_actions: i32[T, N, K], the drawn actions.
-            rows: i64[N, B], where the transitions of the update begin.
+            explore: bool[T, N, K], whether to take the random action.
+            random_actions: i32[T, N, K].
+            rows: i64[N, B], memory rows where the transitions of the update start.
             train_taus: f32[N, 3, B, Q], for the update.
             noise: f32[N, 2, M], for the update.
         """

@@ -1,9 +1,9 @@
-"""The replay of N agents over K worlds that run in lockstep: a ring of frames, read as stacks and n-step returns.
+"""Replay memory of N agents over K worlds in lockstep: a ring of frames, read as frame stacks and m-step returns.
 
-Each world is a lane of L rows; row ``lane * L + slot`` of an agent is its frame in that world, with the action it took
-there and the reward that followed. An episode ends with a row that has a frame only, its final observation.
+Each world is a lane of L rows. Row ``lane * L + slot`` of an agent holds its frame in that world, the action taken
+there and the reward that followed. The last row of an episode holds only the final observation.
 
-It is a ring of its own, not another workload's, as JAX shares its fields, :func:`stack` and :func:`gather`.
+JAX shares the fields, :func:`stack` and :func:`gather`.
 """
 
 from __future__ import annotations
@@ -15,73 +15,64 @@ import numpy as np
 from ..common.checks import check_integer
 from .spec import FRAMES
 
-HORIZON = 3  # rewards in a return
-CAPACITY = 1024  # frames of each agent, over all lanes, where nothing else is asked for
-LEAST = FRAMES + HORIZON + 1  # rows of a lane: with one fewer a full lane can be without a start
+HORIZON = 3  # most rewards in a return
+CAPACITY = 1024  # default number of frames per agent, over all lanes
+LEAST = FRAMES + HORIZON + 1  # rows per lane: with one fewer, a full lane may have no valid start
 MIDWAY, TRUNCATED, TERMINATED = range(3)
 PUSHED = "pushed"
 
 
 class Fields(NamedTuple):
-    """All that is stored, as arrays of NumPy or of JAX."""
+    """The stored arrays, NumPy or JAX."""
 
     frames: Any  # f32[N, K * L, size]
     actions: Any  # i32[N, K * L]
     rewards: Any  # f32[N, K * L]
-    time: Any  # i32[L]: turns since the episode began; as ``last`` the same in all lanes
-    last: Any  # i8[L]: MIDWAY, or how the episode ended that this row is the final one of
+    time: Any  # i32[L]: turns since the episode began; like ``last``, the same in all lanes
+    last: Any  # i8[L]: MIDWAY, or at the final row of an episode, TRUNCATED or TERMINATED
 
 
 def stack(recent, frame, xp=np):
-    """Return the states that agents act on, oldest frame first.  -> f32[N, K, S], S = FRAMES * size
+    """Return the states that agents act on, oldest frame first: f32[N, K, S], S = FRAMES * size.
 
     Args:
-        recent: the frames before, f32[N, K, FRAMES - 1, size], zeros at the start of an episode.
-        frame: the present ones, f32[N, K, size].
-        xp: numpy or jax.numpy, that of the arrays.
+        recent: previous frames, f32[N, K, FRAMES - 1, size], zeros at the start of an episode.
+        frame: current frames, f32[N, K, size].
+        xp: numpy or jax.numpy.
     """
     frames = xp.concatenate([recent, frame[..., None, :]], axis=-2)
     return frames.reshape(*frame.shape[:-1], FRAMES * frame.shape[-1])
 
 
 def push_recent(recent, frame, xp=np):
-    """Return the frames with one appended and the oldest dropped.  -> f32[N, K, FRAMES - 1, size]
-
-    Args:
-        recent: the frames before, f32[N, K, FRAMES - 1, size].
-        frame: the new ones, f32[N, K, size].
-        xp: numpy or jax.numpy, that of the arrays.
-    """
+    """Append `frame`, f32[N, K, size], to the previous frames and drop the oldest: f32[N, K, FRAMES - 1, size]."""
     return xp.concatenate([recent[..., 1:, :], frame[..., None, :]], axis=-2)
 
 
 def turns_ahead(last, slots, xp=np):
-    """Return m, the turns to the next state: HORIZON, or fewer to the final row of an episode.  -> int[...]
+    """Return m, the number of turns to the next state: HORIZON, or fewer near the end of an episode.
 
-    Args:
-        last: i8[L], see :class:`Fields`.
-        slots: int[...], rows of a lane.
-        xp: numpy or jax.numpy, that of the arrays.
+    `last` is i8[L], see :class:`Fields`; `slots` int[...] are rows of a lane.
     """
     midway = last[(slots[..., None] + xp.arange(1, HORIZON)) % len(last)] == MIDWAY
     return 1 + xp.cumprod(midway, axis=-1).sum(-1)
 
 
 def gather(fields, rows, gamma, xp=np):
-    """Return the transitions that begin in some rows, each of which must be a start; JAX can compile it.
+    """Return the transitions that begin at `rows`, each of which must be a valid start; JAX can compile it.
 
     ``R_t = sum_{k<m} gamma^k r_{t+k}``; ``discount = gamma^m``, or 0 where the episode terminates at t + m: m-step
-    returns (Sutton 1988), m being HORIZON, or fewer where the episode ends before.
+    returns (Sutton 1988), where m is HORIZON, or fewer if the episode ends before.
 
     Args:
-        fields: what is stored.
-        rows: int[N, B], for each agent its own.
-        gamma: discount of one turn.
-        xp: numpy or jax.numpy, that of the fields.
+        fields: the stored arrays.
+        rows: int[N, B], separate for each agent.
+        gamma: discount per turn.
+        xp: numpy or jax.numpy, matching the fields.
 
     Returns:
-        states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S] (those at t + m), discounts
-        f32[N, B]; a state is FRAMES frames, oldest first, zeros before the episode's start; S = FRAMES * size.
+        states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S] (at t + m), discounts
+        f32[N, B]. A state is FRAMES frames, oldest first, zeros before the episode's start; S = FRAMES * size.
     """
     length, size = len(fields.time), fields.frames.shape[-1]
     agents, slots = xp.arange(len(rows))[:, None], rows % length
@@ -105,19 +96,19 @@ def gather(fields, rows, gamma, xp=np):
 
 
 class Memory:
-    """The last ``capacity`` frames of each of ``agents`` agents, over ``lanes`` worlds.
+    """Replay memory with the last `capacity` frames of each agent.
 
-    ``pushed`` counts the rows each lane was ever given.
+    ``pushed`` counts the rows ever stored in each lane.
 
     Args:
         agents: number of agents, N.
         lanes: number of worlds, K.
-        capacity: frames that the memory of an agent keeps, over all worlds; a multiple of ``lanes``.
-        size: numbers of a frame.
-        gamma: discount of one turn, from 0.0 to 1.0.
+        capacity: frames per agent over all worlds; a multiple of `lanes`.
+        size: numbers per frame.
+        gamma: discount per turn, from 0.0 to 1.0.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: invalid arguments, here or in a method; the memory is left unchanged.
     """
 
     def __init__(self, agents, lanes, capacity, size, gamma=0.99):
@@ -137,25 +128,16 @@ class Memory:
         )
 
     def __len__(self):
-        """Return the number of rows stored in each lane."""
         return min(self.pushed, self.length)
 
     def push(self, frames, actions, rewards):
-        """Store one turn in place of the oldest row.
-
-        Args:
-            frames: what the agents saw, f32[N, K, size].
-            actions: what they did then, i32[N, K].
-            rewards: what followed, f32[N, K].
-        """
+        """Store one turn in place of the oldest row: frames f32[N, K, size], actions i32[N, K], rewards f32[N, K]."""
         self._store(MIDWAY, frames=frames, actions=actions, rewards=rewards)
 
     def finish(self, frames, terminated=False):
-        """Store the final observations of an episode; what is pushed next begins another.
+        """Store the final observations of an episode, f32[N, K, size]; the next push starts a new one.
 
-        Args:
-            frames: what the agents saw last, f32[N, K, size].
-            terminated: whether the episode terminated; it was truncated otherwise.
+        `terminated` tells termination from truncation.
         """
         if not isinstance(terminated, bool | np.bool_):
             raise ValueError(f"terminated: got {terminated!r}, wanted True or False")
@@ -165,9 +147,9 @@ class Memory:
         self._store(last, frames=frames, actions=np.zeros(shape, np.int32), rewards=np.zeros(shape, np.float32))
 
     def starts(self):
-        """Return the rows where a transition can begin, those whose stack and next state are stored.  -> i64[M]
+        """Return the rows where a transition can begin, i64[M]: those whose frame stack and next state are stored.
 
-        They come lane by lane, oldest first.
+        They are sorted by lane, oldest first.
         """
         age = np.arange(len(self))
         slots = (self.pushed - len(self) + age) % self.length
@@ -177,28 +159,13 @@ class Memory:
         return (np.arange(self.lanes)[:, None] * self.length + slots).reshape(-1)
 
     def draw(self, rng, batch):
-        """Return ``batch`` different starts for each agent, drawn uniformly.  -> i64[N, B]
-
-        Args:
-            rng: generator that draws them.
-            batch: number of transitions, B.
-
-        Raises:
-            ValueError: more than there are starts, or fewer than 1.
-        """
+        """Sample `batch` distinct starts for each agent uniformly, i64[N, B]."""
         starts = self.starts()
         check_integer("batch", batch, 1, len(starts), ", the number of starts")
         return np.stack([rng.choice(starts, batch, replace=False) for _ in range(self.agents)])
 
     def columns(self, rows):
-        """Return the transitions that begin in some rows, as :func:`gather` does.
-
-        Args:
-            rows: i64[N, B], starts.
-
-        Raises:
-            ValueError: a row that is no start, or another shape or dtype.
-        """
+        """Return the transitions that begin at `rows`, i64[N, B], after checking that each row is a start."""
         rows = np.asarray(rows)
         if rows.dtype != np.int64 or rows.ndim != 2 or len(rows) != self.agents:
             raise ValueError(f"rows: got {rows.dtype}{list(rows.shape)}, wanted int64[{self.agents}, B]")
@@ -209,17 +176,14 @@ class Memory:
         return gather(self.fields, rows, self.gamma)
 
     def arrays(self):
-        """Return a copy of every field, and ``pushed``, for ``restore``."""
+        """Return a copy of every field and ``pushed``, for :meth:`restore`."""
         return {**{name: field.copy() for name, field in self.fields._asdict().items()}, PUSHED: np.array(self.pushed)}
 
     def restore(self, arrays):
-        """Go on from the arrays of a memory of this size.
-
-        Args:
-            arrays: by name, as :meth:`arrays` returned them.
+        """Restore the arrays of a memory of the same size.
 
         Raises:
-            ValueError: names, shapes or dtypes that are not this memory's.
+            ValueError: names, shapes or dtypes differ from this memory's.
         """
         fields = self.fields._asdict()
         if arrays.keys() != fields.keys() | {PUSHED}:
@@ -234,7 +198,7 @@ class Memory:
         self.pushed = int(pushed)
 
     def _time(self):
-        """Turns since the present episode began."""
+        """Turns since the current episode began."""
         newest = (self.pushed - 1) % self.length
         return 0 if self.pushed == 0 or self.fields.last[newest] else int(self.fields.time[newest]) + 1
 
@@ -250,16 +214,7 @@ class Memory:
 
 
 def check_like(name, got, wanted):
-    """Check that an array has the shape and dtype of another.
-
-    Args:
-        name: of the array, for the error.
-        got: the array.
-        wanted: the other.
-
-    Raises:
-        ValueError: it has another shape or dtype.
-    """
+    """Raise ValueError unless `got` has the shape and dtype of `wanted`."""
     got = np.asarray(got)
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise ValueError(f"{name}: got {got.dtype}{list(got.shape)}, wanted {wanted.dtype}{list(wanted.shape)}")

@@ -1,4 +1,4 @@
-"""Treasurehunt's alone: only here learn N agents, each with net, optimiser and memory, asked one after the other."""
+"""Run N independent agents one after the other: slice arrays and state per agent, and join the results."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import numpy as np
 
 from ..common.op import Op
 
-SHARED = ("step", "time", "last", "pushed")  # in a state, what all agents have alike
-STORED = ("frames", "actions", "rewards")  # in a memory, what each has for itself
+SHARED = ("step", "time", "last", "pushed")  # entries of a state that are the same for all agents
+STORED = ("frames", "actions", "rewards")  # entries of a memory that each agent has for itself
 
 
 def of_agent(spec, n, part=operator.getitem):
-    """Return what agent ``n`` is built from.
+    """Return the configuration of agent `n` from that of N agents.
 
-    Args:
-        spec: what N agents are built from, weights f32[N, ...].
-        n: index of the agent.
-        part: ``part(array, n)``, its part of an array [N, ...]: without that axis, or as an array [1, ...].
+    ``part(array, n)`` slices weights [N, ...]: without the agent axis, or as [1, ...].
     """
     nets = {net: {k: part(v, n) for k, v in spec[net].items()} for net in ("params", "target") if net in spec}
     memory = spec.get("stored", {})
@@ -27,21 +24,16 @@ def of_agent(spec, n, part=operator.getitem):
 
 
 def slice_of(array, n):
-    """Return the part of agent ``n`` as an array [1, ...].
-
-    Args:
-        array: [N, ...].
-        n: index of the agent.
-    """
+    """Return agent `n` of an array [N, ...] as [1, ...]."""
     return array[n : n + 1]
 
 
 class OneByOne(Op):
-    """N members, one for each agent: each gets its part of arguments [N, ...], and what they return is joined.
+    """One member per agent; each gets its slice of the arguments [N, ...], and the results are joined.
 
     Args:
-        members: what each agent has: a net, a learner, a team of its own.
-        join: makes one array [N, ...] of what the members return.
+        members: one net, learner or team per agent.
+        join: combines the members' results into one array [N, ...].
     """
 
     part, merge = staticmethod(operator.getitem), staticmethod(np.stack)
@@ -50,99 +42,68 @@ class OneByOne(Op):
         self.members, self.join = members, join
 
     def held(self, *args):
-        """Return arguments [N, ...] as a program that goes agent by agent holds them: each a tuple of N arrays.
-
-        Args:
-            args: arrays [N, ...].
-        """
+        """Split each argument [N, ...] into a tuple of N arrays, as an agent-by-agent program holds them."""
         return tuple(tuple(x[n] for n in range(len(self.members))) for x in args)
 
     def ask(self, name, *args):
-        """Return a list of what each member's method returns, called with its part of the arguments.
-
-        Args:
-            name: of the method.
-            args: arrays [N, ...], or tuples of N arrays.
-        """
+        """Call a method of every member with its slice of each argument; return the list of results."""
         return [getattr(member, name)(*(self.part(x, n) for x in args)) for n, member in enumerate(self.members)]
 
     def __call__(self, *args):
-        """Return the results [N, ...]; each argument is an array [N, ...] or a tuple of N arrays."""
+        """Call every member; each argument is an array [N, ...] or a tuple of N arrays."""
         return self.join([member(*(self.part(x, n) for x in args)) for n, member in enumerate(self.members)])
 
 
 class Learners(OneByOne):
-    """The same of members that learn, each with ``reset``, ``actor``, ``params``, ``state`` and ``load_state``."""
+    """:class:`OneByOne` for members with ``reset``, ``actor``, ``params``, ``state`` and ``load_state``."""
 
     def reset(self):
-        """Put back all that calls have changed."""
+        """Reset every member."""
         self.ask("reset")
 
     def actor(self, example):
-        """Return what plays by the online weights of each agent, whatever they become.
-
-        Args:
-            example: arguments [N, ...] of what plays.
-        """
+        """Return an actor that always uses each agent's current online weights."""
         return OneByOne(self.ask("actor", tuple(zip(*example, strict=True))), self.join)
 
     @property
     def params(self):
-        """The online weights as NumPy, f32[N, ...]."""
+        """Online weights of all members, f32[N, ...]."""
         return self.merged([member.params for member in self.members])
 
     def merged(self, trees):
-        """Return dicts of arrays, one of each agent, as one dict of arrays [N, ...].
-
-        Args:
-            trees: the dicts; what all agents share is taken from the first.
-        """
+        """Merge one dict of arrays per agent into one dict of arrays [N, ...]; shared entries come from the first."""
         return {k: v if shared(k) else self.merge([tree[k] for tree in trees]) for k, v in trees[0].items()}
 
     def state(self):
-        """Return all that the next call depends on as NumPy: arrays [N, ...], and what all agents share."""
+        """Return the merged states of all members as NumPy."""
         return self.merged(self.ask("state"))
 
     def load_state(self, state):
-        """Go on from what ``state`` returned, here or from all agents at once.
-
-        Args:
-            state: arrays by name.
-        """
+        """Restore a merged state, also one from batched agents."""
         for n, member in enumerate(self.members):
             member.load_state(part_of(state, n, self.part))
 
 
 def part_of(state, n, part):
-    """Return the part of agent ``n`` of a state.
-
-    Args:
-        state: arrays [N, ...] by name, and what all agents share.
-        n: index of the agent.
-        part: ``part(array, n)``.
-    """
+    """Return the slice of a state that belongs to agent `n`."""
     return {name: value if shared(name) else part(value, n) for name, value in state.items()}
 
 
 def shared(name):
-    """Return whether all agents have this part of a state alike.
-
-    Args:
-        name: as in ``memory.time``.
-    """
+    """Return whether a state entry such as ``memory.time`` is the same for all agents."""
     return name.rpartition(".")[2] in SHARED
 
 
 def for_agents(make, spec, example, knobs, join, several=OneByOne):
-    """Return what is made for all N agents at once or, by the knob ``nets``, one made for each, as :class:`OneByOne`.
+    """Build one object for all N agents if ``nets="batched"``, else one per agent.
 
     Args:
-        make: ``make(spec, example)``, with arrays [N, ...], or of one agent without that axis.
-        spec: what the agents are built from.
+        make: ``make(spec, example)``, for arrays [N, ...] or for one agent without that axis.
+        spec: configuration of all agents.
         example: arguments [N, ...].
-        knobs: of the op.
-        join: makes one array [N, ...] of what N agents return.
-        several: what holds those of the agents, :class:`OneByOne` or, of learners, :class:`Learners`.
+        knobs: the ``nets`` knob is read.
+        join: combines N results into one array [N, ...].
+        several: container of the agents' objects, :class:`OneByOne` or :class:`Learners`.
     """
     if knobs.nets == "batched":
         return make(spec, example)

@@ -1,7 +1,7 @@
-"""The problems of treasurehunt: seeded inputs and costs of each op.
+"""Problems of treasurehunt: seeded inputs and cost of each op.
 
-N agents with nets of their own, K worlds of C = 441 cells, F = 150 numbers a frame, S = 5 F a state, Q = 12 quantiles,
-M = 755 numbers of noise, B = 64 transitions of each agent in an update, T turns.
+N agents with their own nets, K worlds of C = 441 cells, frame size F = 150, state size S = 5 F, Q = 12 quantiles,
+M = 755 noise numbers, B = 64 transitions of each agent in an update, T turns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ..common.problem import Problem
 
 SIDE, RADIUS, VIEW, KINDS = 21, 2, 25, 6
-ROWS = SIDE + 2 * RADIUS  # of the grid, which walls surround
+ROWS = SIDE + 2 * RADIUS  # of the grid, including walls
 FRAME, FRAMES = KINDS * VIEW, 5
 HIDDEN, COSINES, QUANTILES, ACTIONS = 250, 64, 12, 4
 STATE = FRAMES * FRAME
@@ -28,9 +28,9 @@ NOISE = HIDDEN + HIDDEN + HIDDEN + 1 + ACTIONS  # one for each input and output 
 BATCH, CAPACITY, TURNS, EPISODE = 64, 1024, 10, 50
 REWARDS = np.array([-10, -1, 0, 5, 10], np.float32)
 
-# How often an input of each layer is multiplied by the layer's weights
+# Matrix products per input and layer
 FORWARD = dict.fromkeys(LAYERS, 1)
-LOOKED_UP = FORWARD | {"state": 1 / KINDS}  # a cell is one-hot, so a sixth of the first layer's rows is enough
+LOOKED_UP = FORWARD | {"state": 1 / KINDS}  # cells are one-hot: a sixth of the first layer's rows is enough
 # three passes forward, one back: to the weights, and to the inputs of all layers but the first two
 UPDATE = {"state": 4, "cos": 4, "hidden": 5, "heads": 5}
 
@@ -38,7 +38,7 @@ LOOP = "rounding changes which actions are taken; the workload's own tests check
 
 
 def nets(rng: np.random.Generator, agents: int) -> dict[str, Any]:
-    """Return random weights of every agent; the spread of a noisy layer is 0.5 / sqrt(inputs)."""
+    """Return random weights of every agent; the initial sigma of a noisy layer is 0.5 / sqrt(fan_in)."""
     params = {}
     for layer, (rows, columns) in LAYERS.items():
         edge = rows**-0.5
@@ -51,7 +51,7 @@ def nets(rng: np.random.Generator, agents: int) -> dict[str, Any]:
 
 
 def config(rng: np.random.Generator, agents: int) -> dict[str, Any]:
-    """Return a configuration as an agent has it."""
+    """Return an op's configuration with an agent's default hyperparameters and random weights."""
     return {
         "params": nets(rng, agents), "target": nets(rng, agents), "learning_rate": 2.5e-4, "gamma": 0.99,
         "gradient_norm": 1.0, "soft_update": 0.001, "settings": {"agents": agents}, "capacity": CAPACITY,
@@ -59,28 +59,28 @@ def config(rng: np.random.Generator, agents: int) -> dict[str, Any]:
 
 
 def frames(rng: np.random.Generator, *shape: int) -> Any:
-    """Return frames f32[*shape, F], in which each cell is of a random kind, one-hot."""
+    """Return one-hot frames of random cells, f32[*shape, F]."""
     kinds = rng.integers(KINDS, size=(*shape, 1, VIEW))
     return (kinds == np.arange(KINDS)[:, None]).astype(np.float32).reshape(*shape, FRAME)
 
 
 def states(rng: np.random.Generator, agents: int, batch_size: int) -> Any:
-    """Return states f32[N, B, S] of five frames each."""
+    """Return states of five frames each, f32[N, B, S]."""
     return frames(rng, agents, batch_size, FRAMES).reshape(agents, batch_size, STATE)
 
 
 def uniform(rng: np.random.Generator, *shape: int) -> Any:
-    """Return quantile fractions f32."""
+    """Return f32 quantile fractions."""
     return rng.random(shape, np.float32)
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Any:
-    """Return Gaussian noise f32."""
+    """Return f32 Gaussian noise."""
     return rng.standard_normal(shape, np.float32)
 
 
 def world_state(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
-    """Return worlds with an item in one cell of ten, and agents on cells without one."""
+    """Return worlds with items in a tenth of the cells and agents on cells without items."""
     cells = np.arange(ROWS * ROWS).reshape(ROWS, ROWS)[RADIUS:-RADIUS, RADIUS:-RADIUS].ravel()
     grid = np.ones((worlds, ROWS * ROWS), np.int8)
     grid[:, cells] = np.where(rng.random((worlds, len(cells))) < 0.1, rng.integers(2, 5, (worlds, len(cells))), 0)
@@ -90,7 +90,7 @@ def world_state(rng: np.random.Generator, agents: int, worlds: int) -> dict[str,
 
 
 def replay_memory(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
-    """Return a replay memory of as many whole episodes as it has room for, at most four."""
+    """Return a replay memory filled with as many whole episodes as fit, at most four."""
     length = CAPACITY // worlds
     pushed = min(4, length // (EPISODE + 1)) * (EPISODE + 1)
     slots = np.arange(length)
@@ -105,7 +105,7 @@ def replay_memory(rng: np.random.Generator, agents: int, worlds: int) -> dict[st
 
 
 def starts(worlds: int, pushed: int) -> Any:
-    """Return the rows where a transition starts, after ``pushed`` rows in the part of each world."""
+    """Return the rows where a transition starts once `pushed` rows were stored per world."""
     length = CAPACITY // worlds
     episodes = min(pushed, length) // (EPISODE + 1)
     slots = (pushed - 1 - np.arange(episodes * (EPISODE + 1))) % length
@@ -114,23 +114,23 @@ def starts(worlds: int, pushed: int) -> Any:
 
 
 def sampled_rows(rng: np.random.Generator, agents: int, worlds: int, pushed: int) -> Any:
-    """Return B different rows of the replay memory for each agent."""
+    """Sample B distinct rows of the replay memory for each agent, i64[N, B]."""
     return np.array([rng.choice(starts(worlds, pushed), BATCH, replace=False) for _ in range(agents)])
 
 
 def acting_draws(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
-    """Return quantile fractions, whether to explore (one in ten does), and the actions that explore."""
+    """Return quantile fractions, exploration flags (one in ten) and random actions."""
     explore = rng.random(shape) < 0.1
     return uniform(rng, *shape, QUANTILES), explore, rng.integers(ACTIONS, size=shape).astype(np.int32)
 
 
 def training_draws(rng: np.random.Generator, agents: int) -> tuple[Any, ...]:
-    """Return the quantile fractions of three passes, and the noise of two."""
+    """Return quantile fractions for three forward passes and noise for two."""
     return uniform(rng, agents, 3, BATCH, QUANTILES), normal(rng, agents, 2, NOISE)
 
 
 def turn_draws(rng: np.random.Generator, turns: int, agents: int, worlds: int) -> tuple[Any, ...]:
-    """Return the draws of T turns: those of the worlds i32[T, K, C], and those of the agents."""
+    """Return the random arguments of T turns: i32[T, K, C] for the worlds, then :func:`acting_draws`."""
     draws = rng.integers(2**31 - 1, size=(turns, worlds, SIDE * SIDE)).astype(np.int32)
     return draws, *acting_draws(rng, turns, agents, worlds)
 
@@ -142,7 +142,7 @@ def loop_config(rng: np.random.Generator, agents: int, worlds: int) -> dict[str,
 
 
 def multiplications(batch_size: int, passes: Mapping[str, float]) -> float:
-    """Return the multiplications of a batch of states, for each layer as many times as ``passes`` gives."""
+    """Return the number of multiplications for a batch of states, each layer counted `passes` times."""
     return float(
         sum(
             count * batch_size * LAYERS[layer][0] * LAYERS[layer][1] * (1 if layer == "state" else QUANTILES)
@@ -167,47 +167,47 @@ def sample_bytes(agents: int) -> float:
 
 
 def forward_flops(agents: int, batch_size: int) -> float:
-    """Return the FLOPs of a batch of states of every agent."""
+    """Return the FLOPs of one forward pass of every agent."""
     return 2 * agents * multiplications(batch_size, FORWARD)
 
 
 def forward_bytes(agents: int, batch_size: int) -> float:
-    """Return the bytes of the states, quantile fractions and noise read and the quantiles written."""
+    """Return the bytes of states, quantile fractions and noise read, and of quantiles written."""
     return 4.0 * agents * (batch_size * (STATE + QUANTILES + QUANTILES * ACTIONS) + NOISE)
 
 
 def train_flops(agents: int) -> float:
-    """Return the FLOPs of an update of every agent."""
+    """Return the FLOPs of one update of every agent."""
     return 2 * agents * multiplications(BATCH, UPDATE)
 
 
 def turn_flops(turns: int, agents: int, worlds: int) -> float:
     """Return the FLOPs of acting for T turns.
 
-    The few rows of the first layer that one state needs can be looked up; the states of many worlds need them all.
+    With one world, the few rows of the first layer that a state needs can be looked up; many worlds need all rows.
     """
     return 2 * turns * agents * multiplications(worlds, LOOKED_UP if worlds == 1 else FORWARD)
 
 
 def epoch_flops(agents: int, worlds: int) -> float:
-    """Return the FLOPs of an episode and an update of every agent."""
+    """Return the FLOPs of an episode and one update of every agent."""
     return turn_flops(EPISODE, agents, worlds) + train_flops(agents)
 
 
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
-    """Return a problem of this workload."""
+    """Return a treasurehunt :class:`Problem`."""
     return Problem("treasurehunt", op, config, args, **more)
 
 
 def observe(seed: int, agents: int, worlds: int) -> Problem:
-    """What every agent sees of its world."""
+    """Observations of every agent."""
     rng = np.random.default_rng(seed)
     found = {"settings": {"agents": agents}, "world_state": world_state(rng, agents, worlds)}
     return problem("observe", found, unit="observations", items=agents * worlds, bytes=observe_bytes(agents, worlds))
 
 
 def stack(seed: int, agents: int, worlds: int) -> Problem:
-    """States of the last four frames and the present one."""
+    """States from the previous four frames and the current one."""
     rng = np.random.default_rng(seed)
     return problem(
         "stack", {}, frames(rng, agents, worlds, FRAMES - 1), frames(rng, agents, worlds), unit="states",
@@ -216,7 +216,7 @@ def stack(seed: int, agents: int, worlds: int) -> Problem:
 
 
 def sample(seed: int, agents: int) -> Problem:
-    """A batch of transitions from the replay memory of every agent."""
+    """One batch of transitions per agent from the replay memory."""
     rng = np.random.default_rng(seed)
     stored = replay_memory(rng, agents, 1)
     return problem(
@@ -226,7 +226,7 @@ def sample(seed: int, agents: int) -> Problem:
 
 
 def quantile_huber(seed: int, batch_size: int) -> Problem:
-    """The loss of quantiles that differ by less and by more than the corner of the Huber loss."""
+    """Quantile Huber loss, with errors on both sides of the Huber threshold."""
     rng = np.random.default_rng(seed)
     shape = batch_size, QUANTILES
     return problem(
@@ -235,7 +235,7 @@ def quantile_huber(seed: int, batch_size: int) -> Problem:
 
 
 def forward_inputs(seed: int, agents: int, batch_size: int) -> tuple[Any, ...]:
-    """Return a configuration, and states, quantile fractions and noise of every agent."""
+    """Return a configuration, and states, quantile fractions and noise for every agent."""
     rng = np.random.default_rng(seed)
     return (
         config(rng, agents), states(rng, agents, batch_size), uniform(rng, agents, batch_size, QUANTILES),
@@ -244,7 +244,7 @@ def forward_inputs(seed: int, agents: int, batch_size: int) -> tuple[Any, ...]:
 
 
 def forward(seed: int, agents: int, batch_size: int) -> Problem:
-    """Quantiles of a batch of states of every agent."""
+    """Quantiles of a batch of states per agent."""
     return problem(
         "forward", *forward_inputs(seed, agents, batch_size), unit="states", items=agents * batch_size,
         flops=forward_flops(agents, batch_size), bytes=forward_bytes(agents, batch_size),
@@ -252,12 +252,12 @@ def forward(seed: int, agents: int, batch_size: int) -> Problem:
 
 
 def first_call(seed: int, agents: int, batch_size: int) -> Problem:
-    """Build ``forward`` and call it for the first time; most of this is compiling."""
+    """Build ``forward`` and call it for the first time; mostly compile time."""
     return problem("first_call", *forward_inputs(seed, agents, batch_size), unit="first calls")
 
 
 def act(seed: int, agents: int, worlds: int) -> Problem:
-    """Actions of every agent in every world; one in ten explores."""
+    """Actions of every agent in every world, one in ten of them random."""
     rng = np.random.default_rng(seed)
     return problem(
         "act", config(rng, agents), states(rng, agents, worlds), *acting_draws(rng, agents, worlds), unit="actions",
@@ -282,7 +282,7 @@ def train_step(seed: int, agents: int) -> Problem:
 
 
 def gradient(seed: int) -> Problem:
-    """The loss of one agent and its gradient: an update without the optimiser."""
+    """Loss and gradient of one agent: an update without the optimiser."""
     whole = train_step(seed, 1)
     found = {part: {name: value[0] for name, value in whole.config[part].items()} for part in ("params", "target")}
     return problem(
@@ -292,7 +292,7 @@ def gradient(seed: int) -> Problem:
 
 
 def draw(seed: int) -> Problem:
-    """Rows of the replay memory for one batch, all different, by each library's own random numbers."""
+    """Distinct rows of the replay memory for one batch, sampled by each library's own generator."""
     return problem(
         "draw", {"seed": seed, "capacity": CAPACITY, "batch": BATCH}, unit="draws", repeatable=False,
         unreferenced="each library draws numbers of its own",
@@ -300,7 +300,7 @@ def draw(seed: int) -> Problem:
 
 
 def turn(seed: int, agents: int, worlds: int) -> Problem:
-    """Ten turns of agents whose actions depend on what they see, also on who has moved before them."""
+    """Ten turns with scaled-up nets, so that actions depend on the observations and on who moved before."""
     rng = np.random.default_rng(seed)
     found = loop_config(rng, agents, worlds)
     params = found["params"]
@@ -315,7 +315,7 @@ def turn(seed: int, agents: int, worlds: int) -> Problem:
 
 
 def epoch(seed: int, agents: int, worlds: int) -> Problem:
-    """An episode of fifty turns, and an update of every agent."""
+    """An episode of fifty turns and one update of every agent."""
     rng = np.random.default_rng(seed)
     found = loop_config(rng, agents, worlds)
     reset = rng.integers(2**31 - 1, size=(worlds, SIDE * SIDE)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Treasurehunt's alone: only its agents can act and learn in a process each, which holds its net and its memory."""
+"""Run each agent in its own worker process, which holds its net and replay memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from ..common.workers import BEFORE_MULTIPROCESSING, SECONDS, WorkersEnded, caus
 from .per_agent import of_agent, part_of, slice_of
 from .team import Team, Teams
 
-NEEDED = ("torch", "torch._dynamo")  # which its optimisers import
-QUIET = ("begin", "remember", "finish")  # what agents do without an answer
+NEEDED = ("torch", "torch._dynamo")  # imported by torch's optimisers
+QUIET = ("begin", "remember", "finish")  # methods without an answer
 
 
 def serve(pipe, *args):
-    """Run one agent: answer the requests from the pipe until it is closed.
+    """Worker main loop of one agent: run requests from the pipe until it is closed.
 
-    Args:
-        pipe: to the first process.
-        args: those of :class:`.team.Team`, the backend by its name.
+    `args` are those of :class:`.team.Team`, with the backend given by name.
     """
     try:
         *args, backend = args
@@ -42,18 +40,18 @@ def serve(pipe, *args):
 
 
 class ProcessTeams(Teams):
-    """N teams of one agent with a process each; does what :class:`.team.Team` does.
+    """N teams of one agent, each in its own process; same interface as :class:`.team.Team`.
 
     Args:
-        spec: what the agents are built from.
-        worlds: K.
-        batch: transitions in an update.
-        knobs: of the loop.
-        backend: that computes.
-        clock: is told the phase that has ended.
+        spec: configuration of the agents.
+        worlds: number of worlds, K.
+        batch: transitions per update.
+        knobs: options of the loop.
+        backend: backend that computes.
+        clock: called with the name of each phase when it ends.
 
     Raises:
-        WorkersEnded: here and later: an agent failed, died or did not answer in time; all are ended.
+        WorkersEnded: here or in a method, a worker failed, died or did not answer in time; all workers are stopped.
     """
 
     def __init__(self, spec, worlds, batch, knobs, backend, clock):
@@ -72,21 +70,21 @@ class ProcessTeams(Teams):
         self.answers()
 
     def fail(self, n, why):
-        """End all agents and raise :class:`WorkersEnded`."""
+        """Stop all workers and raise :class:`WorkersEnded`."""
         self.close()
         raise WorkersEnded(f"agent {n} {why}")
 
     def check_open(self):
-        """Raise :class:`WorkersEnded` where the agents were ended."""
+        """Raise :class:`WorkersEnded` if the workers were stopped."""
         if not self.members:
             raise WorkersEnded("the agents have ended: make a new loop after close() or an error")
 
     def fail_silent(self, n):
-        """End all agents as one hangs."""
+        """Fail because agent `n` timed out."""
         self.fail(n, f"did not answer for {self.timeout:g} s: the process hangs or is stopped")
 
     def answer(self, n):
-        """Wait for the answer of an agent and return it."""
+        """Wait for the answer of agent `n`."""
         pipe, process = self.members[n]
         try:
             if not pipe.poll(self.timeout):
@@ -101,15 +99,13 @@ class ProcessTeams(Teams):
         return answer
 
     def answers(self):
-        """Return what every agent answers."""
+        """Wait for the answers of all agents."""
         return [self.answer(n) for n in range(self.agents)]
 
     def send(self, name, each):
-        """Return a list of what each agent's method returns, all called at the same time; nothing of quiet ones.
+        """Call a method, or read a property, of every agent in parallel and return the results.
 
-        Args:
-            name: of the method, or of a property.
-            each: the arguments of each agent, a tuple.
+        `each` holds one tuple of arguments per agent. Methods in ``QUIET`` return nothing and are not waited for.
         """
         self.check_open()
         quiet = name in QUIET
@@ -119,38 +115,25 @@ class ProcessTeams(Teams):
             except BlockingIOError:
                 self.fail_silent(n)
             except OSError:
-                self.answer(n)  # says why it ended
+                self.answer(n)  # raises with the cause of death
                 raise
         return [] if quiet else self.answers()
 
     def ask(self, name, *columns):
-        """Return a list of what each agent's method returns.
-
-        Args:
-            name: of the method, or of a property.
-            columns: arguments, arrays [N, ...].
-        """
+        """Call a method of every agent in parallel with its slice of each array [N, ...]."""
         return self.send(name, [tuple(slice_of(x, n) for x in columns) for n in range(self.agents)])
 
     def learn(self, *drawn):
-        """Return the losses f32[N] of an update of every agent, all at the same time.
-
-        Args:
-            drawn: the arguments of :meth:`.team.Team.learn`.
-        """
+        """Update all agents in parallel; return their losses before the update, f32[N]."""
         losses = super().learn(*drawn)
         self.clock("learning")
         return losses
 
     @property
     def params(self):
-        """The online weights as NumPy, f32[N, ...]."""
+        """Online weights collected from the workers, f32[N, ...]."""
         return self.merged(self.ask("params"))
 
     def load_state(self, state):
-        """Go on from what ``state`` returned.
-
-        Args:
-            state: arrays by name.
-        """
+        """Send each worker its part of a state."""
         self.send("load_state", [(part_of(state, n, slice_of),) for n in range(self.agents)])

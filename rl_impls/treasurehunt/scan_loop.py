@@ -1,7 +1,6 @@
-"""Turns and epochs as one program: worlds, memories, acting and learning of all agents inside one ``lax.scan``.
+"""Turns and epochs as one JAX program: worlds, memories, acting and learning of all agents in one ``lax.scan``.
 
-Axes: T turns, N agents, K worlds, C cells, F numbers a frame, Q quantiles, B transitions, M numbers of noise, L rows of
-a lane.
+Axes: T turns, N agents, K worlds, C cells, F frame size, Q quantiles, B transitions, M noise numbers, L rows per lane.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from .memory import FRAMES, MIDWAY, TRUNCATED, Fields, Memory, gather, push_rece
 from .spec import settings_of
 from .team import blank_batch, load_into, state_of, trained
 
-PHASES = ("program", "transfer")  # one program: what is done inside it cannot be told apart from outside
+PHASES = ("program", "transfer")  # phases inside a compiled program cannot be timed separately
 
 
 def store(fields, pushed, frames, actions, rewards, time, last):
-    """Return the memory with one row of every lane stored in place of the oldest.  -> Fields
+    """Return the memory with one row of every lane stored in place of the oldest.
 
     Args:
         fields: the memory, see :class:`.memory.Fields`.
-        pushed: i32[], rows that each lane was ever given.
+        pushed: i32[], rows ever stored in each lane.
         frames: f32[N, K, F].
         actions: i32[N, K].
         rewards: f32[N, K].
         time: i32[], turns since the episode began.
-        last: MIDWAY, or how the episode ended that this row is the final one of.
+        last: MIDWAY, or TRUNCATED or TERMINATED at the final row of an episode.
     """
     slot = pushed % len(fields.time)
 
@@ -51,14 +50,10 @@ def store(fields, pushed, frames, actions, rewards, time, last):
 
 
 def make_play(settings, knobs):
-    """Return ``play(weights, played, *drawn) -> played, (actions i32[T, N, K], rewards f32[T, N, K])``: T turns.
+    """Return ``play(weights, played, *drawn) -> played, (actions i32[T, N, K], rewards f32[T, N, K])`` over T turns.
 
-    ``played`` is worlds, observations, the frames before, the memory and its count; ``drawn`` what
-    :meth:`.loop.Turns.play` takes.
-
-    Args:
-        settings: of the worlds.
-        knobs: ``states``, ``cosines`` and ``precision`` are read.
+    ``played`` is the worlds, observations, recent frames, memory and its row count; ``drawn`` the arguments of
+    :meth:`.loop.Turns.play`. The ``states``, ``cosines`` and ``precision`` knobs are read.
     """
     onehot = knobs.states == "lookup" and settings.observation == "onehot"
     choose = jax.vmap(functools.partial(choose_actions, net_of(knobs, onehot_matmul if onehot else jnp.matmul)))
@@ -79,13 +74,7 @@ def make_play(settings, knobs):
 
 
 def make_turns(settings, spec, knobs):
-    """Return ``program(carry, *drawn) -> carry, (actions, rewards)``: T turns without learning.
-
-    Args:
-        settings: of the worlds.
-        spec: unused: nothing is learned.
-        knobs: see :func:`make_play`.
-    """
+    """Return ``program(carry, *drawn) -> carry, (actions, rewards)``: T turns without learning."""
     play = make_play(settings, knobs)
 
     def program(carry, *drawn):
@@ -97,13 +86,7 @@ def make_turns(settings, spec, knobs):
 
 
 def make_epoch(settings, spec, knobs):
-    """Return ``program(carry, *drawn) -> carry, (actions, rewards, losses)``: an episode and an update of every agent.
-
-    Args:
-        settings: of the worlds.
-        spec: what an update is built from, see :func:`._jax.make_update`, and ``gamma``.
-        knobs: see :func:`make_play`.
-    """
+    """Return ``program(carry, *drawn) -> carry, (actions, rewards, losses)``: an episode and one update per agent."""
     play, (update, _) = make_play(settings, knobs), make_update(spec, knobs)
 
     def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
@@ -114,7 +97,7 @@ def make_epoch(settings, spec, knobs):
         world, obs, recent, fields, pushed = played
         none = jnp.zeros(obs.shape[:2], jnp.int32)
         fields = store(fields, pushed, obs, none, none.astype(jnp.float32), world.turn, TRUNCATED)
-        # a batch that is not there before it is used is gathered again for every product it goes into
+        # without the barrier, XLA gathers the batch again for every matrix product that uses it
         batch = jax.lax.optimization_barrier(gather(fields, rows, spec["gamma"], jnp))
         *learner, losses = update(*learner, *batch, train_taus, noise)
         return (*learner, (world, obs, recent, fields, pushed + 1)), (*out, losses)
@@ -123,16 +106,16 @@ def make_epoch(settings, spec, knobs):
 
 
 class Program(Op):
-    """One compiled program over all that a loop carries, from a fixed start.
+    """A compiled loop that carries worlds, memories and nets, and can be reset to its initial state.
 
     Args:
         make: :func:`make_turns` or :func:`make_epoch`.
-        spec: what the loop is built from, see :class:`.spec.Spec`.
-        example: what it is called with, see :data:`.spec.ARGUMENTS`.
-        worlds: K.
-        batch: transitions in an update, B.
-        knobs: of the loop.
-        backend: that computes, one of JAX's.
+        spec: configuration of the loop, see :class:`.spec.Spec`.
+        example: example arguments, see :data:`.spec.ARGUMENTS`.
+        worlds: number of worlds, K.
+        batch: transitions per update, B.
+        knobs: options of the loop.
+        backend: a JAX backend.
     """
 
     def __init__(self, make, spec, example, worlds, batch, knobs, backend):
@@ -146,21 +129,21 @@ class Program(Op):
         self.run = self.target.lower(make(self.settings, spec, knobs), (self.carry, *example), donate_argnums=0)
 
     def reset(self):
-        """Put worlds, memories and nets back to the start."""
+        """Restore the initial worlds, memories and nets, and reset the clock."""
         self.train.reset()
         self.memory.restore(self.spec["stored"])
         self.start()
         self.clock.reset()
 
     def start(self):
-        """Put the worlds back to the start, and the memory, unchanged, on the device."""
+        """Restore the initial worlds and copy the current memory to the device."""
         world = jax_env.World(**self.spec["world_state"])
         obs = self.observe(world)
         recent = np.zeros((self.settings.agents, self.worlds, FRAMES - 1, self.settings.frame), np.float32)
         self.played = put((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.target)
 
     def state(self):
-        """Return nets, moments and memories as NumPy, see :meth:`.loop.Turns.state`."""
+        """Return nets, moments and memories as NumPy, see :func:`.team.state_of`."""
         *_, fields, pushed = self.played
         for field, values in zip(self.memory.fields, fields, strict=True):
             field[:] = np.asarray(values)
@@ -168,34 +151,26 @@ class Program(Op):
         return state_of(self.train, self.memory)
 
     def load_state(self, state):
-        """Go on from a state, of this backend and form or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore a state of :meth:`state`, from any backend and form; worlds start over."""
         load_into(self.train, self.memory, state)
         self.start()
 
     @property
     def carry(self):
-        """All that the program takes and returns: weights, moments, target weights, ``played`` of :func:`make_play`."""
+        """The program's carry: weights, moments, target weights and ``played`` of :func:`make_play`."""
         return (self.train.weights, self.train.moments, self.train.target_weights, self.played)
 
     @property
     def params(self):
-        """The online weights as NumPy."""
+        """The current online weights as NumPy."""
         return self.train.params
 
     def phases(self):
-        """Return the seconds spent in the program, and in copying what it returns, since the last reset."""
+        """Return the seconds spent in the program and in copying its results to the host."""
         return dict(self.clock.seconds)
 
     def __call__(self, *drawn):
-        """Run the program; return its outputs as NumPy.
-
-        Args:
-            drawn: as in the example.
-        """
+        """Run the program on host arrays and return its output as NumPy."""
         self.clock.start()
         carry, out = jax.block_until_ready(self.run(self.carry, *drawn))
         self.train.weights, self.train.moments, self.train.target_weights, self.played = carry

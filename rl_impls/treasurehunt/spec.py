@@ -1,7 +1,7 @@
-"""What the ops of treasurehunt are built from and called with: every name, with shapes and units, checked at build.
+"""Configuration, weights, state and arguments of each treasurehunt op, with shapes; checked when an op is built.
 
-N agents, K worlds of C = height * width cells inside walls and G cells with them, B transitions, R rows of a memory,
-L of a lane of it, F numbers a frame, S = 5 F, Q quantiles, A = 4 moves, M numbers of noise, H hidden units, T turns.
+N agents, K worlds of C = height * width cells inside walls and G cells including walls, B transitions, R memory rows,
+L rows per lane, F frame size, S = 5 F, Q quantiles, A = 4 moves, M noise numbers, H hidden units, T turns.
 """
 
 from __future__ import annotations
@@ -19,37 +19,33 @@ from ..common.shapes import sizes
 EMPTY, WALL, GEM, FOOD, BONE, AGENT = range(6)
 KINDS = 6
 ITEMS = (GEM, FOOD, BONE)
-VALUES = np.array([0, -1, 10, 5, -10, 0], np.float32)  # the reward of moving towards a cell of each kind
+VALUES = np.array([0, -1, 10, 5, -10, 0], np.float32)  # reward for moving towards a cell of each kind
 BLOCKING = (WALL, AGENT)
 COLOURS = np.array(
     [[200, 200, 200], [70, 70, 70], [40, 90, 220], [60, 170, 60], [240, 240, 220], [220, 60, 60]], np.uint8
 )
 ACTIONS = 4
 MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])  # row, column: up, down, left, right
-DRAWS = 2**31 - 1  # a draw is an integer from 0 to DRAWS - 1
+DRAWS = 2**31 - 1  # random draws are integers from 0 to DRAWS - 1
 OBSERVATIONS = {"onehot": KINDS, "rgb": 3}  # channels
-FRAMES = 5  # in a stack, which is what a net sees
+FRAMES = 5  # stacked frames per state
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The size of a world and what happens in it; hashable, so that it can be a static argument.
+    """World settings; hashable, so that they can be a static argument.
 
-    A world is ``height`` x ``width`` cells inside walls, kept as a grid padded by ``radius`` walls on every side, so
-    that no view reaches past its edge.
+    A world has ``height`` x ``width`` cells inside walls. Its grid is padded by ``radius`` walls on every side, so that
+    no view reaches past the edge.
 
     Attributes:
-        agents: in a world.
-        height: of a world, in cells, without its walls.
-        width: of a world, in cells, without its walls.
-        radius: cells that an agent sees in each direction.
-        spawn: chance that an item appears in an empty cell in a turn.
-        turns: length of an episode.
-        observation: what an agent sees of a cell, its kind one-hot or its colour.
-
-    Raises:
-        ValueError: no agents, more agents than cells, a vision radius larger than the world, a kind of observation
-            that is not known, a chance that is none.
+        agents: number of agents in a world.
+        height: height of a world in cells, without its walls.
+        width: width of a world in cells, without its walls.
+        radius: number of cells that an agent sees in each direction.
+        spawn: probability per turn that an item appears in an empty cell.
+        turns: turns per episode.
+        observation: encoding of a cell that an agent sees, its kind one-hot or its colour.
     """
 
     agents: int = 5
@@ -78,49 +74,45 @@ class Settings:
 
     @property
     def side(self):
-        """Cells along an edge of what an agent sees."""
+        """Side length of a view, in cells."""
         return 2 * self.radius + 1
 
     @property
     def frame(self):
-        """Numbers in one observation."""
+        """Size of one observation, F."""
         return OBSERVATIONS[self.observation] * self.side**2
 
     @property
     def threshold(self):
-        """An item appears in a cell where its draw is below this number."""
+        """Draws below this number spawn an item."""
         return int(self.spawn * DRAWS)
 
     @property
     def steps(self):
-        """By how much each action changes the index of a cell in the flat padded grid, i32[4]."""
+        """Change of the flat cell index by each action, i32[4]."""
         return (MOVES @ [self.columns, 1]).astype(np.int32)
 
 
 def settings_of(spec):
-    """Return the :class:`Settings` that an op is built for, the usual ones where the spec names none.
-
-    Args:
-        spec: what the op is built from.
-    """
+    """Return the :class:`Settings` of an op, with defaults for whatever `spec` leaves out."""
     return Settings(**spec.get("settings", {}))
 
 
 class Spec(TypedDict, total=False):
-    """What an op is built from; which of it an op needs is said in ``NEEDED``.
+    """Configuration of an op; ``NEEDED`` lists the entries that each op needs.
 
     Attributes:
         params: weights of the online nets, see ``NETS``.
         target: weights of the target nets, of the same shapes.
-        learning_rate: of Adam.
-        gamma: discount of one turn.
-        gradient_norm: to which the gradient of each agent is clipped.
-        soft_update: by how much the target net moves to the online net after an update.
-        settings: of the worlds, the arguments of :class:`Settings`; the usual ones where they are left out.
-        world_state: the worlds at the start, see ``WORLD_STATE``.
-        stored: what the memory holds at the start, see ``MEMORY``.
-        capacity: frames that the memory of an agent keeps, over all worlds.
-        worker_timeout: seconds to wait for an agent that has a process of its own; 120 by default.
+        learning_rate: learning rate of Adam.
+        gamma: discount per turn.
+        gradient_norm: maximum norm of each agent's gradient.
+        soft_update: fraction by which the target net moves to the online net after an update.
+        settings: arguments of :class:`Settings`, optional.
+        world_state: initial state of the worlds, see ``WORLD_STATE``.
+        stored: initial contents of the replay memory, see ``MEMORY``.
+        capacity: frames per agent in the replay memory, over all worlds.
+        worker_timeout: seconds to wait for an agent's worker process; 120 by default.
     """
 
     params: Mapping[str, Any]
@@ -145,8 +137,8 @@ NETS = MappingProxyType(
 )  # fmt: skip
 WORLD_STATE = MappingProxyType(
     {
-        "grid": "i8[K, G]",  # what lies in the cells, without the agents
-        "where": "i32[N, K]",  # the cell that each agent stands on
+        "grid": "i8[K, G]",  # kind of each cell, without the agents
+        "where": "i32[N, K]",  # cell index of each agent
         "turn": "i32",  # turns played
     }
 )
@@ -156,8 +148,8 @@ MEMORY = MappingProxyType(
         "actions": "i32[N, R]",
         "rewards": "f32[N, R]",
         "time": "i32[L]",  # turns since the episode began
-        "last": "i8[L]",  # 0, or how the episode ended that this row is the final one of: 1 truncated, 2 terminated
-        "pushed": "i64",  # rows that each lane was ever given
+        "last": "i8[L]",  # 0, or at the final row of an episode, 1 truncated or 2 terminated
+        "pushed": "i64",  # rows ever stored in each lane
     }
 )
 TRAINED = ("params", "target", "learning_rate", "gradient_norm", "soft_update")
@@ -203,14 +195,10 @@ ARGUMENTS = MappingProxyType(
 
 
 def axes(op, spec):
-    """Return the sizes that the spec of an op gives: ``{"N": 5, "S": 750, ...}``.
-
-    Args:
-        op: its name.
-        spec: what it is built from, see :class:`Spec`.
+    """Return the axis sizes that an op's `spec` determines, such as ``{"N": 5, "S": 750, ...}``.
 
     Raises:
-        ValueError: shapes that do not fit each other.
+        ValueError: inconsistent shapes.
     """
     known, settings = {}, settings_of(spec)
     if "params" in NEEDED[op]:

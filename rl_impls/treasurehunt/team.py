@@ -1,4 +1,4 @@
-"""Treasurehunt's alone: only here act several in one world: what they saw and remember, how they act and learn."""
+"""Nets, replay memory and frame stacks of all agents of a loop: act, remember and learn, jointly or one by one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ QUANTILES = 12
 
 
 def blank_batch(params, batch):
-    """Return zeros of the shapes that an update takes, for as many agents as there are weights.
-
-    Args:
-        params: weights f32[N, ...].
-        batch: transitions of each agent, B.
-    """
+    """Return a batch of zeros with the shapes of an update of all agents in `params`, `batch` transitions each."""
     agents, size, _ = params["w_state"].shape
     states, scalars = np.zeros((agents, batch, size), np.float32), np.zeros((agents, batch), np.float32)
     taus, noise = np.zeros((agents, 3, batch, QUANTILES), np.float32), np.zeros((agents, 2, noise_size(params)))
@@ -27,15 +22,15 @@ def blank_batch(params, batch):
 
 
 class Team:
-    """Nets, memory and recent frames of N agents in K worlds, from a fixed start.
+    """Nets, replay memory and recent frames of N agents in K worlds.
 
     Args:
-        spec: what the agents are built from.
-        worlds: K.
-        batch: transitions in an update.
-        knobs: of the loop.
-        backend: that computes.
-        clock: is told the phase that has ended.
+        spec: configuration of the agents, see :class:`.spec.Spec`.
+        worlds: number of worlds, K.
+        batch: transitions per update.
+        knobs: options of the loop.
+        backend: backend that computes.
+        clock: called with the name of each phase when it ends, see :class:`~rl_impls.common.phases.Phases`.
     """
 
     def __init__(self, spec, worlds, batch, knobs, backend, clock=untimed):
@@ -53,50 +48,40 @@ class Team:
         self.reset()
 
     def reset(self):
-        """Put nets and memory back to the start, and begin an episode."""
+        """Restore the initial nets and memory, and begin an episode."""
         self.train.reset()
         self.memory.restore(self.stored)
         self.begin()
 
     def begin(self):
-        """Begin an episode, with nothing seen."""
+        """Begin an episode by clearing the recent frames."""
         self.recent = self.blank
 
     def act(self, obs, *drawn):
-        """Return actions i32[N, K], chosen by the last frames.
+        """Return actions i32[N, K] from the recent frames and the observations `obs`, f32[N, K, F].
 
-        Args:
-            obs: what the agents see, f32[N, K, F].
-            drawn: taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
+        `drawn` is taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
         """
         self.obs = obs
         self.actions = self.to_host(self.actor(*map(self.from_host, (stack(self.recent, obs), *drawn))))
         return self.actions
 
     def remember(self, rewards):
-        """Store what was seen, done and received since.
-
-        Args:
-            rewards: f32[N, K].
-        """
+        """Store the last observations and actions with their rewards, f32[N, K]."""
         self.memory.push(self.obs, self.actions, rewards)
         self.recent = push_recent(self.recent, self.obs)
 
     def finish(self, obs):
-        """Store the last frames of the episode.
-
-        Args:
-            obs: f32[N, K, F].
-        """
+        """Store the final observations of the episode, f32[N, K, F]."""
         self.memory.finish(obs)
 
     def learn(self, rows, taus, noise):
-        """Return the losses f32[N] of an update of every agent, before it.
+        """Update every agent; return the losses before the update, f32[N].
 
         Args:
-            rows: where the transitions of a batch begin in the memory, i64[N, B].
-            taus: quantiles, f32[N, 3, B, Q].
-            noise: of the noisy layers, f32[N, 2, M].
+            rows: memory rows where the transitions of the batch start, i64[N, B].
+            taus: quantile fractions, f32[N, 3, B, Q].
+            noise: noise of the noisy layers, f32[N, 2, M].
         """
         batch = gather(self.memory.fields, rows, self.gamma)
         self.clock("memory")
@@ -106,64 +91,43 @@ class Team:
 
     @property
     def params(self):
-        """The online weights as NumPy, f32[N, ...]."""
+        """The online weights, f32[N, ...]."""
         return self.train.params
 
     def state(self):
-        """Return nets, moments and memory as NumPy, by names ``train.*`` and ``memory.*``: all that an epoch needs."""
+        """Return nets, moments and memory as NumPy, named ``train.*`` and ``memory.*``."""
         return state_of(self.train, self.memory)
 
     def load_state(self, state):
-        """Go on from what ``state`` returned, here or in another form or on another backend.
-
-        Args:
-            state: arrays by name.
-        """
+        """Restore a state, also one from another form or backend."""
         load_into(self.train, self.memory, state)
         self.begin()
 
     def close(self):
-        """There is nothing to end."""
+        """Nothing to close."""
 
 
 def state_of(train, memory):
-    """Return all that learners and a memory hold, as arrays by names ``train.*`` and ``memory.*``.
-
-    Args:
-        train: has ``state()``.
-        memory: has ``arrays()``.
-    """
+    """Return the state of a learner and a memory as one dict, named ``train.*`` and ``memory.*``."""
     parts = {"train": train.state(), "memory": memory.arrays()}
     return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
 
 
 def load_into(train, memory, state):
-    """Put what ``state_of`` returned into learners and a memory.
-
-    Args:
-        train: has ``load_state(state)``.
-        memory: has ``restore(arrays)``.
-        state: arrays by name.
-    """
+    """Restore what :func:`state_of` returned into a learner and a memory."""
     for part, load in (("train.", train.load_state), ("memory.", memory.restore)):
         load({name.removeprefix(part): value for name, value in state.items() if name.startswith(part)})
 
 
 def trained(spec):
-    """Return what an update is built from, of what a loop is built from.
-
-    Args:
-        spec: what the loop is built from.
-    """
+    """Return the configuration of the ``train_step`` op from that of a loop."""
     return {name: value for name, value in spec.items() if name not in ("stored", "world_state")}
 
 
 class Teams(Learners):
-    """N teams of one agent, told one after the other what to do; does what :class:`Team` does.
+    """N :class:`Team` objects of one agent each, called one after the other; same interface as a :class:`Team` of N.
 
-    Args:
-        spec: what the agents are built from.
-        args: the other arguments of :class:`Team`.
+    `args` are the arguments of :class:`Team` after `spec`.
     """
 
     part, merge = staticmethod(slice_of), staticmethod(np.concatenate)
@@ -173,46 +137,25 @@ class Teams(Learners):
         super().__init__([Team(of_agent(spec, n, slice_of), *args) for n in agents], np.concatenate)
 
     def begin(self):
-        """Begin an episode, with nothing seen."""
+        """Begin an episode for every agent."""
         self.ask("begin")
 
     def act(self, *args):
-        """Return actions i32[N, K].
-
-        Args:
-            args: those of :meth:`Team.act`.
-        """
+        """Return the joined actions of all agents, i32[N, K]."""
         return self.join(self.ask("act", *args))
 
     def act_alone(self, agent, *args):
-        """Return actions i32[K] of one agent, whose turn it is.
-
-        Args:
-            agent: its index.
-            args: its part of those of :meth:`Team.act`, [K, ...].
-        """
+        """Return actions i32[K] of one agent from its slices [K, ...] of the arguments of :meth:`Team.act`."""
         return self.members[agent].act(*(x[None] for x in args))[0]
 
     def remember(self, rewards):
-        """Store what was seen, done and received since.
-
-        Args:
-            rewards: f32[N, K].
-        """
+        """Store the last turn of every agent."""
         self.ask("remember", rewards)
 
     def finish(self, obs):
-        """Store the last frames of the episode.
-
-        Args:
-            obs: f32[N, K, F].
-        """
+        """Store every agent's final observation."""
         self.ask("finish", obs)
 
     def learn(self, *drawn):
-        """Return the losses f32[N] of an update of every agent, before it.
-
-        Args:
-            drawn: the arguments of :meth:`Team.learn`.
-        """
+        """Update the agents one by one; return their losses before the update, f32[N]."""
         return self.join(self.ask("learn", *drawn))

@@ -1,8 +1,8 @@
-"""K treasure hunts side by side, of N agents each, as Python objects or as one set of arrays: the same to the last bit.
+"""K treasure hunts with N agents each, as Python objects or as one set of arrays; both give identical results.
 
-Random draws are arguments, integers i32[K, height * width] from 0 to ``DRAWS`` - 1. The state is, for both forms and
-that of :mod:`.jax_env`, ``grid`` i8[K, rows * columns], what lies in the cells without the agents; ``where``
-i32[N, K], the cell that each agent stands on; ``turn`` i32[], the turns played, in all worlds alike.
+Random draws are arguments: integers i32[K, height * width] from 0 to ``DRAWS`` - 1. The state, also in
+:mod:`.jax_env`, is ``grid`` i8[K, rows * columns], the kind of each cell without the agents; ``where`` i32[N, K],
+the cell index of each agent; and ``turn`` i32[], the number of turns played, the same in all worlds.
 """
 
 from __future__ import annotations
@@ -19,45 +19,29 @@ FREE = ~np.isin(np.arange(KINDS), BLOCKING)
 
 
 def interior(settings):
-    """Return the cells inside the walls, row by row.  -> i64[height * width]
-
-    Args:
-        settings: of the world.
-    """
+    """Return the indices of the cells inside the walls, row by row, i64[height * width]."""
     cells = np.arange(settings.rows * settings.columns).reshape(settings.rows, settings.columns)
     edge = settings.radius
     return cells[edge:-edge, edge:-edge].reshape(-1)
 
 
 def window(settings):
-    """Return how far each cell of a view lies from its centre in the flat grid.  -> i64[side * side]
-
-    Args:
-        settings: of the world.
-    """
+    """Return the offset of each cell of a view from its centre in the flat grid, i64[side * side]."""
     reach = np.arange(-settings.radius, settings.radius + 1)
     return (reach[:, None] * settings.columns + reach).reshape(-1)
 
 
 def empty_grid(settings):
-    """Return a world without items.  -> i8[rows * columns]
-
-    Args:
-        settings: of the world.
-    """
+    """Return a world without items, i8[rows * columns]."""
     grid = np.full(settings.rows * settings.columns, WALL, np.int8)
     grid[interior(settings)] = EMPTY
     return grid
 
 
 def check_integers(name, values, shape, high):
-    """Return values as an array, or raise a ValueError where they are not integers of this shape and range.
+    """Return `values` as an array, or raise ValueError unless they are integers of `shape` in [0, `high`].
 
-    Args:
-        name: of the argument, for the error.
-        values: what was given.
-        shape: that is wanted.
-        high: the largest that is right, 0 being the smallest; None where any integer is.
+    `high=None` skips the range check.
     """
     values = np.asarray(values)
     right = values.shape == shape and values.dtype.kind in "iu"
@@ -69,18 +53,18 @@ def check_integers(name, values, shape, high):
 
 
 class Worlds:
-    """K worlds of N agents; the two forms differ in how they keep, change and see the cells.
+    """K worlds of N agents; subclasses differ in how they store, update and observe the cells.
 
-    A turn: agents move in index order, each to the next cell up, down, left or right; then items spawn in cells that
-    are empty. The reward is that of the kind of the cell ahead; a wall (-1) or another agent (0) is not entered, and an
-    item is taken by whoever enters its cell.
+    In a turn, agents move in index order, each to the adjacent cell above, below, left or right; then items spawn in
+    empty cells. The reward is the value of the cell ahead. A wall (-1) or another agent (0) blocks the move; an item is
+    collected by entering its cell.
 
     Args:
-        settings: of the worlds, a :class:`.spec.Settings`.
-        worlds: their number, K.
+        settings: world settings, a :class:`.spec.Settings`.
+        worlds: number of worlds, K.
 
     Raises:
-        ValueError: a number of worlds, actions, draws, an agent or a state that make no sense; nothing is changed.
+        ValueError: invalid worlds, actions, draws, agent or state. The worlds are left unchanged.
     """
 
     def __init__(self, settings, worlds):
@@ -90,11 +74,7 @@ class Worlds:
         self.reset(np.zeros((worlds, settings.height * settings.width), np.int32))
 
     def reset(self, draws):
-        """Empty the worlds and put agent n on the cell with the n-th smallest draw.  -> obs f32[N, K, F]
-
-        Args:
-            draws: i32[K, height * width].
-        """
+        """Empty the worlds and place agent n on the cell with the n-th smallest draw; return obs f32[N, K, F]."""
         order = np.argsort(self.check_draws(draws), axis=1, kind="stable")[:, : self.settings.agents]
         grid = empty_grid(self.settings)[None].repeat(self.worlds, axis=0)
         self.load(grid, interior(self.settings)[order.T])
@@ -102,11 +82,14 @@ class Worlds:
         return self.observe()
 
     def advance(self, actions, draws):
-        """Play a turn.  -> obs f32[N, K, F], rewards f32[N, K], truncated bool
+        """Play a turn.
 
         Args:
             actions: int[N, K], 0 up, 1 down, 2 left, 3 right.
             draws: i32[K, height * width].
+
+        Returns:
+            obs f32[N, K, F], rewards f32[N, K] and truncated, a bool.
         """
         actions = check_integers("actions", actions, (self.settings.agents, self.worlds), ACTIONS - 1)
         draws = self.check_draws(draws)
@@ -115,29 +98,16 @@ class Worlds:
         return self.observe(), rewards, truncated
 
     def move_agent(self, agent, actions):
-        """Move one agent of every world; return its rewards, f32[K].
-
-        Args:
-            agent: its index.
-            actions: int[K], 0 up, 1 down, 2 left, 3 right.
-        """
+        """Move one agent in every world by `actions`, int[K]; return its rewards, f32[K]."""
         self.check_agent(agent)
         return self.move(agent, check_integers("actions", actions, (self.worlds,), ACTIONS - 1)[None])[0]
 
     def end_turn(self, draws):
-        """Let items appear and count the turn; return whether the episode is truncated by it, a bool.
-
-        Args:
-            draws: i32[K, height * width].
-        """
+        """Spawn items and count the turn; return whether this truncates the episode."""
         return self.finish_turn(self.check_draws(draws))
 
     def finish_turn(self, draws):
-        """Do what :meth:`end_turn` does, without checks.
-
-        Args:
-            draws: i32[K, height * width].
-        """
+        """End the turn without checking `draws`."""
         self.spawn(draws)
         self.turn += 1
         return self.turn == self.settings.turns
@@ -149,11 +119,7 @@ class Worlds:
         return {"grid": grid, "where": where.astype(np.int32), "turn": np.array(self.turn, np.int32)}
 
     def set_state(self, state):
-        """Go on from a copy of a state.
-
-        Args:
-            state: arrays by name, as :meth:`get_state` returned them.
-        """
+        """Restore a state from :meth:`get_state`."""
         wanted = {"grid", "where", "turn"}
         if set(state) != wanted:
             raise ValueError(f"state: got {sorted(state)}, wanted {sorted(wanted)}")
@@ -169,29 +135,21 @@ class Worlds:
         self.turn = int(turn)
 
     def check_draws(self, draws):
-        """Return draws as an array, int[K, height * width], or raise a ValueError.
-
-        Args:
-            draws: what was given.
-        """
+        """Return `draws` as an array int[K, height * width], or raise ValueError."""
         return check_integers("draws", draws, (self.worlds, self.settings.height * self.settings.width), None)
 
     def check_agent(self, agent):
-        """Check that there is an agent of this index; a ValueError where there is none.
-
-        Args:
-            agent: what was given.
-        """
+        """Raise ValueError unless `agent` is a valid index."""
         check_integer("agent", agent, 0, self.settings.agents - 1)
 
 
 class CellWorld:
-    """One world of rows of cells, the agents among them: every view is cut out of a picture of the whole.
+    """One world as nested lists of cells, agents included; each view is cropped from a picture of the whole world.
 
     Args:
-        settings: of the world.
+        settings: world settings.
         grid: cells without the agents, i8[rows * columns].
-        where: int[N], the cells that the agents stand on.
+        where: cell index of each agent, int[N].
     """
 
     def __init__(self, settings, grid, where):
@@ -203,11 +161,7 @@ class CellWorld:
             self.cells[row][column] = AGENT
 
     def observe(self, agent):
-        """Return what one agent sees: every cell of the world is painted, then the view is cut out.  -> f32[F]
-
-        Args:
-            agent: its index.
-        """
+        """Paint the whole world and crop the view of one agent, f32[F]."""
         rows, columns, radius = self.settings.rows, self.settings.columns, self.settings.radius
         picture = np.zeros((len(self.codes[EMPTY]), rows, columns), np.float32)
         for row in range(rows):
@@ -217,12 +171,7 @@ class CellWorld:
         return picture[:, row - radius : row + radius + 1, column - radius : column + radius + 1].reshape(-1)
 
     def move(self, agent, action):
-        """Move one agent; return its reward, f32[].
-
-        Args:
-            agent: its index.
-            action: 0 up, 1 down, 2 left, 3 right.
-        """
+        """Move one agent and return its reward."""
         row, column = self.places[agent]
         down, right = MOVES[action].tolist()
         kind = self.cells[row + down][column + right]
@@ -233,11 +182,7 @@ class CellWorld:
         return VALUES[kind]
 
     def spawn(self, draws):
-        """Let items appear in empty cells.
-
-        Args:
-            draws: int[height * width].
-        """
+        """Spawn items in empty cells according to `draws`, int[height * width]."""
         radius, width = self.settings.radius, self.settings.width
         for cell, draw in enumerate(draws.tolist()):
             row, column = radius + cell // width, radius + cell % width
@@ -246,46 +191,32 @@ class CellWorld:
 
 
 class CellWorlds(Worlds):
-    """Worlds as Python objects, dealt with one after the other, cell by cell."""
+    """Worlds as a list of Python objects, processed cell by cell."""
 
     def build(self):
-        """Do nothing: there is nothing to prepare."""
+        """Nothing to prepare."""
 
     def load(self, grid, where):
-        """Take over cells and agents.
-
-        Args:
-            grid: cells without the agents, i8[K, rows * columns].
-            where: int[N, K], the cells that the agents stand on.
-        """
+        """Replace all worlds: `grid` i8[K, rows * columns] without the agents, `where` int[N, K]."""
         self.objects = [CellWorld(self.settings, *world) for world in zip(grid, where.T)]
 
     def dump(self):
-        """Return the cells, the agents among them, i8[K, rows * columns], and where the agents stand, int[N, K]."""
+        """Return the cells including agents, i8[K, rows * columns], and each agent's cell index, int[N, K]."""
         cells = np.array([world.cells for world in self.objects], np.int8).reshape(self.worlds, -1)
         places = np.array([world.places for world in self.objects])
         return cells, (places @ [self.settings.columns, 1]).T
 
     def observe(self):
-        """Return what all agents see.  -> f32[N, K, F]"""
+        """Return all observations, f32[N, K, F]."""
         return np.array([self.observe_agent(agent) for agent in range(self.settings.agents)])
 
     def observe_agent(self, agent):
-        """Return what one agent of every world sees.  -> f32[K, F]
-
-        Args:
-            agent: its index.
-        """
+        """Return one agent's observation of every world, f32[K, F]."""
         self.check_agent(agent)
         return np.array([world.observe(agent) for world in self.objects])
 
     def move(self, first, actions):
-        """Move agents one after the other, without checks; return their rewards, f32[n, K].
-
-        Args:
-            first: index of the first of them.
-            actions: int[n, K] of the n agents from there on.
-        """
+        """Move the agents from index `first` on by `actions`, int[n, K], unchecked; return rewards f32[n, K]."""
         columns = [
             [world.move(first + n, action) for n, action in enumerate(column)]
             for world, column in zip(self.objects, actions.T.tolist())
@@ -293,32 +224,20 @@ class CellWorlds(Worlds):
         return np.array(columns, np.float32).T
 
     def spawn(self, draws):
-        """Let items appear in empty cells.
-
-        Args:
-            draws: int[K, height * width].
-        """
+        """Spawn items in every world."""
         for world, row in zip(self.objects, draws):
             world.spawn(row)
 
 
 def onehot(views):
-    """Return the kind of each cell, one-hot.  -> f32[..., KINDS * side * side]
-
-    Args:
-        views: i8[..., side * side].
-    """
+    """Encode the kind of each cell one-hot: i8[..., side * side] -> f32[..., KINDS * side * side]."""
     planes = views[..., None, :] == np.arange(KINDS, dtype=np.int8)[:, None]
     return planes.astype(np.float32).reshape(*views.shape[:-1], -1)
 
 
 def rgb(views):
-    """Return the colour of each cell, from 0 to 1.  -> f32[..., 3 * side * side]
-
-    Args:
-        views: i8[..., side * side].
-    """
-    palette = CODES["rgb"].T  # one row for each channel
+    """Encode the colour of each cell in [0, 1]: i8[..., side * side] -> f32[..., 3 * side * side]."""
+    palette = CODES["rgb"].T  # one row per channel
     entries = views[..., None, :] + np.arange(0, palette.size, KINDS, dtype=np.int8)[:, None]
     return palette.reshape(-1).take(entries).reshape(*views.shape[:-1], -1)
 
@@ -327,10 +246,10 @@ ENCODERS = MappingProxyType({"onehot": onehot, "rgb": rgb})
 
 
 class ArrayWorlds(Worlds):
-    """Worlds as one array of all cells, the agents among them: only the order of the agents is a loop."""
+    """Worlds as one flat array of all cells, agents included; only the agents are moved in a loop."""
 
     def build(self):
-        """Prepare indices into the cells of all worlds."""
+        """Precompute indices into the cells of all worlds."""
         settings, size = self.settings, self.settings.rows * self.settings.columns
         self.cells = np.zeros(self.worlds * size, np.int8)
         self.first = np.arange(0, self.cells.size, size)
@@ -339,44 +258,30 @@ class ArrayWorlds(Worlds):
         self.encode = ENCODERS[settings.observation]
 
     def load(self, grid, where):
-        """Take over cells and agents.
-
-        Args:
-            grid: cells without the agents, i8[K, rows * columns].
-            where: int[N, K], the cells that the agents stand on.
-        """
+        """Replace all worlds; arguments as in :meth:`CellWorlds.load`."""
         self.places = where + self.first
         self.cells[:] = grid.reshape(-1)
         self.cells[self.places] = AGENT
 
     def dump(self):
-        """Return the cells, the agents among them, i8[K, rows * columns], and where the agents stand, int[N, K]."""
+        """Return cells and agents as :meth:`CellWorlds.dump` does."""
         return self.cells.reshape(self.worlds, -1), self.places - self.first
 
     def observe(self):
-        """Return what all agents see.  -> f32[N, K, F]"""
+        """Gather the views of all agents, f32[N, K, F]."""
         return self.encode(self.cells[self.places[..., None] + self.window])
 
     def observe_agent(self, agent):
-        """Return what one agent of every world sees.  -> f32[K, F]
-
-        Args:
-            agent: its index.
-        """
+        """Gather the views of one agent, f32[K, F]."""
         self.check_agent(agent)
         return self.encode(self.cells[self.places[agent][:, None] + self.window])
 
     def move(self, first, actions):
-        """Move agents one after the other, without checks; return their rewards, f32[n, K].
-
-        Args:
-            first: index of the first of them.
-            actions: int[n, K] of the n agents from there on.
-        """
+        """Move agents in index order, vectorised over worlds; see :meth:`CellWorlds.move`."""
         places = self.places[first : first + len(actions)]
         targets = places + self.steps[actions]
         kinds = np.empty(targets.shape, np.int8)
-        for place, target, kind in zip(places, targets, kinds):  # rows of the arrays, written to
+        for place, target, kind in zip(places, targets, kinds):  # row views, updated in place
             kind[:] = self.cells[target]
             self.cells[place] = EMPTY
             np.copyto(place, target, where=FREE[kind])
@@ -384,11 +289,7 @@ class ArrayWorlds(Worlds):
         return VALUES[kinds]
 
     def spawn(self, draws):
-        """Let items appear in empty cells.
-
-        Args:
-            draws: int[K, height * width].
-        """
+        """Spawn items only where a draw is below the threshold and the cell is empty."""
         draws = draws.reshape(-1)
         low = np.flatnonzero(draws < self.settings.threshold)
         low = low[self.cells[self.inside[low]] == EMPTY]
