@@ -1,1 +1,1 @@
-"""What two workloads share."""
+"""Code shared by several workloads."""

@@ -1,4 +1,4 @@
-"""Batches of any size on a grid of compiled sizes."""
+"""Map batches of any size onto a grid of compiled batch sizes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from collections.abc import Iterable
 
 
 class BatchGrid:
-    """The batch sizes that a net is compiled for: a batch of any size is cut into chunks, each padded to the next size.
-
-    Args:
-        sizes: batch sizes in rows, in any order.
+    """The batch sizes that a net is compiled for; any batch is split into chunks that are padded to the next size.
 
     Raises:
         ValueError: no size, or one below 1.
@@ -23,27 +20,13 @@ class BatchGrid:
             raise ValueError(f"sizes: got {self.sizes}, wanted one or more batch sizes of 1 or more")
 
     def fit(self, n: int) -> int:
-        """Return the smallest size that holds ``n`` rows.
-
-        Args:
-            n: number of rows.
-
-        Raises:
-            ValueError: fewer than 1 row, or more than the largest size.
-        """
+        """Return the smallest size that fits `n` rows; raise ValueError if none does."""
         if not 1 <= n <= self.sizes[-1]:
             raise ValueError(f"n: got {n}, wanted 1 to {self.sizes[-1]} rows")
         return self.sizes[bisect_left(self.sizes, n)]
 
     def chunks(self, n: int) -> list[tuple[int, int, int]]:
-        """Return the chunks of ``n`` rows, ``(start, stop, size)`` each: full ones of the largest size, then the rest.
-
-        Args:
-            n: number of rows.
-
-        Raises:
-            ValueError: fewer than 1 row.
-        """
+        """Split `n` rows into ``(start, stop, size)`` chunks: full ones of the largest size, then the remainder."""
         if n < 1:
             raise ValueError(f"n: got {n}, wanted 1 or more rows")
         largest = self.sizes[-1]

@@ -1,4 +1,4 @@
-"""Imported by the process that others are forked from: it ends when they have, and with it the folder of its socket."""
+"""Preloaded first by the fork server: it outlives its children and then removes the folder of its socket."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ import signal
 from .starting import FOLDER, OF_GROUP
 
 for number in OF_GROUP:
-    signal.signal(number, signal.SIG_IGN)  # it would leave the folder
+    signal.signal(number, signal.SIG_IGN)  # a killed server would leave the folder behind
 atexit.register(shutil.rmtree, os.environ[FOLDER], ignore_errors=True)

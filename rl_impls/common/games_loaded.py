@@ -1,4 +1,4 @@
-"""Imported by the process that those who play Procgen are forked from: its first environment reads all pictures."""
+"""Preloaded by the fork server of processes that play Procgen: the first environment reads all images."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Layers of nets on pictures in NumPy, as precise as the arrays they are given.
+"""Layers of image nets in NumPy; they compute in the dtype of their inputs.
 
-Axes: B pictures, of Y rows and X columns of pixels.
+Axes: B images of Y rows and X columns of pixels.
 """
 
 from __future__ import annotations
@@ -9,15 +9,11 @@ import numpy as np
 
 
 def convolution(h, w, b, stride):
-    """Return the output of a convolution without padding.  f[B, Y, X, I] -> f[B, Y', X', O]
+    """Convolution without padding, f[B, Y, X, I] -> f[B, Y', X', O], as one matrix product.
 
-    ``out[y, x, o] = sum_ijc h[stride y + i, stride x + j, c] w[i, j, c, o] + b[o]``, as one matrix product.
+    ``out[y, x, o] = sum_ijc h[stride y + i, stride x + j, c] w[i, j, c, o] + b[o]``
 
-    Args:
-        h: input f[B, Y, X, I].
-        w: weights f[K, K, I, O].
-        b: biases f[O].
-        stride: pixels from one place of the weights to the next.
+    `w` is f[K, K, I, O], `b` f[O], `stride` is in pixels.
     """
     rows, columns, inputs, outputs = w.shape
     windows = np.lib.stride_tricks.sliding_window_view(h, (rows, columns), axis=(1, 2))[:, ::stride, ::stride]
@@ -27,20 +23,10 @@ def convolution(h, w, b, stride):
 
 
 def linear(h, w, b):
-    """Return the output of a layer, ``h w + b``.  f[B, I] -> f[B, O]
-
-    Args:
-        h: input f[B, I].
-        w: weights f[I, O].
-        b: biases f[O].
-    """
+    """Fully connected layer, ``h w + b``: f[B, I], f[I, O], f[O] -> f[B, O]."""
     return h @ w + b
 
 
 def relu(h):
-    """Return ``max(h, 0)``.
-
-    Args:
-        h: f[...].
-    """
+    """Rectified linear unit, ``max(h, 0)``."""
     return np.maximum(h, 0)

@@ -1,4 +1,4 @@
-"""The import of gym, which Procgen and nes-py build on, without what it prints."""
+"""Import gym, which Procgen and nes-py depend on, without its deprecation notice."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 @contextmanager
 def silent_gym():
-    """While this lasts, an import of gym does not print that it is no longer maintained; all else is seen.
+    """Suppress the notice that gym prints on import that it is unmaintained; other output is kept.
 
-    What it prints is in a table of the package ``gym_notices``, which is empty meanwhile.
+    The notice comes from a table in the package ``gym_notices``, which is emptied inside the context.
     """
     try:
         from gym_notices.notices import notices
-    except ModuleNotFoundError:  # gym does without, and prints nothing
+    except ModuleNotFoundError:  # then gym prints nothing
         notices = {}
     kept = dict(notices)
     notices.clear()

@@ -1,4 +1,4 @@
-"""The state of Procgen's games: what it is made for, as bytes, and as arrays for a checkpoint."""
+"""Serialised state of Procgen's games: check it, and convert it to arrays for a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,29 +11,21 @@ from .checks import LARGEST
 
 MODES = MappingProxyType({"easy": 0, "hard": 1})  # as Procgen numbers them
 STATE = "games", "returns", "lengths"
-VERSION, END = 0, struct.pack("=I", 0xCAFECAFE)  # of the bytes of a game
+VERSION, END = 0, struct.pack("=I", 0xCAFECAFE)  # of a serialised game
 
 
 def level_range(start_level, num_levels):
-    """Return the first level that is played, and the one after the last.
-
-    Args:
-        start_level: the first one.
-        num_levels: how many; 0 for all.
-    """
+    """Return the first level and the one after the last; `num_levels` = 0 means all levels."""
     return (start_level, start_level + num_levels) if num_levels else (0, LARGEST)
 
 
 def check_state(state, num_envs, *wanted):
-    """Check that a state is one of so many environments, made for the same.
+    """Raise ValueError unless `state` has `num_envs` games that were all made for `wanted`.
 
     Args:
-        state: what :meth:`.procgen_env.ProcgenVectorEnv.get_state` returned.
+        state: from :meth:`.procgen_env.ProcgenVectorEnv.get_state`.
         num_envs: number of environments, N.
         wanted: game, mode, first level, and the one after the last.
-
-    Raises:
-        ValueError: it is not.
     """
     if not isinstance(state, dict) or set(state) != set(STATE):
         got = sorted(state) if isinstance(state, dict) else type(state).__name__
@@ -50,13 +42,10 @@ def check_state(state, num_envs, *wanted):
 
 
 def made_for(game):
-    """Return what the bytes of a game were made for: its name, its mode, the first level, the one after the last.
+    """Return the game, mode, first level and one after the last that a serialised game was made for.
 
-    None is returned for what is no whole state of a game. Procgen writes its version, the name's length and the name,
-    then fifteen integers, of which the eighth is the mode and the last two are the levels, and an end at the end.
-
-    Args:
-        game: the bytes.
+    Returns None for invalid bytes. Procgen writes its version, the length of the name, the name and fifteen integers, of
+    which the eighth is the mode and the last two are the levels, and closes the state with an end marker.
     """
     try:
         version, length = struct.unpack_from("=2i", game)
@@ -69,11 +58,7 @@ def made_for(game):
 
 
 def in_words(made):
-    """Return what a state is made for, as in ``a state of coinrun, easy, levels 0 to 199``.
-
-    Args:
-        made: what :func:`made_for` returned.
-    """
+    """Describe the result of :func:`made_for`, as in ``a state of coinrun, easy, levels 0 to 199``."""
     if made is None:
         return "what is no state of a game"
     game, mode, low, high = made
@@ -81,23 +66,16 @@ def in_words(made):
 
 
 def pack(state):
-    """Return a state as arrays by name: ``games`` u8[S], one after the other, ``sizes`` i64[N], and the statistics.
-
-    Args:
-        state: what :meth:`ProcgenVectorEnv.get_state` returned.
-    """
+    """Convert a state to arrays: ``games`` u8[S], all games concatenated, ``sizes`` i64[N], and the statistics."""
     games = np.frombuffer(b"".join(state["games"]), np.uint8).copy()
     return {**state, "games": games, "sizes": np.array([len(game) for game in state["games"]], np.int64)}
 
 
 def unpack(arrays):
-    """Return the state of which :func:`pack` has made arrays.
-
-    Args:
-        arrays: by name.
+    """Convert the arrays of :func:`pack` back to a state.
 
     Raises:
-        ValueError: sizes that do not add up to what there is.
+        ValueError: the sizes do not add up to the length of ``games``.
     """
     sizes, joined = np.asarray(arrays["sizes"]), np.asarray(arrays["games"], np.uint8).tobytes()
     if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(joined):

@@ -1,4 +1,4 @@
-"""A replay buffer: a ring over arrays that are allocated once."""
+"""A replay buffer on preallocated arrays."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ PUSHED = "pushed"
 
 
 class Replay:
-    """The last ``capacity`` items, each with a value for every field; shapes and dtypes are those of an example.
+    """Ring buffer of the last `capacity` items, with one array per field.
 
     ``Replay(1000, state=np.zeros(16, np.float32), action=np.int32(0))``
 
     Args:
-        capacity: items that are kept.
-        example: by the name of a field, a value like those to come, an array or a NumPy number.
+        capacity: maximum number of items.
+        example: an example value for every field, which sets its shape and dtype.
 
     Raises:
-        ValueError: here and in the methods, for arguments that do not fit; nothing is changed.
+        ValueError: invalid arguments, here or in a method; the buffer is left unchanged.
     """
 
     def __init__(self, capacity, **example):
@@ -32,14 +32,7 @@ class Replay:
 
     @classmethod
     def over(cls, **fields):
-        """Return an empty replay that keeps its items in arrays that are there already, as a part of larger ones.
-
-        Args:
-            fields: by the name of a field, its array, [capacity, ...].
-
-        Raises:
-            ValueError: no fields, no rows, or not as many of each.
-        """
+        """Return an empty buffer over existing arrays [capacity, ...], such as slices of larger ones."""
         rows = {name: len(field) for name, field in fields.items()}
         if not rows or PUSHED in rows or len(set(rows.values())) > 1 or min(rows.values()) < 1:
             raise ValueError(f"fields: got {rows} rows, wanted one or more fields of as many rows, none {PUSHED!r}")
@@ -48,17 +41,13 @@ class Replay:
         return replay
 
     def __len__(self):
-        """Return the number of items that are stored."""
         return min(self.pushed, self.capacity)
 
     def push(self, **item):
-        """Store one item in place of the oldest.
-
-        Args:
-            item: a value of every field, by its name.
+        """Store one item, given by field name, in place of the oldest.
 
         Raises:
-            ValueError: other fields than the example's, or a value of another shape or kind of dtype.
+            ValueError: missing or unknown fields, or a value of another shape or kind of dtype.
         """
         self._check("item", item)
         row = self.pushed % self.capacity
@@ -67,15 +56,13 @@ class Replay:
         self.pushed += 1
 
     def push_batch(self, **columns):
-        """Store N items, as that many pushes would: each field by one slice assignment, or by two where it wraps.
+        """Store N items like N pushes, with one slice assignment per field, or two where the ring wraps.
 
         Args:
-            columns: by the name of a field, its values, [N, ...], oldest first. N may be 0, or more than there is
-                room for.
+            columns: values of each field, [N, ...], oldest first. N may be 0 or exceed the capacity.
 
         Raises:
-            ValueError: other fields than the example's, values of another shape or kind of dtype, or not as many of
-                each field.
+            ValueError: missing or unknown fields, another shape or kind of dtype, or fields of different lengths.
         """
         columns = {name: np.asarray(column) for name, column in columns.items()}
         count = next((len(column) for column in columns.values() if column.ndim), 0)
@@ -83,13 +70,9 @@ class Replay:
         self.store(*[columns[name] for name in self.fields])
 
     def store(self, *columns):
-        """Store N items as :meth:`push_batch` does, unchecked.
-
-        Args:
-            columns: the values of each field, [N, ...], oldest first, in the order of the example.
-        """
+        """Store N items without checks; `columns` are [N, ...], oldest first, in the order of the fields."""
         count, capacity = len(columns[0]), self.capacity
-        start = max(0, count - capacity)  # more than there is room for push each other out
+        start = max(0, count - capacity)  # skip items that later ones would overwrite
         pushed, self.pushed = self.pushed + start, self.pushed + count
         while start < count:
             row = pushed % capacity
@@ -100,14 +83,10 @@ class Replay:
             start = end
 
     def sample(self, rng, batch):
-        """Return ``batch`` different items, drawn uniformly: a copy of each field, [batch, ...], by name.
-
-        Args:
-            rng: generator that draws them.
-            batch: number of items.
+        """Sample `batch` distinct items uniformly; return a copy of each field, [batch, ...], by name.
 
         Raises:
-            ValueError: a batch below 1, or of more items than are stored.
+            ValueError: a batch below 1, or larger than the number of stored items.
         """
         if not 1 <= batch <= len(self):
             raise ValueError(f"batch: got {batch}, wanted 1 to {len(self)}, the number of items stored")
@@ -115,18 +94,15 @@ class Replay:
         return {name: field[rows] for name, field in self.fields.items()}
 
     def arrays(self):
-        """Return a copy of all that is stored, and ``pushed``, the number of items ever pushed, for ``restore``."""
+        """Return a copy of the stored items and ``pushed``, the number of items ever pushed, for :meth:`restore`."""
         stored = {name: field[: len(self)].copy() for name, field in self.fields.items()}
         return {**stored, PUSHED: np.array(self.pushed)}
 
     def restore(self, arrays):
-        """Put back what :meth:`arrays` returned, in place of all that is stored.
-
-        Args:
-            arrays: by the name of a field, its stored items, [items, ...]; and ``pushed`` i64[].
+        """Replace the contents by what :meth:`arrays` returned.
 
         Raises:
-            ValueError: names, shapes or dtypes that are not this buffer's.
+            ValueError: names, shapes or dtypes do not match this buffer.
         """
         if arrays.keys() != self.fields.keys() | {PUSHED}:
             raise ValueError(f"arrays: got {sorted(arrays)}, wanted {sorted(self.fields.keys() | {PUSHED})}")

@@ -1,4 +1,4 @@
-"""Threads of a training or an evaluation: how many by default, and how they wait."""
+"""Number of threads of a training or an evaluation, and how waiting threads behave."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from .checks import check_integer
 from .procgen_env import set_threads as set_game_threads
 from .starting import THREAD_VARIABLES
 
-SPINS = 1000  # of OpenMP's waiting threads before they sleep; libgomp's default is 300,000
-SMALL = 5e7  # weights times samples in a batch; below it, a second thread costs more than it computes
+SPINS = 1000  # spins of a waiting OpenMP thread before it sleeps; libgomp's default is 300,000
+SMALL = 5e7  # weights times samples per batch; below this, a second thread costs more than it saves
 
 
 def default_threads(work: float) -> int:
-    """Return what ``OMP_NUM_THREADS`` says, else 1 for a small net, else the number of cores of this process.
+    """Return ``OMP_NUM_THREADS`` if set, else 1 for a small net, else the number of available cores.
 
-    Args:
-        work: number of weights times the number of samples in a batch.
+    `work` is the number of weights times the samples per batch.
     """
     said = os.environ.get("OMP_NUM_THREADS", "")
     if said.isdecimal() and int(said):
@@ -33,16 +32,15 @@ def default_threads(work: float) -> int:
 
 
 def set_threads(count: int, inter_op: int | None = None) -> None:
-    """Give torch, JAX and Procgen this many threads.
+    """Set the number of threads of torch, JAX and Procgen.
 
-    Threads of torch that wait for each other soon go to sleep, unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set:
-    where another program has one of the cores, they would spin away their share of the others.
-    torch and JAX read all of this from the environment when they are imported; after that, only torch's number of
-    threads can change.
+    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, waiting torch threads soon go to sleep: when another program
+    occupies a core, spinning threads would waste the time of the others. torch and JAX read the environment when they
+    are imported; after that, only torch's number of threads can change.
 
     Args:
-        count: threads of one operation.
-        inter_op: torch operations that may run side by side; None leaves that to torch.
+        count: threads per operation.
+        inter_op: torch operations that may run in parallel; None for torch's default.
 
     Raises:
         ValueError: a number below 1.
@@ -68,13 +66,13 @@ def set_threads(count: int, inter_op: int | None = None) -> None:
 
 
 def configuration(agent_class: Any, config: type, fields: Mapping[str, Any], path: Path | None) -> Any:
-    """Return the configuration of the agent that is about to be made, or None where the agent itself will refuse it.
+    """Return the configuration of the agent about to be made, or None if its fields are invalid.
 
     Args:
-        agent_class: the class of the workload's agent; ``configure(**fields)`` makes its configuration, if it has that.
-        config: class of the configuration.
-        fields: that were given, by name, and perhaps the seed.
-        path: of the checkpoint that the other fields come from; None for a new agent.
+        agent_class: agent class; its ``configure(**fields)`` is used if it exists.
+        config: configuration class.
+        fields: fields that were set, possibly with ``seed``.
+        path: checkpoint that provides the other fields; None for a new agent.
     """
     configure = getattr(agent_class, "configure", config)
     fields = {name: value for name, value in fields.items() if name != "seed"}
@@ -86,12 +84,12 @@ def configuration(agent_class: Any, config: type, fields: Mapping[str, Any], pat
 
 
 def use_threads(options: Namespace, config: Any, samples: int | None = None) -> int:
-    """Set the number of threads that was asked for, or that suits the net; return it.
+    """Set and return the requested number of threads, or else one that suits the net.
 
     Args:
-        options: the parsed command line.
-        config: of the agent; its ``weights`` and ``batch`` are read. None, or one without them, gets all cores.
-        samples: in a batch, instead of ``config.batch``.
+        options: parsed command line.
+        config: configuration of the agent; without ``weights``, all cores are used.
+        samples: samples per batch, in place of ``config.batch``.
     """
     weights, batch = getattr(config, "weights", math.inf), getattr(config, "batch", 1)
     count = options.threads
@@ -102,12 +100,7 @@ def use_threads(options: Namespace, config: Any, samples: int | None = None) -> 
 
 
 def described(config: Any, threads: int) -> str:
-    """Return backend, device and threads in a line.
-
-    Args:
-        config: of an agent.
-        threads: of one operation.
-    """
+    """Describe backend, device and threads in one line."""
     name = getattr(config, "backend", None)
     words = f"{threads} thread{'s' if threads > 1 else ''} of {len(os.sched_getaffinity(0))} cores"
     return f"{name} on {backends.get(name).device}, {words}" if name else words

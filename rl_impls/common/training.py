@@ -1,4 +1,4 @@
-"""The command ``train``: from its options to a checkpoint, with progress shown and, if wanted, the curve kept."""
+"""The ``train`` command: from options to a checkpoint, with a progress bar and an optional learning curve."""
 
 from __future__ import annotations
 
@@ -33,19 +33,12 @@ if TYPE_CHECKING:
     from .command import Agent
 
 SAVED_EVERY = 600  # seconds
-SAID_EVERY = 10  # seconds, of an agent that has lines to say
+SAID_EVERY = 10  # seconds between the lines of an agent that has ``lines()``
 UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
 def seconds_of(text: str) -> float:
-    """Return a duration in seconds.
-
-    Args:
-        text: a number of hours, or a number with h, m or s: ``0.5``, ``30m``, ``90s``.
-
-    Raises:
-        ValueError: it is none, or not more than 0.
-    """
+    """Parse a duration such as ``0.5`` (hours), ``30m`` or ``90s`` into seconds."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([hms]?)", text)
     if not found or not float(found[1]):
         raise ValueError(f"duration: got {text!r}, wanted more than 0 hours, or as 30m or 90s")
@@ -53,12 +46,7 @@ def seconds_of(text: str) -> float:
 
 
 def from_file(config: type, path: Path | None) -> Chosen:
-    """Return what a configuration's file says; its fields may stand there, and seed, steps and duration.
-
-    Args:
-        config: the dataclass that says what an agent is made of.
-        path: of the file, or None.
-    """
+    """Read a configuration file, which may set the configuration's fields, the seed, and steps or duration."""
     if path is None:
         return NOTHING
     types = {field.name: kind for field, kind, _ in single_fields(config)}
@@ -69,15 +57,7 @@ def from_file(config: type, path: Path | None) -> Chosen:
 
 
 def length(options: argparse.Namespace, chosen: Chosen) -> tuple[int | None, float | None]:
-    """Return how many steps to train, or for how many seconds: as the command line says, or else the file.
-
-    Args:
-        options: the parsed command line.
-        chosen: what the file says.
-
-    Raises:
-        ValueError: both in the file, or a number that makes no sense.
-    """
+    """Return the steps to train or, if a duration is set, the seconds; the command line overrides the file."""
     steps, duration = options.steps, options.duration
     if steps is None and duration is None:
         steps, duration = chosen.values.get("steps"), chosen.values.get("duration")
@@ -89,19 +69,16 @@ def length(options: argparse.Namespace, chosen: Chosen) -> tuple[int | None, flo
 
 
 def place(options: argparse.Namespace) -> Path:
-    """Return the path of the checkpoint; with ``--resume``, the folder of a run also becomes ``options.output_dir``.
-
-    Args:
-        options: the parsed command line.
+    """Return the path of the checkpoint; with ``--resume``, a run's folder also becomes ``options.output_dir``.
 
     Raises:
-        ValueError: no path was given, its folder does not exist, or it would replace the checkpoint of another run.
+        ValueError: no path was given, its folder does not exist, or it would overwrite the checkpoint of another run.
     """
     if options.resume and options.output_dir is None and options.checkpoint and options.checkpoint.is_dir():
         options.checkpoint, options.output_dir = None, options.checkpoint
     path: Path | None = options.checkpoint
     folder: Path | None = options.output_dir
-    new = not options.resume and launched()[0] == 0  # only the first process of several writes
+    new = not options.resume and launched()[0] == 0  # of several processes, only the first writes
     if path is None:
         if folder is None:
             raise ValueError("checkpoint: no file was given; name one, or a folder by --output-dir")
@@ -118,20 +95,15 @@ def place(options: argparse.Namespace) -> Path:
 
 
 def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Train with a progress bar, and write checkpoints: at the start, every ten minutes and at the end.
+    """Train with a progress bar; write checkpoints at the start, every ten minutes and at the end.
 
-    Ctrl-C, SIGTERM and a closed terminal end the training after the current chunk; its checkpoint is written too.
-
-    Args:
-        agent_class: the class of the workload's agent.
-        config: the dataclass that says what it is made of.
-        options: the parsed command line.
+    Ctrl-C, SIGTERM and SIGHUP stop the training after the current chunk and still write its checkpoint.
 
     Raises:
-        ValueError: an argument that makes no sense.
+        ValueError: an invalid argument.
         OSError: the checkpoint or the curve cannot be written.
-        FloatingPointError: the loss or the weights are not finite any more.
-        WorkersEnded: processes of the agent failed and cannot be replaced.
+        FloatingPointError: the loss or the weights became infinite or NaN.
+        WorkersEnded: worker processes of the agent failed and cannot be replaced.
     """
     path, chosen = place(options), from_file(config, options.config)
     words = {name: value for name, value in vars(options).items() if value is not None}
@@ -176,14 +148,10 @@ def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -
 
 
 def save_first(agent: Agent, path: Path) -> None:
-    """Write the first checkpoint, so that a place that cannot be written is found before any training.
-
-    Args:
-        agent: that is about to be trained.
-        path: of the checkpoint.
+    """Write the first checkpoint, so that an unwritable path is found before training starts.
 
     Raises:
-        FloatingPointError: the weights of a checkpoint that is resumed are not finite.
+        FloatingPointError: the weights of a resumed checkpoint are not finite.
         NotImplementedError: the agent cannot learn on this backend.
     """
     if hasattr(agent, "prepare"):
@@ -194,15 +162,10 @@ def save_first(agent: Agent, path: Path) -> None:
 
 
 def chosen_fields(config: type, in_file: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
-    """Return what the agent is made from: the seed and fields that were given, the command line before the file.
-
-    Args:
-        config: the dataclass that says what an agent is made of.
-        in_file: values in the configuration file, by name.
-        words: values on the command line, by name.
+    """Merge the configuration file and the command line, which takes precedence, into the agent's arguments.
 
     Raises:
-        ValueError: a seed that makes no sense, or a file beside ``--resume``.
+        ValueError: an invalid seed, or configuration fields in a file together with ``--resume``.
     """
     if words["resume"] and in_file.keys() - {"steps", "duration"}:
         raise ValueError("config: a file cannot be combined with --resume: the checkpoint holds the configuration")
@@ -214,16 +177,16 @@ def chosen_fields(config: type, in_file: dict[str, Any], words: dict[str, Any]) 
 
 
 def until(first: int, steps: int | None, duration: float | None) -> str:
-    """Return when a training ends, for its first line of output."""
+    """Describe when the training ends."""
     return f"to {first + steps}" if steps else f"for {round(duration or 0)} s"
 
 
 def not_finite(agent: Agent, figures: Mapping[str, float] = MappingProxyType({})) -> str:
-    """Return whether the loss or the weights are infinite or NaN, in words; an empty text where they are finite.
+    """Describe a loss or weights that are infinite or NaN; return an empty string if all are finite.
 
     Args:
-        agent: its ``params`` are read, if it has any.
-        figures: of the last chunk; ``loss`` is read, unless the chunk had no ``updates``.
+        agent: its ``params`` are checked, if it has any.
+        figures: figures of the last chunk; ``loss`` is ignored if ``updates`` is 0.
     """
     loss = figures.get("loss", 0.0) if figures.get("updates", 1) else 0.0
     if not math.isfinite(loss):
@@ -235,19 +198,15 @@ def not_finite(agent: Agent, figures: Mapping[str, float] = MappingProxyType({})
 def run(
     agent: Agent, path: Path, steps: int | None, duration: float | None, recorder: Recorder
 ) -> tuple[list[signal.Signals], dict[str, float]]:
-    """Train and save; return the signals that stopped it, and the steps per second (``rate``) and bytes of memory.
+    """Train and save checkpoints for `steps`, or else for `duration` seconds.
 
-    Args:
-        agent: that is trained.
-        path: of the checkpoint.
-        steps: for how long, or None.
-        duration: the same in seconds, or None.
-        recorder: that keeps the curve.
+    Returns:
+        The signals that stopped the training, and ``rate`` (steps per second) and ``peak_memory`` (bytes).
     """
     first = agent.step
     total = first + steps if steps else round(duration or 0)
     shows, agree = launched()[0] == 0, getattr(agent, "agree", bool)
-    kept = first  # the step of the checkpoint
+    kept = first  # step of the last checkpoint
     failed: OSError | None = None
     with stop_signals() as signals, progress_bar(disable=not shows) as progress:
         task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
@@ -292,11 +251,7 @@ def run(
 
 
 def progress_bar(**how: Any) -> Progress:
-    """Return a bar with what is done, the time that is left and the rate; below it, in full, what else is to be seen.
-
-    Args:
-        how: as rich's ``Progress`` takes it.
-    """
+    """Return a bar with progress, remaining time and rate, and the task's description in full below it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
@@ -311,7 +266,7 @@ def progress_bar(**how: Any) -> Progress:
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[list[signal.Signals]]:
-    """Yield a list that Ctrl-C, SIGTERM and SIGHUP fill; a second signal raises KeyboardInterrupt, a third kills."""
+    """Yield a list to which Ctrl-C, SIGTERM and SIGHUP append; a second raises KeyboardInterrupt, a third kills."""
     seen: list[signal.Signals] = []
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes on this machine that run the methods that messages name. A worker that dies is replaced."""
+"""Worker processes on this machine that run methods by message; a worker that dies is replaced."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ from time import monotonic, sleep
 from .starting import begin, context_of, threads_of_started
 
 SECONDS = 120  # default timeout of a worker
-SLICE = 1  # longest single wait, so that a stop of this process (Ctrl-Z) hardly counts as the workers' silence
-ENDING = 60  # seconds to wait for a killed process: one of low priority ends late beside other load
+SLICE = 1  # longest single wait, so that stopping this process (Ctrl-Z) barely adds to the workers' silence
+ENDING = 60  # seconds to wait for a killed process: under load, one of low priority takes long to end
 PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts to start a process
-LIVES = 5  # workers that may die in one place without having answered
-GIVES_WAY = 19  # niceness of a process that is not waited for: with less, all threads of who learns wait for one
-BEFORE_MULTIPROCESSING = 10  # exit priority: its own exit handler waits for ever for a child that is stopped
+LIVES = 5  # deaths allowed at one index without an answer in between
+GIVES_WAY = 19  # niceness of background processes: with less, one preempts a learner thread that all others wait for
+BEFORE_MULTIPROCESSING = 10  # exit priority: multiprocessing's own exit handler waits forever for a stopped child
 
 
 class WorkersEnded(RuntimeError):
-    """A worker failed, so all were ended; or the workers are called after that or after ``close()``."""
+    """A worker failed and all were stopped, or workers were called after that or after ``close()``."""
 
 
 class Handed:
-    """The arguments of a new process, in shared memory; a context that lasts until the process has started.
+    """The arguments of a new process, passed in shared memory; use as a context manager around the process's start.
 
-    :mod:`multiprocessing` would send them by a pipe, and wait for ever for a process that dies before it has read all.
-
-    Args:
-        value: anything that a process can be started with.
+    :mod:`multiprocessing` passes arguments by a pipe and would block forever if the process died before reading it all.
+    `value` is any picklable start argument of a process.
     """
 
     def __init__(self, value):
@@ -55,11 +53,7 @@ class Handed:
 
 
 def received(handle):
-    """Return the value of a :class:`Handed`, in the new process.
-
-    Args:
-        handle: of the memory's descriptor.
-    """
+    """Return the value of a :class:`Handed` in the new process."""
     with os.fdopen(handle.detach(), "rb") as file:
         file.seek(0)
         return pickle.load(file)
@@ -67,15 +61,15 @@ def received(handle):
 
 def give_way(niceness):
     """Raise the niceness of all threads of this process."""
-    for thread in map(int, os.listdir("/proc/self/task")):  # each has its own priority
+    for thread in map(int, os.listdir("/proc/self/task")):  # priorities are per thread
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
 
 
 def serve(pipe, make, args, niceness):
-    """Run the worker ``make(*args)``: answer the requests from the pipe until it is closed."""
+    """Worker main loop: make ``make(*args)`` and run requests from the pipe until it is closed."""
     try:
         worker = make(*args)
-        give_way(niceness)  # on a busy machine it would hardly begin else
+        give_way(niceness)  # only now: on a busy machine a low-priority process would hardly start up
         while True:
             name, *of_call = pipe.recv()
             pipe.send((True, getattr(worker, name)(*of_call)))
@@ -87,15 +81,15 @@ def serve(pipe, make, args, niceness):
 
 
 def run(target, pipe, args, cores):
-    """Call ``target(pipe, *args)`` in a new process."""
+    """Entry point of a new process."""
     begin(cores)
     target(pipe, *args)
 
 
 def limit(pipe, seconds):
-    """Let a read or write of a pipe of :mod:`multiprocessing` wait so long at most; then it raises BlockingIOError.
+    """Limit each read and write of a :mod:`multiprocessing` pipe to `seconds`; after that it raises BlockingIOError.
 
-    A worker may stop in the middle of an answer, or before it has read a message that fills the pipe.
+    A worker may hang in the middle of an answer, or before it has read a message that fills the pipe.
     """
     timeval = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
     with socket.socket(fileno=os.dup(pipe.fileno())) as of_pipe:
@@ -107,11 +101,11 @@ def start_process(target, args, threads, needs, timeout):
     """Start a daemon process that calls ``target(pipe, *args)``; return the other end of the pipe and the process.
 
     Args:
-        target: a function of a module.
-        args: its other arguments, a tuple.
-        threads: of a library in the process.
-        needs: names of modules that it would import, see :func:`.starting.context_of`.
-        timeout: of a read or write of the pipe, in seconds.
+        target: a module-level function.
+        args: its arguments after the pipe.
+        threads: threads per library in the process.
+        needs: modules to preload, see :func:`.starting.context_of`.
+        timeout: timeout of a read or write of the pipe, in seconds.
 
     Raises:
         OSError: no process can be started.
@@ -125,7 +119,7 @@ def start_process(target, args, threads, needs, timeout):
             try:
                 process.start()
                 return ours, process
-            except (OSError, EOFError) as error:  # EOFError: the fork server died meanwhile
+            except (OSError, EOFError) as error:  # EOFError: the fork server died
                 ours.close()
                 if pause is None:
                     raise OSError(f"{type(error).__name__}: {error}") from error
@@ -133,9 +127,9 @@ def start_process(target, args, threads, needs, timeout):
 
 
 def hung_up(pipe, seconds=0):
-    """Wait until the process at the other end of a pipe has ended; return whether it has.
+    """Wait up to `seconds` for the process at the other end of a pipe to end; return whether it has.
 
-    Unlike ``is_alive()`` of :mod:`multiprocessing` this is right where the fork server is dead.
+    Unlike ``is_alive()`` of :mod:`multiprocessing`, this also works if the fork server is dead.
     """
     poll = select.poll()
     poll.register(pipe.fileno(), 0)  # a hang-up is always reported
@@ -143,12 +137,12 @@ def hung_up(pipe, seconds=0):
 
 
 def cause_of_death(process):
-    """Say how a process ended whose pipe is closed."""
+    """Describe how a process ended whose pipe is closed."""
     process.join(ENDING)
     code = process.exitcode
     if code is None:
         return "closed its pipe"
-    if code == 255:  # what multiprocessing says where nobody could collect the exit code
+    if code == 255:  # multiprocessing's value for an exit code that nobody could collect
         return (
             "ended and so did its fork server, so the exit code is unknown; the kernel's out-of-memory killer may have"
             " killed both: free memory, or use fewer processes or environments"
@@ -162,15 +156,11 @@ def cause_of_death(process):
 
 
 def end(members):
-    """Kill processes and wait for their end, but not for ever.
-
-    Args:
-        members: pipe and process of each, a list, which is emptied.
-    """
+    """Kill the processes in a list of (pipe, process), wait for them for a limited time, and empty the list."""
     open_ones = [(pipe, process) for pipe, process in members if not pipe.closed]
     for pipe, process in open_ones:
         process.kill()
-        if not hung_up(pipe):  # multiprocessing signals no process whose fork server is dead
+        if not hung_up(pipe):  # multiprocessing cannot signal a process whose fork server is dead
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
     for pipe, process in open_ones:
@@ -183,29 +173,30 @@ def end(members):
 
 
 class Workers:
-    """Workers in processes.
+    """A group of worker processes.
 
-    A worker that dies is replaced, and the new one gets the messages that the dead one has not answered.
+    A worker that dies is replaced; its successor receives the messages that it had not answered.
 
     Args:
-        count: how many.
-        make: ``make(*args)``, returns a worker; in its process.
-        args_of: ``args_of(index, life)``, its arguments; ``life`` counts the workers that were in its place before.
-        threads: of a library in each process.
-        niceness: by which the processes give way to others once they have begun.
-        needs: names of modules that each process would import, see :func:`.starting.context_of`.
+        count: number of workers.
+        make: ``make(*args)`` creates the worker in its process.
+        args_of: ``args_of(index, life)`` returns its arguments; ``life`` is 0, or for a replacement the number of
+            workers replaced so far.
+        threads: threads per library in each process.
+        niceness: niceness added once a process has started up.
+        needs: modules to preload in each process, see :func:`.starting.context_of`.
         timeout: seconds to wait without a sign of life from any worker.
 
     Attributes:
-        replaced: workers that died.
-        timeout: as given; it may be changed.
+        replaced: number of workers that died.
+        timeout: as given; may be changed.
 
     Raises:
-        WorkersEnded: here and later: a worker failed, did not answer in time, or died and could not be replaced; all
-            are ended. Later: they were ended before.
+        WorkersEnded: here or in a method, a worker failed, timed out, or could not be replaced, which stops all workers;
+            or they were stopped before.
     """
 
-    KIND = "actor"  # what messages call a worker
+    KIND = "actor"  # name of a worker in error messages
 
     def __init__(self, count, make, args_of, threads, niceness=0, needs=(), timeout=SECONDS):
         self.actors, self.replaced = count, 0
@@ -213,17 +204,14 @@ class Workers:
         self.timeout, self.silence = timeout, 0.0  # seconds
         self.members, self.lives = [], [0] * count
         self.close = Finalize(self, end, (self.members,), exitpriority=BEFORE_MULTIPROCESSING)
-        self.owed = [[] for _ in range(count)]  # messages that each has not answered yet
+        self.owed = [[] for _ in range(count)]  # unanswered messages of each worker
         for index in range(count):
             self.members.append(self.start(index, 0, "could not be started"))
 
     def start(self, index, life, why):
-        """Start a worker; return its pipe and its process.
+        """Start a worker; return its pipe and process.
 
-        Args:
-            index: of the worker.
-            life: how many were in its place before.
-            why: what an error says first.
+        `life` is passed to ``args_of``; `why` begins the error message.
         """
         make, args_of, threads, niceness, needs = self.made
         args = make, args_of(index, life), niceness
@@ -233,7 +221,7 @@ class Workers:
             self.fail(index, f"{why}: {error}")
 
     def replace(self, index):
-        """Put a new worker in the place of a dead one, and send it the messages that that one has not answered."""
+        """Replace a dead worker and resend the messages that it had not answered."""
         cause = cause_of_death(self.members[index][1])
         self.replaced += 1
         self.lives[index] += 1
@@ -247,30 +235,29 @@ class Workers:
             self.send(index, message)
 
     def after_death(self, index):
-        """Do what is to be done between the end of a worker and the start of the one that replaces it."""
+        """Hook between the end of a worker and the start of its replacement."""
 
     def replace_dead(self, found):
-        """Replace the workers that died after their answer, of which nothing is heard otherwise.
+        """Replace workers that died after answering, which :meth:`receive` does not notice.
 
-        Args:
-            found: answers by the index of the worker, as of :meth:`receive`.
+        `found` maps worker indices to answers.
         """
         for index in found:
             if hung_up(self.members[index][0]):
                 self.replace(index)
 
     def fail(self, index, why):
-        """End all workers and raise :class:`WorkersEnded`."""
+        """Stop all workers and raise :class:`WorkersEnded`."""
         self.close()
         raise WorkersEnded(f"{self.KIND} {index} {why}")
 
     def check_open(self):
-        """Raise :class:`WorkersEnded` where there are no workers any more."""
+        """Raise :class:`WorkersEnded` if there are no workers any more."""
         if not self.members:
             raise WorkersEnded(f"{self.KIND}s: got a call after they were ended, wanted it before close()")
 
     def send(self, index, message):
-        """Send a worker a message; a dead one is replaced when its answer is waited for."""
+        """Send a worker a message; a dead worker is only replaced while waiting for its answer."""
         try:
             self.members[index][0].send(message)
         except BlockingIOError:
@@ -279,47 +266,29 @@ class Workers:
             pass
 
     def tell(self, messages):
-        """Send each worker a message.
-
-        Args:
-            messages: what each is to do, tuples of a method's name and its arguments.
-        """
+        """Send each worker one message, a tuple of a method name and its arguments."""
         self.check_open()
         for index, message in enumerate(messages):
             self.owed[index].append(message)
             self.send(index, message)
 
     def heard(self):
-        """Note a sign of life."""
+        """Reset the silence timer."""
         self.silence = 0.0
 
     def waited(self, seconds, silent):
-        """Count seconds without a sign of life; raise :class:`WorkersEnded` where they reach the timeout.
-
-        Args:
-            seconds: that passed.
-            silent: indices of the workers that were waited for.
-        """
+        """Add to the silence timer; fail with the `silent` workers if it reaches the timeout."""
         self.silence += seconds
         if self.silence >= self.timeout:
             self.fail_silent(silent)
 
     def fail_silent(self, silent):
-        """End all workers as some hang.
-
-        Args:
-            silent: indices of those.
-        """
+        """Fail because the workers with these indices hang."""
         who = f" and {self.KIND} ".join(str(index) for index in sorted(set(silent)))
         self.fail(who, f"did not answer for {self.timeout:g} s: the process hangs or is stopped")
 
     def receive(self, found, seconds):
-        """Wait for answers; return whether anything was heard.
-
-        Args:
-            found: answers to the oldest message of each worker, by its index, to which what comes is added.
-            seconds: to wait for the first.
-        """
+        """Wait up to `seconds` for answers and add them to `found`, by worker index; return whether any arrived."""
         pipes = {self.members[index][0]: index for index in range(self.actors) if index not in found}
         before = monotonic()
         ready = wait(list(pipes), seconds)
@@ -343,7 +312,7 @@ class Workers:
         return bool(ready)
 
     def answers(self):
-        """Return the answer of every worker to the oldest message that has none yet, in order."""
+        """Return, in worker order, each worker's answer to its oldest unanswered message."""
         self.check_open()
         found = {}
         self.heard()
@@ -352,6 +321,6 @@ class Workers:
         return [found[index] for index in range(self.actors)]
 
     def settle(self):
-        """Wait until the workers have done all that they were asked for, and forget it."""
+        """Wait for all outstanding answers and discard them."""
         while self.owed[0]:
             self.answers()

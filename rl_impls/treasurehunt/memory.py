@@ -1,4 +1,4 @@
-"""Replay memory of N agents over K worlds in lockstep: a ring of frames, read as frame stacks and m-step returns.
+"""Replay memory of N agents over K worlds in lockstep: a ring of frames, read as stacks and m-step returns.
 
 Each world is a lane of L rows. Row ``lane * L + slot`` of an agent holds its frame in that world, the action taken
 there and the reward that followed. The last row of an episode holds only the final observation.
