@@ -44,8 +44,8 @@ def check_state(state, num_envs, *wanted):
 def made_for(game):
     """Return the game, mode, first level and one after the last that a serialised game was made for.
 
-    Returns None for invalid bytes. Procgen writes its version, the length of the name, the name and fifteen integers, of
-    which the eighth is the mode and the last two are the levels, and closes the state with an end marker.
+    Returns None for invalid bytes. Procgen writes its version, the length of the name, the name and fifteen integers,
+    of which the eighth is the mode and the last two are the levels, and closes the state with an end marker.
     """
     try:
         version, length = struct.unpack_from("=2i", game)

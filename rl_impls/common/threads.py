@@ -34,9 +34,9 @@ def default_threads(work: float) -> int:
 def set_threads(count: int, inter_op: int | None = None) -> None:
     """Set the number of threads of torch, JAX and Procgen.
 
-    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, waiting torch threads soon go to sleep: when another program
-    occupies a core, spinning threads would waste the time of the others. torch and JAX read the environment when they
-    are imported; after that, only torch's number of threads can change.
+    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, waiting torch threads soon go to sleep: when another
+    program occupies a core, spinning threads would waste the time of the others. torch and JAX read the environment
+    when they are imported; after that, only torch's number of threads can change.
 
     Args:
         count: threads per operation.

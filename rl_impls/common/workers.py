@@ -192,8 +192,8 @@ class Workers:
         timeout: as given; may be changed.
 
     Raises:
-        WorkersEnded: here or in a method, a worker failed, timed out, or could not be replaced, which stops all workers;
-            or they were stopped before.
+        WorkersEnded: here or in a method, a worker failed, timed out, or could not be replaced, which stops all
+            workers; or they were stopped before.
     """
 
     KIND = "actor"  # name of a worker in error messages
