@@ -1,4 +1,4 @@
-"""The checkpoint of an agent: what its loop holds, its configuration, its generator, and how far it has come."""
+"""Checkpoints of an agent: the state of its loop, its configuration, its random generator and its step."""
 
 from __future__ import annotations
 
@@ -11,27 +11,24 @@ from .. import params
 
 
 def save(path, agent, state):
-    """Write a checkpoint, whole or not at all.
+    """Write a checkpoint atomically.
 
-    Args:
-        path: of the file.
-        agent: with ``config``, ``rng`` and ``step``.
-        state: what its loop holds, arrays by name.
+    `agent` has ``config``, ``rng`` and ``step``; `state` is the loop's arrays by name.
     """
     values = {"config": asdict(agent.config), "rng": agent.rng.bit_generator.state, "step": agent.step}
     params.save(path, state, **{name: json.dumps(value) for name, value in values.items()})
 
 
 def read(path, configure, outline):
-    """Return the configuration, state, generator and step of a checkpoint, checked against each other.
+    """Return the configuration, state, generator and step of a checkpoint.
 
     Args:
-        path: of the file.
-        configure: ``configure(**fields)``, the configuration.
-        outline: ``outline(config, arrays)``, arrays of the names, shapes and dtypes that the state has to have.
+        path: checkpoint file.
+        configure: ``configure(**fields)`` makes the configuration.
+        outline: ``outline(config, arrays)`` returns arrays with the expected names, shapes and dtypes of the state.
 
     Raises:
-        CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
+        CheckpointError: the file is corrupt or truncated, or belongs to another architecture.
     """
     arrays, metadata = params.load_with_metadata(path)
     try:

@@ -1,4 +1,4 @@
-"""The command line of a workload, ``train``, ``evaluate`` and ``compare``, made of its agent and its configuration."""
+"""Command line of a workload (``train``, ``evaluate``, ``compare``), generated from its agent and configuration."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .signals import exit_code, interruptible
 from .threads import configuration, described, use_threads
 from .workers import WorkersEnded
 
-EPISODES = 100  # of an evaluation
+EPISODES = 100  # default number of evaluation episodes
 
 
 class Agent(Protocol):
-    """What trains, plays, is saved and goes on: ``Agent(seed=0, **config)``, with the fields of its configuration.
+    """Interface of an agent that can be trained, evaluated and saved: ``Agent(seed=0, **config)``.
 
-    One whose training is worth a look while it goes on has ``lines(figures, seconds)``: the lines that are shown every
-    ten seconds, from what :meth:`learn` returned last and the seconds since the last time. One that can do without
-    what it trains by has ``load_to_evaluate(path, **changes)``, which is :meth:`load` of an agent that only evaluates.
-    ``prepare()``, if there is one, is called before training and raises what :meth:`learn` would. The configuration's
-    ``weights``, their number, times its ``batch`` decide how many threads train by default.
+    Optional members: ``lines(figures, seconds)`` returns lines to print every ten seconds of training, from the last
+    result of :meth:`learn` and the seconds since the previous call. ``load_to_evaluate(path, **changes)`` loads an
+    agent that only evaluates, without its training state. ``prepare()`` is called before training and raises what
+    :meth:`learn` would. The configuration's ``weights`` (their number) times its ``batch`` determines the default
+    number of threads.
 
     Attributes:
-        UNIT: what its training is counted in, as in ``environment steps``.
-        config: a dataclass, everything it is made of but its seed.
-        step: how much of its training is done, in its unit.
+        UNIT: unit of training progress, such as ``environment steps``.
+        config: configuration, a dataclass with everything but the seed.
+        step: training progress in its unit.
 
     Args:
-        seed: of everything that is random.
-        config: the fields of its configuration.
+        seed: seed of all random numbers.
+        config: fields of the configuration.
     """
 
     UNIT: ClassVar[str]
@@ -47,44 +47,40 @@ class Agent(Protocol):
 
     @property
     def chunk(self) -> int:
-        """How much of its training one call of :meth:`learn` does, in its unit."""
+        """Progress per call of :meth:`learn`, in the agent's unit."""
 
     def learn(self) -> Mapping[str, float]:
-        """Train for one chunk; return the figures to show of it."""
+        """Train for one chunk; return figures to display."""
 
     def evaluate(self, episodes: int, seed: int, **how: Any) -> Mapping[str, Any]:
         """Play without learning or exploring.
 
         Args:
-            episodes: how many.
-            seed: of all that is random in them.
-            how: ``deterministic`` of an agent that is ``STOCHASTIC``: take the likeliest action, rather than draw one.
+            episodes: number of episodes.
+            seed: seed of their random numbers.
+            how: ``deterministic``, for a ``STOCHASTIC`` agent: take the most likely action instead of sampling.
 
         Returns:
-            An array [episodes] of each figure.
+            An array [episodes] for each figure.
         """
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all.
-
-        Args:
-            path: of the file.
-        """
+        """Write a checkpoint atomically."""
 
     @classmethod
     def load(cls, path: Path, **changes: Any) -> Self:
-        """Return the agent of a checkpoint, which goes on bit for bit; what it learned is not changed.
+        """Restore an agent from a checkpoint; training continues bit for bit.
 
         Args:
-            path: of the file.
-            changes: to its backend, its form and where it plays.
+            path: checkpoint file.
+            changes: overrides of the backend, the form and where it plays, none of which change what it learned.
 
         Raises:
-            ValueError: the file is no checkpoint of this agent, or another field is to be changed.
+            ValueError: not a checkpoint of this agent, or an override of another field.
         """
 
     def close(self) -> None:
-        """End the threads and processes that it has started."""
+        """Stop the threads and processes that the agent started."""
 
 
 def main(
@@ -96,18 +92,18 @@ def main(
     steps: int = 50_000,
     others: Mapping[str, Callable[[], str]] = MappingProxyType({}),
 ) -> None:
-    """Run a command of a workload; a mistake in it is one line, and exit code 1 or argparse's 2.
+    """Run a command of a workload; user errors print one line and exit with code 1, or argparse's 2.
 
-    Every field of the configuration is an option of ``train``, with its type and its default, explained by the
-    ``Attributes:`` of the class's docstring. Those of a dataclass within it are options like the others.
+    Every field of the configuration becomes an option of ``train``, with its type, its default and a help text from the
+    ``Attributes:`` of the class's docstring. Fields of nested dataclasses become options too.
 
     Args:
-        agent: the class of the workload's agent.
-        config: the dataclass that says what an agent is made of.
-        choices: the values that a field may have, by its name, where they are a few words.
-        arguments: the command line, that of this process by default.
-        steps: the default of ``--steps``, in the agent's unit.
-        others: further commands by name, each returns a text that is printed.
+        agent: agent class of the workload.
+        config: its configuration dataclass.
+        choices: allowed values of fields that have a fixed set, by name.
+        arguments: command line; defaults to that of this process.
+        steps: default of ``--steps``, in the agent's unit.
+        others: additional commands by name; each returns a text to print.
     """
     options = parser(agent, config, choices, steps, others).parse_args(arguments)
     try:
@@ -142,15 +138,7 @@ def parser(
     steps: int,
     others: Mapping[str, Callable[[], str]],
 ) -> argparse.ArgumentParser:
-    """Return the parser of a command line; its arguments are those of :func:`main`.
-
-    Args:
-        agent: the class of the workload's agent.
-        config: the dataclass that says what an agent is made of.
-        choices: the values that a field may have, by its name.
-        steps: the default of ``--steps``, in the agent's unit.
-        others: further commands by name.
-    """
+    """Build the argument parser; arguments as in :func:`main`."""
     made = argparse.ArgumentParser(
         prog=f"python -m {agent.__module__.rpartition('.')[0]}",
         description=(agent.__doc__ or "").partition("\n")[0],
@@ -203,11 +191,7 @@ def parser(
 
 
 def integers(text: str) -> tuple[int, ...]:
-    """Return the integers between commas.
-
-    Args:
-        text: as in ``32,32``.
-    """
+    """Parse comma-separated integers, as in ``32,32``."""
     return tuple(int(word) for word in text.split(","))
 
 
@@ -216,24 +200,12 @@ METAVARS = {int: "N", float: "X", str: "NAME", tuple[int, ...]: "N,..."}
 
 
 def compare(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Print runs beside each other and draw their returns, see :func:`.runs.compare`.
-
-    Args:
-        agent_class: the class of the workload's agent.
-        config: the dataclass that says what it is made of.
-        options: the parsed command line.
-    """
+    """Compare runs, see :func:`.runs.compare`."""
     runs.compare(options.runs, options.output)
 
 
 def evaluate(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
-    """Print each figure of an evaluation, mean and standard error over the episodes.
-
-    Args:
-        agent_class: the class of the workload's agent.
-        config: the dataclass that says what it is made of.
-        options: the parsed command line.
-    """
+    """Evaluate a checkpoint; print mean and standard error of each figure over the episodes."""
     check_integer("episodes", options.episodes, 1)
     check_integer("seed", options.seed, 0)
     path = options.checkpoint / runs.CHECKPOINT if options.checkpoint.is_dir() else options.checkpoint

@@ -1,4 +1,4 @@
-"""The fields of a configuration, those of dataclasses within it like the others, with the sentence about each."""
+"""The fields of a configuration, including those of nested dataclasses, with their help texts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from typing import Any, cast, get_type_hints
 
 
 def single_fields(config: Any) -> Iterator[tuple[Field[Any], Any, str]]:
-    """Yield each field of a configuration that is no dataclass itself: the field, its type, the sentence about it.
-
-    Args:
-        config: a dataclass.
-    """
+    """Yield each field that is not itself a dataclass, with its type and help text."""
     types, sentences = get_type_hints(config), attributes(config)
     for field in fields(config):
         if is_dataclass(types[field.name]):
@@ -24,11 +20,7 @@ def single_fields(config: Any) -> Iterator[tuple[Field[Any], Any, str]]:
 
 
 def attributes(config: type) -> dict[str, str]:
-    """Return the sentence about each attribute in the docstring of a class, in one line.
-
-    Args:
-        config: a class whose docstring has a section ``Attributes``.
-    """
+    """Parse the ``Attributes:`` section of a class's docstring into one line of text per name."""
     section = re.search(r"^( *)Attributes:\n((?:\1 +.*\n|\n)*)", f"{config.__doc__}\n", re.M)
     if section is None:
         raise TypeError(f"{config.__name__}: its docstring has no Attributes")
@@ -37,12 +29,7 @@ def attributes(config: type) -> dict[str, str]:
 
 
 def given(config: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Return those fields of a configuration that were given on the command line, as its class takes them.
-
-    Args:
-        config: a dataclass.
-        options: the parsed command line.
-    """
+    """Return the configuration fields that were set on the command line, ready to pass to `config`."""
     found: dict[str, Any] = {}
     for name, kind in get_type_hints(config).items():
         if is_dataclass(kind):

@@ -1,4 +1,4 @@
-"""A configuration as YAML: every mistake in it is told with its line."""
+"""Read a configuration from YAML; every error names the line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ KINDS = {
 
 
 class Chosen(NamedTuple):
-    """What a file says.
+    """Values read from a file.
 
     Attributes:
-        path: of the file, None for no file.
-        values: by name.
-        lines: on which each of them stands, counted from 1.
+        path: the file, or None.
+        values: values by name.
+        lines: line of each value, counted from 1.
     """
 
     path: Path | None
@@ -30,11 +30,7 @@ class Chosen(NamedTuple):
     lines: dict[str, int]
 
     def located(self, error: ValueError) -> ValueError:
-        """Return an error about a value, which begins with its name, with the line that the value stands on.
-
-        Args:
-            error: as ``width: got 0, wanted 1 or more``.
-        """
+        """Add file and line to an error whose message begins with the name of a value."""
         name = str(error).partition(":")[0]
         return ValueError(f"{self.path}, line {self.lines[name]}: {error}") if name in self.lines else error
 
@@ -43,14 +39,10 @@ NOTHING = Chosen(None, {}, {})
 
 
 def read(path: Path, types: Mapping[str, Any]) -> Chosen:
-    """Return what a file says, each value of the type that it has to be of.
-
-    Args:
-        path: of the file, a mapping of names to values.
-        types: int, float, str, either of the last two or a tuple of integers, of every name that may stand there.
+    """Read a YAML mapping whose names and value types are given by `types`.
 
     Raises:
-        ValueError: it is no YAML, no mapping, or has an unknown name, a name twice, or a value of another type.
+        ValueError: invalid YAML, no mapping, an unknown or repeated name, or a value of another type.
     """
     import yaml
 
@@ -80,16 +72,7 @@ def read(path: Path, types: Mapping[str, Any]) -> Chosen:
 
 
 def typed(name: str, value: Any, kind: Any) -> Any:
-    """Return a value as its type has it: YAML takes 1e-3 for a word, and 1 for an integer.
-
-    Args:
-        name: of the value.
-        value: as YAML has it.
-        kind: as in the ``types`` of :func:`read`.
-
-    Raises:
-        ValueError: it is of another type.
-    """
+    """Convert a YAML value to its type, or raise ValueError: YAML reads 1e-3 as a string and 1 as an integer."""
     if kind is float and isinstance(value, str) and re.fullmatch(r"[+-]?[\d.]+[eE][+-]?\d+", value):
         return float(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

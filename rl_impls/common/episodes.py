@@ -1,4 +1,4 @@
-"""Returns and lengths of episodes that run on from one chunk of training to the next."""
+"""Returns and lengths of episodes that span several chunks of training."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def finished(running, rewards, ended):
 
 
 def mean(values):
-    """Return the mean, nan of no values."""
+    """Return the mean, NaN for no values."""
     return float(np.mean(values)) if len(values) else math.nan

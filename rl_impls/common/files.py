@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part.
-
-    Args:
-        path: of the file, in a folder that exists.
-        data: all that it is to hold.
+    """Write a file atomically: readers see the old content or the new, never a part.
 
     Raises:
-        OSError: it cannot be written; what it held stays.
+        OSError: the file cannot be written; its old content is kept.
     """
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -1,4 +1,4 @@
-"""What the JAX workloads share: weights on the device, a net that takes them, and a learner's state there."""
+"""Parts shared by the JAX workloads: weights on the device, compiled nets, and the state of a learner."""
 
 from __future__ import annotations
 
@@ -12,42 +12,30 @@ from .op import Op
 
 @jax.jit
 def copied(tree):
-    """Return a copy of all arrays of a tree, made by one program.
-
-    Args:
-        tree: nested tuples, lists and dicts of arrays.
-    """
+    """Copy all arrays of a tree in one program."""
     return jax.tree.map(jnp.copy, tree)
 
 
 def device_of(target):
-    """Return the JAX device of a backend.
-
-    Args:
-        target: device and lowering of the backend, a :class:`~rl_impls.lowering.Target`.
-    """
+    """Return the JAX device of a :class:`~rl_impls.lowering.Target`."""
     return jax.devices("gpu" if target.device == "cuda" else "cpu")[0]
 
 
 def put(tree, target):
-    """Return copies of arrays that stay on the backend's device: JAX would compile again for an array that may move.
+    """Return copies of arrays committed to the backend's device; JAX would recompile for uncommitted ones.
 
-    It waits for the copies, as putting a NumPy array on the device may mean to read it later, where it lies.
-
-    Args:
-        tree: nested tuples, lists and dicts of arrays.
-        target: device and lowering of the backend.
+    Waits for the copies, because a transfer may still read a NumPy array after ``device_put`` returns.
     """
     return jax.block_until_ready(copied(jax.device_put(tree, device_of(target))))
 
 
 class Net:
-    """Weights on the device and the compiled function that takes them first.
+    """A compiled function with its weights on the device.
 
     Args:
         function: ``function(weights, *args)``.
-        params: the weights, arrays by name.
-        example: arguments like those to come, without the weights.
+        params: weights by name.
+        example: example arguments, without the weights.
         target: device and lowering of the backend.
     """
 
@@ -56,44 +44,32 @@ class Net:
         self.load(params)
 
     def load(self, params):
-        """Take new weights; nothing is traced again.
-
-        Args:
-            params: arrays by name, of the shapes and dtypes of those before.
-        """
+        """Replace the weights without tracing again; shapes and dtypes must match."""
         self.weights = put(dict(params), self.target)
 
     def __call__(self, *args):
-        """Return what the function makes of the weights and the arguments.
-
-        Args:
-            args: as in the example.
-        """
+        """Call the function with the current weights."""
         return self.call(self.weights, *args)
 
 
 def identity(tree):
-    """Return a tree and a function that leads back to it, as ``ravel_pytree`` does, which makes one vector of a tree.
-
-    Args:
-        tree: any tree of arrays.
-    """
+    """Return a tree and its inverse function, like ``ravel_pytree`` but without flattening."""
     return tree, lambda same: same
 
 
-MOMENTS = {"first": "mu", "second": "nu"}  # Adam's names of them
+MOMENTS = {"first": "mu", "second": "nu"}  # optax's names of Adam's moments
 
 
 class Trained(Op):
-    """Weights that an optimiser updates, and its moments, kept on the device from step to step.
+    """Weights and optimiser moments, kept on the device between steps.
 
-    Weights and moments are kept as ``flatten`` makes them: a tree, or one flat vector.
+    Both are stored in the form that ``flatten`` gives them: a tree, or one flat vector.
 
     Args:
-        params: weights at the start, f32 arrays by name.
-        optimizer: of optax; it counts its steps.
+        params: initial weights, f32 arrays by name.
+        optimizer: optax optimiser that counts its steps.
         target: device and lowering of the backend.
-        moments: what the optimiser keeps of each array, its name in optax by its name in :meth:`state`.
+        moments: moments to save, from the name in :meth:`state` to optax's name.
         flatten: ``flatten(tree) -> flat, unflatten``: :func:`identity`, or ``ravel_pytree`` for one vector.
     """
 
@@ -104,16 +80,16 @@ class Trained(Op):
         self.reset()
 
     def reset(self):
-        """Put the weights and the moments back to the start."""
+        """Restore the initial weights and moments."""
         self.weights, self.moments = put(self.start, self.target)
 
     @property
     def params(self):
-        """The online weights as NumPy, by name."""
+        """Online weights, as NumPy by name."""
         return {name: np.array(value) for name, value in self.unflatten(self.weights).items()}
 
     def state(self):
-        """Return all that the next update depends on as NumPy: the weights, the optimiser's moments and step."""
+        """Return weights, optimiser moments and step count as NumPy, by name."""
         parts = {"online": self.weights}
         parts |= {part: tree_utils.tree_get(self.moments, name) for part, name in self.names.items()}
         trees = {part: self.unflatten(kept) for part, kept in parts.items()}
@@ -121,34 +97,25 @@ class Trained(Op):
         return state | {"step": np.array(tree_utils.tree_get(self.moments, "count"))}
 
     def load_state(self, state):
-        """Go on from a state, of this backend or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore a state, from this backend or another."""
         self.weights = self.flatten(self.part(state, "online"))[0]
         moments = {name: self.flatten(self.part(state, part))[0] for part, name in self.names.items()}
         count = put(state["step"], self.target)
         self.moments = tree_utils.tree_set(self.moments, count=count, **moments)
 
     def part(self, state, name):
-        """Return the arrays of one part of a state on the device, by the names of the weights.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-            name: of the part, as ``online``.
-        """
+        """Return one part of a state, such as ``online``, on the device."""
         return put({key: state[f"{name}.{key}"] for key in self.unflatten(self.weights)}, self.target)
 
 
 class Learner(Trained):
-    """Weights that an optimiser with Adam in it (Kingma and Ba 2015) updates, and target weights.
+    """Weights updated by an optimiser that includes Adam (Kingma and Ba 2015), and target weights.
 
     Args:
-        spec: what an update is built from; ``params`` and ``target`` are taken, the weights f32 of both nets by name.
-        optimizer: of optax.
+        spec: configuration; ``params`` and ``target``, the f32 weights of both nets by name, are read.
+        optimizer: optax optimiser.
         target: device and lowering of the backend.
-        flatten: ``flatten(tree) -> flat, unflatten``, see :class:`Trained`.
+        flatten: see :class:`Trained`.
     """
 
     def __init__(self, spec, optimizer, target, flatten=identity):
@@ -156,7 +123,7 @@ class Learner(Trained):
         super().__init__(spec["params"], optimizer, target, flatten=flatten)
 
     def reset(self):
-        """Put both nets' weights and the moments back to the start."""
+        """Restore the initial weights of both nets and the moments."""
         super().reset()
         self.target_weights = put(self.target_start, self.target)
 
@@ -165,14 +132,10 @@ class Learner(Trained):
         self.target_weights = jax.tree.map(jnp.copy, self.unflatten(self.weights))
 
     def state(self):
-        """Return all that the next update depends on as NumPy: both nets, Adam's moments and step."""
+        """Return the state of :class:`Trained` and the target weights."""
         return super().state() | {f"target.{name}": np.array(value) for name, value in self.target_weights.items()}
 
     def load_state(self, state):
-        """Go on from a state, of this backend or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore both nets, the moments and the step."""
         super().load_state(state)
         self.target_weights = self.part(state, "target")

@@ -1,4 +1,4 @@
-"""What a builder returns: something that is called, and what else it may have."""
+"""The interface of a built op."""
 
 from __future__ import annotations
 
@@ -9,43 +9,35 @@ from typing import Any, Protocol
 
 
 class Op(Protocol):
-    """A built op. Only the call is timed; all else has a default, so that a subclass says what differs.
+    """A built op. Only the call is timed; the other methods have defaults for subclasses to override.
 
-    A plain function is an op too: it stands for one that has the defaults.
+    A plain function is also an op, with all the defaults.
 
     Attributes:
-        params: the weights as they are now, a flat dict of f32 NumPy arrays; empty where an op has none. They are
-            compared with the reference's after two calls.
+        params: current weights, a flat dict of f32 NumPy arrays, empty if the op has none; compared with the reference
+            after two calls.
     """
 
     params: Mapping[str, Any] = MappingProxyType({})
 
     @abstractmethod
     def __call__(self, *args: Any) -> Any:
-        """Return the output of one call.
-
-        Args:
-            args: the inputs of the call, as :meth:`held` returned them.
-        """
+        """Return the output of one call, with arguments as returned by :meth:`held`."""
 
     def reset(self) -> None:
-        """Put back all that calls change: two samples, each from a reset, do the same work. Not timed."""
+        """Restore the initial state, so that samples do the same work. Not timed."""
 
     def close(self) -> None:
-        """End the threads and processes that the op has started, and give shared memory back. Not timed."""
+        """Stop the op's threads and processes and release its shared memory. Not timed."""
 
     def stats(self) -> dict[str, float]:
-        """Return other figures of the last sample by name, as latencies in seconds, or the policy's lag in steps."""
+        """Return additional figures of the last sample by name, such as latencies in seconds or policy lag in steps."""
         return {}
 
     def phases(self) -> dict[str, float]:
-        """Return the seconds that each phase of a loop has taken since the reset, by name; together the whole time."""
+        """Return the seconds spent in each phase of a loop since the reset, by name; they add up to the whole time."""
         return {}
 
     def held(self, *args: Any) -> tuple[Any, ...]:
-        """Return the inputs of a call in the shape in which a program written in this form holds them. Not timed.
-
-        Args:
-            args: the inputs in the shape that all forms of the op share.
-        """
+        """Convert arguments from the layout shared by all forms to that of this form. Not timed."""
         return args

@@ -1,4 +1,4 @@
-"""Output into a pipe whose reader, such as ``head``, has ended."""
+"""Handle a closed output pipe, such as that of ``head``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_pipe() -> Iterator[None]:
-    """End the process without an error message where nothing reads its output any more."""
+    """Exit without an error message when the reader of stdout is gone."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush goes there
-        sys.exit(128 + 13)  # as SIGPIPE ends a process
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the remaining output is flushed there
+        sys.exit(128 + 13)  # the exit code of a process killed by SIGPIPE

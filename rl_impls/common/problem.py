@@ -1,4 +1,4 @@
-"""An op with seeded inputs and its cost: benchmarks time it, and correctness tests check it, on the same inputs."""
+"""An op with seeded inputs and its cost, shared by benchmarks and correctness tests."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Problem:
-    """One op, what it is built from and called with, and what a call handles and costs.
+    """One op with its configuration, its arguments and the cost of a call.
 
     Attributes:
         workload: folder in ``rl_impls``.
         op: name of its builder.
         config: configuration of the op, with the initial weights.
-        args: NumPy arrays and numbers that each call gets.
-        unit: what a call handles, in the plural.
-        items: how many of these a call handles.
-        flops: floating-point operations of the matrix products of one call; 0 if there are none worth counting.
-        bytes: bytes of the batches that one call reads and writes; 0 if not worth counting.
+        args: NumPy arrays and numbers passed to every call.
+        unit: unit that a call processes, in the plural.
+        items: number of units per call.
+        flops: floating-point operations of the matrix products of one call; 0 if negligible.
+        bytes: bytes of the batches that one call reads and writes; 0 if negligible.
         io: where arguments come from and results go: ``device``, ``host`` (copied around each call) or ``own`` (the op
-            takes and returns NumPy arrays and copies by itself).
-        max_calls: calls after one reset, at most, if the cost of a call depends on those before it.
+            takes and returns NumPy arrays and does its own copying).
+        max_calls: maximum number of calls after one reset, if a call's cost depends on earlier calls.
         reference: backend whose naive form, in float64, gives the expected output.
         unreferenced: why there is no reference.
-        tolerance: largest difference from the reference, as a part of an array's largest value.
+        tolerance: maximum difference from the reference, relative to an array's largest value.
         repeatable: whether two samples give equal outputs; where threads or processes race, only shapes are compared.
         options: options of the form that this problem sets.
     """
@@ -51,7 +51,7 @@ class Problem:
 
     @property
     def cost(self) -> dict[str, Any]:
-        """Keyword arguments of the fixture ``bench``: what a call handles and costs."""
+        """Keyword arguments of the ``bench`` fixture: unit, items, FLOPs and bytes of a call."""
         return {"unit": self.unit, "items": self.items, "flops": self.flops, "bytes": self.bytes}
 
     def digest(self) -> str:

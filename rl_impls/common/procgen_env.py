@@ -1,7 +1,7 @@
-"""Procgen's sixteen games as a Gymnasium vector environment, whose frames go straight into a caller's array.
+"""Procgen's sixteen games as a Gymnasium vector environment that can write frames into the caller's array.
 
 The games (Cobbe et al. 2020) come from the packages procgen and gym3, which are imported when the first environment is
-made. Axes: N environments; a frame is u8[64, 64, 3], height, width, colour.
+created. Axes: N environments; a frame is u8[64, 64, 3], height, width, colour.
 """
 
 from __future__ import annotations
@@ -27,34 +27,30 @@ GAMES = (
     "leaper", "maze", "miner", "ninja", "plunder", "starpilot",
 )  # fmt: skip
 ACTIONS, FRAME = 15, (64, 64, 3)
-MOST = 2**16  # environments, or threads
-NEW_EPISODE = -1  # the action by which Procgen ends an episode
-CHOSEN: list[int] = []  # threads that :func:`set_threads` said last
+MOST = 2**16  # maximum number of environments, and of threads
+NEW_EPISODE = -1  # action that makes Procgen end an episode
+CHOSEN: list[int] = []  # the last argument of :func:`set_threads`
 
 
 def set_threads(count: int) -> None:
-    """Have games that are started from now on, here, be computed by so many threads where nothing else is said.
-
-    Args:
-        count: of them, of all actors together.
-    """
+    """Set the default number of threads, over all actors, of games created later in this process."""
     CHOSEN[:] = [check_integer("threads", count, 1, MOST)]
 
 
 def default_threads():
-    """Return how many threads compute games where nothing else is said."""
+    """Return the number set by :func:`set_threads`, else that of the available cores."""
     return CHOSEN[0] if CHOSEN else len(os.sched_getaffinity(0))
 
 
 class Episodes(NamedTuple):
-    """Episodes that ended in one step, n of them.
+    """The n episodes that ended in one step.
 
     Attributes:
-        env: of which environment each was, int[n].
-        returns: sum of the rewards of each, f64[n].
-        lengths: steps of each, int[n].
-        levels: that it was played on, i32[n].
-        solved: whether the game says that the level was completed, bool[n].
+        env: environment index of each episode, int[n].
+        returns: undiscounted returns, f64[n].
+        lengths: number of steps, int[n].
+        levels: level played, i32[n].
+        solved: whether the game reports the level as completed, bool[n].
     """
 
     env: np.ndarray
@@ -68,23 +64,16 @@ NONE = Episodes(*(np.zeros(0, dtype) for dtype in (np.intp, np.float64, np.int64
 
 
 def check_installed(backend="numpy"):
-    """Check that Procgen can be imported.
-
-    Args:
-        backend: name of the backend that needs it, for the error.
-
-    Raises:
-        BackendUnavailable: a package is not installed.
-    """
+    """Raise BackendUnavailable, on behalf of `backend`, if one of Procgen's packages is missing."""
     for package, install in PACKAGES.items():
         if find_spec(package) is None:
             raise BackendUnavailable(backend, f"{package} is not installed", install)
 
 
 def import_procgen():
-    """Return ``procgen.ProcgenGym3Env``.
+    """Import and return ``procgen.ProcgenGym3Env``.
 
-    Procgen imports gym. It also leaves the file of its version open, and the warning of that is not shown.
+    Silences gym, and the warning about the version file that Procgen leaves open.
     """
     with silent_gym(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed file .*version.txt", ResourceWarning)
@@ -93,34 +82,34 @@ def import_procgen():
 
 
 class ProcgenVectorEnv(VectorEnv):
-    """N environments of one game of Procgen; an episode that ends is followed by the next one in the same step.
+    """N environments of one Procgen game; an episode that ends is followed by the next one in the same step.
 
-    Procgen tells neither a timeout from a death nor the last frame of an episode: every end is a termination,
-    ``truncated`` is always false, and the frame of a step that ends an episode is the first of the next one. There is
-    no ``final_obs`` in the infos, as Gymnasium's own environments have in the mode SAME_STEP.
+    Procgen reports neither timeouts nor the last frame of an episode: every end counts as a termination, ``truncated``
+    is always false, and the frame of a step that ends an episode is the first of the next one. The infos have no
+    ``final_obs``, unlike those of Gymnasium's own environments in SAME_STEP mode.
 
-    Infos: ``level_seed`` i32[N], the level of the frame, and where an episode ended ``final_info``, as of Gymnasium's
+    Infos: ``level_seed`` i32[N], the level of the frame, and where an episode ended ``final_info``, like Gymnasium's
     SyncVectorEnv over environments with RecordEpisodeStatistics: ``{"episode": {"r": f64[N], "l": int[N]},
-    "level_seed": i32[N], "level_complete": bool[N]}``. A mask bool[N] named ``_level_seed``, ``_final_info`` and so on
-    goes with each. The wrapper itself may be put around this environment too.
+    "level_seed": i32[N], "level_complete": bool[N]}``. Each has a mask bool[N] named ``_level_seed``, ``_final_info``
+    and so on. The wrapper itself also works around this environment.
 
-    The games start when they are made, and the seed fixes all that follows, whatever the number of threads.
+    The games start in the constructor, and the seed determines everything that follows, for any number of threads.
 
     Args:
         game: one of ``GAMES``.
         num_envs: number of environments, N.
-        seed: of the levels that are drawn, from 0 to 2**31 - 1.
+        seed: seed of the sampled levels, from 0 to 2**31 - 1.
         mode: ``easy`` or ``hard``.
-        start_level: the first of the levels that are played.
-        num_levels: how many there are; 0 for all that Procgen has, from 0 to 2**31 - 2.
-        threads: that compute; by default what :func:`set_threads` said, or as many as cores that this process may use.
+        start_level: first level.
+        num_levels: number of levels; 0 for all that Procgen has, from 0 to 2**31 - 2.
+        threads: number of threads; defaults to that of :func:`set_threads`, else to the available cores.
 
     Attributes:
-        returns: of the episodes that are going on, the rewards until now, f64[N].
+        returns: returns so far of the running episodes, f64[N].
         finished: :class:`Episodes` that ended in the last step.
 
     Raises:
-        ValueError: an argument, actions, an array for frames or a state that makes no sense; nothing is changed.
+        ValueError: invalid arguments, actions, output array or state; the games are left unchanged.
         gymnasium.error.ClosedEnvironmentError: a call after :meth:`close`.
         BackendUnavailable: Procgen is not installed.
     """
@@ -130,7 +119,7 @@ class ProcgenVectorEnv(VectorEnv):
     def __init__(
         self, game="coinrun", num_envs=1, *, seed=0, mode="easy", start_level=0, num_levels=0, threads=None
     ):  # fmt: skip
-        self.closed = True  # until there is something to close
+        self.closed = True  # until the games are running
         self.game, self.mode = check_choice("game", game, GAMES), check_choice("mode", mode, MODES)
         self.num_envs, self.seed = check_integer("num_envs", num_envs, 1, MOST), check_seed(seed)
         self.num_levels = check_integer("num_levels", num_levels, 0)
@@ -150,40 +139,40 @@ class ProcgenVectorEnv(VectorEnv):
         self.envs = import_procgen()(
             num=self.num_envs, env_name=self.game, distribution_mode=self.mode, rand_seed=self.seed,
             start_level=self.start_level, num_levels=self.num_levels,
-            num_threads=0 if self.threads == 1 else self.threads,  # beside the caller's: it computes if there are none
+            num_threads=0 if self.threads == 1 else self.threads,  # besides the caller's: it computes if there are none
         )  # fmt: skip
         self.envs._reuse_arrays = True  # observe() copies otherwise
         _, obs, _ = self.envs.observe()
-        self.frames, self.info = obs["rgb"], self.envs._info  # that Procgen writes into
+        self.frames, self.info = obs["rgb"], self.envs._info  # arrays that Procgen writes into
         super().reset(seed=self.seed)  # so that np_random_seed is the seed of the games
         self.closed, self.fresh = False, True
         self.forget()
 
     def forget(self):
-        """Begin to count returns and lengths anew."""
+        """Reset the episode statistics."""
         self.returns, self.begun, self.steps = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64), 0
         self.finished = NONE
 
     @property
     def lengths(self):
-        """Steps until now of the episodes that are going on, int[N]."""
+        """Steps so far of the running episodes, int[N]."""
         return self.steps - self.begun
 
     @property
     def levels(self):
-        """The level that each environment is on, i32[N]."""
+        """The current level of each environment, i32[N]."""
         self.check_open("levels")
         return self.info["level_seed"].copy()
 
     def reset(self, *, seed=None, options=None):
-        """Start all games.  -> frames u8[N, 64, 64, 3], infos
+        """Start all games; return frames u8[N, 64, 64, 3] and infos.
 
-        Without a seed, the first call changes nothing, as the games start when they are made; a later one ends all
-        episodes, and each environment goes on with the next level that it draws.
+        Without a seed, the first call changes nothing, since the games start in the constructor; a later one ends all
+        episodes, and each environment continues with the next level that it samples.
 
         Args:
-            seed: with which the games are made anew; an integer from 0 to 2**31 - 1.
-            options: empty or None; there are none.
+            seed: restart the games with this seed, an integer from 0 to 2**31 - 1.
+            options: must be empty or None.
         """
         self.check_open("reset")
         if "reset_mask" in (options or {}):
@@ -201,12 +190,13 @@ class ProcgenVectorEnv(VectorEnv):
         return self.observe(), self.infos()
 
     def step(self, actions):
-        """Make one step.
-
-        -> frames u8[N, 64, 64, 3], rewards f32[N], terminated bool[N], truncated bool[N], infos
+        """Step all games.
 
         Args:
             actions: int[N] from 0 to 14.
+
+        Returns:
+            frames u8[N, 64, 64, 3], rewards f32[N], terminated bool[N], truncated bool[N], infos.
         """
         obs, rewards, terminated = self.advance(np.asarray(actions))
         infos = self.infos()
@@ -215,14 +205,14 @@ class ProcgenVectorEnv(VectorEnv):
         return obs, rewards, terminated, np.zeros(self.num_envs, bool), infos
 
     def advance(self, actions, out=None):
-        """Make one step, without infos.  -> frames u8[N, 64, 64, 3], rewards f32[N], ended bool[N]
+        """Step without infos; return frames u8[N, 64, 64, 3], rewards f32[N] and ended bool[N].
 
-        Procgen writes each frame to the array that it began with. From there it is copied, once.
+        Procgen writes each frame to its own fixed array, from which it is copied once.
 
         Args:
-            actions: int[N] from 0 to 14, an array.
-            out: where the frames are written, u8[N, 64, 64, 3], as a row of a rollout; it is returned. None for a new
-                array. The other arrays are new.
+            actions: int[N] array from 0 to 14.
+            out: output array for the frames, u8[N, 64, 64, 3], such as a row of a rollout; None allocates one. The
+                other results are always new arrays.
         """
         self.check_open("advance")
         self.check_actions(actions)
@@ -234,32 +224,22 @@ class ProcgenVectorEnv(VectorEnv):
         return self.copied(out), rewards.copy(), ended.copy()
 
     def observe(self, out=None):
-        """Return the frames as they are now, u8[N, 64, 64, 3].
-
-        Args:
-            out: where they are written, see :meth:`advance`.
-        """
+        """Return the current frames, u8[N, 64, 64, 3], in `out` or a new array."""
         self.check_open("observe")
         self.check_out(out)
         return self.copied(out)
 
     def copied(self, out):
-        """Return the frames in a caller's array, or in a new one.
-
-        Args:
-            out: u8[N, 64, 64, 3], or None.
-        """
+        """Copy the frames to `out`, or to a new array."""
         if out is None:
             return self.frames.copy()
         np.copyto(out, self.frames)
         return out
 
     def count(self, rewards, ended):
-        """Add a step to the statistics of episodes, by few calls of NumPy: after the games, each one is slow anew.
+        """Update the episode statistics after a step from rewards f32[N] and ended bool[N].
 
-        Args:
-            rewards: of the step, f32[N].
-            ended: where it ended an episode, bool[N].
+        It makes few NumPy calls, because each one is slow right after the games have run.
         """
         self.steps += 1
         self.finished = NONE
@@ -273,15 +253,11 @@ class ProcgenVectorEnv(VectorEnv):
         self.returns[env], self.begun[env] = 0, self.steps
 
     def infos(self):
-        """Return the level of each frame.  -> {"level_seed": i32[N], "_level_seed": bool[N]}"""
+        """Return the level of each frame: {"level_seed": i32[N], "_level_seed": bool[N]}."""
         return {"level_seed": self.levels, "_level_seed": np.ones(self.num_envs, bool)}
 
     def final_info(self, ended):
-        """Return what is told of the episodes that ended in the last step, 0 where none did.
-
-        Args:
-            ended: where one did, bool[N].
-        """
+        """Return the ``final_info`` of the episodes that just ended, zeros elsewhere."""
         env, *values = self.finished
         arrays = [np.zeros(self.num_envs, value.dtype) for value in values]
         for array, value in zip(arrays, values):
@@ -291,10 +267,10 @@ class ProcgenVectorEnv(VectorEnv):
         return told | {f"_{name}": ended.copy() for name in told}
 
     def get_state(self):
-        """Return all that is needed to go on from here, in another process too.
+        """Return a state from which the games continue, also in another process.
 
-        A part of each, as in ``{name: value[:8] for name, value in state.items()}``, is the state of those
-        environments; :func:`~.procgen_state.pack` makes arrays of it.
+        Slicing each entry, as in ``{name: value[:8] for name, value in state.items()}``, gives the state of those
+        environments; :func:`~.procgen_state.pack` converts it to arrays.
 
         Returns:
             ``games``, a list of N byte strings; ``returns`` f64[N]; ``lengths`` int[N].
@@ -303,16 +279,13 @@ class ProcgenVectorEnv(VectorEnv):
         return {"games": self.envs.get_state(), "returns": self.returns.copy(), "lengths": self.lengths}
 
     def set_state(self, state):
-        """Go on from a copy of a state, whatever the seed and the threads of the environment that it is from.
+        """Restore a state from :meth:`get_state`, including its frames, whatever the seed or threads it was taken with.
 
-        The frames are those that were shown there. What is inside of a game's bytes is not checked, and Procgen ends
-        the process if it cannot be read: keep states where a damaged file is found out, as by ``rl_impls.params``.
-
-        Args:
-            state: by name, as :meth:`get_state` returned it.
+        The content of a game's bytes is not checked, and Procgen aborts the process if it cannot read them: store
+        states in a format that detects damage, such as ``rl_impls.params``.
 
         Raises:
-            ValueError: another number of environments, another game, mode or range of levels, or no state at all.
+            ValueError: another number of environments, game, mode or range of levels, or no valid state.
         """
         self.check_open("set_state")
         levels = level_range(self.start_level, self.num_levels)
@@ -324,42 +297,20 @@ class ProcgenVectorEnv(VectorEnv):
         np.negative(state["lengths"], out=self.begun)
 
     def render(self):
-        """Refuse to draw: the observations are the frames.
-
-        Raises:
-            NotImplementedError: always.
-        """
+        """Raise NotImplementedError: the observations are the frames."""
         raise NotImplementedError("render: ProcgenVectorEnv has no render modes; observe() returns the frames")
 
     def close_extras(self, **others):
-        """End the games and their threads.
-
-        Args:
-            others: nothing that is known.
-        """
+        """Stop the games and their threads."""
         self.envs.close()
 
     def check_open(self, name):
-        """Check that the environment was not closed.
-
-        Args:
-            name: of the method that needs it, for the error.
-
-        Raises:
-            gymnasium.error.ClosedEnvironmentError: it was.
-        """
+        """Raise ClosedEnvironmentError if the environment is closed; `name` is the calling method."""
         if self.closed:
             raise ClosedEnvironmentError(f"{name}: got an environment that is closed, wanted an open one")
 
     def check_actions(self, actions):
-        """Check that actions are N integers that Procgen has.
-
-        Args:
-            actions: what was given.
-
-        Raises:
-            ValueError: they are not.
-        """
+        """Raise ValueError unless `actions` is an array of N valid actions."""
         right = isinstance(actions, np.ndarray) and actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
         values = actions.tolist() if right else ()
         if not right or min(values) < 0 or max(values) >= ACTIONS:
@@ -368,14 +319,7 @@ class ProcgenVectorEnv(VectorEnv):
             raise ValueError(f"actions: got {got}, wanted {self.num_envs} integers from 0 to {ACTIONS - 1}")
 
     def check_out(self, out):
-        """Check that an array has room for the frames.
-
-        Args:
-            out: what was given, or None.
-
-        Raises:
-            ValueError: it has another shape or dtype, or may not be written to.
-        """
+        """Raise ValueError unless `out` is None or a writeable array of the frames' shape and dtype."""
         if out is None:
             return
         if not isinstance(out, np.ndarray):
@@ -386,12 +330,5 @@ class ProcgenVectorEnv(VectorEnv):
 
 
 def check_seed(seed):
-    """Return a seed as a Python integer.
-
-    Args:
-        seed: what was given.
-
-    Raises:
-        ValueError: it is no integer from 0 to 2**31 - 1.
-    """
+    """Return a seed from 0 to 2**31 - 1 as a Python integer, or raise ValueError."""
     return check_integer("seed", seed, 0)

@@ -1,4 +1,4 @@
-"""Which of the processes that torchrun started this one is."""
+"""Rank of this process among those started by torchrun."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def launched() -> tuple[int, int]:
-    """Return the rank of this process and the number of all, (0, 1) where torchrun did not start it."""
+    """Return this process's rank and the number of processes, (0, 1) without torchrun."""
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))

@@ -1,4 +1,4 @@
-"""Runs of a training: what is kept of each in a folder, and several of them beside each other."""
+"""The folder of a training run (checkpoint, curve, summary), and the comparison of several runs."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from typing import Any, TextIO
 
 from .files import write_whole
 
-CHECKPOINT, CURVE, SUMMARY = "agent.safetensors", "curve.csv", "run.json"  # in the folder of a run
+CHECKPOINT, CURVE, SUMMARY = "agent.safetensors", "curve.csv", "run.json"  # file names in the folder of a run
 PACKAGES = ("numpy", "torch", "jax", "optax", "gymnasium", "procgen-mirror")
-SMOOTHED = 20  # points of a curve that are averaged in a picture
+SMOOTHED = 20  # points in the running mean of a plotted curve
 
 
 def peak_memory() -> float:
-    """Return the most memory that this process and its children have had, in bytes, shared memory in each of them."""
+    """Return the peak memory of this process and its children in bytes; shared memory counts in each of them."""
     total = 0
     for process in (os.getpid(), *(child.pid for child in multiprocessing.active_children())):
         try:
             status = Path(f"/proc/{process}/status").read_text()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         total += 1024 * int(status.partition("VmHWM:")[2].split()[0])
     return float(total)
 
 
 class Recorder:
-    """Keeps the curve of a training in a folder: as a table, and as TensorBoard reads it.
+    """Record the curve of a training in a folder, as CSV and for TensorBoard.
 
     Args:
-        folder: that is made where there is none; None: nothing is kept.
-        step: from which is trained; points after it, of a training that was not saved, are dropped.
+        folder: created if missing; None records nothing.
+        step: first step of this training; later points of an earlier, unsaved training are dropped.
     """
 
     def __init__(self, folder: Path | None, step: int) -> None:
@@ -61,13 +61,7 @@ class Recorder:
             self.file.flush()
 
     def add(self, step: int, seconds: float, figures: Mapping[str, float]) -> None:
-        """Keep one point of the curve.
-
-        Args:
-            step: of the training, in the agent's unit.
-            seconds: since the training went on.
-            figures: by name.
-        """
+        """Append one point; `seconds` count from the start or resumption of the training."""
         if self.file is None:
             return
         if self.names is None:
@@ -80,25 +74,19 @@ class Recorder:
                 self.board.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Flush and close the files."""
         if self.file is not None:
             self.file.close()
             self.board.close()
 
 
 def keep_summary(folder: Path, config: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
-    """Write what a run was made of and came to.
-
-    Args:
-        folder: of the run.
-        config: everything that its agent was made of.
-        figures: of the run, by name; none while it goes on.
-    """
+    """Write the summary of a run: its configuration and its figures, if any yet."""
     write_whole(folder / SUMMARY, json.dumps({"config": config, **figures}, indent=2).encode() + b"\n")
 
 
 def provenance() -> dict[str, Any]:
-    """Return the git commit of this package, None where it is in no repository, and the versions that it uses."""
+    """Return the git commit of this package, None outside a repository, and the versions of Python and packages."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -107,10 +95,9 @@ def provenance() -> dict[str, Any]:
 
 
 def commit(file: Path) -> str | None:
-    """Return the commit of the repository that tracks a file, with ``+dirty`` where the working tree differs from it.
+    """Return the commit of the repository that tracks `file`, with ``+dirty`` if the working tree differs.
 
-    Args:
-        file: any; of one that git does not track, as in ``site-packages``, the commit is None.
+    Returns None for an untracked file, such as one in ``site-packages``.
     """
 
     def git(*words: str) -> str:
@@ -125,12 +112,9 @@ def commit(file: Path) -> str | None:
 
 
 def points(folder: Path) -> list[dict[str, float]]:
-    """Return the curve of a run, a dict of figures by name for each point; no points where there is no curve.
+    """Return the curve of a run, one dict of figures per point; empty if there is no curve.
 
-    A last line that was not written whole, as the training was killed, is left out.
-
-    Args:
-        folder: of the run.
+    An incomplete last line, left when the training was killed, is ignored.
     """
     path = folder / CURVE
     if not path.exists():
@@ -140,14 +124,7 @@ def points(folder: Path) -> list[dict[str, float]]:
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """Return what :func:`keep_summary` wrote.
-
-    Args:
-        folder: of the run.
-
-    Raises:
-        ValueError: it is no folder of a run.
-    """
+    """Read what :func:`keep_summary` wrote; raise ValueError if `folder` holds no run."""
     try:
         found: dict[str, Any] = json.loads((folder / SUMMARY).read_text())
     except (OSError, ValueError) as error:
@@ -157,11 +134,7 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 def smoothed(values: Sequence[float]) -> list[float]:
-    """Return the mean of each value and those before it, at most ``SMOOTHED``; values that are nan are left out.
-
-    Args:
-        values: of a curve.
-    """
+    """Return the running mean over at most ``SMOOTHED`` values, ignoring NaNs."""
     found = []
     for k in range(len(values)):
         window = [value for value in values[max(0, k + 1 - SMOOTHED) : k + 1] if not math.isnan(value)]
@@ -170,14 +143,10 @@ def smoothed(values: Sequence[float]) -> list[float]:
 
 
 def compare(folders: Sequence[Path], output: Path) -> None:
-    """Print a table of runs, and draw their returns against frames and against time.
-
-    Args:
-        folders: of the runs.
-        output: file of the picture, HTML.
+    """Print a table of runs, and plot their returns against steps and time into the HTML file `output`.
 
     Raises:
-        ValueError: a folder that is no run's.
+        ValueError: a folder that holds no run.
     """
     from rich.console import Console
     from rich.table import Table
@@ -208,22 +177,12 @@ def compare(folders: Sequence[Path], output: Path) -> None:
 
 
 def column(curve: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    """Return one figure of all points of a curve, nan where it has none of that name.
-
-    Args:
-        curve: what :func:`points` returned.
-        name: of the figure.
-    """
+    """Return one figure of all points of a curve, NaN where it is missing."""
     return [point.get(name, math.nan) for point in curve]
 
 
 def draw(curves: Mapping[str, Sequence[Mapping[str, float]]], output: Path) -> None:
-    """Write a picture of returns against steps and against time, which needs no network to be seen.
-
-    Args:
-        curves: by the names of the runs.
-        output: its file, HTML.
-    """
+    """Write a self-contained HTML plot of returns against steps and against time."""
     from plotly.colors import qualitative
     from plotly.graph_objects import Scatter
     from plotly.subplots import make_subplots

@@ -1,4 +1,4 @@
-"""Shapes as text, as in ``f32[B, O]``: what is said of an op's arguments is checked when it is built."""
+"""Shapes as text, such as ``f32[B, O]``, for checking an op's arguments when it is built."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ KINDS = {"float": "f", "bfloat": "f", "int": "i", "uint": "u", "bool": "bool"}
 
 
 def sizes(shapes: Mapping[str, str], values: Sequence[Any], **known: int) -> dict[str, int]:
-    """Return the size of each axis that has a name, ``{"B": 32, "O": 100}`` for the example below.
+    """Check values against their shapes and return the size of each named axis, such as ``{"B": 32, "O": 100}``.
 
     Args:
-        shapes: what each value is, by its name: ``{"obs": "f32[B, O]", "actions": "i32[B]", "epsilon": "f32"}``. An
-            axis is a number or a name; one name means one size. Of a dtype its kind counts, f, i, u or bool: what
-            computes in float32 is tested in float64.
-        values: arrays of NumPy, torch or JAX, or numbers, in the order of ``shapes``.
-        known: sizes of axes that are known before.
+        shapes: shape of each value by name: ``{"obs": "f32[B, O]", "actions": "i32[B]", "epsilon": "f32"}``. An axis is
+            a number or a name, and a name always has the same size. Of a dtype only the kind matters (f, i, u or bool),
+            because float32 ops are tested in float64.
+        values: NumPy, torch or JAX arrays, or numbers, in the order of ``shapes``.
+        known: axis sizes that are already known.
 
     Raises:
-        ValueError: a value of another shape or kind, or not as many values as shapes.
+        ValueError: a value of another shape or kind, or the wrong number of values.
     """
     if len(values) != len(shapes):
         raise ValueError(f"arguments: got {len(values)}, wanted {len(shapes)}: {', '.join(shapes)}")
@@ -41,60 +41,43 @@ def sizes(shapes: Mapping[str, str], values: Sequence[Any], **known: int) -> dic
 
 
 def parse(shape: str) -> tuple[str, list[str]]:
-    """Return the kind, f, i, u or bool, and the axes of a shape like ``f32[B, 16]``; a number, ``f32``, has no axes.
-
-    Args:
-        shape: the text.
-    """
+    """Return the kind (f, i, u or bool) and the axes of a shape like ``f32[B, 16]``; ``f32`` has no axes."""
     dtype, _, axes = shape.partition("[")
     return dtype.rstrip("0123456789"), re.findall(r"\w+", axes)
 
 
 def kind_of(value: Any) -> str:
-    """Return f, i, u or bool, of an array or of a number.
-
-    Args:
-        value: an array of NumPy, torch or JAX, or a number.
-    """
+    """Return f, i, u or bool for an array or a number."""
     name = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.").rstrip("0123456789")
     return KINDS.get(name, name)
 
 
 def count(shapes: Iterable[str], axes: Mapping[str, int] = MappingProxyType({})) -> int:
-    """Return the number of elements of arrays in all.
-
-    Args:
-        shapes: of the arrays, such as ``f32[N, 64, H]``.
-        axes: size of each axis that has a name.
-    """
+    """Return the total number of elements of arrays with these shapes."""
     return sum(math.prod(int(axes.get(name, name)) for name in parse(shape)[1]) for shape in shapes)
 
 
 def described(value: Any) -> str:
-    """Return dtype and shape, as in ``float32[32, 100]``, or the type of what is no array.
-
-    Args:
-        value: anything.
-    """
+    """Return dtype and shape, as in ``float32[32, 100]``, or else the value or the name of its type."""
     if not hasattr(value, "dtype"):
         return f"{value!r}" if isinstance(value, int | float) else type(value).__name__
     return f"{value.dtype}{list(value.shape)}".removeprefix("torch.")
 
 
 def check_op(described: Any, op: str, spec: Mapping[str, Any], example: Sequence[Any]) -> dict[str, int]:
-    """Return the size of each axis of what an op is built from and called with: ``{"B": 32, "O": 100}``.
+    """Check an op's configuration and example arguments; return the size of each axis.
 
     Args:
-        described: the ``spec`` module of a workload. Its ``Spec`` names all that a spec may have, ``NEEDED[op]`` what
-            this op needs of it, ``ARGUMENTS[op]`` the shapes of what it is called with, and ``axes(op, spec)`` returns
-            the sizes that the spec gives.
+        described: the ``spec`` module of a workload: ``Spec`` declares all configuration entries, ``NEEDED[op]`` those
+            of this op, ``ARGUMENTS[op]`` the shapes of its arguments; ``axes(op, spec)`` returns the sizes that the
+            configuration determines.
         op: name of the op.
-        spec: what it is built from, by name.
-        example: what it is called with.
+        spec: configuration by name.
+        example: example arguments.
 
     Raises:
-        ValueError: a name that is unknown or lacking, shapes that do not fit each other, a target net of other shapes
-            than the online net.
+        ValueError: unknown or missing entries, inconsistent shapes, or a target net whose shapes differ from the online
+            net's.
     """
     known, needed = described.Spec.__annotations__, described.NEEDED[op]
     for name in spec:
@@ -110,16 +93,7 @@ def check_op(described: Any, op: str, spec: Mapping[str, Any], example: Sequence
 
 
 def check_alike(name: str, params: Mapping[str, Any], like: Mapping[str, Any]) -> None:
-    """Check that a net has the shapes of another.
-
-    Args:
-        name: what its weights are, for the message.
-        params: its weights, arrays by name.
-        like: those of the other.
-
-    Raises:
-        ValueError: an array that one of them lacks, or another shape.
-    """
+    """Raise ValueError unless two nets have the same names and shapes."""
     found, wanted = ({key: list(value.shape) for key, value in net.items()} for net in (params, like))
     if found != wanted:
         key = next(key for key in {**wanted, **found} if found.get(key) != wanted.get(key))
@@ -127,14 +101,10 @@ def check_alike(name: str, params: Mapping[str, Any], like: Mapping[str, Any]) -
 
 
 def check_mlp(name: str, params: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the inputs and outputs of a net of fully connected layers, ``w{k}`` f32[I, O] and ``b{k}`` f32[O].
-
-    Args:
-        name: what these weights are, for the message.
-        params: the weights.
+    """Check the layers ``w{k}`` f32[I, O], ``b{k}`` f32[O] of an MLP; return its input and output size.
 
     Raises:
-        ValueError: layers that do not fit each other, or an array that is no layer's.
+        ValueError: layers that do not fit together, or an unexpected array.
     """
     layers = [name for name in params if name.startswith("w")]
     wanted: dict[str, str] = {}

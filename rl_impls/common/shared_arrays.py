@@ -1,4 +1,4 @@
-"""Arrays in memory that several processes have, written and read in place."""
+"""NumPy arrays in memory shared between processes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ ALIGNED = 64  # bytes
 
 
 class SharedArrays:
-    """Arrays by name, all 0 at first; a process that it is handed to when it starts has the same ones.
+    """Arrays by name, initially 0, shared with every process that receives this object when it starts.
 
-    The memory has no name by which it could be left behind: it is gone with the last process that has it, however that
-    ends.
+    The memory is anonymous, so it is freed with the last process that maps it, however that process ends.
 
     Args:
         layout: shape and dtype of each array, by name.
-        descriptor: of the memory, where there is one already.
+        descriptor: file descriptor of existing memory; None allocates it.
     """
 
     def __init__(self, layout, descriptor=None):
@@ -43,31 +42,17 @@ class SharedArrays:
         return attached, (self.layout, DupFd(self.descriptor))
 
     def __getitem__(self, name):
-        """Return an array.
-
-        Args:
-            name: of it.
-        """
         return self.arrays[name]
 
 
 def starts_of(layout):
-    """Return the bytes at which arrays start in shared memory, and how many all of them take.
-
-    Args:
-        layout: shape and dtype of each array, by name.
-    """
+    """Return the byte offset of each array in shared memory, followed by the total size."""
     sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layout.values()]
     return [0, *accumulate(-(-size // ALIGNED) * ALIGNED for size in sizes)]
 
 
 def attached(layout, handle):
-    """Return the arrays of another process.
-
-    Args:
-        layout: shape and dtype of each array, by name.
-        handle: of the memory's descriptor.
-    """
+    """Return the arrays of another process, from the handle of its descriptor."""
     descriptor = handle.detach()
     arrays = SharedArrays(layout, descriptor)
     os.close(descriptor)  # the memory stays mapped

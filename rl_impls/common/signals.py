@@ -9,19 +9,19 @@ from types import FrameType
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals that end a command; SIGHUP is not among them where nohup ignores it."""
+    """Return the signals that end a command, without SIGHUP if nohup ignores it."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return [signal.SIGINT, signal.SIGTERM, *([] if ignored else [signal.SIGHUP])]
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt with the number of the signal."""
+    """Signal handler that raises KeyboardInterrupt with the signal's number."""
     raise KeyboardInterrupt(number)
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let each of these signals raise KeyboardInterrupt, so that processes are ended and files removed."""
+    """Turn each ending signal into KeyboardInterrupt, so that processes are stopped and files removed."""
     before = {number: signal.signal(number, interrupt) for number in ending_signals()}
     try:
         yield
@@ -31,5 +31,5 @@ def interruptible() -> Iterator[None]:
 
 
 def exit_code(error: KeyboardInterrupt) -> int:
-    """Return the exit code of a command that a signal ended: 128 and its number."""
+    """Return the exit code of a command ended by a signal, 128 plus its number."""
     return 128 + int(error.args[0] if error.args else signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What the torch workloads share: nets of linear layers, nets that an optimiser updates, and a target net beside."""
+"""Parts shared by the torch workloads: MLPs, nets updated by an optimiser, and target nets."""
 
 from __future__ import annotations
 
@@ -13,28 +13,19 @@ from ..params import layers
 from .op import Op
 
 GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # Adam's names of them
-AT_ONCE = {"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}  # by the knob ``optimizer``
-FOREACH = {"loop": False, "default": None, "fused": True}  # of clipping, by the same
+MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # torch's names of Adam's moments
+AT_ONCE = {"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}  # by the ``optimizer`` knob
+FOREACH = {"loop": False, "default": None, "fused": True}  # of gradient clipping, by the same knob
 PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def place(target):
-    """Return the name of the torch device of a backend, cpu or cuda.
-
-    Args:
-        target: device and lowering of the backend, a :class:`~rl_impls.lowering.Target`.
-    """
+    """Return the torch device of a target, cpu or cuda."""
     return "cuda" if target.device == "cuda" else "cpu"
 
 
 def autocast(knobs, target):
-    """Return the context in which a net computes: less precisely than in 32 bits where ``precision`` says so.
-
-    Args:
-        knobs: ``precision`` is read.
-        target: device and lowering of the backend.
-    """
+    """Return the autocast context of the ``precision`` knob, a null context for float32."""
     if knobs.precision == "float32":
         return contextlib.nullcontext()
     return torch.autocast(place(target), PRECISIONS[knobs.precision])
@@ -42,11 +33,7 @@ def autocast(knobs, target):
 
 @contextlib.contextmanager
 def threads(count):
-    """Return a context in which torch's operations have so many threads.
-
-    Args:
-        count: of the threads; None for as many as they have.
-    """
+    """Limit torch to `count` intra-op threads within the context; None changes nothing."""
     before = torch.get_num_threads()
     if count is None or count == before:
         yield
@@ -59,21 +46,17 @@ def threads(count):
 
 
 def numpy(net):
-    """Return a copy of a net's weights as NumPy, by name.
-
-    Args:
-        net: with ``views()``, see :class:`Mlp`.
-    """
+    """Return a copy of a net's weights as NumPy, by name."""
     return {name: view.cpu().numpy().copy() for name, view in net.views().items()}
 
 
 class Mlp(nn.Sequential):
-    """Fully connected layers with an activation between them.  f[B, I] -> f[B, O]
+    """Fully connected layers with an activation in between: f[B, I] -> f[B, O].
 
     Args:
         params: weights ``w{k}`` f[I, O] and biases ``b{k}`` f[O] of each layer k.
-        activation: makes the module between two layers, as ``nn.Tanh``.
-        output: makes the module after the last layer; None for none.
+        activation: makes the module between two layers, such as ``nn.Tanh``.
+        output: makes the module after the last layer, if any.
     """
 
     def __init__(self, params, activation, output=None):
@@ -86,17 +69,13 @@ class Mlp(nn.Sequential):
 
     @torch.no_grad()
     def load(self, params):
-        """Take new weights, in place.
-
-        Args:
-            params: NumPy arrays by name, of the shapes of those before.
-        """
+        """Copy new weights into the layers."""
         for k, linear in enumerate(self.linears):
             linear.weight.copy_(torch.from_numpy(params[f"w{k}"].T))
             linear.bias.copy_(torch.from_numpy(params[f"b{k}"]))
 
     def views(self):
-        """Return the weights by name, [I, O], which share the memory of the parameters and come in their order."""
+        """Return the weights by name, as [I, O], in parameter order; they share memory with the parameters."""
         views = {}
         for k, linear in enumerate(self.linears):
             views[f"w{k}"], views[f"b{k}"] = linear.weight.detach().T, linear.bias.detach()
@@ -106,11 +85,7 @@ class Mlp(nn.Sequential):
 
 
 def as_one_vector(parameters):
-    """Return one vector that holds all parameters; they become views of it, and their gradients views of its gradient.
-
-    Args:
-        parameters: a list of tensors, changed in place.
-    """
+    """Move all parameters into one vector; parameters and gradients become views of it and of its gradient."""
     vector = nn.Parameter(nn.utils.parameters_to_vector(parameters).detach())
     vector.grad = torch.zeros_like(vector)
     sizes = [parameter.numel() for parameter in parameters]
@@ -120,18 +95,18 @@ def as_one_vector(parameters):
 
 
 class Trained(Op):
-    """A net that an optimiser updates: its weights, the optimiser's moments and its steps.
+    """A net updated by an optimiser, with the optimiser's moments and step count.
 
-    The optimiser sees ``updated``: the parameters one by one or, where ``flat``, one vector of which they are views.
+    The optimiser updates ``updated``: the parameters or, if ``flat``, one vector that they are views of.
 
     A net has ``load(params)``, ``views()`` by name in the order of ``parameters()``, and ``to_params_layout``, which
-    takes an array in the layout of a parameter to a view of it in the layout of the weight of that name.
+    returns a view, in the layout of the NumPy weight, of an array in the layout of a parameter.
 
     Args:
-        params: weights of the net at the start, by name.
-        make: ``make(params)``, returns a net.
-        optimizer: ``optimizer(tensors)``, returns an optimiser of torch.
-        moments: what the optimiser keeps of each tensor, its name in torch by its name in :meth:`state`.
+        params: initial weights by name.
+        make: ``make(params)`` returns a net.
+        optimizer: ``optimizer(tensors)`` returns a torch optimiser.
+        moments: moments to save, from the name in :meth:`state` to torch's name.
         flat: give the optimiser one vector in place of all parameters.
     """
 
@@ -144,11 +119,11 @@ class Trained(Op):
 
     @functools.cached_property
     def optimizer(self):
-        """The optimiser, made when it is first asked for: a process that only acts does not import what it needs."""
+        """The optimiser, created on first use: a process that only acts need not import its dependencies."""
         return self.make_optimizer(self.updated)
 
     def reset(self):
-        """Put all weights and the moments back to the start."""
+        """Restore the initial weights and zero the moments."""
         for part, net in self.nets.items():
             net.load(self.start[part])
         for state in self.optimizer.state.values():
@@ -157,11 +132,11 @@ class Trained(Op):
 
     @property
     def params(self):
-        """The online weights as NumPy, by name."""
+        """The net's current weights, NumPy arrays by name."""
         return numpy(self.net)
 
     def state(self):
-        """Return all that the next update depends on as NumPy: the weights, the optimiser's moments and step."""
+        """Return weights, moments and step count as NumPy arrays by name: all that the next update depends on."""
         kept = [self.optimizer.state.get(tensor) for tensor in self.updated]
         state = {"step": np.array(int(kept[-1]["step"]) if kept[-1] else 0, np.int32)}
         for part, key in self.moments.items():
@@ -173,29 +148,21 @@ class Trained(Op):
         return state
 
     def one_by_one(self, tensors):
-        """Return tensors like ``updated`` as tensors like the parameters.
-
-        Args:
-            tensors: a list of them.
-        """
+        """Split tensors shaped like ``updated`` into tensors shaped like the parameters."""
         if self.updated is self.parameters:
             return tensors
         parts = tensors[0].split([parameter.numel() for parameter in self.parameters])
         return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters)]
 
     def load_state(self, state):
-        """Go on from a state, of this backend or another.
-
-        Args:
-            state: arrays by name, as :meth:`state` returned them.
-        """
+        """Restore a state of :meth:`state`, from any backend."""
         names = list(self.net.views())
         for part, net in self.nets.items():
             net.load({name: state[f"{part}.{name}"] for name in names})
         kept, step = self.optimizer.state_dict(), float(state["step"])
         kept["state"] = {k: {"step": torch.tensor(step)} for k in range(len(self.updated))}
         for part, key in self.moments.items():
-            # fused Adam walks through memory: moments have to lie there as the weights do
+            # fused Adam iterates over memory: moments need the memory layout of the weights
             found = [torch.empty_like(tensor, device="cpu") for tensor in self.updated]
             for name, moment in zip(names, self.one_by_one(found)):
                 self.net.to_params_layout(moment.detach().numpy())[...] = state[f"{part}.{name}"]
@@ -205,14 +172,12 @@ class Trained(Op):
 
 
 class Learner(Trained):
-    """An online net that Adam (Kingma and Ba 2015) updates, and a target net.
+    """An online net updated by Adam (Kingma and Ba 2015), and a target net.
 
     Args:
-        spec: what an update is built from; ``params``, ``target`` (weights of both nets, by name) and ``learning_rate``
-            are taken.
-        optimizer: value of the knob: how Adam goes through the arrays, one by one (``loop``), as torch chooses
-            (``default``) or all at once (``fused``).
-        make: ``make(params)``, returns a net, see :class:`Trained`.
+        spec: configuration; ``params`` and ``target`` (weights of both nets by name) and ``learning_rate`` are read.
+        optimizer: how Adam iterates over the arrays: one by one (``loop``), torch's choice (``default``) or ``fused``.
+        make: ``make(params)`` returns a net, see :class:`Trained`.
         flat: give Adam one vector in place of all parameters.
     """
 

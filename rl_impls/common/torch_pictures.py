@@ -1,4 +1,4 @@
-"""What nets on pictures share in torch: how their weights lie in memory, and what becomes of bytes.
+"""Parts shared by image nets in torch: weight layouts, memory formats and scaling of byte images.
 
 Weights are named, shaped and laid out as in NumPy, those of a convolution f32[K, K, I, O]; a bias is a vector.
 """
@@ -9,34 +9,26 @@ import torch
 from torch import nn
 
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
-HWIO, OIHW = (2, 3, 1, 0), (3, 2, 0, 1)  # axes that lead from the other layout of a convolution's weights to this one
+HWIO, OIHW = (2, 3, 1, 0), (3, 2, 0, 1)  # permutations of the axes of a convolution's weights from the other layout
 
 
 def divided_images(planes, kernel):
-    """Return colours from 0 to 1, and weights as they are.
-
-    Args:
-        planes: pictures f[B, C, Y, X], colours from 0 to 255.
-        kernel: weights of the first layer.
-    """
+    """Scale images f[B, C, Y, X] from [0, 255] to [0, 1]."""
     return planes / 255, kernel
 
 
 def divided_weights(planes, kernel):
-    """Return colours as they are, and weights that make up for it: they are fewer.
-
-    Args:
-        planes: pictures f[B, C, Y, X], colours from 0 to 255.
-        kernel: weights of the first layer.
-    """
+    """Scale the first layer's weights instead of the images; there are fewer of them."""
     return planes, kernel / 255
 
 
-DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the knob ``images``
+DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the ``images`` knob
 
 
 class PictureNet(nn.Module):
-    """A net's weights by name, as :class:`~rl_impls.common.torch_learner.Trained` wants them; a subclass has layers.
+    """Base class of image nets: keeps the weights as :class:`~rl_impls.common.torch_learner.Trained` expects them.
+
+    Subclasses add the layers.
 
     Args:
         params: NumPy arrays by name.
@@ -59,24 +51,16 @@ class PictureNet(nn.Module):
 
     @torch.no_grad()
     def load(self, params):
-        """Take new weights, in place.
-
-        Args:
-            params: NumPy arrays by name, of the shapes of those before.
-        """
+        """Copy new weights into the parameters."""
         for name, view in self.views().items():
             view.copy_(torch.from_numpy(params[name]))
 
     def views(self):
-        """Return the weights by name, as in NumPy, which share the memory of the parameters."""
+        """Return the weights in NumPy's layout, by name; they share memory with the parameters."""
         plain = {name: weight.detach() for name, weight in self.weights.items()}
         return {name: weight.permute(HWIO) if weight.dim() == 4 else weight for name, weight in plain.items()}
 
     @staticmethod
     def to_params_layout(array):
-        """Return a view of an array in the layout of a parameter, in that of its weight in NumPy.
-
-        Args:
-            array: of NumPy.
-        """
+        """Return a view, in the layout of the NumPy weights, of an array in the layout of a parameter."""
         return array.transpose(HWIO) if array.ndim == 4 else array
