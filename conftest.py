@@ -1,4 +1,4 @@
-"""Options and set-up that benchmarks and correctness tests share; threads are set before anything heavy is imported."""
+"""Options and set-up of benchmarks and correctness tests; threads are set before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, 
 from rlgauge.interrupts import by_sigterm
 from rlgauge.workers import SIDE
 
-IN_WORKER = SIDE in os.environ  # of a gate, which has set up the process and selected the tests
+IN_WORKER = SIDE in os.environ  # a gate worker, which has already set up the process and selected the tests
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def turn(config: pytest.Config) -> int:
-    """Return the number of this worker of pytest-xdist, or 0; processes that it starts are no workers."""
+    """Return the number of this pytest-xdist worker, or 0, and hide pytest-xdist from the processes it starts."""
     for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
         del os.environ[name]
     worker: str = getattr(config, "workerinput", {}).get("workerid", "gw0")
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the threads and read the selection, so that a mistake ends the run before anything is collected."""
+    """Set the threads and read the selection, so that a mistake ends the run before collection."""
     if IN_WORKER:
         return
     stack = ExitStack()

@@ -1,4 +1,4 @@
-"""``python -m rl_impls``: which backend is available for which workload, and why not."""
+"""``python -m rl_impls``: list which backends are available for which workloads, and why others are not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .common.pipes import quiet_pipe
 
 
 def main() -> None:
-    """Print the table: yes, no, or ``-`` where a workload is not for a backend."""
+    """Print the table: yes, no, or ``-`` if a workload does not support a backend."""
     names = list(workloads())
     width = max(map(len, BACKENDS))
     with quiet_pipe():

@@ -1,7 +1,7 @@
-"""The registry of backends: what each is made of, whether it can run here and, if not, why.
+"""Registry of backends: how each is composed, whether it can run here and, if not, why.
 
-A backend is a source (``_numpy.py``, ``_torch.py``, ``_jax.py``), a lowering (how the written function becomes the one
-that is called) and a device. Nothing heavy is imported before a backend is asked to do something.
+A backend is a source (``_numpy.py``, ``_torch.py``, ``_jax.py``), a lowering (how the source's functions become
+callables: eager, traced, compiled, ...) and a device. Heavy libraries are imported only when a backend is used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from .common.checks import check_choice
-from .common.checks import choose as choose  # where the suite finds it on every revision
+from .common.checks import choose as choose  # re-exported: the suite imports it from here on every revision
 from .common.shapes import check_op
 from .lowering import LOWERINGS, Target
 
@@ -23,12 +23,12 @@ Op = Callable[..., Any]
 
 
 class BackendUnavailable(NotImplementedError):
-    """A backend that cannot run on this machine, with the reason and what to do about it.
+    """A backend cannot run on this machine.
 
     Args:
-        backend: its name.
+        backend: name of the backend.
         reason: why it cannot run.
-        install: what to do about it.
+        install: how to make it available.
     """
 
     def __init__(self, backend: str, reason: str, install: str) -> None:
@@ -37,7 +37,7 @@ class BackendUnavailable(NotImplementedError):
 
 
 class OpUnavailable(NotImplementedError):
-    """An op that a workload does not have on a source."""
+    """A workload has no such op on this source."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Backend:
     """One way to run an op: source + lowering + device.
 
     Attributes:
-        name: of the backend, as in ``BACKENDS``.
-        source: in which the ops are written: numpy, torch or jax.
+        name: name, as in ``BACKENDS``.
+        source: library of the ops: numpy, torch or jax.
         lowering: name in :data:`.lowering.LOWERINGS`.
-        device: that computes: cpu, cuda or neuron.
-        modules: that have to be installed.
-        extra: of this package that installs them; empty where none does.
+        device: cpu, cuda or neuron.
+        modules: modules that must be installed.
+        extra: extra of this package that installs them; empty if there is none.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Backend:
 
     @property
     def install(self) -> str:
-        """The command that would make this backend available."""
+        """The command that installs this backend."""
         return f"pip install 'rlgauge-workloads[{self.extra}]'" if self.extra else "no package brings it"
 
     def missing(self) -> str | None:
@@ -73,17 +73,13 @@ class Backend:
         return DEVICES[self.source, self.device]()
 
     def require(self) -> None:
-        """Check that this backend can run.
-
-        Raises:
-            BackendUnavailable: it cannot.
-        """
+        """Raise BackendUnavailable if this backend cannot run."""
         reason = self.missing()
         if reason is not None:
             raise BackendUnavailable(self.name, reason, HINTS.get(self.device, self.install))
 
     def lowering_here(self) -> Target:
-        """Return a new :class:`.lowering.Target` of this backend, which records what it lowers."""
+        """Return a new :class:`.lowering.Target` of this backend, which records the functions it lowers."""
         return Target(self.name, LOWERINGS[self.lowering], self.device, self.array_kind)
 
     def build(
@@ -95,24 +91,23 @@ class Backend:
         knobs: Any,
         target: Target | None = None,
     ) -> Op:
-        """Return the callable of one op; it takes and returns this backend's own arrays.
+        """Build an op; the returned callable takes and returns this backend's own arrays.
 
-        The op is looked up in the workload's source file, then in its ``composed`` file, which holds the ops that are
-        made of other ops and so are written once for all sources.
+        The op is looked up in the workload's source file, then in its ``composed`` file, which holds ops composed of
+        other ops and written once for all sources.
 
         Args:
             workload: name of a package in :func:`workloads`.
-            op: its name, as in the workload's ``spec`` module.
-            spec: what the op is built from, by name, see the ``Spec`` of the workload's ``spec`` module.
-            example: what the op will be called with: arguments of the same shapes and dtypes.
-            knobs: a setting of the workload's ``Knobs``, as one of :func:`forms`.
-            target: device and lowering, with a record of what is lowered; None for a new one, :meth:`lowering_here`.
+            op: name of the op, see the workload's ``spec`` module.
+            spec: configuration of the op, see ``Spec`` in the workload's ``spec`` module.
+            example: example arguments; later calls use the same shapes and dtypes.
+            knobs: options, an instance of the workload's ``Knobs`` such as one of :func:`forms`.
+            target: device and lowering, with a record of lowered functions; defaults to :meth:`lowering_here`.
 
         Raises:
             BackendUnavailable: the backend cannot run on this machine.
             OpUnavailable: the workload has no such op on this source.
-            ValueError: a workload that is unknown or not for this backend, or what its ``spec`` module finds wrong with
-                the spec or the example.
+            ValueError: an unknown workload, one without this backend, or an invalid configuration or example.
         """
         self.require()
         check_choice(f"backend of {workload}", self.name, backends_of(workload))
@@ -135,35 +130,19 @@ class Backend:
         return built
 
     def to_device(self, array: Array) -> Array:
-        """Return a copy of a NumPy array where this backend computes.
-
-        Args:
-            array: the array; anything else, as a number, is returned unchanged.
-        """
+        """Copy a NumPy array to this backend's device; other values, such as numbers, are returned unchanged."""
         return ARRAYS[self.array_kind].to_device(array, self.device) if hasattr(array, "shape") else array
 
     def from_host(self, array: Array) -> Array:
-        """Return a NumPy array as this backend takes it, in the cheapest way; where possible they share memory.
-
-        Args:
-            array: the array; anything else, as a number, is returned unchanged.
-        """
+        """Convert a NumPy array as cheaply as possible, preferably sharing memory; return other values unchanged."""
         return ARRAYS[self.array_kind].from_host(array) if hasattr(array, "shape") else array
 
     def to_host(self, out: Array) -> Array:
-        """Return an output as NumPy, computed and copied back.
-
-        Args:
-            out: an array, or a tuple, list or dict of them.
-        """
+        """Convert an output, or a tuple, list or dict of arrays, to NumPy; waits for the device."""
         return tree_map(ARRAYS[self.array_kind].to_host, out)
 
     def wait(self, out: Array) -> Array:
-        """Return an output once the device has computed it.
-
-        Args:
-            out: what an op returned.
-        """
+        """Return an output once the device has computed it."""
         return ARRAYS[self.array_kind].wait(out)
 
     def pending(self) -> bool:
@@ -172,19 +151,14 @@ class Backend:
 
     @property
     def array_kind(self) -> str:
-        """Whose arrays this backend's callables take: numpy, torch, torch-cuda, jax."""
+        """Array library of this backend's callables: numpy, torch, torch-cuda or jax."""
         if self.lowering == "onnx":
             return "numpy"
         return "torch-cuda" if (self.source, self.device) == ("torch", "cuda") else self.source
 
 
 def tree_map(function: Callable[[Array], Array], tree: Array) -> Array:
-    """Return nested tuples, lists and dicts with ``function`` applied to each leaf.
-
-    Args:
-        function: of a leaf.
-        tree: nested tuples, lists and dicts, or a leaf.
-    """
+    """Apply `function` to each leaf of nested tuples, lists and dicts."""
     if isinstance(tree, dict):
         return {key: tree_map(function, value) for key, value in tree.items()}
     if isinstance(tree, tuple | list):
@@ -194,14 +168,14 @@ def tree_map(function: Callable[[Array], Array], tree: Array) -> Array:
 
 @dataclass(frozen=True)
 class Arrays:
-    """How the arrays of one library come from NumPy and go back.
+    """Conversions between NumPy and the arrays of one library.
 
     Attributes:
-        to_device: ``to_device(array, device)``, a copy where the backend computes.
-        from_host: ``from_host(array)``, the same in the cheapest way, with shared memory where that is possible.
-        to_host: ``to_host(out)``, as NumPy.
-        wait: ``wait(out)``, returns ``out`` once it is computed.
-        pending: ``pending()``, whether the device still has work to do.
+        to_device: ``to_device(array, device)`` copies to the device.
+        from_host: ``from_host(array)`` converts as cheaply as possible, sharing memory where possible.
+        to_host: ``to_host(out)`` converts to NumPy.
+        wait: ``wait(out)`` returns ``out`` once it is computed.
+        pending: ``pending()`` returns whether the device still has work to do.
     """
 
     to_device: Callable[[Array, str], Array]
@@ -222,7 +196,7 @@ def _never() -> bool:
 def _torch_to_device(array: Array, device: str) -> Array:
     import torch
 
-    # A copy: an op that writes to its input must not reach the caller's array.
+    # A copy, so that an op that writes to its input cannot change the caller's array.
     return torch.tensor(array, device="cuda" if device == "cuda" else "cpu")
 
 
@@ -284,7 +258,7 @@ def _no_defaults(device: str) -> None:
 
 
 def _torch_defaults(device: str) -> None:
-    """On CUDA, compute float32 convolutions in float32; torch rounds their inputs to TF32 unless told not to."""
+    """On CUDA, compute float32 convolutions in float32; by default torch rounds their inputs to TF32."""
     if device == "cuda":
         import torch
 
@@ -292,7 +266,7 @@ def _torch_defaults(device: str) -> None:
 
 
 def _jax_defaults(device: str) -> None:
-    """Where JAX has a GPU: compile for this device unless the arguments are on another, with float32 in float32."""
+    """If JAX has a GPU, set the default device and compute float32 matrix products in float32."""
     import jax
 
     if jax.default_backend() != "cpu" or device != "cpu":
@@ -306,7 +280,7 @@ ARRAYS = {
     "numpy": Arrays(lambda array, device: array.copy(), _same, _same, _same, _never),
     "torch": Arrays(_torch_to_device, _torch_from_host, _torch_to_host, _same, _never),
     "torch-cuda": Arrays(_torch_to_device, _torch_cuda_from_host, _torch_to_host, _cuda_wait, _cuda_pending),
-    # a compiled function takes NumPy arrays and copies them itself, faster than device_put
+    # a compiled function accepts NumPy arrays and copies them faster than device_put
     "jax": Arrays(_jax_to_device, _same, _jax_to_host, _jax_wait, _jax_pending),
 }
 
@@ -349,9 +323,9 @@ DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {
 }
 
 LOCKED = "pip install --no-deps -r requirements/py311.txt"  # no resolver takes procgen-mirror and gym3 on NumPy 2
-PACKAGES = {"procgen": LOCKED, "gym3": LOCKED, "gym": LOCKED}  # that single ops need beside those of their backend
+PACKAGES = {"procgen": LOCKED, "gym3": LOCKED, "gym": LOCKED}  # needed by single ops besides their backend's modules
 NES = "pip install 'rlgauge-workloads[mario-nes]'"
-OPTIONAL = {  # that single settings need
+OPTIONAL = {  # needed by single settings
     "ray": "pip install 'rlgauge-workloads[ray]'",
     "gym_super_mario_bros": NES,
     "nes_py": NES,
@@ -380,32 +354,21 @@ BACKENDS = {
 
 
 AUTO = "auto"
-NAMES = (*BACKENDS, AUTO)  # what a user may ask for
+NAMES = (*BACKENDS, AUTO)  # names that a user may choose
 
 
 def get(name: str) -> Backend:
-    """Return the backend of a name.
-
-    Args:
-        name: of the backend, as in ``BACKENDS``.
-
-    Raises:
-        ValueError: an unknown name; it lists the known ones.
-    """
+    """Return a backend by name; raise ValueError for an unknown name."""
     return BACKENDS[choose("backend", name, BACKENDS)]
 
 
 def resolve(name: str) -> str:
-    """Return the name of the backend that is meant: for ``auto`` the best one here, else the name itself.
+    """Resolve ``auto`` to the best backend here, ``torch-cuda`` or else ``torch``; return other names unchanged.
 
-    The best is ``torch-cuda`` where torch finds a CUDA device, else ``torch``. Ids and checkpoints hold the name that
-    is returned.
-
-    Args:
-        name: of a backend, or ``auto``.
+    Ids and checkpoints store the resolved name.
 
     Raises:
-        ValueError: an unknown name; it lists the known ones.
+        ValueError: an unknown name.
     """
     if choose("backend", name, NAMES) != AUTO:
         return name
@@ -420,15 +383,10 @@ def workloads() -> Collection[str]:
 
 
 def backends_of(workload: str) -> Collection[str]:
-    """Return the names of the backends that a workload is for: what its package lists as ``BACKENDS``.
-
-    A package that lists none is for every backend whose source it has.
-
-    Args:
-        workload: its name.
+    """Return the backends of a workload: its package's ``BACKENDS``, or else those whose source it has.
 
     Raises:
-        ValueError: an unknown name; it lists the known ones.
+        ValueError: an unknown workload.
     """
     package = f"{__package__}.{choose('workload', workload, workloads())}"
     written = (name for name, backend in BACKENDS.items() if find_spec(f"{package}._{backend.source}"))
@@ -437,30 +395,19 @@ def backends_of(workload: str) -> Collection[str]:
 
 
 def names_of(workload: str) -> tuple[str, ...]:
-    """Return what a user may ask for as a workload's backend: the names of those that it is for, and ``auto``.
-
-    Args:
-        workload: its name.
-    """
+    """Return the backend names that a user may choose for a workload, including ``auto``."""
     return (*backends_of(workload), AUTO)
 
 
 def forms(workload: str) -> Mapping[str, Any]:
-    """Return the named forms of a workload, each a setting of its ``Knobs``.
-
-    Args:
-        workload: its name.
-
-    Raises:
-        ValueError: an unknown name; it lists the known ones.
-    """
+    """Return the named forms of a workload, each an instance of its ``Knobs``; raise ValueError for an unknown one."""
     module = importlib.import_module(f"{__package__}.{choose('workload', workload, workloads())}.knobs")
     named: Mapping[str, Any] = module.FORMS
     return named
 
 
 def table() -> list[tuple[str, str]]:
-    """Return for each backend its name, and ``available`` or the reason why it is not and what to do about it."""
+    """Return each backend's name with ``available``, or the reason why it is not and how to install it."""
     rows = []
     for backend in BACKENDS.values():
         try:

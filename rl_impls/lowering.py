@@ -1,7 +1,7 @@
-"""How a function, or a module, becomes what is called: eagerly, traced, compiled, exported.
+"""Lowerings: turn a function or module into a callable, eagerly, traced, compiled or exported.
 
-Each of ``LOWERINGS`` takes ``function`` (or a module with ``load(params)``), ``example``, arguments like those of the
-calls to come, and ``guard``, which makes a context in which torch computes, as ``torch.inference_mode``.
+Each entry of ``LOWERINGS`` takes ``function`` (or a module with ``load(params)``), ``example``, example arguments, and
+optionally ``guard``, which makes a context for torch to compute in, such as ``torch.inference_mode``.
 """
 
 from __future__ import annotations
@@ -15,43 +15,35 @@ Function = Callable[..., Any]
 
 
 class Lowered:
-    """A model ready to be called, which can take new weights without being traced again.
+    """A lowered model whose weights can be replaced without tracing again.
 
     Args:
         call: the model.
-        load: ``load(params)``, takes new weights and returns what is called from then on; None: what was called before.
+        load: ``load(params)`` replaces the weights and returns the new callable, or None to keep the current one.
     """
 
     def __init__(self, call: Function, load: Callable[[Any], Function | None]) -> None:
         self.call, self._load = call, load
 
     def __call__(self, *args: Any) -> Any:
-        """Return the model's output.
-
-        Args:
-            args: as in the example that it was lowered for.
-        """
+        """Call the model with arguments like those it was lowered for."""
         return self.call(*args)
 
     def load(self, params: Any) -> None:
-        """Take new weights.
-
-        Args:
-            params: a flat dict of NumPy arrays.
-        """
+        """Replace the weights by a flat dict of NumPy arrays."""
         self.call = self._load(params) or self.call
 
 
 @dataclass
 class Target:
-    """What a builder builds for: a backend's device and its lowering, with a record of what was lowered.
+    """Device and lowering that a builder builds for, with a record of what was lowered.
 
     Attributes:
-        backend: its name.
-        lowering: one of ``LOWERINGS``, makes what is called of a function or a module.
+        backend: name of the backend.
+        lowering: one of ``LOWERINGS``.
         device: cpu, cuda or neuron.
-        arrays: whose arrays the callables take: numpy, torch, torch-cuda or jax.
-        lowered: what was lowered, and for which arguments.
+        arrays: array library of the callables: numpy, torch, torch-cuda or jax.
+        lowered: lowered callables and their example arguments.
     """
 
     backend: str
@@ -61,12 +53,12 @@ class Target:
     lowered: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
 
     def lower(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
-        """Return what this backend calls in place of a function or a module.
+        """Lower a function, or a module with ``load(params)``.
 
         Args:
-            function: a function, or a module with ``load(params)``.
-            example: arguments like those of the calls to come.
-            options: more arguments of the lowering, as ``guard``, or ``donate_argnums`` of ``jax.jit``.
+            function: the function or module.
+            example: example arguments.
+            options: options of the lowering, such as ``guard``, or ``donate_argnums`` of ``jax.jit``.
         """
         result = self.lowering(function, example, **options)
         self.lowered.append((result, example))
@@ -74,28 +66,14 @@ class Target:
 
 
 def eager(function: Any, example: tuple[Any, ...], guard: Any = None) -> Any:
-    """Return the function unchanged; a module is called under ``guard`` and can take new weights.
-
-    Args:
-        function: a function, or a module.
-        example: unused: nothing depends on shapes.
-        guard: makes the context of each call of a module; None for none.
-    """
+    """Return a function unchanged; wrap a module so that it runs under ``guard`` and can load weights."""
     if not hasattr(function, "load"):
         return function
     return Lowered(guard()(function.forward) if guard else function, function.load)
 
 
 def check_module(backend: str, module: Any) -> None:
-    """Check that what is to be lowered is a torch module.
-
-    Args:
-        backend: its name, for the error.
-        module: what was given.
-
-    Raises:
-        ValueError: it is none, as a function is.
-    """
+    """Raise ValueError unless `module` is a torch module."""
     import torch
 
     if not isinstance(module, torch.nn.Module):
@@ -104,15 +82,12 @@ def check_module(backend: str, module: Any) -> None:
 
 
 def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
-    """Return a module traced by ``torch.jit.trace`` and frozen: its weights are constants; new ones are frozen again.
+    """Trace a module with ``torch.jit.trace`` and freeze it; new weights freeze it again.
 
-    Args:
-        module: a torch module.
-        example: its arguments, torch tensors; it is called with them until torch has specialised it.
-        guard: makes the context of each call; None for none.
+    The weights become constants. The model is called with `example`, torch tensors, until torch has specialised it.
 
     Raises:
-        ValueError: it is no torch module.
+        ValueError: `module` is not a torch module.
     """
     import torch
 
@@ -121,7 +96,7 @@ def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
     def freeze(traced: Any) -> Function:
         frozen = torch.jit.freeze(traced)
         call: Function = guard()(lambda *args: frozen(*args)) if guard else frozen
-        for _ in range(3):  # the profiling executor specialises on the first calls
+        for _ in range(3):  # the profiling executor specialises during the first calls
             call(*example)
         return call
 
@@ -141,19 +116,15 @@ def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
 
 
 def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **options: Any) -> Any:
-    """Return what ``torch.compile`` makes: one graph for one shape; a second graph or a fall back to eager is an error.
+    """Compile with ``torch.compile`` into one graph for one shape; graph breaks and recompilation are errors.
 
-    Args:
-        function: a function, or a module.
-        example: unused: torch compiles for the arguments of the first call.
-        guard: makes the context of each call of a module; None for none.
-        options: of ``torch.compile``.
+    `options` are passed to ``torch.compile``, which compiles for the arguments of the first call.
     """
     import inspect
 
     import torch
 
-    # Graphs are kept apart: otherwise the ninth prepared shape of one function silently runs eagerly.
+    # Keep graphs separate: otherwise the ninth prepared shape of a function silently runs eagerly.
     apart = {"isolate_recompiles": True, "recompile_limit": 1}
     known = inspect.signature(torch.compile).parameters  # torch 2.11 has neither
     apart = {name: value for name, value in apart.items() if name in known}
@@ -164,13 +135,12 @@ def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **optio
 
 
 def int8(model: Any) -> Any:
-    """Return an ONNX model with int8 weights; its activations are quantised in each call, by their own range.
+    """Quantise the weights of a float32 ``onnx.ModelProto`` to int8.
 
-    Weights use 7 of the 8 bits: processors without VNNI add pairs of products of bytes in 16 bits, which larger ones
-    overflow, and all are to compute the same.
+    Activations are quantised in each call, by their range in that call.
 
-    Args:
-        model: an ``onnx.ModelProto`` in float32; its intermediate shapes are deleted.
+    Weights use 7 of the 8 bits, so that all processors give the same results: those without VNNI add pairs of byte
+    products in 16 bits, which larger weights overflow. Deletes the model's intermediate shapes.
     """
     import tempfile
     from pathlib import Path
@@ -178,8 +148,8 @@ def int8(model: Any) -> Any:
     import onnx
     from onnxruntime.quantization import QuantType, quant_utils, quantize_dynamic
 
-    quant_utils.add_pre_process_metadata(model)  # otherwise it logs the advice to optimise the graph before
-    del model.graph.value_info[:]  # shapes of weights, which are transposed on the way
+    quant_utils.add_pre_process_metadata(model)  # suppresses a logged advice to optimise the graph first
+    del model.graph.value_info[:]  # shapes that are wrong once weights are transposed
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"
         quantize_dynamic(model, path, weight_type=QuantType.QInt8, reduce_range=True)
@@ -187,16 +157,16 @@ def int8(model: Any) -> Any:
 
 
 def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bool = False) -> Lowered:
-    """Return a module exported to ONNX and run by onnxruntime, from and to NumPy; new weights replace the graph's.
+    """Export a module to ONNX and run it with onnxruntime on NumPy arrays; new weights replace those in the graph.
 
     Args:
         module: a torch module.
-        example: its arguments, tensors or NumPy arrays.
-        guard: unused: onnxruntime keeps no gradients.
+        example: example arguments, tensors or NumPy arrays.
+        guard: unused; onnxruntime records no gradients.
         quantised: compute in int8, see :func:`int8`.
 
     Raises:
-        ValueError: it is no torch module.
+        ValueError: `module` is not a torch module.
     """
     import io
     import logging
@@ -235,12 +205,12 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
 
 
 def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
-    """Return a :class:`.neuron.NeuronModel`, compiled for AWS Neuron for exactly the batch size of the example.
+    """Return a :class:`.neuron.NeuronModel` compiled for exactly the batch size of the example.
 
     Args:
         module: a torch module, f[B, S] -> f[B, A].
-        example: its one argument, f[B, S].
-        guard: unused: the model has its own.
+        example: one argument, f[B, S].
+        guard: unused; the model has its own.
         autocast: let the compiler compute float32 matrix products in bfloat16.
     """
     from .neuron import NeuronModel
@@ -249,13 +219,7 @@ def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: b
 
 
 def jit(function: Function, example: tuple[Any, ...], **options: Any) -> Function:
-    """Return a function compiled by ``jax.jit``.
-
-    Args:
-        function: a pure function of arrays.
-        example: unused: JAX compiles for the arguments of the first call.
-        options: of ``jax.jit``.
-    """
+    """Compile a pure function of arrays with ``jax.jit``."""
     import jax
 
     compiled: Function = jax.jit(function, **options)

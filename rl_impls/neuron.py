@@ -1,4 +1,4 @@
-"""AWS Neuron: a net compiled for a grid of batch sizes, by either of the two lines of torch-neuronx."""
+"""AWS Neuron: a net compiled for a grid of batch sizes, with the XLA or the native version of torch-neuronx."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def missing() -> str | None:
     """Return why nothing can run on Neuron here; None if it can.
 
     Raises:
-        ImportError: an install of torch-neuronx that is broken: its own error.
+        ImportError: a broken installation of torch-neuronx.
     """
     try:
         import torch_neuronx
@@ -46,56 +46,47 @@ def missing() -> str | None:
 
 
 def installed_api() -> str:
-    """Return which line of torch-neuronx is installed: ``xla`` (it traces) or ``native`` (it is a torch device)."""
+    """Return the installed version of torch-neuronx: ``xla`` (traces models) or ``native`` (a torch device)."""
     import torch_neuronx
 
     return "xla" if hasattr(torch_neuronx, "trace") else "native"
 
 
 class Api(Protocol):
-    """What differs between the two lines. Batches and outputs are CPU tensors; a batch has one of the sizes.
+    """Interface to one version of torch-neuronx. Batches and outputs are CPU tensors; a batch has one of the sizes.
 
     Args:
         module: an ``nn.Module``, f[B, S] -> f[B, A].
         row: a tensor f[1, S] with the width and dtype of the batches.
-        sizes: the batch sizes to compile for.
+        sizes: batch sizes to compile for.
         autocast: let the compiler compute float32 matrix products in bfloat16.
-        saved: a folder that ``save`` wrote, read in place of compiling; None to compile.
+        saved: folder written by ``save``, to read instead of compiling; None to compile.
     """
 
     def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
-        """Compile for each size, or read what ``save`` wrote."""
+        """Compile for each size, or read a saved model."""
 
     @staticmethod
     def devices() -> int:
         """Return the number of Neuron devices."""
 
     def __call__(self, batch: Any) -> Any:
-        """Return the outputs of one batch, f[B, A], once the device has computed them.
-
-        Args:
-            batch: f[B, S], of one of the sizes.
-        """
+        """Return the outputs f[B, A] of a batch f[B, S] once the device has computed them."""
 
     def refresh(self) -> None:
-        """Use the weights that the module has now."""
+        """Use the module's current weights."""
 
     def save(self, folder: Path) -> None:
-        """Write what cannot be made from the module again without compiling.
-
-        Args:
-            folder: an empty one.
-        """
+        """Write to an empty folder whatever cannot be rebuilt from the module without compiling."""
 
 
 class Traced:
-    """The XLA line: one traced model per size, its weights kept out of the compiled program.
+    """XLA version: one traced model per size, with the weights outside the compiled program.
 
-    Args:
-        module, row, sizes, autocast, saved: see :class:`Api`.
+    Takes the arguments of :class:`Api`.
     """
 
-    # Said in full: the compiler's own default casts float32 matrix products to bfloat16, or not, by its version.
+    # Explicit, because the compiler's default differs by version: some cast float32 matrix products to bfloat16.
     AUTOCAST: ClassVar = {False: "none", True: "matmult"}
 
     def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
@@ -122,11 +113,7 @@ class Traced:
         return len(glob(DEVICE_FILES))
 
     def __call__(self, batch: Any) -> Any:
-        """Return the outputs of one batch; copying them back waits for the device.
-
-        Args:
-            batch: f[B, S], of one of the sizes.
-        """
+        """Run one batch; copying the outputs back waits for the device."""
         return self.models[len(batch)](batch).cpu()
 
     def refresh(self) -> None:
@@ -137,11 +124,7 @@ class Traced:
             torch_neuronx.replace_weights(model, self.module.state_dict())
 
     def save(self, folder: Path) -> None:
-        """Write the traced models, ``{size}.pt`` each.
-
-        Args:
-            folder: an empty one.
-        """
+        """Write each traced model to ``{size}.pt``."""
         import torch
 
         for size, model in self.models.items():
@@ -149,10 +132,9 @@ class Traced:
 
 
 class Compiled:
-    """The native line: the module, moved to the device, and one compiled graph per size.
+    """Native version: the module on the device, and one compiled graph per size.
 
-    Args:
-        module, row, sizes, autocast, saved: see :class:`Api`; ``row`` and ``saved`` are unused.
+    Takes the arguments of :class:`Api`; ``row`` and ``saved`` are unused.
     """
 
     def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
@@ -160,7 +142,7 @@ class Compiled:
         import torch_neuronx  # noqa: F401 - registers the device and the compiler
 
         self.module, self.autocast = module.to(DEVICE), autocast
-        # Graphs are kept apart: otherwise the ninth size would exceed torch's limit of graphs per function.
+        # Keep graphs separate: otherwise the ninth size would exceed torch's limit of graphs per function.
         self.models = {
             size: torch.compile(
                 self.module, backend="neuron", dynamic=False, fullgraph=True, isolate_recompiles=True, recompile_limit=1
@@ -176,14 +158,10 @@ class Compiled:
         return int(torch.neuron.device_count())
 
     def __call__(self, batch: Any) -> Any:
-        """Return the outputs of one batch, copied back once the device has computed them.
-
-        Args:
-            batch: f[B, S], of one of the sizes.
-        """
+        """Run one batch, synchronise and copy the outputs back."""
         import torch
 
-        # A new tensor: one that the caller made in inference mode would need a graph of its own.
+        # A new tensor: one created in inference mode by the caller would need its own graph.
         on_device = torch.empty(batch.shape, dtype=batch.dtype, device=DEVICE).copy_(batch)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=self.autocast):
             out = self.models[len(batch)](on_device)
@@ -194,27 +172,23 @@ class Compiled:
         """Nothing to do: the graphs use the module's own weights."""
 
     def save(self, folder: Path) -> None:
-        """Write nothing: torch compiles the restored module again, from its cache where it can.
-
-        Args:
-            folder: unused.
-        """
+        """Write nothing: torch compiles the restored module again, from its cache where it can."""
 
 
 APIS: dict[str, type[Api]] = {"xla": Traced, "native": Compiled}
 
 
 class NeuronModel:
-    """A net on Neuron that takes batches of any size, padded to the next compiled one.
+    """A net on Neuron that takes batches of any size, padded to the next compiled size.
 
     Args:
-        module: an ``nn.Module``, f[B, S] -> f[B, A], which computes each row by itself, with ``load(params)``, which
-            takes new weights in place as a flat dict of NumPy arrays.
+        module: an ``nn.Module``, f[B, S] -> f[B, A], that computes each row independently. Its ``load(params)``
+            replaces the weights in place by a flat dict of NumPy arrays.
         example: a tensor f[B, S] with the width and dtype of the batches.
-        sizes: the batch sizes to compile for.
+        sizes: batch sizes to compile for.
         autocast: let the compiler compute float32 matrix products in bfloat16.
-        api: ``xla`` or ``native``; by default the installed one.
-        saved: a folder with traced models to read in place of compiling; :meth:`restore` checks it first.
+        api: ``xla`` or ``native``; defaults to the installed one.
+        saved: folder with traced models to read instead of compiling; use :meth:`restore`, which checks it first.
 
     Raises:
         ValueError: no size, a size below 1, an example that is not f[B, S], or an unknown api.
@@ -243,10 +217,7 @@ class NeuronModel:
             self._compute(row, size)
 
     def __call__(self, states: Any) -> Any:
-        """Return the outputs of a batch of any size once the device has computed them.  f[B, S] -> f[B, A], CPU tensors
-
-        Args:
-            states: f[B, S], one row or more, of the example's width and dtype.
+        """Return the outputs f[B, A] of a CPU batch f[B, S] of any size once the device has computed them.
 
         Raises:
             ValueError: no rows, or another width or dtype than the example's.
@@ -263,29 +234,22 @@ class NeuronModel:
     def _compute(self, rows: Any, size: int) -> Any:
         import torch
 
-        # Always the same modes: they are part of what torch compiles for. The output is an ordinary tensor.
+        # Always use the same modes, because torch compiles per mode. The output is an ordinary tensor.
         with torch.inference_mode(False), torch.no_grad():
             padding = size - len(rows)
             batch = torch.cat([rows, rows[-1:].expand(padding, -1)]) if padding else rows.contiguous()
             return self.compiled(batch)[: len(rows)]
 
     def load(self, params: Any) -> None:
-        """Take new weights, without tracing or compiling again.
-
-        Args:
-            params: a flat dict of NumPy arrays.
-        """
+        """Replace the weights by a flat dict of NumPy arrays, without tracing or compiling again."""
         self.module.load(params)
         self.compiled.refresh()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model, whole or not at all.
-
-        Args:
-            folder: a new one.
+        """Write the model atomically to a new folder.
 
         Raises:
-            FileExistsError: there is one already.
+            FileExistsError: the folder exists.
         """
         folder = Path(folder)
         if folder.exists():
@@ -312,15 +276,15 @@ class NeuronModel:
 
     @classmethod
     def restore(cls, folder: str | os.PathLike[str], module: Any, api: str | None = None) -> Self:
-        """Return the model that ``save`` wrote, and give ``module`` its weights; traced models are not traced again.
+        """Return a saved model and load its weights into `module`; traced models are not traced again.
 
         Args:
-            folder: that was written.
-            module: of the same architecture, which gets the weights.
-            api: ``xla`` or ``native``; by default the installed one.
+            folder: folder written by :meth:`save`.
+            module: a module of the same architecture.
+            api: ``xla`` or ``native``; defaults to the installed one.
 
         Raises:
-            ValueError: a file is missing, added or damaged, or the save is of another architecture or api. The module
+            ValueError: a file is missing, added or damaged, or the model has another architecture or api. The module
                 keeps its weights.
         """
         import torch
@@ -356,13 +320,13 @@ def _shape(value: Any) -> str:
 
 
 def _sums(folder: Path) -> set[str]:
-    """Return a line for each file of a save, in the format of ``sha256sum``."""
+    """Return a line per saved file, in the format of ``sha256sum``."""
     files = [path for path in folder.iterdir() if path.name != SUMS]
     return {f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files}
 
 
 def _check(folder: Path) -> None:
-    """Raise a ValueError unless all files are there, unchanged, and no others."""
+    """Raise ValueError unless the folder holds exactly the saved files, unchanged."""
     try:
         recorded, found = set((folder / SUMS).read_text().splitlines(keepends=True)), _sums(folder)
     except (OSError, UnicodeDecodeError) as error:

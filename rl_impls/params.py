@@ -1,4 +1,4 @@
-"""Weights as a flat ``dict[str, np.ndarray]``: initialise, check, save, load."""
+"""Weights as a flat ``dict[str, np.ndarray]``: initialise, check, save and load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
     Layer ``k`` has ``w{k}`` f32[sizes[k], sizes[k+1]] and ``b{k}`` f32[sizes[k+1]].
 
     Args:
-        rng: generator that draws them.
+        rng: NumPy random generator.
         sizes: width of the input, of each hidden layer and of the output.
 
     Raises:
@@ -45,31 +45,17 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
 
 
 def count_mlp(sizes: Sequence[int]) -> int:
-    """Return the number of weights of a fully connected net, without its biases.
-
-    Args:
-        sizes: width of the input, of each hidden layer and of the output.
-    """
+    """Return the number of weights of an MLP with these layer widths, without biases."""
     return sum(fan_in * fan_out for fan_in, fan_out in itertools.pairwise(sizes))
 
 
 def layers(params: Mapping[str, npt.NDArray[np.generic]]) -> int:
-    """Return the number of fully connected layers.
-
-    Args:
-        params: weights, ``w{k}`` and ``b{k}`` of each layer k.
-    """
+    """Return the number of fully connected layers ``w{k}``, ``b{k}``."""
     return sum(name.startswith("w") for name in params)
 
 
 def save(path: str | os.PathLike[str], params: Mapping[str, npt.NDArray[np.generic]], **metadata: str) -> None:
-    """Write weights to a safetensors file, whole or not at all, with a digest of all that the file holds.
-
-    Args:
-        path: of the file.
-        params: arrays by name.
-        metadata: strings by name, kept in the same file.
-    """
+    """Write weights and metadata atomically to a safetensors file, with a digest of its contents."""
     from safetensors.numpy import save as to_bytes
 
     arrays = {name: np.array(value, order="C") for name, value in params.items()}
@@ -77,12 +63,7 @@ def save(path: str | os.PathLike[str], params: Mapping[str, npt.NDArray[np.gener
 
 
 def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str, str]) -> str:
-    """Return the SHA-256 of names, dtypes, shapes, values and metadata, in hexadecimal.
-
-    Args:
-        params: arrays by name.
-        metadata: strings by name.
-    """
+    """Return the hexadecimal SHA-256 of names, dtypes, shapes, values and metadata."""
     head = json.dumps([sorted(signature(params).items()), sorted(metadata.items())])
     total = hashlib.sha256(head.encode())
     for name in sorted(params):
@@ -91,11 +72,11 @@ def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str,
 
 
 def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic]] | None = None) -> Params:
-    """Return the arrays of a safetensors file, by name.
+    """Return the arrays of a safetensors file by name.
 
     Args:
-        path: of the file.
-        like: arrays whose names, shapes and dtypes the file must have; None: it may have any.
+        path: the file.
+        like: arrays whose names, shapes and dtypes the file must match; None accepts any.
 
     Raises:
         CheckpointError: the file is corrupt or truncated, or does not match ``like``.
@@ -105,10 +86,7 @@ def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic
 
 
 def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, str]]:
-    """Return the arrays and the metadata of a safetensors file, each by name; where it has a digest, that is checked.
-
-    Args:
-        path: of the file.
+    """Return arrays and metadata of a safetensors file, after checking its digest if it has one.
 
     Raises:
         CheckpointError: the file is corrupt or truncated.
@@ -128,13 +106,10 @@ def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, 
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the metadata of a safetensors file without reading its arrays, or checking its digest.
-
-    Args:
-        path: of the file.
+    """Return the metadata of a safetensors file without reading its arrays or checking its digest.
 
     Raises:
-        CheckpointError: the file is not a safetensors file.
+        CheckpointError: not a safetensors file.
     """
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -153,15 +128,10 @@ def match(
     params: Mapping[str, npt.NDArray[np.generic]],
     like: Mapping[str, npt.NDArray[np.generic]],
 ) -> Params:
-    """Return what was read from a file, in the order of ``like``.
-
-    Args:
-        path: of the file, for the error.
-        params: arrays by name, as they were read.
-        like: arrays whose names, shapes and dtypes they must have.
+    """Return `params` in the order of `like`; `path` is used in the error message.
 
     Raises:
-        CheckpointError: names, shapes or dtypes are not those of ``like``.
+        CheckpointError: names, shapes or dtypes differ from those of ``like``.
     """
     got, wanted = signature(params), signature(like)
     wrong = [
@@ -175,9 +145,5 @@ def match(
 
 
 def signature(params: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, str]:
-    """Return dtype and shape of each array by name, as in ``float32[16, 32]``.
-
-    Args:
-        params: arrays by name.
-    """
+    """Return dtype and shape of each array by name, as in ``float32[16, 32]``."""
     return {name: f"{value.dtype}{list(value.shape)}" for name, value in params.items()}

@@ -43,9 +43,9 @@ def threads_of_started(threads):
 def context_of(threads, needs=()):
     """Return the :mod:`multiprocessing` context for starting processes.
 
-    Importing torch takes more than a second of CPU time. If there are more processes than cores, which then have one
-    thread each, a fork server imports it once for all; it ends with this process. The first call decides which modules
-    the server imports.
+    Importing torch takes more than a second of CPU time. If each process has one thread, as when there are at least as
+    many processes as cores, a fork server imports it once for all; it ends with this process. The first call decides
+    which modules the server imports.
 
     Args:
         threads: threads per library in each process.
