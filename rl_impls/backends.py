@@ -23,13 +23,7 @@ Op = Callable[..., Any]
 
 
 class BackendUnavailable(NotImplementedError):
-    """A backend cannot run on this machine.
-
-    Args:
-        backend: name of the backend.
-        reason: why it cannot run.
-        install: how to make it available.
-    """
+    """A backend cannot run on this machine; the message says why and how to install it."""
 
     def __init__(self, backend: str, reason: str, install: str) -> None:
         super().__init__(f"{backend}: {reason} ({install})")
@@ -365,10 +359,7 @@ def get(name: str) -> Backend:
 def resolve(name: str) -> str:
     """Resolve ``auto`` to the best backend here, ``torch-cuda`` or else ``torch``; return other names unchanged.
 
-    Ids and checkpoints store the resolved name.
-
-    Raises:
-        ValueError: an unknown name.
+    Ids and checkpoints store the resolved name. An unknown name raises ValueError.
     """
     if choose("backend", name, NAMES) != AUTO:
         return name
@@ -383,11 +374,7 @@ def workloads() -> Collection[str]:
 
 
 def backends_of(workload: str) -> Collection[str]:
-    """Return the backends of a workload: its package's ``BACKENDS``, or else those whose source it has.
-
-    Raises:
-        ValueError: an unknown workload.
-    """
+    """Return the backends of a workload: its package's ``BACKENDS``, or else those whose source it has."""
     package = f"{__package__}.{choose('workload', workload, workloads())}"
     written = (name for name, backend in BACKENDS.items() if find_spec(f"{package}._{backend.source}"))
     named: Collection[str] = getattr(importlib.import_module(package), "BACKENDS", None) or tuple(written)

@@ -17,9 +17,7 @@ Function = Callable[..., Any]
 class Lowered:
     """A lowered model whose weights can be replaced without tracing again.
 
-    Args:
-        call: the model.
-        load: ``load(params)`` replaces the weights and returns the new callable, or None to keep the current one.
+    ``load(params)`` replaces the weights and returns the new callable, or None to keep the current one.
     """
 
     def __init__(self, call: Function, load: Callable[[Any], Function | None]) -> None:
@@ -53,12 +51,9 @@ class Target:
     lowered: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
 
     def lower(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
-        """Lower a function, or a module with ``load(params)``.
+        """Lower a function, or a module with ``load(params)``, for arguments like `example`.
 
-        Args:
-            function: the function or module.
-            example: example arguments.
-            options: options of the lowering, such as ``guard``, or ``donate_argnums`` of ``jax.jit``.
+        `options` belong to the lowering, such as ``guard``, or ``donate_argnums`` of ``jax.jit``.
         """
         result = self.lowering(function, example, **options)
         self.lowered.append((result, example))
@@ -82,12 +77,9 @@ def check_module(backend: str, module: Any) -> None:
 
 
 def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
-    """Trace a module with ``torch.jit.trace`` and freeze it; new weights freeze it again.
+    """Trace a torch module with ``torch.jit.trace`` and freeze it; new weights freeze it again.
 
     The weights become constants. The model is called with `example`, torch tensors, until torch has specialised it.
-
-    Raises:
-        ValueError: `module` is not a torch module.
     """
     import torch
 
@@ -157,16 +149,10 @@ def int8(model: Any) -> Any:
 
 
 def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bool = False) -> Lowered:
-    """Export a module to ONNX and run it with onnxruntime on NumPy arrays; new weights replace those in the graph.
+    """Export a torch module to ONNX and run it with onnxruntime on NumPy arrays.
 
-    Args:
-        module: a torch module.
-        example: example arguments, tensors or NumPy arrays.
-        guard: unused; onnxruntime records no gradients.
-        quantised: compute in int8, see :func:`int8`.
-
-    Raises:
-        ValueError: `module` is not a torch module.
+    New weights replace those in the graph. `example` are tensors or NumPy arrays; `quantised` computes in int8, see
+    :func:`int8`.
     """
     import io
     import logging
@@ -205,14 +191,7 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
 
 
 def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
-    """Return a :class:`.neuron.NeuronModel` compiled for exactly the batch size of the example.
-
-    Args:
-        module: a torch module, f[B, S] -> f[B, A].
-        example: one argument, f[B, S].
-        guard: unused; the model has its own.
-        autocast: let the compiler compute float32 matrix products in bfloat16.
-    """
+    """Return a :class:`.neuron.NeuronModel` compiled for exactly the batch size of the example, f[B, S]."""
     from .neuron import NeuronModel
 
     return NeuronModel(module, example[0], sizes=(example[0].shape[0],), autocast=autocast)

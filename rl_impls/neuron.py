@@ -55,12 +55,8 @@ def installed_api() -> str:
 class Api(Protocol):
     """Interface to one version of torch-neuronx. Batches and outputs are CPU tensors; a batch has one of the sizes.
 
-    Args:
-        module: an ``nn.Module``, f[B, S] -> f[B, A].
-        row: a tensor f[1, S] with the width and dtype of the batches.
-        sizes: batch sizes to compile for.
-        autocast: let the compiler compute float32 matrix products in bfloat16.
-        saved: folder written by ``save``, to read instead of compiling; None to compile.
+    `module` and `autocast` are those of :class:`NeuronModel`; `row` is a tensor f[1, S] with the width and dtype of the
+    batches, and `saved` a folder written by ``save``, to read instead of compiling.
     """
 
     def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
@@ -217,11 +213,7 @@ class NeuronModel:
             self._compute(row, size)
 
     def __call__(self, states: Any) -> Any:
-        """Return the outputs f[B, A] of a CPU batch f[B, S] of any size once the device has computed them.
-
-        Raises:
-            ValueError: no rows, or another width or dtype than the example's.
-        """
+        """Return the outputs f[B, A] of a CPU batch f[B, S] of any size once the device has computed them."""
         import torch
 
         matches = isinstance(states, torch.Tensor) and states.ndim == 2 and states.dtype == self.dtype
@@ -246,11 +238,7 @@ class NeuronModel:
         self.compiled.refresh()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model atomically to a new folder.
-
-        Raises:
-            FileExistsError: the folder exists.
-        """
+        """Write the model atomically to `folder`, which must not exist."""
         folder = Path(folder)
         if folder.exists():
             raise FileExistsError(f"folder: {folder} exists, wanted a new one")

@@ -25,14 +25,8 @@ class CheckpointError(ValueError):
 def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
     """Return random weights of a fully connected net, uniform in +-1/sqrt(fan_in).
 
-    Layer ``k`` has ``w{k}`` f32[sizes[k], sizes[k+1]] and ``b{k}`` f32[sizes[k+1]].
-
-    Args:
-        rng: NumPy random generator.
-        sizes: width of the input, of each hidden layer and of the output.
-
-    Raises:
-        ValueError: fewer than two widths, or one below 1.
+    Layer ``k`` has ``w{k}`` f32[sizes[k], sizes[k+1]] and ``b{k}`` f32[sizes[k+1]]; `sizes` are the widths of the
+    input, of each hidden layer and of the output.
     """
     if len(sizes) < 2 or any(size < 1 for size in sizes):
         raise ValueError(f"sizes: got {tuple(sizes)}, wanted at least two layer widths of 1 or more")
@@ -106,11 +100,7 @@ def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, 
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the metadata of a safetensors file without reading its arrays or checking its digest.
-
-    Raises:
-        CheckpointError: not a safetensors file.
-    """
+    """Return the metadata of a safetensors file without reading its arrays or checking its digest."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > os.fstat(file.fileno()).st_size:
@@ -128,11 +118,7 @@ def match(
     params: Mapping[str, npt.NDArray[np.generic]],
     like: Mapping[str, npt.NDArray[np.generic]],
 ) -> Params:
-    """Return `params` in the order of `like`; `path` is used in the error message.
-
-    Raises:
-        CheckpointError: names, shapes or dtypes differ from those of ``like``.
-    """
+    """Return `params` in the order of `like`; raise CheckpointError if names, shapes or dtypes differ."""
     got, wanted = signature(params), signature(like)
     wrong = [
         f"{name}: got {got.get(name, 'nothing')}, wanted {wanted.get(name, 'nothing')}"

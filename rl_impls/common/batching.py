@@ -8,11 +8,7 @@ from collections.abc import Iterable
 
 
 class BatchGrid:
-    """The batch sizes that a net is compiled for; any batch is split into chunks that are padded to the next size.
-
-    Raises:
-        ValueError: no size, or one below 1.
-    """
+    """The batch sizes that a net is compiled for; any batch is split into chunks that are padded to the next size."""
 
     def __init__(self, sizes: Iterable[int]) -> None:
         self.sizes = tuple(sorted({operator.index(size) for size in sizes}))

@@ -11,10 +11,7 @@ from .. import params
 
 
 def save(path, agent, state):
-    """Write a checkpoint atomically.
-
-    `agent` has ``config``, ``rng`` and ``step``; `state` is the loop's arrays by name.
-    """
+    """Write the agent's ``config``, ``rng`` and ``step``, and its loop's arrays `state`, atomically to a file."""
     values = {"config": asdict(agent.config), "rng": agent.rng.bit_generator.state, "step": agent.step}
     params.save(path, state, **{name: json.dumps(value) for name, value in values.items()})
 
@@ -22,13 +19,8 @@ def save(path, agent, state):
 def read(path, configure, outline):
     """Return the configuration, state, generator and step of a checkpoint.
 
-    Args:
-        path: checkpoint file.
-        configure: ``configure(**fields)`` makes the configuration.
-        outline: ``outline(config, arrays)`` returns arrays with the expected names, shapes and dtypes of the state.
-
-    Raises:
-        CheckpointError: the file is corrupt or truncated, or belongs to another architecture.
+    ``configure(**fields)`` makes the configuration; ``outline(config, arrays)`` returns arrays with the names, shapes
+    and dtypes that the state must have. Raises CheckpointError for a corrupt file or another architecture.
     """
     arrays, metadata = params.load_with_metadata(path)
     try:

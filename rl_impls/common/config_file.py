@@ -39,11 +39,7 @@ NOTHING = Chosen(None, {}, {})
 
 
 def read(path: Path, types: Mapping[str, Any]) -> Chosen:
-    """Read a YAML mapping whose names and value types are given by `types`.
-
-    Raises:
-        ValueError: invalid YAML, no mapping, an unknown or repeated name, or a value of another type.
-    """
+    """Read a YAML mapping whose names and value types are given by `types`; raise ValueError for anything else."""
     import yaml
 
     try:

@@ -30,14 +30,7 @@ def put(tree, target):
 
 
 class Net:
-    """A compiled function with its weights on the device.
-
-    Args:
-        function: ``function(weights, *args)``.
-        params: weights by name.
-        example: example arguments, without the weights.
-        target: device and lowering of the backend.
-    """
+    """A compiled ``function(weights, *args)`` with its weights on the device; `example` are its other arguments."""
 
     def __init__(self, function, params, example, target):
         self.call, self.target = target.lower(function, (params, *example)), target
@@ -109,13 +102,9 @@ class Trained(Op):
 
 
 class Learner(Trained):
-    """Weights updated by an optimiser that includes Adam (Kingma and Ba 2015), and target weights.
+    """Weights updated by an optax optimiser that includes Adam (Kingma and Ba 2015), and target weights.
 
-    Args:
-        spec: configuration; ``params`` and ``target``, the f32 weights of both nets by name, are read.
-        optimizer: optax optimiser.
-        target: device and lowering of the backend.
-        flatten: see :class:`Trained`.
+    `spec` has ``params`` and ``target``, the f32 weights of both nets by name.
     """
 
     def __init__(self, spec, optimizer, target, flatten=identity):
@@ -128,7 +117,7 @@ class Learner(Trained):
         self.target_weights = put(self.target_start, self.target)
 
     def sync_target(self):
-        """Copy the online weights to the target net."""
+        """Copy the online weights to the target weights."""
         self.target_weights = jax.tree.map(jnp.copy, self.unflatten(self.weights))
 
     def state(self):

@@ -45,12 +45,8 @@ def default_threads():
 class Episodes(NamedTuple):
     """The n episodes that ended in one step.
 
-    Attributes:
-        env: environment index of each episode, int[n].
-        returns: undiscounted returns, f64[n].
-        lengths: number of steps, int[n].
-        levels: level played, i32[n].
-        solved: whether the game reports the level as completed, bool[n].
+    env int[n] is their environment, returns f64[n] and lengths int[n] are undiscounted, levels i32[n] are those played,
+    and solved bool[n] tells whether the game reports the level as completed.
     """
 
     env: np.ndarray
@@ -205,14 +201,10 @@ class ProcgenVectorEnv(VectorEnv):
         return obs, rewards, terminated, np.zeros(self.num_envs, bool), infos
 
     def advance(self, actions, out=None):
-        """Step without infos; return frames u8[N, 64, 64, 3], rewards f32[N] and ended bool[N].
+        """Step by actions int[N], without infos; return frames u8[N, 64, 64, 3], rewards f32[N] and ended bool[N].
 
-        Procgen writes each frame to its own fixed array, from which it is copied once.
-
-        Args:
-            actions: int[N] array from 0 to 14.
-            out: output array for the frames, u8[N, 64, 64, 3], such as a row of a rollout; None allocates one. The
-                other results are always new arrays.
+        Procgen writes each frame to its own fixed array, from which it is copied once, to `out`, such as a row of a
+        rollout, or to a new array. The other results are always new arrays.
         """
         self.check_open("advance")
         self.check_actions(actions)
@@ -269,11 +261,9 @@ class ProcgenVectorEnv(VectorEnv):
     def get_state(self):
         """Return a state from which the games continue, also in another process.
 
-        Slicing each entry, as in ``{name: value[:8] for name, value in state.items()}``, gives the state of those
-        environments; :func:`~.procgen_state.pack` converts it to arrays.
-
-        Returns:
-            ``games``, a list of N byte strings; ``returns`` f64[N]; ``lengths`` int[N].
+        It has ``games``, a list of N byte strings, ``returns`` f64[N] and ``lengths`` int[N]. Slicing each entry, as in
+        ``{name: value[:8] for name, value in state.items()}``, gives the state of those environments;
+        :func:`~.procgen_state.pack` converts it to arrays.
         """
         self.check_open("get_state")
         return {"games": self.envs.get_state(), "returns": self.returns.copy(), "lengths": self.lengths}

@@ -22,10 +22,7 @@ def level_range(start_level, num_levels):
 def check_state(state, num_envs, *wanted):
     """Raise ValueError unless `state` has `num_envs` games that were all made for `wanted`.
 
-    Args:
-        state: from :meth:`.procgen_env.ProcgenVectorEnv.get_state`.
-        num_envs: number of environments, N.
-        wanted: game, mode, first level, and the one after the last.
+    `wanted` is the game, mode, first level, and the one after the last.
     """
     if not isinstance(state, dict) or set(state) != set(STATE):
         got = sorted(state) if isinstance(state, dict) else type(state).__name__
@@ -72,11 +69,7 @@ def pack(state):
 
 
 def unpack(arrays):
-    """Convert the arrays of :func:`pack` back to a state.
-
-    Raises:
-        ValueError: the sizes do not add up to the length of ``games``.
-    """
+    """Convert the arrays of :func:`pack` back; raise ValueError if the sizes do not add up."""
     sizes, joined = np.asarray(arrays["sizes"]), np.asarray(arrays["games"], np.uint8).tobytes()
     if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(joined):
         raise ValueError(f"sizes: got {sizes.tolist()}, wanted those of games of {len(joined)} bytes together")

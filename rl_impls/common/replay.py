@@ -44,11 +44,7 @@ class Replay:
         return min(self.pushed, self.capacity)
 
     def push(self, **item):
-        """Store one item, given by field name, in place of the oldest.
-
-        Raises:
-            ValueError: missing or unknown fields, or a value of another shape or kind of dtype.
-        """
+        """Store one item, given by field name, in place of the oldest."""
         self._check("item", item)
         row = self.pushed % self.capacity
         for name, value in item.items():
@@ -58,11 +54,7 @@ class Replay:
     def push_batch(self, **columns):
         """Store N items like N pushes, with one slice assignment per field, or two where the ring wraps.
 
-        Args:
-            columns: values of each field, [N, ...], oldest first. N may be 0 or exceed the capacity.
-
-        Raises:
-            ValueError: missing or unknown fields, another shape or kind of dtype, or fields of different lengths.
+        `columns` are the values of each field, [N, ...], oldest first; N may be 0 or exceed the capacity.
         """
         columns = {name: np.asarray(column) for name, column in columns.items()}
         count = next((len(column) for column in columns.values() if column.ndim), 0)
@@ -83,11 +75,7 @@ class Replay:
             start = end
 
     def sample(self, rng, batch):
-        """Sample `batch` distinct items uniformly; return a copy of each field, [batch, ...], by name.
-
-        Raises:
-            ValueError: a batch below 1, or larger than the number of stored items.
-        """
+        """Sample `batch` distinct items uniformly; return a copy of each field, [batch, ...], by name."""
         if not 1 <= batch <= len(self):
             raise ValueError(f"batch: got {batch}, wanted 1 to {len(self)}, the number of items stored")
         rows = rng.choice(len(self), batch, replace=False)
@@ -99,11 +87,7 @@ class Replay:
         return {**stored, PUSHED: np.array(self.pushed)}
 
     def restore(self, arrays):
-        """Replace the contents by what :meth:`arrays` returned.
-
-        Raises:
-            ValueError: names, shapes or dtypes do not match this buffer.
-        """
+        """Replace the contents by what :meth:`arrays` returned; raise ValueError for other names, shapes or dtypes."""
         if arrays.keys() != self.fields.keys() | {PUSHED}:
             raise ValueError(f"arrays: got {sorted(arrays)}, wanted {sorted(self.fields.keys() | {PUSHED})}")
         pushed = arrays[PUSHED]

@@ -35,11 +35,9 @@ def peak_memory() -> float:
 
 
 class Recorder:
-    """Record the curve of a training in a folder, as CSV and for TensorBoard.
+    """Record the curve of a training in a folder, as CSV and for TensorBoard; a folder of None records nothing.
 
-    Args:
-        folder: created if missing; None records nothing.
-        step: first step of this training; later points of an earlier, unsaved training are dropped.
+    Points after `step`, from a training that was not saved, are dropped.
     """
 
     def __init__(self, folder: Path | None, step: int) -> None:
@@ -143,11 +141,7 @@ def smoothed(values: Sequence[float]) -> list[float]:
 
 
 def compare(folders: Sequence[Path], output: Path) -> None:
-    """Print a table of runs, and plot their returns against steps and time into the HTML file `output`.
-
-    Raises:
-        ValueError: a folder that holds no run.
-    """
+    """Print a table of runs, and plot their returns against steps and time into the HTML file `output`."""
     from rich.console import Console
     from rich.table import Table
 

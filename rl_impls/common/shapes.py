@@ -101,11 +101,7 @@ def check_alike(name: str, params: Mapping[str, Any], like: Mapping[str, Any]) -
 
 
 def check_mlp(name: str, params: Mapping[str, Any]) -> tuple[int, int]:
-    """Check the layers ``w{k}`` f32[I, O], ``b{k}`` f32[O] of an MLP; return its input and output size.
-
-    Raises:
-        ValueError: layers that do not fit together, or an unexpected array.
-    """
+    """Check the layers ``w{k}`` f32[I, O], ``b{k}`` f32[O] of an MLP; return its input and output size."""
     layers = [name for name in params if name.startswith("w")]
     wanted: dict[str, str] = {}
     for k in range(len(layers)):

@@ -17,11 +17,8 @@ ALIGNED = 64  # bytes
 class SharedArrays:
     """Arrays by name, initially 0, shared with every process that receives this object when it starts.
 
-    The memory is anonymous, so it is freed with the last process that maps it, however that process ends.
-
-    Args:
-        layout: shape and dtype of each array, by name.
-        descriptor: file descriptor of existing memory; None allocates it.
+    The memory is anonymous, so it is freed with the last process that maps it, however that process ends. `layout`
+    gives the shape and dtype of each array by name; `descriptor` is that of existing memory.
     """
 
     def __init__(self, layout, descriptor=None):

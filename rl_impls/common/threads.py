@@ -36,14 +36,8 @@ def set_threads(count: int, inter_op: int | None = None) -> None:
 
     Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, waiting torch threads soon go to sleep: when another
     program occupies a core, spinning threads would waste the time of the others. torch and JAX read the environment
-    when they are imported; after that, only torch's number of threads can change.
-
-    Args:
-        count: threads per operation.
-        inter_op: torch operations that may run in parallel; None for torch's default.
-
-    Raises:
-        ValueError: a number below 1.
+    when they are imported; after that, only torch's number of threads can change. `inter_op` limits the torch
+    operations that run in parallel; None is torch's default.
     """
     check_integer("threads", count, 1)
     if inter_op is not None:
@@ -68,11 +62,7 @@ def set_threads(count: int, inter_op: int | None = None) -> None:
 def configuration(agent_class: Any, config: type, fields: Mapping[str, Any], path: Path | None) -> Any:
     """Return the configuration of the agent about to be made, or None if its fields are invalid.
 
-    Args:
-        agent_class: agent class; its ``configure(**fields)`` is used if it exists.
-        config: configuration class.
-        fields: fields that were set, possibly with ``seed``.
-        path: checkpoint that provides the other fields; None for a new agent.
+    `fields` override those of the checkpoint at `path`, if any; ``agent_class.configure`` is used if it exists.
     """
     configure = getattr(agent_class, "configure", config)
     fields = {name: value for name, value in fields.items() if name != "seed"}
@@ -86,10 +76,7 @@ def configuration(agent_class: Any, config: type, fields: Mapping[str, Any], pat
 def use_threads(options: Namespace, config: Any, samples: int | None = None) -> int:
     """Set and return the requested number of threads, or else one that suits the net.
 
-    Args:
-        options: parsed command line.
-        config: configuration of the agent; without ``weights``, all cores are used.
-        samples: samples per batch, in place of ``config.batch``.
+    Without ``weights`` in `config`, all cores are used. `samples` replaces ``config.batch``.
     """
     weights, batch = getattr(config, "weights", math.inf), getattr(config, "batch", 1)
     count = options.threads

@@ -174,11 +174,9 @@ class Trained(Op):
 class Learner(Trained):
     """An online net updated by Adam (Kingma and Ba 2015), and a target net.
 
-    Args:
-        spec: configuration; ``params`` and ``target`` (weights of both nets by name) and ``learning_rate`` are read.
-        optimizer: how Adam iterates over the arrays: one by one (``loop``), torch's choice (``default``) or ``fused``.
-        make: ``make(params)`` returns a net, see :class:`Trained`.
-        flat: give Adam one vector in place of all parameters.
+    `spec` has ``params``, ``target`` and ``learning_rate``; `make` and `flat` are those of :class:`Trained`. Adam
+    iterates over the arrays one by one if `optimizer` is ``loop``, as torch chooses if ``default``, or all at once if
+    ``fused``.
     """
 
     def __init__(self, spec, optimizer, make, flat=False):

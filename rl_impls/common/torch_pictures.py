@@ -26,13 +26,9 @@ DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the ``images
 
 
 class PictureNet(nn.Module):
-    """Base class of image nets: keeps the weights as :class:`~rl_impls.common.torch_learner.Trained` expects them.
+    """Base class of image nets, with the weights that :class:`~rl_impls.common.torch_learner.Trained` expects.
 
-    Subclasses add the layers.
-
-    Args:
-        params: NumPy arrays by name.
-        knobs: ``memory_format``, ``images`` and ``precision`` are read.
+    The ``memory_format``, ``images`` and ``precision`` knobs are read; subclasses add the layers.
     """
 
     def __init__(self, params, knobs):
@@ -51,7 +47,7 @@ class PictureNet(nn.Module):
 
     @torch.no_grad()
     def load(self, params):
-        """Copy new weights into the parameters."""
+        """Copy NumPy weights into the parameters."""
         for name, view in self.views().items():
             view.copy_(torch.from_numpy(params[name]))
 

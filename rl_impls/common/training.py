@@ -71,8 +71,7 @@ def length(options: argparse.Namespace, chosen: Chosen) -> tuple[int | None, flo
 def place(options: argparse.Namespace) -> Path:
     """Return the path of the checkpoint; with ``--resume``, a run's folder also becomes ``options.output_dir``.
 
-    Raises:
-        ValueError: no path was given, its folder does not exist, or it would overwrite the checkpoint of another run.
+    Raises ValueError rather than overwrite the checkpoint of another run.
     """
     if options.resume and options.output_dir is None and options.checkpoint and options.checkpoint.is_dir():
         options.checkpoint, options.output_dir = None, options.checkpoint
@@ -98,12 +97,6 @@ def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -
     """Train with a progress bar; write checkpoints at the start, every ten minutes and at the end.
 
     Ctrl-C, SIGTERM and SIGHUP stop the training after the current chunk and still write its checkpoint.
-
-    Raises:
-        ValueError: an invalid argument.
-        OSError: the checkpoint or the curve cannot be written.
-        FloatingPointError: the loss or the weights became infinite or NaN.
-        WorkersEnded: worker processes of the agent failed and cannot be replaced.
     """
     path, chosen = place(options), from_file(config, options.config)
     words = {name: value for name, value in vars(options).items() if value is not None}
@@ -148,12 +141,7 @@ def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -
 
 
 def save_first(agent: Agent, path: Path) -> None:
-    """Write the first checkpoint, so that an unwritable path is found before training starts.
-
-    Raises:
-        FloatingPointError: the weights of a resumed checkpoint are not finite.
-        NotImplementedError: the agent cannot learn on this backend.
-    """
+    """Write the first checkpoint, so that an unwritable path or an agent that cannot learn is found before training."""
     if hasattr(agent, "prepare"):
         agent.prepare()
     if wrong := not_finite(agent):
@@ -162,11 +150,7 @@ def save_first(agent: Agent, path: Path) -> None:
 
 
 def chosen_fields(config: type, in_file: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
-    """Merge the configuration file and the command line, which takes precedence, into the agent's arguments.
-
-    Raises:
-        ValueError: an invalid seed, or configuration fields in a file together with ``--resume``.
-    """
+    """Merge the configuration file and the command line, which takes precedence, into the agent's arguments."""
     if words["resume"] and in_file.keys() - {"steps", "duration"}:
         raise ValueError("config: a file cannot be combined with --resume: the checkpoint holds the configuration")
     said = in_file | words
@@ -184,9 +168,7 @@ def until(first: int, steps: int | None, duration: float | None) -> str:
 def not_finite(agent: Agent, figures: Mapping[str, float] = MappingProxyType({})) -> str:
     """Describe a loss or weights that are infinite or NaN; return an empty string if all are finite.
 
-    Args:
-        agent: its ``params`` are checked, if it has any.
-        figures: figures of the last chunk; ``loss`` is ignored if ``updates`` is 0.
+    The loss in `figures` is ignored if the chunk had no ``updates``.
     """
     loss = figures.get("loss", 0.0) if figures.get("updates", 1) else 0.0
     if not math.isfinite(loss):

@@ -100,15 +100,8 @@ def limit(pipe, seconds):
 def start_process(target, args, threads, needs, timeout):
     """Start a daemon process that calls ``target(pipe, *args)``; return the other end of the pipe and the process.
 
-    Args:
-        target: a module-level function.
-        args: its arguments after the pipe.
-        threads: threads per library in the process.
-        needs: modules to preload, see :func:`.starting.context_of`.
-        timeout: timeout of a read or write of the pipe, in seconds.
-
-    Raises:
-        OSError: no process can be started.
+    `target` is a module-level function, `timeout` that of a read or write of the pipe, in seconds; `threads` and
+    `needs` are those of :func:`.starting.context_of`. Raises OSError if no process can be started.
     """
     for pause in (*PAUSES, None):
         context = context_of(threads, needs)

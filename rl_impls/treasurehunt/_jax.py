@@ -1,8 +1,6 @@
 """IQN (Dabney et al. 2018) in JAX, written for one agent and mapped over agents by ``vmap`` if they are batched.
 
-Axes: N agents, K worlds, B transitions, S state size, Q quantiles, A = 4 actions, M noise numbers, F frame size.
-
-:mod:`._numpy` describes the arguments of the builders.
+:mod:`._numpy` describes the axes and the arguments of the builders.
 """
 
 from __future__ import annotations
@@ -78,14 +76,8 @@ def onehot_matmul(states, w):
 def quantiles(params, states, taus, noise=None, *, cosines=cosines_direct, dtype=jnp.float32, first=jnp.matmul):
     """Return Z_tau(s, a) of one agent, f[B, S], f[B, Q] -> f[B, Q, A]; equations in :func:`._numpy.quantiles`.
 
-    Args:
-        params: weights of one agent, see :data:`.spec.NETS`.
-        states: f[B, S].
-        taus: f[B, Q] in [0, 1].
-        noise: f[M] for the noisy layers, or None.
-        cosines: :func:`cosines_direct` or :func:`cosines_by_doubling`.
-        dtype: compute dtype, ``jnp.float32`` or ``jnp.bfloat16``.
-        first: ``first(states, w)``, the matrix product of the first layer.
+    `noise` is f[M] or None, `cosines` a function f[R] -> f[64, R], and `first` multiplies states and weights in the
+    first layer. `dtype` is the compute dtype, ``jnp.float32`` or ``jnp.bfloat16``.
     """
     batch, count = taus.shape
     layers = noisy(params, noise)
@@ -144,13 +136,7 @@ def forward(spec, example, *, knobs, target):
 def choose_actions(net, params, states, taus, explore, random_actions):
     """Return one agent's epsilon-greedy actions, i32[K]: greedy without noise, random where `explore`.
 
-    Args:
-        net: ``net(params, states, taus)``, see :func:`net_of`.
-        params: weights of one agent.
-        states: f32[K, S].
-        taus: f32[K, Q]; averaged over to get action values.
-        explore: bool[K].
-        random_actions: i32[K].
+    `net(params, states, taus)` is one of :func:`net_of`; shapes as in :func:`._torch.choose_actions`.
     """
     greedy = net(params, states, taus).mean(axis=1).argmax(axis=1)
     return jnp.where(explore, random_actions, greedy.astype(jnp.int32))
@@ -188,12 +174,7 @@ def make_update(spec, knobs):
     """Return ``update(params, moments, target_params, *batch) -> params, moments, target_params, losses``, and Adam.
 
     Each agent's gradient is clipped by norm, Adam (Kingma and Ba 2015) updates the online net, and the target net moves
-    towards it: ``target += soft_update (online - target)``.
-
-    Args:
-        spec: ``params`` (whose shapes tell one agent from N), ``learning_rate``, ``gradient_norm`` and ``soft_update``
-            are read.
-        knobs: ``cosines`` and ``precision`` are read.
+    towards it: ``target += soft_update (online - target)``. The shapes of ``spec["params"]`` tell one agent from N.
     """
     clip, adam = optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"])
     loss = make_loss(knobs)
@@ -217,11 +198,7 @@ def make_update(spec, knobs):
 class TrainStep(Learner):
     """One update of one agent, or of all N at once; weights, moments and target weights are donated.
 
-    Args:
-        spec: weights of both nets and the entries that :func:`make_update` reads.
-        example: a batch, see :func:`make_loss`.
-        knobs: ``cosines`` and ``precision`` are read.
-        target: device and lowering of the backend.
+    `spec` has both nets and the hyperparameters of :func:`make_update`, `example` a batch of :func:`make_loss`.
     """
 
     def __init__(self, spec, example, knobs, target):

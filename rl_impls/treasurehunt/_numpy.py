@@ -124,16 +124,8 @@ def quantile_huber_loss(online, targets, taus):
 def targets_of(params, target_params, returns, next_states, discounts, taus, noise):
     """Return the TD targets, ``R + discount Z'_tau'(s', a*)``, ``a* = argmax_a mean Z_tau''(s', a)``, f[..., B, Q].
 
-    The online net chooses the action and the target net evaluates it: double DQN (van Hasselt et al. 2016).
-
-    Args:
-        params: weights of the online nets.
-        target_params: weights of the target nets.
-        returns: R, discounted sums of rewards, f[..., B].
-        next_states: s', f[..., B, S].
-        discounts: discount of the value at s', f[..., B]; 0 where s' is terminal.
-        taus: f[..., 3, B, Q]; index 1 chooses the action, index 2 gives the target.
-        noise: f[..., 2, M], for the online net and the target net.
+    The online net chooses the action and the target net evaluates it: double DQN (van Hasselt et al. 2016). Of `taus`,
+    index 1 chooses the action (tau'') and index 2 gives the target (tau'); other arguments as in :func:`loss`.
     """
     greedy = quantiles(params, next_states, taus[..., 1, :, :], noise[..., 0, :]).mean(axis=-2).argmax(axis=-1)
     z = quantiles(target_params, next_states, taus[..., 2, :, :], noise[..., 1, :])

@@ -1,8 +1,6 @@
 """IQN (Dabney et al. 2018) in torch, for one agent or batched over agents with weights [N, ...].
 
-Axes: N agents, K worlds, B transitions, S state size, Q quantiles, A = 4 actions, M noise numbers.
-
-Builders have the signature described in :mod:`._numpy`.
+Axes and builders are those of :mod:`._numpy`.
 """
 
 from __future__ import annotations
@@ -76,11 +74,7 @@ def quantile_huber_loss(online, targets, taus):
 
 
 class Iqn(nn.Module):
-    """The net of one agent, weights [I, O], or of N agents, [N, I, O].
-
-    Args:
-        params: NumPy weights by name, see :data:`.spec.NETS`.
-    """
+    """The net of one agent, weights [I, O], or of N agents, [N, I, O], from NumPy arrays, see :data:`.spec.NETS`."""
 
     def __init__(self, params):
         super().__init__()
@@ -140,23 +134,15 @@ def forward(spec, example, *, knobs, target):
 def choose_actions(net, states, taus, explore, random_actions):
     """Return epsilon-greedy actions, i32[..., K]: greedy without noise, random where `explore`.
 
-    Args:
-        net: ``net(states, taus)``, an :class:`Iqn`.
-        states: f32[..., K, S].
-        taus: f32[..., K, Q]; an action's value is the mean over these quantiles.
-        explore: bool[..., K].
-        random_actions: i32[..., K].
+    states f32[..., K, S], taus f32[..., K, Q] (an action's value is the mean over them), explore bool[..., K],
+    random_actions i32[..., K]; `net(states, taus)` is an :class:`Iqn`.
     """
     greedy = net(states, taus).mean(dim=-2).argmax(dim=-1)
     return torch.where(explore, random_actions, greedy.to(random_actions.dtype))
 
 
 class Actor(nn.Module):
-    """Epsilon-greedy actor around an :class:`Iqn`; a module, so that it is lowered together with its weights.
-
-    Args:
-        net: the :class:`Iqn`, not copied.
-    """
+    """Epsilon-greedy actor around an :class:`Iqn`, which is not copied; a module, so that both are lowered together."""
 
     def __init__(self, net):
         super().__init__()
@@ -217,11 +203,8 @@ def clip_each(parameters, norm):
 class TrainStep(Learner):
     """One Adam update of one agent, or of all N; the target net follows the online net by ``soft_update``.
 
-    Args:
-        spec: weights of both nets, ``learning_rate``, ``gradient_norm`` and ``soft_update`` are read.
-        example: a batch of tensors, see :func:`make_loss`.
-        knobs: the knobs of an update are read.
-        target: device and lowering of the backend.
+    `spec` has both nets, ``learning_rate``, ``gradient_norm`` and ``soft_update``; `example` is a batch of
+    :func:`make_loss`.
     """
 
     def __init__(self, spec, example, knobs, target):

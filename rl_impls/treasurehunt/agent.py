@@ -219,10 +219,7 @@ class TreasurehuntAgents:
     def play(self, episodes, seed, explore=0.0):
         """Play episodes without learning, each in its own world; return each agent's return, f32[episodes, N].
 
-        Args:
-            episodes: number of episodes.
-            seed: seed of worlds and exploration.
-            explore: probability of a random action.
+        `seed` determines worlds and exploration, `explore` is the probability of a random action.
         """
         check_integer("episodes", episodes, 1, 2**31 - 1)
         rng = np.random.default_rng(seed)

@@ -72,9 +72,7 @@ class Turns(Op):
     def together(self, draws, *drawn):
         """Play a turn in which all agents observe, then act; return actions i32[N, K] and rewards f32[N, K].
 
-        Args:
-            draws: i32[K, C], random numbers that spawn items.
-            drawn: taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
+        `draws` i32[K, C] spawn items; `drawn` is taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
         """
         actions = self.team.act(self.obs, *drawn)
         self.clock("inference")

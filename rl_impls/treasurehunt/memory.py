@@ -35,10 +35,8 @@ class Fields(NamedTuple):
 def stack(recent, frame, xp=np):
     """Return the states that agents act on, oldest frame first: f32[N, K, S], S = FRAMES * size.
 
-    Args:
-        recent: previous frames, f32[N, K, FRAMES - 1, size], zeros at the start of an episode.
-        frame: current frames, f32[N, K, size].
-        xp: numpy or jax.numpy.
+    `recent` are the previous frames, f32[N, K, FRAMES - 1, size], zeros at the start of an episode; `frame` are the
+    current ones, f32[N, K, size]. `xp` is numpy or jax.numpy.
     """
     frames = xp.concatenate([recent, frame[..., None, :]], axis=-2)
     return frames.reshape(*frame.shape[:-1], FRAMES * frame.shape[-1])
@@ -180,11 +178,7 @@ class Memory:
         return {**{name: field.copy() for name, field in self.fields._asdict().items()}, PUSHED: np.array(self.pushed)}
 
     def restore(self, arrays):
-        """Restore the arrays of a memory of the same size.
-
-        Raises:
-            ValueError: names, shapes or dtypes differ from this memory's.
-        """
+        """Restore the arrays of a memory of the same size; raise ValueError if names, shapes or dtypes differ."""
         fields = self.fields._asdict()
         if arrays.keys() != fields.keys() | {PUSHED}:
             raise ValueError(f"arrays: got {sorted(arrays)}, wanted {sorted(fields.keys() | {PUSHED})}")

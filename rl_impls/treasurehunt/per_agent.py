@@ -29,12 +29,7 @@ def slice_of(array, n):
 
 
 class OneByOne(Op):
-    """One member per agent; each gets its slice of the arguments [N, ...], and the results are joined.
-
-    Args:
-        members: one net, learner or team per agent.
-        join: combines the members' results into one array [N, ...].
-    """
+    """One member per agent: each gets its slice of the arguments [N, ...], and `join` combines the results."""
 
     part, merge = staticmethod(operator.getitem), staticmethod(np.stack)
 
@@ -97,13 +92,8 @@ def shared(name):
 def for_agents(make, spec, example, knobs, join, several=OneByOne):
     """Build one object for all N agents if ``nets="batched"``, else one per agent.
 
-    Args:
-        make: ``make(spec, example)``, for arrays [N, ...] or for one agent without that axis.
-        spec: configuration of all agents.
-        example: arguments [N, ...].
-        knobs: the ``nets`` knob is read.
-        join: combines N results into one array [N, ...].
-        several: container of the agents' objects, :class:`OneByOne` or :class:`Learners`.
+    ``make(spec, example)`` builds for arrays [N, ...], or for one agent without that axis. `join` combines N results
+    into one array [N, ...]; `several` holds the agents' objects, :class:`OneByOne` or :class:`Learners`.
     """
     if knobs.nets == "batched":
         return make(spec, example)

@@ -42,14 +42,6 @@ def serve(pipe, *args):
 class ProcessTeams(Teams):
     """N teams of one agent, each in its own process; same interface as :class:`.team.Team`.
 
-    Args:
-        spec: configuration of the agents.
-        worlds: number of worlds, K.
-        batch: transitions per update.
-        knobs: options of the loop.
-        backend: backend that computes.
-        clock: called with the name of each phase when it ends.
-
     Raises:
         WorkersEnded: here or in a method, a worker failed, died or did not answer in time; all workers are stopped.
     """
@@ -70,7 +62,7 @@ class ProcessTeams(Teams):
         self.answers()
 
     def fail(self, n, why):
-        """Stop all workers and raise :class:`WorkersEnded`."""
+        """Stop all workers and raise :class:`WorkersEnded` about agent `n`."""
         self.close()
         raise WorkersEnded(f"agent {n} {why}")
 

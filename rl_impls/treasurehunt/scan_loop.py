@@ -26,14 +26,8 @@ PHASES = ("program", "transfer")  # phases inside a compiled program cannot be t
 def store(fields, pushed, frames, actions, rewards, time, last):
     """Return the memory with one row of every lane stored in place of the oldest.
 
-    Args:
-        fields: the memory, see :class:`.memory.Fields`.
-        pushed: i32[], rows ever stored in each lane.
-        frames: f32[N, K, F].
-        actions: i32[N, K].
-        rewards: f32[N, K].
-        time: i32[], turns since the episode began.
-        last: MIDWAY, or TRUNCATED or TERMINATED at the final row of an episode.
+    frames f32[N, K, F], actions i32[N, K], rewards f32[N, K]; `pushed` i32[] counts the rows ever stored in each lane,
+    `time` i32[] the turns since the episode began. `last` is MIDWAY, or at the final row of an episode how it ended.
     """
     slot = pushed % len(fields.time)
 
@@ -108,14 +102,8 @@ def make_epoch(settings, spec, knobs):
 class Program(Op):
     """A compiled loop that carries worlds, memories and nets, and can be reset to its initial state.
 
-    Args:
-        make: :func:`make_turns` or :func:`make_epoch`.
-        spec: configuration of the loop, see :class:`.spec.Spec`.
-        example: example arguments, see :data:`.spec.ARGUMENTS`.
-        worlds: number of worlds, K.
-        batch: transitions per update, B.
-        knobs: options of the loop.
-        backend: a JAX backend.
+    `make` is :func:`make_turns` or :func:`make_epoch`, `example` has the shapes of :data:`.spec.ARGUMENTS`, and
+    `backend` is one of JAX's. Other arguments as in :class:`.loop.Turns`.
     """
 
     def __init__(self, make, spec, example, worlds, batch, knobs, backend):

@@ -195,11 +195,7 @@ ARGUMENTS = MappingProxyType(
 
 
 def axes(op, spec):
-    """Return the axis sizes that an op's `spec` determines, such as ``{"N": 5, "S": 750, ...}``.
-
-    Raises:
-        ValueError: inconsistent shapes.
-    """
+    """Return the axis sizes that `spec` determines, such as ``{"N": 5, "S": 750}``; raise ValueError if they conflict."""
     known, settings = {}, settings_of(spec)
     if "params" in NEEDED[op]:
         net = spec["params"]

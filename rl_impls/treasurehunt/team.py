@@ -24,13 +24,8 @@ def blank_batch(params, batch):
 class Team:
     """Nets, replay memory and recent frames of N agents in K worlds.
 
-    Args:
-        spec: configuration of the agents, see :class:`.spec.Spec`.
-        worlds: number of worlds, K.
-        batch: transitions per update.
-        knobs: options of the loop.
-        backend: backend that computes.
-        clock: called with the name of each phase when it ends, see :class:`~rl_impls.common.phases.Phases`.
+    `spec` is a :class:`.spec.Spec`, `batch` the transitions per update. `clock` is called with the name of each phase
+    when it ends, see :class:`~rl_impls.common.phases.Phases`.
     """
 
     def __init__(self, spec, worlds, batch, knobs, backend, clock=untimed):
@@ -78,10 +73,7 @@ class Team:
     def learn(self, rows, taus, noise):
         """Update every agent; return the losses before the update, f32[N].
 
-        Args:
-            rows: memory rows where the transitions of the batch start, i64[N, B].
-            taus: quantile fractions, f32[N, 3, B, Q].
-            noise: noise of the noisy layers, f32[N, 2, M].
+        rows i64[N, B] (memory rows where the transitions start), taus f32[N, 3, B, Q], noise f32[N, 2, M]
         """
         batch = gather(self.memory.fields, rows, self.gamma)
         self.clock("memory")

@@ -146,10 +146,7 @@ class Worlds:
 class CellWorld:
     """One world as nested lists of cells, agents included; each view is cropped from a picture of the whole world.
 
-    Args:
-        settings: world settings.
-        grid: cells without the agents, i8[rows * columns].
-        where: cell index of each agent, int[N].
+    `grid` i8[rows * columns] has no agents in it; `where` int[N] are their cell indices.
     """
 
     def __init__(self, settings, grid, where):
