@@ -195,7 +195,7 @@ ARGUMENTS = MappingProxyType(
 
 
 def axes(op, spec):
-    """Return the axis sizes that `spec` determines, such as ``{"N": 5, "S": 750}``; raise ValueError if they conflict."""
+    """Return the axis sizes that `spec` determines, such as ``{"N": 5}``; raise ValueError if they conflict."""
     known, settings = {}, settings_of(spec)
     if "params" in NEEDED[op]:
         net = spec["params"]
