@@ -1,7 +1,7 @@
-"""Compare benchmarks of the working tree: the ratio of two in seconds or another measure, and the order of several.
+"""Compare two benchmarks of the working tree by time or another measure, or rank several.
 
-Each pair is two fresh processes, one for each benchmark, whose samples are interleaved. Pairs are added until the
-interval is as narrow as asked, or the time is up.
+Each pair consists of two fresh processes, one per benchmark, whose samples are interleaved. Pairs are added until the
+interval is as narrow as requested, or the time is up.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .workers import Side, Worker
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-FEWEST = 6  # pairs whose median has a 95 % interval
-WIDEST = 1.5  # upper over lower end of an interval, beyond which a ratio is of no use
-WIDEST_DIFFERENCE = 0.2  # half width of the interval of a difference, as a part of the longer time
+FEWEST = 6  # least pairs for a 95 % interval of the median
+WIDEST = 1.5  # upper over lower end of an interval beyond which a ratio is useless
+WIDEST_DIFFERENCE = 0.2  # the same for a difference: half width as a fraction of the longer time
 OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
 TIMED, MEMORY = ("seconds", "difference", "spread"), ("peak_rss", "allocated")
 DIFFER = "the outputs differ"
@@ -42,12 +42,7 @@ HELP = "more --minutes, an idle machine or a benchmark with less spread would he
 
 
 class ComparisonError(GateError):
-    """A comparison cannot be measured.
-
-    Args:
-        name: of the comparison.
-        words: why, in a line.
-    """
+    """A comparison cannot be measured; `name` identifies it, the message says why."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -55,33 +50,33 @@ class ComparisonError(GateError):
 
 
 class SkippedError(ComparisonError):
-    """A test skips itself here, as where a backend is not installed."""
+    """One of the tests skips itself, for example because a backend is not installed."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to compare.
+    """How to compare benchmarks.
 
     Attributes:
-        precision: half width of the interval at which measuring ends, as a part of the ratio; of a difference, as a
-            part of the longer time.
-        minutes: after which no pair is begun; at least six pairs are measured.
-        outputs: whether outputs must be ``close``, the ``same``, or are to be ``ignore``d.
-        tolerance: largest difference of outputs that are close, as a part of an array's largest value; as the tests'
-            marks and settings say unless given.
-        items: compare the time per item, as ``benchmark.extra_info["items"]`` counts them, in place of a call.
-        measure: what is compared: the ratio of ``seconds``; their ``difference`` in place of the ratio; their
-            ``spread``, interquartile range over median; bytes of ``peak_rss`` or ``allocated``, see
-            :meth:`.worker.Requests.peak_memory`; or a number that both tests put under ``extra_info["figures"]``.
-        threads_a: threads of the first benchmark's process, which gets as many cores; by the cores unless given.
-        threads_b: the same of the second.
-        cores: ``one`` or ``all``; as the tests' marks and settings say unless given.
-        blocks: of each pair.
-        seed: of the order of sides.
-        limit: seconds that a worker may take for one request.
+        precision: half width of the interval at which measuring stops, as a fraction of the ratio; for a difference, as a
+            fraction of the longer time.
+        minutes: time after which no new pair is started; at least six pairs are measured.
+        outputs: whether outputs must be ``close``, the ``same``, or are ``ignore``d.
+        tolerance: largest difference of close outputs, as a fraction of an array's largest value; by default that of the
+            tests' marks and settings.
+        items: compare the time per item, as counted in ``benchmark.extra_info["items"]``, instead of per call.
+        measure: what to compare: the ratio of ``seconds``; their ``difference``; their ``spread``, which is the
+            interquartile range over the median; bytes of ``peak_rss`` or ``allocated``, see
+            :meth:`.worker.Requests.peak_memory`; or a number that both tests store in ``extra_info["figures"]``.
+        threads_a: threads and cores of the first benchmark's process; determined by `cores` by default.
+        threads_b: the same for the second benchmark.
+        cores: ``one`` or ``all``; by default as the tests' marks and settings say.
+        blocks: blocks in each pair.
+        seed: seed of the order of sides.
+        limit: timeout of one worker request, in seconds.
 
     Raises:
-        FieldError: a value is wrong, or contradicts another.
+        FieldError: a value is invalid or contradicts another.
     """
 
     precision: float = 0.03
@@ -98,7 +93,7 @@ class Plan:
     limit: float = 300.0
 
     def __post_init__(self) -> None:
-        """Reject wrong values."""
+        """Validate the values."""
         for name, least in (("precision", 0.001), ("minutes", 0.0)):
             if not getattr(self, name) >= least:
                 raise FieldError([name], f"got {getattr(self, name):g}; give {least:g} or more")
@@ -116,24 +111,24 @@ class Plan:
                 raise FieldError([name], f"got {threads}; give 1 to {most}, the cores that it may use")
 
     def place(self, tests: Sequence[Case]) -> Cores:
-        """Return the cores that tests run on."""
+        """Return the cores on which the tests run."""
         several = any(case.all_cores for case in tests) or max(self.threads_a or 1, self.threads_b or 1) > 1
         return cores(self.cores == "all" or (several and self.cores != "one"))
 
 
 @dataclass
 class Result:
-    """How two benchmarks compare.
+    """Outcome of comparing two benchmarks.
 
     Attributes:
-        first: id of a benchmark.
-        second: id of the other.
+        first: id of the first benchmark.
+        second: id of the second benchmark.
         measure: see :class:`Plan`.
-        per: what it is of: ``call``, or the unit of an item.
-        values: the first's over the second's, so that 2 of ``seconds`` says that the second is twice as fast; of a
-            ``difference`` the first's seconds minus the second's. One for each pair.
-        sides: what is measured of each benchmark, the medians over the pairs.
-        machine: that it was measured on.
+        per: what the value refers to: ``call``, or an item's unit.
+        values: one per pair: the first over the second, so that 2 for ``seconds`` means the second is twice as fast; for a
+            ``difference``, the first's seconds minus the second's.
+        sides: medians over the pairs of each benchmark's own measure.
+        machine: machine on which it was measured.
     """
 
     first: str
@@ -151,18 +146,18 @@ class Result:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the median, distribution-free."""
+        """Distribution-free 95 % interval of the median."""
         return interval(self.values)
 
     @property
     def half_width(self) -> float:
-        """Half of the interval, as a part of the ratio; of a difference, as a part of the longer time."""
+        """Half width of the interval, as a fraction of the ratio; for a difference, of the longer time."""
         low, high = self.interval
         return (high - low) / (2 * (max(self.sides) if self.measure == "difference" else self.value))
 
     @property
     def verdict(self) -> str:
-        """What keeps the value from being used, if anything does."""
+        """Why the value cannot be used: the interval is too wide or includes equality; empty if neither."""
         low, high = self.interval
         difference = self.measure == "difference"
         if (self.half_width > WIDEST_DIFFERENCE) if difference else (high > WIDEST * low):
@@ -171,12 +166,11 @@ class Result:
 
     @property
     def figures(self) -> str:
-        """The value with its interval."""
+        """The value and its interval as text."""
         low, high = self.interval
         return f"{self.value:.3g}{' s' if self.measure == 'difference' else 'x'} [{low:.3g}, {high:.3g}]"
 
     def __str__(self) -> str:
-        """The result in a line."""
         pairs = f"({len(self.values)} pairs)"
         if self.verdict:
             return f"{self.verdict}: {self.figures} {pairs}{f'; {HELP}' if self.verdict == WIDE else ''}"
@@ -187,24 +181,24 @@ class Result:
         return f"{self.measure} of {self.first} is {self.figures} that of {self.second} {pairs}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures, as JSON can hold them."""
+        """Return all fields, the value, its interval and the verdict."""
         low, high = self.interval
         return {**asdict(self), "value": self.value, "low": low, "high": high, "verdict": self.verdict}
 
     def to_json(self) -> str:
-        """Return all figures as JSON."""
+        """Return :meth:`as_dict` as JSON text."""
         return json.dumps(self.as_dict(), indent=2) + "\n"
 
 
 class UnlikePairs(Pairs):
-    """Pairs whose sides run different tests, each with as many calls as it needs.
+    """Pairs whose sides run different tests, each with its own number of calls per sample.
 
     Args:
-        sides: on which the tests run.
+        sides: one per benchmark.
         plan: how to compare.
-        tolerances: of outputs, by comparison.
-        folder: where outputs are put.
-        tests: ids of the tests of a comparison, by its name.
+        tolerances: largest relative difference of outputs, by comparison.
+        folder: directory for output files.
+        tests: ids of the two tests of each comparison, by its name.
     """
 
     def __init__(
@@ -222,11 +216,11 @@ class UnlikePairs(Pairs):
         self.both: dict[str, list[SamplePlan]] = {}
 
     def identities(self, name: str) -> tuple[str, str]:
-        """Return the ids of the tests of a comparison."""
+        """Return the ids of the two tests of a comparison."""
         return self.tests[name]
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
-        """Prepare both tests; raise a CaseError if one fails or the outputs differ."""
+        """Prepare both tests; raise CaseError if one fails or the outputs differ."""
         files = self.folder / "first.answer", self.folder / "second.answer"
         wanted = self.outputs != "ignore" and name not in self.info
         with blamed(name):
@@ -244,7 +238,7 @@ class UnlikePairs(Pairs):
         return True
 
     def plan_of(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
-        """Return the plan of the side that gets fewer blocks; each side keeps one of its own from the first pair."""
+        """Return the plan of the side with fewer blocks; each side keeps its own plan from the first pair on."""
         if self.measured in MEMORY:
             return SamplePlan(calls=1, samples=1, warm=False)
         if name not in self.both:
@@ -258,7 +252,7 @@ class UnlikePairs(Pairs):
         return min(self.both[name], key=lambda plan: plan.most_blocks)
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
-        """Return seconds per call of both sides, in the order A B B A or B A A B; or the bytes of both."""
+        """Return both sides' seconds per call, in the order A B B A or B A A B, or both sides' bytes."""
         if self.measured in MEMORY:
             with blamed(name):
                 for worker, test in zip(workers, self.tests[name], strict=True):
@@ -277,15 +271,10 @@ class UnlikePairs(Pairs):
 
 
 def named(text: str, names: Collection[str], what: str) -> str:
-    """Return the id that a user means: the id itself, or a pattern or an ending that fits one benchmark alone.
-
-    Args:
-        text: as the user has it.
-        names: of all benchmarks.
-        what: it is for, in an error.
+    """Resolve an id, or a pattern or ending that matches exactly one benchmark; `what` names the argument in errors.
 
     Raises:
-        GateError: it fits none, or several.
+        GateError: it matches no benchmark, or several.
     """
     if text in names:
         return text
@@ -298,7 +287,7 @@ def named(text: str, names: Collection[str], what: str) -> str:
             f"{what}: {text!r} fits {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
         )
     near = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
-    if not near:  # by what is behind the file
+    if not near:  # compare without the file name
         ends = {name.rpartition("::")[2]: name for name in names}
         end = text.rpartition("::")[2].strip("*")
         near = [ends[found] for found in difflib.get_close_matches(end, ends, n=3, cutoff=0.4)]
@@ -307,24 +296,24 @@ def named(text: str, names: Collection[str], what: str) -> str:
 
 
 def listed(source: Benchmarks, root: Path) -> dict[str, Case]:
-    """Return all benchmarks of a repository by their ids, those that a plain run deselects too."""
+    """Return all benchmarks of a repository by id, including those that a plain run deselects."""
     source.everything(root, deselected=True)
     return {case.id: case for case in source.cases()}
 
 
 class Comparisons:
-    """Comparisons of benchmarks whose tests run in the same pairs of processes, one after the other.
+    """Comparisons whose tests run one after the other in the same pairs of processes.
 
     Args:
-        source: of the benchmarks.
-        layout: of the working tree.
-        tests: two benchmarks for each comparison, by its name.
+        source: the repository's benchmarks.
+        layout: the working tree on disk.
+        tests: two benchmarks per comparison, by its name.
         plan: how to compare.
-        folder: name of the sides' folders: what is compiled there is kept from pair to pair.
+        folder: name of the sides' directories; compiled files in them are kept from pair to pair.
 
     Attributes:
-        found: the result of each comparison, by its name.
-        failed: why a comparison cannot be measured, by its name.
+        found: result of each comparison, by name.
+        failed: why a comparison cannot be measured, by name.
     """
 
     def __init__(
@@ -337,7 +326,7 @@ class Comparisons:
     ) -> None:
         self.tests, self.plan = tests, plan
         cases = [case for pair in tests.values() for case in pair]
-        source.names = list(dict.fromkeys(case.id for case in cases))  # workers collect the files of these alone
+        source.names = list(dict.fromkeys(case.id for case in cases))  # workers collect only the files of these
         self.place = plan.place(cases)
         sides = [
             changed(layout.side(None, f"{folder}-{name}"), name=name, memory="default", threads=threads)
@@ -357,8 +346,7 @@ class Comparisons:
     def unfinished(self, end: float) -> list[str]:
         """Return the comparisons that need another pair: too few pairs, or a wide interval and time left.
 
-        Args:
-            end: of the time, as the monotonic clock counts it.
+        `end` is a time of the monotonic clock.
         """
         in_time = time.monotonic() <= end
         return [
@@ -369,15 +357,13 @@ class Comparisons:
         ]
 
     def measure_each(self, log: Callable[[Sequence[str]], None]) -> None:
-        """Add pairs to each comparison until its interval is narrow enough, or the time of all is up.
+        """Add pairs to each comparison until its interval is narrow enough, or the time for all is up.
 
-        One that cannot be measured is put into ``failed``, and the others go on.
-
-        Args:
-            log: is called with the names of the comparisons after each pair.
+        A comparison that cannot be measured goes into `failed`, and the others continue. `log` is called after each pair
+        with the names of the comparisons in it.
 
         Raises:
-            GateError: a process fails outside of the comparisons.
+            GateError: a process fails outside the comparisons.
         """
         end = time.monotonic() + 60 * self.plan.minutes * len(self.tests)
         while names := self.unfinished(end):
@@ -389,13 +375,10 @@ class Comparisons:
                 log(names)
 
     def measure_all(self, log: Callable[[], None]) -> None:
-        """Add pairs of all comparisons alike, until the intervals of all are narrow enough, or the time is up.
-
-        Args:
-            log: is called after each pair.
+        """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up.
 
         Raises:
-            GateError: a benchmark cannot run, outputs differ, or a figure is missing.
+            GateError: a benchmark fails, outputs differ, or a figure is missing.
         """
         end = time.monotonic() + 60 * self.plan.minutes
         while self.unfinished(end):
@@ -403,14 +386,14 @@ class Comparisons:
             log()
 
     def measure_pair(self, names: Sequence[str]) -> None:
-        """Measure a pair and add it to the results of some comparisons.
+        """Measure one pair and add it to the results of the named comparisons.
 
         Raises:
-            ComparisonError: one of them cannot be measured.
-            GateError: a process fails outside of the comparisons.
+            ComparisonError: one of the comparisons cannot be measured.
+            GateError: a process fails outside the comparisons.
         """
         if self.plan.measure == "peak_rss" and not self.pairs.info:
-            self.blocks(names)  # does not count: it fills compilers' caches and writes outputs, which takes memory
+            self.blocks(names)  # not counted: it compiles and writes outputs, which takes memory
         for name, blocks in self.blocks(names).items():
             try:
                 self.add(name, blocks)
@@ -418,7 +401,7 @@ class Comparisons:
                 raise ComparisonError(name, str(error)) from error
 
     def blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
-        """Return the blocks of a pair of some comparisons."""
+        """Return the blocks of one pair of the named comparisons."""
         records = {name: Record() for name in names}
         try:
             measured = self.pairs.measure_pair(records, names, self.place, thorough=True)
@@ -432,12 +415,7 @@ class Comparisons:
         return measured
 
     def add(self, name: str, blocks: Sequence[Block]) -> None:
-        """Add what a pair says to the result of a comparison.
-
-        Args:
-            name: of the comparison.
-            blocks: of the pair.
-        """
+        """Add one pair's blocks to the result of a comparison."""
         result = self.found[name]
         items = items_of(self.pairs.info[name], self.tests[name], result) if self.plan.items else (1.0, 1.0)
         sides = [side / count for side, count in zip(self.sides_of(name, blocks), items, strict=True)]
@@ -451,14 +429,10 @@ class Comparisons:
         result.sides = [median(side) for side in zip(*self.of_sides[name], strict=True)]
 
     def sides_of(self, name: str, blocks: Sequence[Block]) -> list[float]:
-        """Return what a pair says of both sides, per call.
-
-        Args:
-            name: of the comparison.
-            blocks: of the pair.
+        """Return each side's measure in one pair, per call.
 
         Raises:
-            GateError: a figure is missing, or of no ratio.
+            GateError: a figure is missing, or not a positive finite number.
         """
         measure, tests = self.plan.measure, self.tests[name]
         if measure in TIMED or measure in MEMORY:
@@ -483,18 +457,18 @@ def spread(seconds: Sequence[float]) -> float:
 
 
 def compare(source: Benchmarks, root: Path, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Result:
-    """Measure how two benchmarks compare.
+    """Compare two benchmarks.
 
     Args:
-        source: of the benchmarks.
-        root: of the repository.
+        source: the repository's benchmarks.
+        root: root of the repository.
         first: id or pattern of a benchmark.
-        second: id or pattern of the other.
+        second: id or pattern of the other benchmark.
         plan: how to compare.
-        log: prints a line.
+        log: prints a line of progress.
 
     Raises:
-        GateError: a benchmark is unknown, cannot run, or returns other outputs than the other one.
+        GateError: a benchmark is unknown or fails, or their outputs differ.
     """
     cases = listed(source, root)
     tests = cases[named(first, cases, "A")], cases[named(second, cases, "B")]
@@ -507,13 +481,13 @@ def compare(source: Benchmarks, root: Path, first: str, second: str, plan: Plan,
 
 @dataclass
 class Ranking:
-    """The order of several benchmarks by time, with ties.
+    """Several benchmarks ordered by time, with ties.
 
     Attributes:
         baseline: id of the benchmark that the others are compared with.
-        speedups: of each benchmark over the baseline, one for each pair, by its id.
-        per: what the times are of: ``call``, or the unit of an item.
-        machine: that it was measured on.
+        speedups: each benchmark's speedup over the baseline in each pair, by id.
+        per: what the times refer to: ``call``, or an item's unit.
+        machine: machine on which they were measured.
     """
 
     baseline: str
@@ -527,7 +501,7 @@ class Ranking:
         return interval(ratios)[0] > 1
 
     def ranks(self) -> dict[str, tuple[int, int]]:
-        """Return the best and the worst rank that each benchmark may have, fastest first."""
+        """Return the best and worst possible rank of each benchmark, fastest first."""
         names = sorted(self.speedups, key=lambda name: -median(self.speedups[name]))
         return {
             name: (
@@ -538,7 +512,6 @@ class Ranking:
         }
 
     def __str__(self) -> str:
-        """A line for each benchmark: rank, speedup over the baseline with its interval, and id."""
         lines = []
         for name, (best, worst) in self.ranks().items():
             low, high = interval(self.speedups[name])
@@ -548,22 +521,22 @@ class Ranking:
         return "\n".join([*lines, f"Speedup per {self.per} over {self.baseline}, {count} pairs; 2-3 is a tie."])
 
     def to_json(self) -> str:
-        """Return all figures as JSON."""
+        """Return all fields and the ranks as JSON text."""
         return json.dumps({**asdict(self), "ranks": self.ranks()}, indent=2) + "\n"
 
 
 def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
-    """Measure the order of benchmarks.
+    """Rank benchmarks by time.
 
     Args:
-        source: of the benchmarks.
-        root: of the repository.
-        patterns: of ids.
+        source: the repository's benchmarks.
+        root: root of the repository.
+        patterns: ids or patterns of ids.
         plan: how to compare.
-        log: prints a line.
+        log: prints a line of progress.
 
     Raises:
-        GateError: the patterns fit fewer than two benchmarks; a benchmark cannot run, or outputs differ.
+        GateError: the patterns match fewer than two benchmarks, a benchmark fails, or outputs differ.
     """
     cases = listed(source, root)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
@@ -581,15 +554,15 @@ def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, lo
 
 
 def items_of(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Result) -> tuple[float, float]:
-    """Return how many items a call of each of two benchmarks handles.
+    """Return the number of items per call of two benchmarks, and store their unit in `found.per`.
 
     Args:
         info: ``benchmark.extra_info`` of both benchmarks.
         pair: the two benchmarks.
-        found: gets the name of an item.
+        found: result to update.
 
     Raises:
-        GateError: a benchmark does not count items, or the two count different things.
+        GateError: a benchmark does not count items, or the two count different units.
     """
     for case, told in zip(pair, info, strict=True):
         if not isinstance(told.get("items"), int | float) or not told["items"] > 0:

@@ -1,4 +1,4 @@
-"""What ``[tool.rlgauge]`` in ``pyproject.toml`` says, checked; options of the command line come before it."""
+"""The ``[tool.rlgauge]`` table of ``pyproject.toml``, validated. Command-line options override it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ FILE, TABLE = "pyproject.toml", "tool.rlgauge"
 
 @dataclass(frozen=True)
 class Config:
-    """The settings of a repository.
+    """Settings of a repository.
 
     Attributes:
-        benchmarks: files and folders of benchmarks, or patterns of them, which are head's on both sides; pytest's
-            ``testpaths`` unless given, or else the files with benchmarks and their ``conftest.py``.
-        build: command that is run in each side's tree, in an environment of its own.
-        ignore: patterns of files that no benchmark's speed depends on.
-        include: files and folders that both sides get, beside the benchmarks; the whole repository unless given.
-        depends: files and folders that a benchmark's speed depends on, by patterns of test ids: it is `unchanged` where
-            these are the same on both sides, and an error where it loads anything else of the repository.
-        rule: the numbers to decide by that are not the default.
-        cores: ``one``, or ``all`` for benchmarks that start threads or processes; by patterns of test ids.
-        tolerances: largest difference of answers that are the same, as a part of an array's largest value; by patterns.
-        lock: lock file; where it differs, base gets an environment of its own.
+        benchmarks: files, directories or glob patterns of the benchmarks, which are head's on both sides; by default
+            pytest's ``testpaths``, or else the files that contain benchmarks and their ``conftest.py``.
+        build: command to run in each side's tree, in a separate environment.
+        ignore: patterns of files that do not affect the speed of any benchmark.
+        include: files and directories that both sides get besides the benchmarks; the whole repository by default.
+        depends: files and directories that a benchmark's speed depends on, by pattern of test ids. The benchmark is
+            `unchanged` if these are identical on both sides, and an error if it loads any other file of the repository.
+        rule: values of the decision rule that differ from the defaults.
+        cores: ``one``, or ``all`` for benchmarks that start threads or processes, by pattern of test ids.
+        tolerances: largest difference between equal outputs, as a fraction of an array's largest value, by pattern of
+            test ids.
+        lock: lock file; if it differs, base gets a separate environment.
     """
 
     benchmarks: list[str] = field(default_factory=list)
@@ -50,28 +51,23 @@ class Config:
     lock: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse tolerances that are no fraction."""
+        """Validate the tolerances."""
         for name, number in self.tolerances.items():
             if not 0 <= number < 1:
                 raise FieldError(["tolerances", name], f"got {number}; give a fraction below 1")
 
     def rules(self, changes: dict[str, str] | None = None) -> Rule:
-        """Return the rule.
-
-        Args:
-            changes: numbers that the command line changes, by name.
-        """
+        """Return the decision rule, with command-line `changes` applied to the settings."""
         return rule_with({**self.rule, **(changes or {})})
 
 
 def settings_folder(root: Path) -> Path:
-    """Return the nearest folder, from pytest's root up to git's top level, whose settings have a table for the gate.
+    """Return the nearest directory from pytest's root up to git's top level that has a ``[tool.rlgauge]`` table.
 
-    Args:
-        root: where to begin, which is returned if there is none.
+    Returns `root` itself if there is none.
 
     Raises:
-        GateError: it is in no repository.
+        GateError: `root` is not in a git repository.
     """
     top = top_of(root)
     for folder in (root.resolve(), *root.resolve().parents):
@@ -81,20 +77,17 @@ def settings_folder(root: Path) -> Path:
         except FileNotFoundError:
             pass
         except (OSError, ValueError):
-            return folder  # to be named when it is read
+            return folder  # read() reports the error
         if folder == top:
             break
     return root
 
 
 def read(root: Path) -> Config:
-    """Return the settings of a folder; the default ones where it has none.
-
-    Args:
-        root: the folder.
+    """Return the settings in a directory's ``pyproject.toml``, or the defaults if it has none.
 
     Raises:
-        GateError: the file cannot be read, or a setting is unknown or wrong, with its line.
+        GateError: the file cannot be read, or a setting is unknown or invalid; the message names its line.
     """
     file = root / FILE
     if not file.is_file():
@@ -116,11 +109,9 @@ def read(root: Path) -> Config:
 
 
 def place(text: str, path: Sequence[str]) -> str:
-    """Return where a setting stands, as in ``pyproject.toml, line 12, tool.rlgauge.cores``.
+    """Return the location of a setting, for example ``pyproject.toml, line 12, tool.rlgauge.cores``.
 
-    Args:
-        text: of the file.
-        path: names of the setting inside of the table, and of what is in it.
+    `path` holds the setting's key in the table, followed by keys within its value.
     """
     lines, inside, found, path = text.splitlines(), False, 0, path or [""]
     for number, line in enumerate(lines, start=1):

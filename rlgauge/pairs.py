@@ -1,4 +1,4 @@
-"""Pairs of fresh workers, one of each side, whose samples are interleaved; only one of them works at any moment."""
+"""Pairs of fresh workers, one per side, whose samples are interleaved; only one of them works at any moment."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from .statistics import Block, error_of_median, log_ratios
 from .workers import Side, Worker, WorkerError, both
 
 NONE: Mapping[str, float] = MappingProxyType({})
-LONGEST, FEWEST_BLOCKS = 6.0, 2  # seconds of a case's blocks in a pair, at most, and how many there are even so
-MORE, LONGEST_MORE = 4, 0.5  # times as many blocks where they scatter, and seconds of all of them unless thorough
-SURE = 0.01  # error of a pair's median below which no more blocks are made
-COSTLY, LONGER = 10.0, 2  # seconds of preparing a case in every process; times as many blocks in fewer pairs
-MOST_UNTIMED = 0.1  # seconds of a turn, at most, of which most is not timed
-LEAST_COLD = 0.015  # seconds of a call that fills the caches again in a small part of its time
+LONGEST, FEWEST_BLOCKS = 6.0, 2  # most seconds of a case's blocks in a pair, and least number of blocks
+MORE, LONGEST_MORE = 4, 0.5  # factor for noisy cases, and most seconds of their blocks unless thorough
+SURE = 0.01  # error of a pair's median below which no more blocks are measured
+COSTLY, LONGER = 10.0, 2  # seconds to prepare a costly case in every process, and factor of its blocks
+MOST_UNTIMED = 0.1  # most seconds of a turn that is mostly untimed
+LEAST_COLD = 0.015  # seconds of a call that refills the caches in a small part of its time
 
 
 class PairError(Exception):
-    """A worker did not start, or failed between the cases."""
+    """A worker failed to start, or failed between cases."""
 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """What a side does at its turn: samples of so many calls, after one that does not count where it has to warm up.
+    """How a side takes its turn: a number of equal samples, after an optional warm-up.
 
     Attributes:
-        calls: of each sample.
-        samples: at each turn.
-        warm: whether one more comes before, which does not count.
-        most_blocks: of a pair: those of a long call are fewer.
-        more_blocks: of a pair in which they scatter, at most, unless it is thorough.
+        calls: calls per sample.
+        samples: samples per turn.
+        warm: whether an uncounted warm-up call comes first.
+        most_blocks: largest number of blocks in a pair; lower for long calls.
+        more_blocks: the same for a noisy pair that is not thorough.
     """
 
     calls: int
@@ -55,11 +55,11 @@ class SamplePlan:
 
 @dataclass(frozen=True)
 class Cores:
-    """What a worker runs on: one core, to which all its threads are moved, or all of them.
+    """The cores of a worker: either one, to which all its threads are pinned, or all of them.
 
     Attributes:
-        all: numbers of the cores of this process.
-        one: the core to which workers are moved; None where they have all.
+        all: ids of the cores that this process may use.
+        one: id of the core to which workers are pinned; None if they use all.
     """
 
     all: tuple[int, ...]
@@ -67,19 +67,19 @@ class Cores:
 
     @property
     def least(self) -> float:
-        """Seconds of a side at its turn, at least: threads that wait for each other scatter more."""
+        """Least duration of a side's turn, in seconds; longer on all cores, where waiting threads add noise."""
         return 0.005 if self.one is not None else 0.04
 
     def plan(self, call: float, calls: int, wall: float | None = None) -> SamplePlan:
-        """Return how to time a case, given the seconds of a call and the calls of its sample: the same for both sides.
+        """Return the sample plan of a case, which both sides use.
 
-        On a slow machine a sample has fewer calls, so that it takes no longer than twice the least. Where most of a
-        call is not timed, as its set-up, a turn may be shorter than it should be.
+        On a slow machine a sample has fewer calls, so that it takes at most twice the least duration of a turn. If most of
+        a call is untimed, for example its set-up, a turn may be shorter than that least duration.
 
         Args:
-            call: seconds of a call.
-            calls: of a sample that is long enough.
-            wall: seconds of a call with what is not timed; those of the call unless given.
+            call: timed seconds of a call.
+            calls: calls of a sample that is long enough.
+            wall: seconds of a call including its untimed parts; `call` by default.
         """
         wall = max(call, wall or 0.0)
         calls = min(calls, max(1, math.floor(2 * self.least / call)))
@@ -92,12 +92,12 @@ class Cores:
 
     @property
     def threads(self) -> int:
-        """Threads of a worker."""
+        """Number of threads of a worker."""
         return len(self.all) if self.one is None else 1
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Move this thread to the workers' core too: a switch there takes less time than waking another, idle core."""
+        """Pin this thread to the workers' core too: a switch there is faster than waking another, idle core."""
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, before if self.one is None else {self.one})
         try:
@@ -106,20 +106,15 @@ class Cores:
             os.sched_setaffinity(0, before)
 
     def at_start(self, side: int) -> tuple[int, ...]:
-        """Cores for preparing, which both sides do at once: one each where they are to be pinned.
+        """Return the cores on which a worker starts: since both sides start at once, one each if they will be pinned.
 
-        Args:
-            side: 0 for the first worker of a pair to start, 1 for the second.
+        `side` is 0 for the first worker of a pair to start, 1 for the second.
         """
         return self.all if self.one is None else (self.all[side % len(self.all)],)
 
 
 def cores(all_cores: bool) -> Cores:
-    """Return the cores of this process, and the last of them for cases that run on one.
-
-    Args:
-        all_cores: whether the cases run on all of them.
-    """
+    """Return the cores of this process, with the last of them for cases that run on one core."""
     here = tuple(sorted(os.sched_getaffinity(0)))
     return Cores(here, None if all_cores else here[-1])
 
@@ -130,11 +125,11 @@ class Pairs:
     Args:
         sides: base and head.
         blocks: blocks of each case in a pair.
-        limit: seconds that a worker may take for one request.
+        limit: timeout of one worker request, in seconds.
         tolerances: largest relative difference between the answers of each case.
-        folder: where answers are put.
-        rng: draws the order of cases and of sides.
-        known: the cases that base has by its own listing: one of these that it cannot prepare is not new.
+        folder: directory for answer files.
+        rng: random generator for the order of cases and sides.
+        known: cases that base lists; if base cannot prepare one of these, it is an error rather than new.
     """
 
     def __init__(
@@ -150,25 +145,25 @@ class Pairs:
         self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
         self.tolerances, self.folder, self.rng = tolerances, folder, rng
         self.seen: set[str] = set()
-        self.parameters: dict[str, Described] = {}  # of each test, as the first process had them
-        self.differing: dict[str, str] = {}  # ids that do not mean the same in every process, and why
-        self.doubted: set[str] = set()  # cases whose answers differed once: does base's differ from base's, too?
+        self.parameters: dict[str, Described] = {}  # of each test, as described by the first process
+        self.differing: dict[str, str] = {}  # ids that differ in meaning between processes -> reason
+        self.doubted: set[str] = set()  # cases whose answers differed once: base may also differ from itself
         self.plans: dict[str, SamplePlan] = {}
-        self.preparing: dict[str, list[float]] = {}  # seconds in each pair
-        self.closed: dict[str, list[dict[str, Any]]] = {}  # what both sides said last when a case was closed
-        self.starting = 0.0  # seconds in which the last pair's processes started
+        self.preparing: dict[str, list[float]] = {}  # seconds to prepare each case, per pair
+        self.closed: dict[str, list[dict[str, Any]]] = {}  # both sides' latest replies to closing a case
+        self.starting = 0.0  # seconds to start the last pair's processes
 
     def measure(
         self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str, thorough: bool = False
     ) -> None:
-        """Add a pair of every case that is still timed; one that ends a worker becomes an error, the others go on.
+        """Add a pair of every case that is still timed; a case that ends a worker becomes an error.
 
         Args:
-            records: what is known of each case; changed in place.
-            names: of the cases.
+            records: records of the cases, updated in place.
+            names: the cases to measure.
             place: the cores that workers run on.
-            phase: ``screen`` or ``confirm``: where the pair is noted.
-            thorough: long calls get more blocks too where they scatter, as those few do that are confirmed.
+            phase: ``screen`` or ``confirm``, the field of the record to which the pair is added.
+            thorough: give long calls more blocks too when they are noisy, as in a confirmation of few cases.
         """
         while remaining := [name for name in names if records[name].state == "timed"]:
             try:
@@ -185,15 +180,9 @@ class Pairs:
     ) -> dict[str, list[Block]]:
         """Measure one pair of fresh processes.
 
-        Args:
-            records: what is known of each case; changed in place.
-            names: of the cases.
-            place: the cores that workers run on.
-            thorough: long calls get more blocks too where they scatter.
-
         Raises:
-            CaseError: a worker died or hung over a case.
-            PairError: a worker failed, and not over a case.
+            CaseError: a worker died or hung while it ran a case.
+            PairError: a worker failed between cases.
         """
         found: dict[str, list[Block]] = {}
         start = time.monotonic()
@@ -206,18 +195,7 @@ class Pairs:
     def measure_group(
         self, workers: Sequence[Worker], records: dict[str, Record], names: Sequence[str], place: Cores, thorough: bool
     ) -> dict[str, list[Block]]:
-        """Return the blocks of cases that are prepared, measured and closed together.
-
-        Args:
-            workers: base's and head's.
-            records: what is known of each case; changed in place.
-            names: of the cases.
-            place: the cores that workers run on.
-            thorough: long calls get more blocks too where they scatter.
-
-        Raises:
-            CaseError: a worker died or hung over a case.
-        """
+        """Prepare, measure and close some cases together; return their blocks."""
         ready = [name for name in names if self.prepare(workers, name, records[name])]
         both(workers, "place", core=place.one)
         plans = {name: self.plan_of(workers, name, place) for name in ready}
@@ -237,25 +215,25 @@ class Pairs:
         return {name: found for name, found in blocks.items() if records[name].state == "timed"}
 
     def identities(self, name: str) -> tuple[str, str]:
-        """Return by what name each side has a case."""
+        """Return the id of a case on each side."""
         return name, name
 
     def plan_of(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
-        """Return how to time a case, on both sides by what base takes."""
+        """Return the sample plan of a case, which is based on base's timing."""
         return self.plan(workers[0], name, place)
 
     def mixed(
         self, plans: Mapping[Any, SamplePlan], block: Callable[[Any], Block], thorough: bool = False
     ) -> dict[Any, list[Block]]:
-        """Return the blocks of a pair, those of all cases in turns, in an order that is drawn each time.
+        """Measure the blocks of a pair, interleaving all cases in a new random order each round.
 
-        A case gets some more where its blocks scatter so much that their median is not sure: by how far they are from
-        each other, not by where they are, so that neither side is favoured.
+        Noisy cases get more blocks. The criterion is the scatter of the blocks rather than their location, so that it
+        favours neither side.
 
         Args:
-            plans: how each case is timed.
-            block: measures a block of a case.
-            thorough: long calls get more blocks too where they scatter.
+            plans: sample plan of each case.
+            block: measures one block of a case.
+            thorough: give long calls more blocks too when they are noisy.
         """
         found: dict[Any, list[Block]] = {name: [] for name in plans}
         for number in range(LONGER * MORE * self.blocks):
@@ -269,53 +247,32 @@ class Pairs:
         return found
 
     def costly(self, name: str) -> bool:
-        """Return whether a case takes long to prepare in every process, as one that compiles anew each time."""
+        """Return whether every process takes long to prepare a case, for example because it compiles."""
         spent = self.preparing.get(name, [])
         return len(spent) >= 2 and min(spent) >= COSTLY
 
     def wanted_of(self, name: str, found: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
-        """Return how many blocks of a pair a case gets, given those that there are; more if its pairs are fewer.
-
-        Args:
-            name: of the case.
-            found: its blocks so far.
-            plan: how it is timed.
-            thorough: long calls get more blocks too where they scatter.
-        """
+        """Return the number of blocks a case should get in a pair; costly cases get more, as they have fewer pairs."""
         wanted = self.wanted(found, plan, thorough)
         return min(LONGER * wanted, plan.most_blocks) if self.costly(name) else wanted
 
     def wanted(self, found: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
-        """Return how many blocks of a pair a case gets, given those that there are.
-
-        Args:
-            found: its blocks so far.
-            plan: how it is timed.
-            thorough: long calls get more blocks too where they scatter.
-        """
+        """Return the number of blocks a case should get in a pair, given its blocks so far."""
         least = min(self.blocks, plan.most_blocks)
         most = min(MORE * self.blocks, plan.most_blocks if thorough else plan.more_blocks)
         return least if sure(found) else max(least, most)
 
     def quick(self, blocks: Sequence[Block], plan: SamplePlan) -> Sequence[Block]:
-        """Return those of a case's blocks that a pair makes that is not thorough.
-
-        Args:
-            blocks: of a thorough pair.
-            plan: how it is timed.
-        """
+        """Return the part of a thorough pair's blocks that a pair that is not thorough would have measured."""
         number = 0
         while number < min(len(blocks), self.wanted(blocks[:number], plan, False)):
             number += 1
         return blocks[:number]
 
     def drawn(self, names: Sequence[str]) -> list[list[str]]:
-        """Return each name as a group of its own, in an order that is drawn: of files, and in each of its tests.
+        """Return a random order of the cases, each as a group of its own: by file, then by test within the file.
 
-        What the tests of a file share is then set up once.
-
-        Args:
-            names: of the cases.
+        Fixtures that the tests of a file share are then set up once.
         """
         files: dict[str, list[str]] = {}
         for name in names:
@@ -325,16 +282,13 @@ class Pairs:
 
     @contextmanager
     def workers(self, place: Cores) -> Iterator[list[Worker]]:
-        """Return a fresh process of each side; while they are there, interrupts come where they are waited for.
-
-        Args:
-            place: the cores that workers run on.
+        """Start a fresh process of each side; interrupts are deferred until the gate waits for a reply.
 
         Raises:
-            PairError: one failed, and not over a case.
+            PairError: a worker failed between cases.
         """
-        order = self.rng.sample([0, 1], 2)  # which side starts first, and on which core, is left to chance
-        seed = {"PYTHONHASHSEED": str(random.SystemRandom().randrange(1 << 32))}  # sets have one order on both sides
+        order = self.rng.sample([0, 1], 2)  # random: which side starts first, and on which core
+        seed = {"PYTHONHASHSEED": str(random.SystemRandom().randrange(1 << 32))}  # same order of sets on both sides
         sides = [replace(side, variables={**seed, **side.variables}) for side in self.sides]
         with ExitStack() as stack:
             stack.enter_context(interrupts.held())
@@ -347,18 +301,15 @@ class Pairs:
                 for found in both(workers, "hello"):
                     self.differing |= differing(self.parameters, found.get("parameters", {}))
                 yield workers
-                for worker in workers:  # both end at once
+                for worker in workers:  # both shut down at once
                     worker.finish()
             except WorkerError as error:
                 raise PairError(str(error)) from error
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
-        """Prepare a case on both sides, the first time compare answers and counts; tell whether it can be timed.
+        """Prepare a case on both sides and return whether it can be timed; the first time, compare answers and counts.
 
-        Args:
-            workers: base's and head's.
-            name: of the case.
-            record: what is known of the case; changed in place.
+        The record is updated in place.
         """
         if name in self.differing:
             record.state, record.words = "error", self.differing[name]
@@ -380,22 +331,13 @@ class Pairs:
             if record.answer_changed:
                 self.doubted.add(name)
                 files[0].replace(self.kept_answer(name))
-        elif doubted:  # an answer that base itself does not give twice says nothing of head
+        elif doubted:  # if base differs from itself, its answer cannot be compared with head's
             self.doubted.remove(name)
             record.answer_changed = self.same(name, self.kept_answer(name), files[0])
         return True
 
     def same(self, name: str, first: Path, second: Path) -> bool:
-        """Return whether two answers of a case are the same.
-
-        Args:
-            name: of the case.
-            first: file of one answer.
-            second: file of the other.
-
-        Raises:
-            CaseError: a file holds no whole answer.
-        """
+        """Return whether two answer files of a case hold the same answer."""
         if math.isinf(self.tolerances[name]):
             return True
         try:
@@ -404,12 +346,9 @@ class Pairs:
             raise CaseError(name, str(error)) from error
 
     def unlike(self, name: str, base: dict[str, Any], head: dict[str, Any]) -> tuple[Any, str] | None:
-        """Return the state of a case that cannot be timed on both sides, and why; None where it can.
+        """Return the state of a case that cannot be timed on both sides and the reason, or None if it can.
 
-        Args:
-            name: of the case.
-            base: what base's worker says of it.
-            head: what head's does.
+        `base` and `head` are the workers' replies to ``prepare``.
         """
         why = [reply.get("absent") or reply.get("failed") or reply.get("skipped") for reply in (base, head)]
         told = [f"{'skipped: ' if 'skipped' in reply else ''}{words}" for reply, words in zip((base, head), why)]
@@ -426,21 +365,11 @@ class Pairs:
         return ("error" if lost else "new"), f"{self.sides[0].name}: {told[0]}"
 
     def kept_answer(self, name: str) -> Path:
-        """Return the file of base's answer in the first pair.
-
-        Args:
-            name: of the case.
-        """
+        """Return the file that keeps base's answer from the first pair."""
         return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()}.answer"
 
     def plan(self, base: Worker, name: str, place: Cores) -> SamplePlan:
-        """Return how to time a case, on both sides by what base takes: measured in the first pair, the same in all.
-
-        Args:
-            base: its worker.
-            name: of the case.
-            place: the cores that workers run on.
-        """
+        """Return the sample plan of a case, from base's timing in the first pair."""
         if name not in self.plans:
             with blamed(name):
                 base.ask("measure", identity=name)
@@ -449,13 +378,9 @@ class Pairs:
         return self.plans[name]
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
-        """Return the seconds of base and of head, in the order A B B A or B A A B; head is slowed by the dose.
+        """Return the seconds of base and head for turns in the order A B B A or B A A B.
 
-        Args:
-            workers: base's and head's.
-            name: of the case.
-            plan: how to time the case.
-            dose: seconds to ``spin`` by which head is slowed on purpose.
+        `dose` slows head artificially: ``{"spin": seconds}``.
         """
 
         def sample(side: int, changed: bool) -> float:
@@ -468,21 +393,12 @@ class Pairs:
 
 
 def sure(blocks: Sequence[Block]) -> bool:
-    """Return whether more blocks would hardly change what a pair says.
-
-    Args:
-        blocks: seconds of base and of head in each.
-    """
+    """Return whether more blocks would hardly change the log-ratio of a pair."""
     return error_of_median(log_ratios(blocks)) <= SURE
 
 
 class CaseError(Exception):
-    """A worker died or hung over this case.
-
-    Args:
-        name: of the case.
-        words: what happened, in a line.
-    """
+    """A worker died or hung while it ran this case; the message says how in one line."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -490,15 +406,7 @@ class CaseError(Exception):
 
 
 def answered(worker: Worker, name: str) -> dict[str, Any]:
-    """Return the answer of a worker that times a case.
-
-    Args:
-        worker: of one side.
-        name: of the case.
-
-    Raises:
-        CaseError: the case failed meanwhile.
-    """
+    """Return a worker's reply to a timing request; raise CaseError if the case failed."""
     reply = worker.reply()
     if why := reply.get("failed") or reply.get("skipped"):
         raise CaseError(name, f"{worker.side.name}: {why}")
@@ -507,11 +415,7 @@ def answered(worker: Worker, name: str) -> dict[str, Any]:
 
 @contextmanager
 def blamed(name: str) -> Iterator[None]:
-    """Turn a worker's death into an error of the case it worked on.
-
-    Args:
-        name: of the case.
-    """
+    """Convert the death of a worker into an error of the case it was running."""
     try:
         yield
     except WorkerError as error:

@@ -1,7 +1,8 @@
-"""What the gate concludes from paired samples: pure functions of the numbers, without clock or process.
+"""The gate's decision rule: pure functions of paired samples, without clock or processes.
 
-A block holds the seconds both sides took, in turns. A pair of fresh processes gives the median log-ratio of its blocks,
-and is the unit of all statistics: two processes of the same code differ by more than the error inside of one.
+A block holds the seconds both sides took, in alternating turns. A pair of fresh processes yields the median log-ratio
+of its blocks. The pair is the unit of all statistics, because two processes running the same code differ by more than
+the error within one of them.
 """
 
 from __future__ import annotations
@@ -25,50 +26,50 @@ Block = tuple[float, float]  # seconds of base, of head
 Pair = list[Block]
 Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"]
 FAILING = ("slower", "gone", "error")
-VOID = 2  # exit code of a run without a verdict
+VOID = 2  # exit code of an invalid run
 CHANGED = "answer changed"
-# Share of the level for an early end. The looks leave it over, as the second has the pairs of the first too: both
-# together find 0.79 to 0.88 of what the level allows, in a family of 1 to 200 (6 million simulated confirmations).
+# Share of the level for an early end. The looks do not use it up, since the second includes the first's pairs: both
+# together use 0.79 to 0.88 of the level, in families of 1 to 200 tests (6 million simulated confirmations).
 EARLY = 0.1
-DRIFT, DRIFT_PAIRS = 0.1, 3  # of samples within a pair, and the pairs that must agree
-# Rank correlation of samples with their order, and the share of pairs that have it: noise may go as far in all pairs,
-# not as steadily.
+DRIFT, DRIFT_PAIRS = 0.1, 3  # least drift within a pair, and least number of pairs
+# Rank correlation of samples with their order, and the share of pairs that must reach it: noise may move as far in
+# all pairs, but not as steadily.
 STEADY, MOST = 0.7, 0.75
-# A rise of fresh memory is named where it is more than this, and more than this share of base's. On identical code, in
-# 40 pairs of 42 cases, 1 of 1,680 was by page faults and none by growth.
+# A rise in page faults or growth is reported if it exceeds both this margin and this share of base's count. On
+# identical code, in 40 pairs of 42 cases, 1 of 1,680 was reported for page faults and none for growth.
 MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
-SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be found
-SAME_ON_ALL, SLOWED_ON_ALL = "canary[same-wide]", "canary[slowed-wide]"  # likewise, on all cores; names are kept
-WANTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # right verdicts on the canaries of each pass
+SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be detected
+SAME_ON_ALL, SLOWED_ON_ALL = "canary[same-wide]", "canary[slowed-wide]"  # on all cores; old artifacts use them
+WANTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # expected, by whether on all cores
     False: {SAME: ("ok", "inconclusive"), SLOWED: ("slower",)},
     True: {SAME_ON_ALL: ("ok", "inconclusive"), SLOWED_ON_ALL: ("slower",)},
 }
 
 
-AT = "@"  # before the number of the shard that a canary is of, in a merged run
+AT = "@"  # separates a canary's name from its shard number in a merged run
 
 
 class GateError(Exception):
-    """Why there is nothing to compare or to decide, in one line."""
+    """The comparison is impossible or has no verdict; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The numbers of the decision rule.
+    """Parameters of the decision rule.
 
     Attributes:
-        screen: fresh pairs that every case gets.
-        confirm: further fresh pairs that a suspect gets while they can still make a verdict; the screen's do not count
-            again.
-        looks: how often such a confirmation is tested, each time after so many pairs more; p is the least of all looks,
-            times their number (Bonferroni). Where there are two or more, it ends before where its pairs are all about
-            as far beyond the tolerated, see :func:`confirmed`.
+        screen: pairs of fresh processes that every case gets.
+        confirm: additional pairs between two looks at a suspect, as long as they can still change the verdict; the
+            screen's pairs do not count again.
+        looks: number of times a confirmation is tested, each after `confirm` more pairs. p is the smallest of all looks
+            times their number (Bonferroni). With two or more looks, a confirmation ends early if its pairs exceed the
+            tolerated slowdown by similar amounts, see :func:`confirmed`.
         blocks: blocks of a case in each pair.
-        tolerated: slowdown that is none, as a fraction.
-        promised: slowdown that is to be found; a suspect whose interval reaches to it without being `slower` is not
-            decided.
-        level: largest Holm-adjusted p of a confirmed suspect.
-        version: of the rule; 1, which artifacts without a version were measured by, has no early end.
+        tolerated: largest slowdown, as a fraction, that does not count as one.
+        promised: slowdown, as a fraction, that should be detected; a suspect whose interval includes it without being
+            `slower` is `inconclusive`.
+        level: significance level: largest Holm-adjusted p of a confirmed suspect.
+        version: version of the rule. Version 1, which is assumed for artifacts without a version, has no early end.
     """
 
     screen: int = 4
@@ -81,7 +82,7 @@ class Rule:
     version: int = field(default=2, metadata={"absent": 1})
 
     def __post_init__(self) -> None:
-        """Refuse numbers that are out of range or contradict each other."""
+        """Reject values that are out of range or contradict each other."""
         for name in ("screen", "confirm", "looks", "blocks"):
             if (number := getattr(self, name)) < 1:
                 raise FieldError([name], f"got {number}; give 1 or more")
@@ -99,24 +100,20 @@ class Rule:
 
     @property
     def most(self) -> int:
-        """Pairs of a confirmation that no look ends before the last."""
+        """Number of pairs in a confirmation that does not end early."""
         return self.looks * self.confirm
 
     @property
     def early(self) -> float:
-        """Share of the level for ending a confirmation before its first look."""
+        """Share of the level that is spent on ending a confirmation before its first look."""
         return EARLY if self.version > 1 and self.looks > 1 else 0.0
 
 
 def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
-    """Return a rule with some of its numbers changed.
-
-    Args:
-        changes: the numbers to change, by name; text is parsed.
-        rule: what is changed; the default rule unless given.
+    """Return a copy of `rule` (default: the default rule) with some values changed; text values are parsed.
 
     Raises:
-        GateError: an unknown name, or a number out of range.
+        GateError: a name is unknown, or a value is out of range.
     """
     try:
         changed: Rule = parse(
@@ -128,7 +125,7 @@ def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
 
 
 def as_number(value: Any) -> Any:
-    """Return the number that a text is, or the value itself where it is none."""
+    """Parse a text that is a number; return any other value as it is."""
     for kind in (int, float) if isinstance(value, str) else ():
         with suppress(ValueError):
             return kind(value)
@@ -137,17 +134,17 @@ def as_number(value: Any) -> Any:
 
 @dataclass
 class Record:
-    """What was found out about one case; the JSON artifact holds nothing else, so a verdict can be given again.
+    """Measurements of one case. The JSON artifact stores nothing else, so the verdict can be recomputed from it.
 
     Attributes:
-        state: ``timed``, or why not.
-        all_cores: it belongs to the pass on all cores; called ``wide`` in older artifacts.
+        state: ``timed``, or the reason why not.
+        all_cores: whether the case is in the pass on all cores; called ``wide`` in older artifacts.
         screen: blocks of each pair of the screen.
         confirm: blocks of each pair of the confirmation.
-        answer_changed: on the same inputs base and head return something else.
-        counters: exact counts of base and of head.
-        memory: counts of their fresh memory, which differ a little on identical code.
-        words: last words of a worker that failed.
+        answer_changed: whether base and head return different results for the same inputs.
+        counters: exact counts of base and head.
+        memory: page faults and growth per call of base and head, which vary slightly on identical code.
+        words: last error output of a worker that failed, or another remark for the report.
     """
 
     state: Literal["timed", "unchanged", "new", "gone", "skipped", "error"] = "timed"
@@ -160,7 +157,7 @@ class Record:
     words: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse pairs without blocks, and times that are not positive."""
+        """Reject pairs without blocks, and times that are not positive."""
         for phase, pairs in (("screen", self.screen), ("confirm", self.confirm)):
             for at, pair in enumerate(pairs):
                 if not pair:
@@ -177,11 +174,11 @@ class Finding:
 
     Attributes:
         ratio: seconds of head over seconds of base, median over pairs.
-        low, high: 95 % interval of that median, distribution-free; the extremes where there are fewer than six pairs.
-        pairs: how many pairs these are of.
-        p: Holm-adjusted, of a suspect whose confirmation came to its end.
-        stopped_for_futility: the confirmation of a suspect ended early, as it could no longer become significant.
-        notes: what else there is to say.
+        low, high: distribution-free 95 % interval of that median; the extremes if there are fewer than six pairs.
+        pairs: number of pairs.
+        p: Holm-adjusted p of a suspect whose confirmation is complete.
+        stopped_for_futility: whether the confirmation ended early because it could no longer become significant.
+        notes: further remarks for the report.
     """
 
     verdict: Verdict
@@ -195,13 +192,10 @@ class Finding:
 
 
 def drifting(record: Record) -> float | None:
-    """Return by what factor samples change from the first third of a pair's blocks to the last, where all pairs agree.
+    """Return the factor by which samples change from the first to the last third of a pair, or None.
 
-    A benchmark that changes what it works on, as a list that it appends to, does other work at every call: its samples
-    go one way, far and steadily, in all pairs and on both sides. Of too few pairs nothing is said.
-
-    Args:
-        record: what is known of the case.
+    A benchmark that changes its own data, such as a list it appends to, does different work in every call. Its samples
+    then move far and steadily in one direction, in all pairs and on both sides. None if pairs disagree or are too few.
     """
     pairs = [blocks for blocks in (*record.screen, *record.confirm) if len(blocks) >= 3]
     trends = [trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1)]
@@ -213,47 +207,34 @@ def drifting(record: Record) -> float | None:
 
 
 def steadiness(blocks: Pair) -> float:
-    """Return how far the samples of a pair go one way, from 0 to 1: their rank correlation with their order (Spearman).
+    """Return how steadily a pair's samples (three or more blocks) move in one direction, from 0 to 1.
 
-    Args:
-        blocks: of the pair, three or more.
+    This is the absolute rank correlation of the samples with their order (Spearman).
     """
     seconds = [base * head for base, head in blocks]
     return abs(rank_correlation(range(len(seconds)), seconds))
 
 
 def trend(seconds: Sequence[float]) -> float:
-    """Return the logarithm of what the last third of some samples take over the first third, median over median.
-
-    Args:
-        seconds: three or more, in their order.
-    """
+    """Return the log of the last third's median over the first third's median, of three or more samples in order."""
     third = len(seconds) // 3
     return math.log(median(seconds[-third:]) / median(seconds[:third]))
 
 
 def suspected(screen: Sequence[float], rule: Rule) -> int:
-    """Return 1 where the screen's pairs look slower, their median, -1 where all of them look faster, else 0.
+    """Return 1 if the median of the screen's log-ratios looks slower, -1 if all of them look faster, else 0.
 
-    A slowdown is not to be missed; a speed-up that is not sure of itself is not worth the time.
-
-    Args:
-        screen: log-ratio of each pair.
-        rule: the numbers to decide by.
+    The two are asymmetric because a slowdown must not be missed, while an uncertain speed-up is not worth the time.
     """
     tolerated = math.log1p(rule.tolerated)
     return (median(screen) > tolerated) - (max(screen) < -tolerated)
 
 
 def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
-    """Return the cases whose screen is to go on: those that further pairs can still make suspects.
+    """Return the cases that need more pairs in the screen: those that can still become suspects.
 
-    Where three pairs of four do not look slower, nor all of them faster, the last changes nothing. Fewer than tell a
-    drift are not enough.
-
-    Args:
-        records: what is known of each case, by name.
-        rule: the numbers to decide by.
+    For example, if three of four pairs neither look slower nor all look faster, the fourth cannot change the outcome.
+    Each case gets at least as many pairs as the detection of drift needs.
     """
     found = []
     for name, record in records.items():
@@ -269,15 +250,15 @@ def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
 def stopped_for_futility(
     rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule, end: int | None = None
 ) -> npt.NDArray[np.bool_]:
-    """Return which confirmations, as far as they have come, are over: what the screen saw is not seen again.
+    """Return which confirmations are over because they do not reproduce the slowdown seen in the screen.
 
-    That is looked at after every so many pairs as a screen has, or before, where no outcome of those up to the look
-    could change it. It can only end in `ok`, so it makes no false alarm.  f[R, n] -> bool[R]
+    The check is made after every `rule.screen` pairs, or earlier if no outcome of the pairs remaining until then could
+    change it. Its only outcome is `ok`, so it cannot raise a false alarm.  f[R, n] -> bool[R]
 
     Args:
-        rows: log-ratios f[R, n], a row for each confirmation.
-        rule: the numbers to decide by.
-        end: pairs before which they are over; those of a whole confirmation unless given.
+        rows: f[R, n], log-ratios, one row per confirmation.
+        rule: the decision rule.
+        end: number of pairs before which to check; the length of a whole confirmation by default.
     """
     import numpy as np
 
@@ -288,12 +269,7 @@ def stopped_for_futility(
 
 
 def at_best(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> npt.NDArray[np.float64]:
-    """Return confirmations as whole ones: the pairs to come are slower than any so far.  f[R, n] -> f[R, most]
-
-    Args:
-        rows: log-ratios f[R, n], a row for each confirmation.
-        rule: the numbers to decide by.
-    """
+    """Complete confirmations with pairs that are slower than any measured so far.  f[R, n] -> f[R, most]"""
     import numpy as np
 
     values = np.asarray(rows, dtype=float)
@@ -303,15 +279,11 @@ def at_best(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rul
 
 
 def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> list[float]:
-    """Return the p of confirmations, as far as they have come: the least of the looks, times how many there can be.
+    """Return the p-values of confirmations so far: the smallest of the looks times their maximum number.
 
-    A look that comes after it was stopped for futility does not count. Before the first look p is 1, but where all
-    pairs are about as far beyond the tolerated: then it is theirs over the share of the level that is for that.
-    f[R, n] -> R values
-
-    Args:
-        rows: log-ratios f[R, n], a row for each confirmation.
-        rule: the numbers to decide by.
+    Looks after a stop for futility do not count. Before the first look p is 1, unless all pairs exceed the tolerated
+    slowdown by similar amounts: then p is that of :func:`.statistics.alike`, divided by the share of the level that is
+    reserved for an early end.  f[R, n] -> R values
     """
     import numpy as np
 
@@ -327,12 +299,7 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
 
 
 def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
-    """Return the cases that need confirmation: 1 looks slower, -1 faster.
-
-    Args:
-        records: what is known of each case, by name.
-        rule: the numbers to decide by.
-    """
+    """Return the cases that need confirmation: 1 for those that look slower, -1 for faster."""
     found = {
         name: suspected([log_ratio(pair) for pair in record.screen], rule)
         for name, record in records.items()
@@ -342,12 +309,9 @@ def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
 
 
 def unsettled(records: Mapping[str, Record], rule: Rule, elsewhere: int = 0) -> list[str]:
-    """Return the suspects that are to get further pairs: those not significant yet that these can still make so.
+    """Return the suspects that need more pairs: not significant yet, but could still become so.
 
-    Args:
-        records: what is known of each case, by name.
-        rule: the numbers to decide by.
-        elsewhere: cases of other shards, all of which may be suspects.
+    `elsewhere` is the number of cases in other shards; for the adjustment of p, all of them may be suspects.
     """
     found, directions = [], suspects(records, rule)
     family = Counter(side for name, side in directions.items() if not is_canary(name))
@@ -361,36 +325,25 @@ def unsettled(records: Mapping[str, Record], rule: Rule, elsewhere: int = 0) -> 
 
 
 def confirmation(record: Record, side: int) -> list[float]:
-    """Return what a suspect's further pairs say, positive where they agree with the screen.
+    """Return the log-ratios of a suspect's confirmation, positive where they agree with the screen.
 
-    Args:
-        record: what is known of the case.
-        side: 1 where the screen looks slower, -1 where it looks faster.
+    `side` is 1 if the screen looks slower, -1 if it looks faster.
     """
     return [side * log_ratio(pair) for pair in record.confirm]
 
 
 def is_canary(name: str) -> bool:
-    """Return whether this is a canary, of either pass.
-
-    Args:
-        name: of the case.
-    """
+    """Return whether a name is that of a canary, of either pass."""
     return any(without_shard(name) in wanted for wanted in WANTED.values())
 
 
 def without_shard(name: str) -> str:
-    """Return the name of a canary without the number of its shard."""
+    """Remove the shard number from the name of a canary."""
     return name.partition(AT)[0]
 
 
 def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
-    """Return the verdict on every case, canaries included.
-
-    Args:
-        records: what is known of each case, by name.
-        rule: the numbers to decide by.
-    """
+    """Return the verdict on every case, including canaries."""
     directions = suspects(records, rule)
     settled = directions.keys() - set(unsettled(records, rule))
     p: dict[str, float] = {}
@@ -403,13 +356,13 @@ def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
 
 
 def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
-    """Return the verdict on one case, given where the screen points and the adjusted p of its confirmation.
+    """Return the verdict on one case.
 
     Args:
-        record: what is known of the case.
-        direction: 1 where the screen looks slower, -1 where faster, 0 where neither.
-        p: adjusted p of the confirmation; None for no suspect, or one still to be measured.
-        rule: the numbers to decide by.
+        record: measurements of the case.
+        direction: 1 if the screen looks slower, -1 if faster, 0 if neither.
+        p: adjusted p of the confirmation; None if the case is no suspect or needs more pairs.
+        rule: the decision rule.
     """
     if record.state != "timed":
         return Finding(verdict=record.state, notes=[record.words] if record.words else [])
@@ -440,7 +393,7 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     if "graphs" in risen:
         verdict = "slower"
     if verdict == "faster" and record.answer_changed:
-        verdict = "ok"  # a speed-up that changes what is computed is not one
+        verdict = "ok"  # a speed-up that changes the result is not one
     return Finding(
         verdict=verdict,
         ratio=math.exp(median(pairs)),
@@ -454,21 +407,10 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
 
 
 def rises(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Return the exact counters that are higher at head, with both values.
-
-    Args:
-        base: base's counts, by name.
-        head: head's counts, by name.
-    """
+    """Return the counts that are higher on head, with base's and head's values."""
     return {name: (base[name], head[name]) for name in base if name in head and head[name] > base[name]}
 
 
 def beyond(name: str, base: int, head: int) -> bool:
-    """Return whether a count of fresh memory has risen by more than it does on identical code.
-
-    Args:
-        name: of the count.
-        base: base's count.
-        head: head's count.
-    """
+    """Return whether a memory count has risen by more than it varies on identical code."""
     return head - base > max(MARGIN[name], SHARE * base)

@@ -1,4 +1,4 @@
-"""The gate's side of a repository whose benchmarks are tests that use pytest-benchmark."""
+"""Benchmarks of a repository that uses pytest-benchmark, and the two sides that the gate runs them on."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from .installed import compiled_by, editable, is_environment, is_module, modules
 if TYPE_CHECKING:
     import pytest
 
-FOLDER = ".rlgauge"  # of what a user is to read
+FOLDER = ".rlgauge"  # output directory for the user
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
-# as -m, without the working directory on the path; Python 3.10 has no -P
-Unchanged = dict[str, str]  # by name of a test that is not timed: why it is an error, or nothing if it is unchanged
+Unchanged = dict[str, str]  # test id -> error message, or "" if the test is unchanged
+# As python -m, but without the working directory on the path; Python 3.10 has no -P.
 START = """\
 import runpy, sys
 sys.path[:] = filter(None, sys.path)
@@ -45,18 +45,18 @@ runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=Tru
 
 
 class Benchmarks:
-    """The tests of a repository that use the fixture ``benchmark`` or have that mark, and the sides that run them.
+    """The repository's tests that use the ``benchmark`` fixture or mark, and the sides that run them.
 
     Args:
-        root: pytest's root, which the ids of tests are relative to.
-        config: the settings.
-        run: of pytest, with the options of the gate; all tests unless given.
+        root: pytest's root directory; test ids are relative to it.
+        config: settings from ``[tool.rlgauge]``.
+        run: pytest's configuration with the gate's options; None selects all tests.
 
     Attributes:
-        top: git's top level, from which sides are laid out; all paths in trees are relative to it.
-        settings: folder of the settings, which their paths are relative to.
-        start: folder that pytest was called in, and whose copy workers start in.
-        cache: folder of what is kept from run to run.
+        top: top level of the git repository; all paths in trees are relative to it.
+        settings: directory of the settings file; paths in the settings are relative to it.
+        start: directory in which pytest was started; workers start in each side's copy of it.
+        cache: directory of builds and environments that are kept between runs.
         artifact: default path of the JSON artifact.
     """
 
@@ -67,32 +67,29 @@ class Benchmarks:
         self.start = called if called.is_relative_to(self.top) else self.root
         self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
         self.own = bool(run and run.getoption("gate_own_benchmarks"))  # each side has its own benchmarks
-        self.renamed: dict[str, str] = {}  # head's id of a test by base's
+        self.renamed: dict[str, str] = {}  # base's test id -> head's
         self.build = (run and run.getoption("gate_build")) or config.build
         if self.build and (config.lock or config.depends):
             other = "lock" if config.lock else "depends"
             raise GateError(f"build and {other}: got both, wanted one: what a build installs is known by all files")
         self.project = [name for name in modules_of(self.root, self.top) if not trees.NAMED.fullmatch(name)]
         self.names: list[str] = []
-        self.words: list[str] = []  # arguments of pytest that workers get too, where there is no run
-        self.marks: dict[str, dict[str, Any]] = {}  # settings by the mark rlgauge of each test
+        self.words: list[str] = []  # pytest arguments for workers where there is no run
+        self.marks: dict[str, dict[str, Any]] = {}  # test id -> arguments of its rlgauge mark
         self.paths: list[str] = []
         self.told: list[str] = []
-        self.generated: list[str] = []  # files of packages that git ignores: no revision has them
-        self.python_for: Callable[[str, Path], Path] | None = None  # where what is built here is in use already
+        self.generated: list[str] = []  # package files that git ignores: no revision has them
+        self.python_for: Callable[[str, Path], Path] | None = None  # set while the working tree's build is in use
         self.digest = functools.cache(self.digest_of)
         self.ignore = [*config.ignore, *(self.within(pattern) for pattern in config.ignore)]
         self.artifact.parent.mkdir(exist_ok=True)
         (self.artifact.parent / ".gitignore").write_text("*\n")
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
-        """Take the tests that are benchmarks.
-
-        Args:
-            items: all that were collected and selected.
+        """Keep the benchmarks among the collected and selected tests.
 
         Raises:
-            GateError: there are none, or the plugin whose fixture they use is missing.
+            GateError: there are none, or the plugin that provides their fixture is missing.
         """
         if not items:
             raise GateError("no test is selected: pytest has found none, or deselected all")
@@ -113,15 +110,11 @@ class Benchmarks:
         self.paths = self.benchmark_paths()
 
     def relative(self, path: Path) -> str:
-        """Return a path of the repository relative to git's top level.
-
-        Raises:
-            ValueError: it is outside.
-        """
+        """Return a path relative to git's top level; raise ValueError for a path outside it."""
         return path.relative_to(self.top).as_posix()
 
     def within(self, path: str) -> str:
-        """Return a path or pattern of the settings relative to git's top level."""
+        """Convert a path or pattern in the settings to one relative to git's top level."""
         prefix = self.relative(self.settings)
         return os.path.normpath(path if prefix == "." else f"{prefix}/{path}")
 
@@ -130,10 +123,10 @@ class Benchmarks:
         return self.relative(Path(os.path.normpath(self.root / name.partition("::")[0])))
 
     def benchmark_paths(self) -> list[str]:
-        """Return the files and folders that are head's on both sides, relative to git's top level.
+        """Return the benchmark files and directories (head's on both sides), relative to git's top level.
 
         Raises:
-            GateError: one that is named is not there, or outside of the repository; or nothing else is left.
+            GateError: a named path does not exist or is outside the repository, or no code under test remains.
         """
         given = self.run.getoption("gate_benchmarks") if self.run else []
         found = []
@@ -157,21 +150,15 @@ class Benchmarks:
         return found
 
     def holds_tests(self, path: str) -> bool:
-        """Return whether a folder is called like one of tests.
-
-        Args:
-            path: of a folder, relative to pytest's root.
-        """
+        """Return whether `path`, relative to pytest's root, is a directory with a typical test directory name."""
         return (self.root / path).is_dir() and bool(trees.NAMED.fullmatch(Path(path).name))
 
     def import_folders(self, benchmarks: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the folders from which packages are imported, relative to git's top level, and those that are bases.
+        """Return the directories from which packages are imported, and those among them that are bases.
 
-        They are pytest's ``pythonpath``, folders of the repository on ``sys.path`` and those of editable installs; then
-        the bases, which need not be on the path: pytest's root, where it was called, and where the settings are.
-
-        Args:
-            benchmarks: files and folders of benchmarks: pytest itself finds modules there.
+        Both are relative to git's top level. The first are pytest's ``pythonpath``, the repository's directories on
+        ``sys.path`` and those of editable installs, except those in `benchmarks`, which pytest itself adds. The bases
+        need not be on the path: pytest's root, the directory where it was started, and that of the settings.
         """
         told = [Path(place).resolve() for place in self.run.getini("pythonpath")] if self.run else []
         bases = list(dict.fromkeys([self.root, self.start, self.settings]))
@@ -180,7 +167,7 @@ class Benchmarks:
         found = [path for path in (*on_path(), *editable(), *guessed, *bases) if not is_environment(path, self.top)]
         ours = [self.relative(path) for path in found if path.is_relative_to(self.top)]
         kept = [self.relative(path) for path in told if path.is_relative_to(self.top)]
-        # Before anything is collected, a folder of tests is on the path because of its conftest.py.
+        # Before collection, a test directory is on the path only because of its conftest.py.
         kept += [
             name
             for name in ours
@@ -189,7 +176,7 @@ class Benchmarks:
         return list(dict.fromkeys(kept)), [self.relative(base) for base in bases]
 
     def cases(self) -> Sequence[Case]:
-        """Return the tests; patterns of the settings come before marks."""
+        """Return the benchmarks; patterns in the settings take precedence over marks."""
         cores = self.config.cores
         return [
             Case(name, self.setting(cores, name, self.mark(name).get("cores", "one")) == "all", self.tolerance(name))
@@ -197,17 +184,14 @@ class Benchmarks:
         ]
 
     def mark(self, name: str) -> dict[str, Any]:
-        """Return what the mark ``rlgauge`` of a test says."""
+        """Return the keyword arguments of a test's ``rlgauge`` mark."""
         return self.marks.get(name, {})
 
     def case(self, name: str) -> Case:
-        """Return a test by its id, which need not have been collected.
-
-        Args:
-            name: its id.
+        """Select one test by its id without collecting it.
 
         Raises:
-            GateError: it is in no file of this repository.
+            GateError: no file of this repository has the test.
         """
         file = name.partition("::")[0]
         if file == name or not (self.root / file).is_file():
@@ -217,30 +201,20 @@ class Benchmarks:
         return self.cases()[-1]
 
     def tolerance(self, name: str) -> float:
-        """Return by how much the answers of a test may differ.
-
-        Args:
-            name: of the test.
-        """
+        """Return the largest relative difference allowed between the outputs of a test."""
         return float(self.setting(self.config.tolerances, name, marks.tolerance(self.mark(name), TOLERANCE)))
 
     @staticmethod
     def setting(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
-        """Return the setting of the last pattern that names a test.
-
-        Args:
-            patterns: settings by pattern.
-            name: of the test.
-            default: where none does.
-        """
+        """Return the setting of the last pattern that matches a test, or the default."""
         return next((value for pattern, value in reversed(list(patterns.items())) if matches(name, pattern)), default)
 
     def listed(self, code: Path, side: Side) -> Collection[str]:
-        """Return the benchmarks that a revision has by its own files, of those selected; none where it cannot say.
+        """Return the selected benchmarks that a revision has in its own files; empty where that cannot be determined.
 
         Args:
             code: tree of the revision.
-            side: whose interpreter and variables are used.
+            side: provides the interpreter and environment variables.
         """
         paths = [path for path in self.arguments() if (code / path.partition("::")[0]).exists()]
         if not paths or command.selects_by_memory(self.run):
@@ -250,18 +224,16 @@ class Benchmarks:
         try:
             own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
             return {*self.collected_by(own)[0], *self.renamed.values()}
-        except WorkerError:  # a file of it cannot be imported any more: nothing is known to be gone
+        except WorkerError:  # a file cannot be imported: do not report anything as gone
             return []
 
     def collected_by(self, side: Side, deselected: bool = False) -> tuple[dict[str, dict[str, Any]], list[str]]:
-        """Return the benchmarks that a worker collects and selects, each with what its marks say, and from which files.
+        """Return the mark settings of the benchmarks that a worker collects and selects, and their files.
 
-        Args:
-            side: that it is of.
-            deselected: those too that the project's own hooks deselect.
+        Tests that the project's own hooks deselect are included if `deselected` is true.
 
         Raises:
-            WorkerError: it ends before it has collected.
+            WorkerError: the worker exits before the collection is complete.
         """
         with held(), Worker(side, cores_of_all(), 1, LISTING) as worker:
             worker.ask("listing", deselected=deselected)
@@ -269,7 +241,7 @@ class Benchmarks:
             return reply["listing"], reply["files"]
 
     def arguments(self) -> list[str]:
-        """Return what the run of pytest was asked to collect, relative to git's top level."""
+        """Return the paths and test ids that pytest was asked to collect, relative to git's top level."""
         if not self.run:
             return [self.relative(self.root)]
         here, found = Path(self.run.invocation_params.dir), []
@@ -281,7 +253,7 @@ class Benchmarks:
         return found or [self.relative(self.root)]
 
     def parts(self) -> list[str]:
-        """Return what of the repository sides get; everything if empty."""
+        """Return the paths of the repository to copy to both sides; empty means everything."""
         if not self.config.include:
             return []
         ini = self.ini_file()
@@ -289,41 +261,24 @@ class Benchmarks:
         return [*map(self.within, self.config.include), *self.paths, *([ini] if ini else []), *told]
 
     def export(self, root: Path, commit: str, folder: Path) -> None:
-        """Write all files of a commit that sides get.
-
-        Args:
-            root: not used: git's top level is.
-            commit: its full hash.
-            folder: where they are written.
-        """
+        """Write the files of a commit (full hash) that a side needs to a directory."""
         revisions.export(self.top, commit, folder, self.parts(), self.ignore)
 
     def snapshot(self, root: Path, folder: Path) -> None:
-        """Copy the working tree, with files of its packages that were generated and that git ignores, as a version.
-
-        Args:
-            root: not used: git's top level is.
-            folder: where it is copied to.
+        """Copy the working tree, including generated Python files of its packages that git ignores.
 
         Raises:
             GateError: a package under test has a compiled file that git does not track.
         """
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
-        if not self.build:  # which generates them
+        if not self.build:  # else the build generates them
             places = trees.places(self.top, self.paths, *self.import_folders(self.paths))
             self.refuse_compiled(places)
             self.generated = revisions.ignored(self.top, places, "*.py")
             trees.copied(self.generated, self.top, folder)
 
     def refuse_compiled(self, places: Sequence[str]) -> None:
-        """Refuse packages whose compiled parts base would lack: it would run a fallback, or nothing.
-
-        Args:
-            places: of the packages under test.
-
-        Raises:
-            GateError: there is one.
-        """
+        """Reject packages with untracked compiled files: base would run without them, or not at all."""
         found = [*revisions.untracked(self.top, places, "*.so"), *compiled_by(self.root, self.top)]
         if left := [name for name in found if not revisions.matched(name, self.ignore)]:
             raise GateError(
@@ -333,12 +288,12 @@ class Benchmarks:
             )
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
-        """Return a hash of files of a tree, without benchmarks that are head's on both sides.
+        """Return a hash of a tree's files, excluding the benchmarks that both sides share.
 
         Args:
             code: tree of a revision.
-            only: files and folders that count, beside lock files and benchmarks of its own.
-            without: folders that do not count.
+            only: files and directories to include, besides lock files and the side's own benchmarks.
+            without: directories to exclude.
         """
         shared, own = ([], self.paths) if self.own else (self.paths, [])
         files = trees.code_files(code, [*shared, *without, *self.generated], self.ignore)
@@ -349,13 +304,15 @@ class Benchmarks:
         return revisions.digest(code, chosen)
 
     def unchanged(self, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float) -> Unchanged:
-        """Return the tests that need not be timed, as all that they load is the same, and those with wrong settings.
+        """Return the tests not to be timed, by id.
+
+        The value is ``""`` if everything the test loads is identical on both sides, else an error in the settings.
 
         Args:
-            codes: trees of base and of head.
+            codes: trees of base and head.
             sides: base and head.
             cases: the tests.
-            limit: seconds that a worker may take for one request.
+            limit: timeout of one worker request, in seconds.
         """
         if self.digest(codes[0]) == self.digest(codes[1]):
             return {case.id: "" for case in cases}
@@ -373,17 +330,13 @@ class Benchmarks:
         return found
 
     def depends(self, name: str) -> tuple[str, ...]:
-        """Return what the settings say that a test depends on, relative to git's top level; empty for everything."""
+        """Return the paths a test depends on by the settings, relative to git's top level; empty means everything."""
         return tuple(map(self.within, self.setting(self.config.depends, name, [])))
 
     def same(self, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float) -> bool:
-        """Return whether both sides have the same files, but for sibling projects from which neither loads anything.
+        """Return whether both sides have the same files, except for sibling projects that neither side loads.
 
-        Args:
-            codes: trees of base and of head.
-            sides: base and head.
-            cases: the tests, which are run once where siblings differ.
-            limit: seconds that a worker may take for one request.
+        The tests are run once if sibling projects differ.
         """
         base, head = codes
         if self.digest(base) == self.digest(head):
@@ -407,14 +360,7 @@ class Benchmarks:
         return self.digest(base, (".",), unused) == self.digest(head, (".",), unused)
 
     def narrowed(self, sides: Sequence[Side], cases: Sequence[Case], paths: Sequence[str], limit: float) -> Unchanged:
-        """Return the tests that load nothing but what the settings name, and an error for each of the others.
-
-        Args:
-            sides: base and head.
-            cases: tests whose files are the same on both sides.
-            paths: what the settings name.
-            limit: seconds that a worker may take for one request.
-        """
+        """Return ``""`` for tests that load nothing outside `paths` and shared files, an error for the others."""
         files: dict[str, list[str]] = {}
         for case in cases:
             files.setdefault(case.id.partition("::")[0], []).append(case.id)
@@ -431,21 +377,14 @@ class Benchmarks:
         return found
 
     def counts(self, file: str) -> bool:
-        """Return whether a file may make a difference."""
+        """Return whether a change of this file could affect a benchmark: it is neither ignored nor a lock file."""
         return not revisions.matched(file, self.ignore) and not trees.is_lock(Path(file))
 
     def traced(self, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
-        """Run tests once, and return the files of a side's tree that each has imported or opened.
+        """Run tests once and return the files of the side's tree that each imports or opens.
 
-        What is imported when their files are collected counts for each of them.
-
-        Args:
-            side: base or head.
-            names: of the tests.
-            limit: seconds that a worker may take for one request.
-
-        Returns:
-            None where it is not known: a test fails, or starts a process.
+        Imports during collection count for every test. Returns None if the files cannot be determined because a test
+        fails, is skipped, or starts a process.
         """
         folder = side.root.parent
         packages, first = self.packages(side.root, side.python), self.own_folders(side.root, side.python)
@@ -481,17 +420,16 @@ class Benchmarks:
         return nullcontext(lambda name, code: PYTHON)
 
     def builds(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
-        """Return ``python_for(name, code)``, which builds a tree where that was not done yet."""
+        """Return ``python_for(name, code)``, which builds a tree unless a cached build exists."""
         told = bool(self.run and self.run.getoption("gate_build"))
         place = self.relative(self.start if told else self.settings)
         return builds(self.cache, self.build, lambda code: list(trees.code_files(code, [], self.ignore)), place)
 
     @contextmanager
     def ready(self) -> Iterator[tuple[list[str], list[str]]]:
-        """Build the working tree where it has to be built, so that its tests can be collected here.
+        """Build the working tree if necessary, so that pytest can collect its tests in this process.
 
-        Returns:
-            The packages under test, and the folders they are imported from.
+        Yields the packages under test and the directories they are imported from.
         """
         if not self.build:
             yield self.packages(self.top, PYTHON), self.own_folders(self.top, PYTHON)
@@ -506,11 +444,7 @@ class Benchmarks:
                 self.python_for = None
 
     def built(self) -> tuple[list[str], list[str]]:
-        """Build the working tree; return the packages that it has then, without tests, and the folders they are in.
-
-        Raises:
-            GateError: the build fails.
-        """
+        """Build the working tree; return its packages, without test packages, and the directories they are in."""
         assert self.python_for
         with revisions.workspace(self.cache) as folder:
             self.snapshot(self.root, folder / "head")
@@ -520,13 +454,13 @@ class Benchmarks:
         return names, self.own_folders(tree, python)
 
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
-        """Return a side: a tree with a revision's code, built where it has to be, and head's benchmarks or its own.
+        """Create a side: a tree with a revision's (built) code, and head's benchmarks or its own.
 
         Args:
             name: ``base`` or ``head``.
             code: tree of the revision.
             benchmarks: tree of the working tree.
-            folder: to be made for the side.
+            folder: directory to create for the side.
             python: interpreter of the side's environment.
 
         Raises:
@@ -535,7 +469,7 @@ class Benchmarks:
         tree, ini = folder / "tree", self.ini_file()
         of_base = self.renamed if name == "base" else {}
         files = self.files_of(self.names, of_base)
-        if self.own:  # pytest's settings too, where the side has them
+        if self.own:  # the side's pytest settings too, if it has them
             files = [file for file in files if (code / file).exists()]
             if not files:
                 raise GateError(
@@ -548,7 +482,7 @@ class Benchmarks:
             paths = [*self.paths, *([ini] if ini else [])]
             trees.overlaid(tree, tree_of(python) if self.build else code, benchmarks, paths)
         trees.copied([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
-        (tree / ".git").mkdir(exist_ok=True)  # what looks for the root of the repository finds this one
+        (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **caches(folder)}
@@ -560,62 +494,42 @@ class Benchmarks:
         """Return the files of tests, relative to git's top level.
 
         Args:
-            names: of the tests, as head has them.
-            renamed: head's id of a test by the id that it has on this side.
+            names: head's ids of the tests.
+            renamed: head's id of a test by its id on this side.
         """
         own = [old for old, new in renamed.items() if new in names]
         return sorted({self.file_of(name) for name in [*own, *({*names} - {*renamed.values()})]})
 
     def ini_file(self) -> str | None:
-        """Return pytest's file of settings, relative to git's top level, where it is in the repository."""
+        """Return pytest's configuration file relative to git's top level, or None if it is outside the repository."""
         ini = self.run.inipath.resolve() if self.run and self.run.inipath else None
         return self.relative(ini) if ini and ini.is_relative_to(self.top) else None
 
     def start_in(self, tree: Path) -> Path:
-        """Return the folder of a tree that its workers start in; it is made where the revision lacks it."""
+        """Return the directory of a tree in which its workers start, and create it if the revision lacks it."""
         for folder in (self.root, self.start):
             (tree / self.relative(folder)).mkdir(parents=True, exist_ok=True)
         return tree / self.relative(self.start)
 
     def packages(self, tree: Path, python: Path) -> list[str]:
-        """Return the names of the packages under test.
-
-        Args:
-            tree: of a side.
-            python: interpreter of the side's environment.
-        """
+        """Return the names of the packages under test in a side's tree or in its build."""
         found = {*trees.packages(tree, self.paths, *self.import_folders(self.paths)), *self.project}
         if self.build:
             found |= {path.name.partition(".")[0] for path in packages_of(python).iterdir() if is_module(path)}
         return sorted(found)
 
     def search_path(self, tree: Path, python: Path, folder: Path) -> str:
-        """Return where a side looks for modules first: in what was built of its tree, then in the tree.
-
-        Args:
-            tree: of a side.
-            python: interpreter of the side's environment.
-            folder: of the side, with this package in ``tool``.
-        """
+        """Return a side's ``PYTHONPATH``: its build, its tree, this package (in `folder`), then the user's entries."""
         own = [*self.own_folders(tree, python), folder / "tool"]
         return os.pathsep.join(map(str, [*own, *self.users_path(tree)]))
 
     def own_folders(self, tree: Path, python: Path) -> list[str]:
-        """Return the folders from which a side imports the packages under test.
-
-        Args:
-            tree: of the side.
-            python: interpreter of the side's environment.
-        """
+        """Return the directories from which a side imports the packages under test."""
         built = [packages_of(python)] if self.build else []
         return list(map(str, [*built, *trees.roots(tree, self.import_folders(self.paths)[0])]))
 
     def users_path(self, tree: Path) -> list[Path]:
-        """Return the entries of the user's ``PYTHONPATH``; those in the repository as folders of a side.
-
-        Args:
-            tree: of the side.
-        """
+        """Return the user's ``PYTHONPATH`` entries; those inside the repository point into the side's tree."""
         entries = [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
         return [tree / self.relative(entry) if entry.is_relative_to(self.top) else entry for entry in entries]
 
@@ -629,18 +543,19 @@ class Benchmarks:
         trace: bool = False,
         renamed: Mapping[str, str] | None = None,
     ) -> tuple[str, ...]:
-        """Return what starts a worker.
+        """Return the interpreter arguments that start a worker.
 
-        What lies in the tree must not come before what was built of it: the interpreter does not look there first.
+        A built package must be found before its source tree, so the interpreter does not add the working directory to
+        its path.
 
         Args:
-            tree: that it runs in.
-            folder: in which it may write.
-            files: that its pytest collects, relative to the tree.
+            tree: directory the worker runs in.
+            folder: directory for temporary files.
+            files: files that its pytest collects, relative to the tree.
             packages: names of the packages under test.
-            first: folders from which these are imported.
-            trace: whether it notes which files are loaded.
-            renamed: head's id of a test by the id that it has in this tree.
+            first: directories from which these are imported.
+            trace: record which files are loaded.
+            renamed: head's id of a test by its id in this tree.
         """
         ini = self.ini_file()
         own = [f"--rootdir={tree / self.relative(self.root)}", f"--basetemp={folder / 'temporary'}"]
@@ -668,15 +583,15 @@ class Benchmarks:
         return "-c", START, json.dumps(told)
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
-        """Prove that each side imports the packages under test from its own tree.
+        """Verify that each side imports the packages under test from its own tree.
 
         Args:
             sides: base and head.
-            cases: those that are to be timed, perhaps none.
-            limit: seconds that a worker may take for one request.
+            cases: the cases to time, possibly none.
+            limit: timeout of one worker request, in seconds.
 
         Raises:
-            GateError: one does not, or there is no package under test.
+            GateError: a side imports from elsewhere, or a plugin is missing.
         """
         here = cores_of_all()
         try:
@@ -686,7 +601,7 @@ class Benchmarks:
             raise GateError(str(error)) from error
         for side, reply in zip(sides, found, strict=True):
             for case in cases:
-                if case.id in reply["missing"]:  # in an environment of its own
+                if case.id in reply["missing"]:  # the side may have its own environment
                     raise GateError(f"{side.name}: {reply['missing'][case.id]}")
             if reply["strays"]:
                 raise GateError(
@@ -707,12 +622,7 @@ class Benchmarks:
             self.told.append(f"{name}: {', '.join(files)}")
 
     def hidden(self, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
-        """Return the folders without ``__init__.py`` that no import finds, as an installed package has their name.
-
-        Args:
-            sides: base and head.
-            origins: where each side finds packages, by name.
-        """
+        """Return directories without ``__init__.py`` that an installed package of the same name shadows."""
         folders, bases = self.import_folders(self.paths)
         known = {Path(place).stem for side in sides for place in trees.places(side.root, self.paths, folders, bases)}
         return {
@@ -723,21 +633,17 @@ class Benchmarks:
         }
 
     def machine(self, root: Path) -> dict[str, Any]:
-        """Return what the figures belong to.
-
-        Args:
-            root: of the repository.
-        """
+        """Describe the machine and the Python and package versions that results belong to."""
         versions = {package: version(package) for package in VERSIONS}
         return machine.this_machine() | {"python": platform.python_version(), "versions": versions}
 
     def everything(self, root: Path, arguments: Sequence[str] = (), deselected: bool = False) -> None:
-        """Select all benchmarks of the working tree, or those that arguments of pytest select.
+        """Select all benchmarks of the working tree, or those that pytest arguments select.
 
         Args:
-            root: of the repository.
-            arguments: of pytest.
-            deselected: those too that the project's own hooks deselect.
+            root: root of the repository.
+            arguments: pytest arguments.
+            deselected: include tests that the project's own hooks deselect.
 
         Raises:
             GateError: there are none, or they cannot be collected.
@@ -762,19 +668,15 @@ class Benchmarks:
         self.paths = self.benchmark_paths()
 
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:
-        """Return which paths are benchmarks, and from where each side imports what.
-
-        Args:
-            records: what is known of each case.
-        """
+        """Return report lines: the benchmark paths, generated files, and where each side imports its packages from."""
         made = [f"generated, the working tree's on both sides: {', '.join(self.generated)}"] if self.generated else []
         whose = "each side's own" if self.own else "head's on both sides"
         return [f"benchmarks, {whose}: {', '.join(self.paths)}", *made, *self.told]
 
 
-LISTING = 120.0  # seconds for base to collect its own tests
+LISTING = 120.0  # seconds to collect a side's tests
 
 
 def cores_of_all() -> tuple[int, ...]:
-    """Return the numbers of the cores of this process."""
+    """Return the ids of the cores that this process may use."""
     return tuple(sorted(os.sched_getaffinity(0)))
