@@ -58,12 +58,12 @@ class Plan:
     """How to compare benchmarks.
 
     Attributes:
-        precision: half width of the interval at which measuring stops, as a fraction of the ratio; for a difference, as a
-            fraction of the longer time.
+        precision: half width of the interval at which measuring stops, as a fraction of the ratio; for a difference, as
+            a fraction of the longer time.
         minutes: time after which no new pair is started; at least six pairs are measured.
         outputs: whether outputs must be ``close``, the ``same``, or are ``ignore``d.
-        tolerance: largest difference of close outputs, as a fraction of an array's largest value; by default that of the
-            tests' marks and settings.
+        tolerance: largest difference of close outputs, as a fraction of an array's largest value; by default that of
+            the tests' marks and settings.
         items: compare the time per item, as counted in ``benchmark.extra_info["items"]``, instead of per call.
         measure: what to compare: the ratio of ``seconds``; their ``difference``; their ``spread``, which is the
             interquartile range over the median; bytes of ``peak_rss`` or ``allocated``, see
@@ -125,8 +125,8 @@ class Result:
         second: id of the second benchmark.
         measure: see :class:`Plan`.
         per: what the value refers to: ``call``, or an item's unit.
-        values: one per pair: the first over the second, so that 2 for ``seconds`` means the second is twice as fast; for a
-            ``difference``, the first's seconds minus the second's.
+        values: one per pair: the first over the second, so that 2 for ``seconds`` means the second is twice as fast;
+            for a ``difference``, the first's seconds minus the second's.
         sides: medians over the pairs of each benchmark's own measure.
         machine: machine on which it was measured.
     """
@@ -359,8 +359,8 @@ class Comparisons:
     def measure_each(self, log: Callable[[Sequence[str]], None]) -> None:
         """Add pairs to each comparison until its interval is narrow enough, or the time for all is up.
 
-        A comparison that cannot be measured goes into `failed`, and the others continue. `log` is called after each pair
-        with the names of the comparisons in it.
+        A comparison that cannot be measured goes into `failed`, and the others continue. `log` is called after each
+        pair with the names of the comparisons in it.
 
         Raises:
             GateError: a process fails outside the comparisons.

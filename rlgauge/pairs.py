@@ -73,8 +73,8 @@ class Cores:
     def plan(self, call: float, calls: int, wall: float | None = None) -> SamplePlan:
         """Return the sample plan of a case, which both sides use.
 
-        On a slow machine a sample has fewer calls, so that it takes at most twice the least duration of a turn. If most of
-        a call is untimed, for example its set-up, a turn may be shorter than that least duration.
+        On a slow machine a sample has fewer calls, so that it takes at most twice the least duration of a turn. If most
+        of a call is untimed, for example its set-up, a turn may be shorter than that least duration.
 
         Args:
             call: timed seconds of a call.

@@ -1,6 +1,6 @@
-"""The gate as a pytest run: ``pytest --gate-against REV``; without that option this plugin does nothing.
+"""The gate as a pytest plugin: ``pytest --gate-against REV``. Without that option the plugin does nothing.
 
-Each case is a test of the run, which passes unless the case fails. Nothing heavy is imported before it is needed.
+Each case is a test of the run, which passes unless the case fails. Heavy modules are imported only when needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VOID = 2
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
-ROOM = 1 << 20  # bytes taken for a file before anything is timed
+ROOM = 1 << 20  # bytes reserved for a file before anything is timed
 ALONE = (
     "--gate-anchor",
     "--gate-benchmarks",
@@ -47,19 +47,19 @@ OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--ju
 
 @dataclass
 class Run:
-    """What is known of a run of the gate.
+    """State of one gate run.
 
     Attributes:
-        source: of the cases.
-        stack: ends what was begun.
-        gates: the comparison with base, and with the anchor, if one is asked for; once they are open.
-        allowed: patterns of what may be slower or gone, with the reasons.
-        write: what writes each file, by the option that names it.
-        rule: the numbers to decide by.
-        shard: which part of the cases, of how many; None for all.
-        json: file of all that was measured.
-        done: what was measured and what is concluded, once it is.
-        failed: why there is nothing to conclude, in a line.
+        source: the repository's benchmarks.
+        stack: cleans up at the end of the run.
+        rule: the decision rule.
+        shard: (number, count) of the shard; None for all cases.
+        json: path of the JSON artifact.
+        gates: the comparison with base and, if requested, with the anchor; empty until the sides are laid out.
+        allowed: patterns of cases that may be slower or gone, with reasons.
+        write: writer of each output file, by the option that names the file.
+        done: artifact and outcome, once available.
+        failed: one-line reason why there is no outcome.
     """
 
     source: Benchmarks
@@ -78,14 +78,7 @@ RUN = pytest.StashKey[Run]()
 
 
 def rule_of(text: str) -> dict[str, str]:
-    """Parse ``name=value,name=value``.
-
-    Args:
-        text: as given on the command line.
-
-    Raises:
-        ArgumentTypeError: it is something else.
-    """
+    """Parse ``name=value,name=value``; raise ArgumentTypeError for any other text."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
         raise ArgumentTypeError(f"got {text!r}, wanted name=value[,name=value]")
@@ -93,14 +86,7 @@ def rule_of(text: str) -> dict[str, str]:
 
 
 def shard_of(text: str) -> tuple[int, int]:
-    """Parse ``2/4``, the second of four.
-
-    Args:
-        text: as given on the command line.
-
-    Raises:
-        ArgumentTypeError: it is something else.
-    """
+    """Parse ``2/4``, the second of four shards; raise ArgumentTypeError for any other text."""
     number, slash, count = text.partition("/")
     if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
         raise ArgumentTypeError(f"got {text!r}, wanted as in 2/4, the second of four parts")
@@ -108,7 +94,7 @@ def shard_of(text: str) -> tuple[int, int]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the gate."""
+    """Add the gate's options."""
     group = parser.getgroup("rlgauge gate")
     group.addoption("--gate-against", metavar="REV", help="compare the working tree's speed with this revision's")
     group.addoption("--gate-anchor", metavar="REV", help="compare with an older revision too: slow drift adds up")
@@ -155,11 +141,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def outputs_of(config: pytest.Config) -> dict[str, Path]:
-    """Return the files that a run writes, by option.
-
-    Args:
-        config: of the pytest run.
-    """
+    """Return the path of each file that the run writes, by option."""
     given = {option: config.getoption(name, None) for option, name in OUTPUTS.items()}
     given["--gate-json"] = config.stash[RUN].json
     return {option: Path(os.path.expandvars(path)).expanduser() for option, path in given.items() if path}
@@ -167,7 +149,7 @@ def outputs_of(config: pytest.Config) -> dict[str, Path]:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """End the run with a line and code 2 where the gate says why it cannot go on, or the disk is full or read-only."""
+    """Exit pytest with one line and code 2 on errors of the gate and of the file system."""
     from .files import Unwritable
     from .rule import GateError
 
@@ -179,11 +161,7 @@ def in_one_line() -> Iterator[None]:
 
 @contextmanager
 def naming_option(option: str) -> Iterator[None]:
-    """Name the option where what it was given cannot be parsed.
-
-    Args:
-        option: its name.
-    """
+    """Prefix parsing errors with the name of the option."""
     from .rule import GateError
 
     try:
@@ -194,11 +172,7 @@ def naming_option(option: str) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Override options that would skip verdicts, end the run early, or report on a run that times nothing itself.
-
-    Args:
-        config: of the pytest run.
-    """
+    """Override options that would skip verdicts, end the run early, or report on a run that times nothing itself."""
     if config.getoption("gate_against") is not None:
         for name, value in OVERRIDDEN.items():
             if hasattr(config.option, name):
@@ -207,11 +181,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    """Keep pytest-cov out of the gate's own run: it would report that nothing is covered.
-
-    Args:
-        early_config: of the pytest run.
-    """
+    """Disable pytest-cov in the gate's own run, where it would report that nothing is covered."""
     options = early_config.known_args_namespace
     if options.gate_against is not None and hasattr(options, "cov_source"):
         options.cov_source = []
@@ -220,7 +190,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Check what was asked for; a mistake ends the run with code 2 before anything is collected."""
+    """Validate the options; a mistake ends the run with code 2 before the collection."""
     config.addinivalue_line("markers", MARK)
     revision = config.getoption("gate_against")
     if revision is None:
@@ -255,7 +225,7 @@ def pytest_configure(config: pytest.Config) -> None:
             rule = settings.rules(rule_of(config.getoption("gate_rule")) if config.getoption("gate_rule") else {})
         with naming_option("--gate-shard"):
             shard = shard_of(config.getoption("gate_shard")) if config.getoption("gate_shard") else None
-        allowances(config.getoption("gate_allow"))  # before anything is collected
+        allowances(config.getoption("gate_allow"))  # validate early, before the collection
         source = Benchmarks(config.rootpath, settings, config)
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
@@ -264,13 +234,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def open_gates(config: pytest.Config) -> None:
-    """Lay out the sides, once it is known what the cases are.
-
-    Args:
-        config: of the pytest run.
+    """Lay out the sides after the cases have been collected.
 
     Raises:
-        GateError: there is nothing to compare, or a side cannot be had.
+        GateError: there is nothing to compare, or a side cannot be created.
     """
     from .allowed import allowances, check_allowed
     from .layout import laid_out
@@ -289,11 +256,7 @@ def open_gates(config: pytest.Config) -> None:
 
 
 def names_of(run: Run) -> list[str]:
-    """Return the selected cases, and those that are gone.
-
-    Args:
-        run: with its gates open.
-    """
+    """Return the names of the selected cases and of those that are gone."""
     return list(dict.fromkeys(name for gate in run.gates for name in gate.records))
 
 
@@ -301,37 +264,32 @@ def names_of(run: Run) -> list[str]:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
-    """Put a verdict in the place of each benchmark."""
+    """Replace each benchmark with a test that reports its verdict."""
     run = config.stash.get(RUN, None)
     yield
     if run and not session.testsfailed:
         with in_one_line():
             run.source.collected(items)
             open_gates(config)
-            if not names_of(run):  # a shard of fewer cases than there are shards
+            if not names_of(run):  # there are fewer cases than shards
                 run.done = conclude(config, run)
         items[:] = verdicts(session, run)
 
 
 def verdicts(session: pytest.Session, run: Run) -> list[pytest.Item]:
-    """Return a test for each case.
-
-    Args:
-        session: that they are of.
-        run: with its gates open.
-    """
+    """Return one test per case."""
     return [Verdict.from_parent(session, name=name, nodeid=name) for name in names_of(run)]
 
 
 class NotPassed(Exception):
-    """A case fails, or the run is invalid; the message says why."""
+    """The case fails, or the run is invalid; the message gives the reason."""
 
 
 class Verdict(pytest.Item):
-    """What the gate says of a case; the first of them to run measures all."""
+    """The gate's verdict on a case as a test; the first one to run measures all cases."""
 
     def runtest(self) -> None:
-        """Pass unless the case fails, or the run is invalid."""
+        """Pass unless the case fails or the run is invalid."""
         from . import report
         from .rule import Finding
 
@@ -353,26 +311,16 @@ class Verdict(pytest.Item):
             raise NotPassed(words)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return a failure in a line.
-
-        Args:
-            excinfo: what the test raised.
-            style: of a traceback.
-        """
+        """Return a failure as one line, without a traceback."""
         return str(excinfo.value) if excinfo.errisinstance(NotPassed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the test is said to be."""
+        """Report the test by its name alone, without a line number."""
         return self.session.path, None, self.name
 
 
 def measured(session: pytest.Session, run: Run) -> Outcome:
-    """Return what the gate concludes, after it has measured and written what it did; a second time at once.
-
-    Args:
-        session: that stops where the gate cannot go on.
-        run: with its gates open.
-    """
+    """Return the outcome; the first call measures all cases and writes the output files."""
     from .files import Unwritable
     from .rule import GateError
 
@@ -386,21 +334,17 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
             run.failed = session.shouldstop = str(error) or type(error).__name__
             if isinstance(error, GateError | Unwritable | OSError):
                 raise NotPassed(str(error)) from error
-            raise  # a mistake of this package: it is shown as it is
+            raise  # a bug in this package: show the traceback
     return run.done[1]
 
 
 def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
-    """Measure, decide, and write both.
-
-    Args:
-        config: of the pytest run.
-        run: with its gates open.
+    """Measure, decide, and write the output files.
 
     Raises:
-        GateError: workers do not even start.
-        Unwritable: a file cannot be written; the verdicts are told then.
-        KeyboardInterrupt: an interrupt, after what was measured so far is written.
+        GateError: the workers fail to start.
+        Unwritable: a file cannot be written; the verdicts are printed in that case.
+        KeyboardInterrupt: after an interrupt, once the measurements so far are written.
     """
     from .interrupts import held
 
@@ -415,7 +359,7 @@ def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
     except KeyboardInterrupt:
         with held():
             artifact = whole([*artifacts, run.gates[len(artifacts)].artifact(complete=False)], run.allowed, strict)
-            if any(record.screen for record in artifact.records.values()):  # else what an earlier run left is kept
+            if any(record.screen for record in artifact.records.values()):  # otherwise keep the file of an earlier run
                 run.write["--gate-json"](artifact.to_json().encode())
                 log(f"gate: interrupted; the same command with --gate-resume goes on from {run.json}")
         raise
@@ -426,12 +370,9 @@ def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
 
 
 def whole(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict: bool) -> Artifact:
-    """Return the comparison with base, with that with the anchor in it.
+    """Combine the comparison with base and, if present, the one with the anchor into one artifact.
 
-    Args:
-        artifacts: of one or both.
-        allowed: patterns of what may be slower or gone, with the reasons.
-        strict: whether undecided cases and changed answers fail too.
+    If `strict` is true, inconclusive cases and changed answers fail too.
     """
     for artifact in artifacts:
         artifact.allowed, artifact.strict = allowed, strict
@@ -441,13 +382,7 @@ def whole(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict:
 
 
 def go_on(run: Run, file: Path, log: Callable[[str], None]) -> None:
-    """Reuse the pairs of an interrupted run, or say why they cannot be.
-
-    Args:
-        run: with its gates open.
-        file: what the interrupted run left, if there is any.
-        log: prints a line.
-    """
+    """Reuse the pairs of an interrupted run from `file`, or print why they cannot be reused."""
     from .artifact import read
     from .resume import resume, reusable
     from .rule import GateError
@@ -470,11 +405,7 @@ def go_on(run: Run, file: Path, log: Callable[[str], None]) -> None:
 
 
 def logger(config: pytest.Config) -> Callable[[str], None]:
-    """Return what prints a line while tests run.
-
-    Args:
-        config: of the pytest run.
-    """
+    """Return a function that prints a line while tests run."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     capture = config.pluginmanager.getplugin("capturemanager")
 
@@ -482,7 +413,7 @@ def logger(config: pytest.Config) -> Callable[[str], None]:
         with capture.global_and_fixture_disabled() if capture else nullcontext():
             reporter.ensure_newline()
             reporter.write_line(text)
-            reporter.flush()  # pytest 7 leaves the line in a buffer where the output is no terminal
+            reporter.flush()  # pytest 7 buffers the line if the output is not a terminal
 
     return log if reporter else print
 
@@ -490,17 +421,7 @@ def logger(config: pytest.Config) -> Callable[[str], None]:
 def write(
     artifact: Artifact, outcome: Outcome, files: Mapping[str, Callable[[bytes], None]], log: Callable[[str], None]
 ) -> None:
-    """Write the artifact and the table; the verdicts are told where that cannot be.
-
-    Args:
-        artifact: all that was measured.
-        outcome: what is concluded from it.
-        files: what writes each file, by the option that names it.
-        log: prints a line.
-
-    Raises:
-        Unwritable: a file cannot be written.
-    """
+    """Write the artifact and the Markdown table; print the verdicts if a file cannot be written."""
     from . import report
     from .files import Unwritable
 
@@ -514,7 +435,7 @@ def write(
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Say what is compared."""
+    """Report the revisions that are compared and the number of cases by state."""
     run = config.stash.get(RUN, None)
     found = []
     for gate in run.gates if run else ():
@@ -526,7 +447,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Exit with the gate's code, or 2 where the JUnit file cannot be written."""
+    """Exit with the gate's code, or 2 if the JUnit file cannot be written."""
     config = session.config
     if RUN not in config.stash:
         return (yield)

@@ -1,10 +1,10 @@
-"""Measures the gate's error rates on a repository's own benchmarks: the same code on both sides, one of them slowed.
+"""Measure the gate's error rates on a repository's own benchmarks: the same code on both sides, with one side slowed.
 
-Head is slowed by a dose, which is a part of each call, or by a fault: a function of the repository's own that gets what
-a test times and returns a slower one in its place.
+Head is slowed either by a dose, which is a fraction of each call, or by a fault: a function of the repository that
+receives a test's timed callable and returns a slower replacement.
 
-The rates of the canaries alone are measured in the same way, without a dose, as one of them is slowed by itself. Every
-pair is one line of a file, so a measurement goes on where it was stopped.
+The rates of the canaries alone are measured without a dose, since one of them is already slower. Each pair is one line
+of a file, so an interrupted measurement can be continued.
 """
 
 from __future__ import annotations
@@ -34,18 +34,15 @@ if TYPE_CHECKING:
 
 DOSES = (0.0, 0.02, 0.05, 0.10)
 NO_FAULTS: Mapping[str, Sequence[str]] = MappingProxyType({})
-DRAWN = 1000  # runs of which each canary's verdict is simulated
-Dosed = dict[str, dict[str, dict[str, float]]]  # log-ratios of a pair, by ``log_ratios`` or ``quick``, case, treatment
+DRAWN = 1000  # simulated runs of each canary
+Dosed = dict[str, dict[str, dict[str, float]]]  # log-ratios of a pair, by "log_ratios" or "quick", case, treatment
 
 
 def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
-    """Return the patterns of the tests that each fault is put into.
-
-    Args:
-        words: ``MODULE:FUNCTION`` for all tests, or ``MODULE:FUNCTION=PATTERN`` for some.
+    """Parse ``MODULE:FUNCTION`` (all tests) and ``MODULE:FUNCTION=PATTERN`` (some); return the test patterns of each fault.
 
     Raises:
-        GateError: one is neither.
+        GateError: a text has another form.
     """
     found: dict[str, list[str]] = {}
     for word in words:
@@ -58,13 +55,10 @@ def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 def doses_of(text: str) -> tuple[float, ...]:
-    """Return the parts of a call by which head is slowed, 0 first.
-
-    Args:
-        text: numbers with commas between them.
+    """Parse comma-separated slowdowns as fractions of a call; return them in ascending order after 0.
 
     Raises:
-        GateError: one is no number above 0.
+        GateError: one of them is not a number above 0.
     """
     try:
         found = {float(word) for word in text.split(",") if word.strip()}
@@ -86,21 +80,21 @@ def rates(
     arguments: Sequence[str] = (),
     doses: Sequence[float] = DOSES,
 ) -> str:
-    """Measure for some minutes, going on with a file; return the rates as a table.
+    """Measure for some minutes, continuing a file; return the error rates as a Markdown table.
 
     Args:
-        source: of the cases.
-        root: of the repository.
-        file: of lines of JSON, to which is added.
-        minutes: how long to measure; 0 says what is known.
-        rule: the numbers to decide by.
-        limit: seconds that a worker may take for one request.
-        faults: patterns of the tests that each fault is put into, by ``MODULE:FUNCTION``.
-        arguments: of pytest, which select tests.
-        doses: by which head is slowed.
+        source: the repository's benchmarks.
+        root: root of the repository.
+        file: JSON-lines file to which pairs are appended.
+        minutes: how long to measure; 0 only evaluates the file.
+        rule: the decision rule.
+        limit: timeout of one worker request, in seconds.
+        faults: patterns of the tests that get each fault, by ``MODULE:FUNCTION``.
+        arguments: pytest arguments that select tests.
+        doses: slowdowns of head, as fractions of a call.
 
     Raises:
-        GateError: there are no cases, no test is of a fault, or nothing was measured yet.
+        GateError: there are no cases, a fault matches no test, or nothing has been measured yet.
     """
     if minutes > 0:
         source.everything(root, arguments)
@@ -113,18 +107,10 @@ def rates(
 
 
 def canary_rates(source: Benchmarks, root: Path, file: Path, pairs: int, rule: Rule, limit: float) -> str:
-    """Measure the canaries of both passes until a file holds so many pairs; return what they come to as a table.
-
-    Args:
-        source: whose workers have the canaries.
-        root: of the repository.
-        file: of lines of JSON, to which is added.
-        pairs: how many.
-        rule: the numbers to decide by.
-        limit: seconds that a worker may take for one request.
+    """Measure the canaries of both passes until a file holds `pairs` pairs; return their rates as a Markdown table.
 
     Raises:
-        GateError: a worker does not start, or the file holds something else.
+        GateError: a worker fails to start, or the file holds other measurements.
     """
     if count(file) < pairs:
         source.everything(root)
@@ -146,23 +132,23 @@ def measure(
     most: float = math.inf,
     faults: Mapping[str, Sequence[str]] = NO_FAULTS,
 ) -> None:
-    """Add pairs to a file until the time is over; each is written whole or not at all.
+    """Append pairs to a file until the time is up; each pair is written in full or not at all.
 
     Args:
-        source: of the cases.
-        root: of the repository.
-        file: of lines of JSON, to which is added.
+        source: the repository's benchmarks.
+        root: root of the repository.
+        file: JSON-lines file to which pairs are appended.
         minutes: how long to measure.
-        rule: whose blocks a pair has.
-        limit: seconds that a worker may take for one request.
-        log: prints a line.
-        passes: names of what runs on one core (False) and on all (True); the cases of the source unless given.
-        doses: by which head is slowed.
-        most: pairs in the file with which measuring ends.
-        faults: patterns of the tests that each fault is put into.
+        rule: the decision rule, which sets the blocks per pair.
+        limit: timeout of one worker request, in seconds.
+        log: prints a line of progress.
+        passes: cases to run on one core (False) and on all cores (True); the source's cases by default.
+        doses: slowdowns of head, as fractions of a call.
+        most: stop when the file holds this number of pairs.
+        faults: patterns of the tests that get each fault.
 
     Raises:
-        GateError: a worker does not start, or the file holds something else.
+        GateError: a worker fails to start, or the file holds other measurements.
     """
     end = time.monotonic() + 60 * minutes
     number = count(file)
@@ -187,7 +173,7 @@ def measure(
 
 
 def count(file: Path) -> int:
-    """Return how many pairs a file holds; 0 if it does not exist."""
+    """Return the number of pairs in a file; 0 if it does not exist."""
     return sum(line["what"] == "pair" for line in read(file)) if file.exists() else 0
 
 
@@ -198,14 +184,7 @@ def treated(
     doses: Sequence[float] = DOSES,
     faults: Mapping[str, Sequence[str]] = NO_FAULTS,
 ) -> Dosed:
-    """Return each case's log-ratios at each dose and with each of its faults, all from one pair of workers.
-
-    Args:
-        pairs: measures them.
-        names: of the cases.
-        place: the cores that workers run on.
-        doses: by which head is slowed.
-        faults: patterns of the tests that each fault is put into.
+    """Return each case's log-ratios for every dose and for each of its faults, from one pair of workers.
 
     Raises:
         GateError: a case cannot be prepared.
@@ -226,12 +205,12 @@ def prepared_and_slowed(
     """Prepare a case, measure it at each dose, and close it.
 
     Args:
-        pairs: measures it.
+        pairs: measures the blocks.
         workers: base's and head's.
-        name: of the case.
+        name: id of the case.
         place: the cores that workers run on.
-        doses: parts of a call by which head is slowed, by the name of the treatment.
-        fault: that is put into head's side, if any.
+        doses: slowdowns of head as fractions of a call, by name of the treatment.
+        fault: fault to apply to head, if any.
 
     Raises:
         GateError: the case cannot be prepared.
@@ -250,11 +229,9 @@ def prepared_and_slowed(
 
 
 def said(pairs: Pairs, blocks: Mapping[tuple[str, str, SamplePlan], Sequence[Block]]) -> Dosed:
-    """Return what a pair says of each case at each treatment, a thorough one and one that is not.
+    """Return the log-ratios of each case and treatment, for a thorough pair and for a quick one.
 
-    Args:
-        pairs: measured them.
-        blocks: of a thorough pair, by name of the case, treatment, and how it is timed.
+    `blocks` are those of a thorough pair, by case, treatment and sample plan.
     """
     found: Dosed = {"log_ratios": {}, "quick": {}}
     for (name, treatment, plan), values in blocks.items():
@@ -264,11 +241,7 @@ def said(pairs: Pairs, blocks: Mapping[tuple[str, str, SamplePlan], Sequence[Blo
 
 
 def joined(parts: Iterable[Dosed]) -> Dosed:
-    """Return what is said of all cases.
-
-    Args:
-        parts: of some cases each.
-    """
+    """Merge the log-ratios of several cases into one dictionary."""
     whole: Dosed = {"log_ratios": {}, "quick": {}}
     for part in parts:
         for key, cases in part.items():
@@ -278,28 +251,20 @@ def joined(parts: Iterable[Dosed]) -> Dosed:
 
 
 def column(pairs: Sequence[Mapping[str, Any]], case: str, treatment: str) -> list[Said]:
-    """Return what pairs say of a case; in lines of old, thorough ones were like the others.
+    """Return the quick and thorough log-ratios of a case under a treatment, one per pair.
 
-    Args:
-        pairs: lines of a file.
-        case: its id.
-        treatment: a dose, as ``0.05``, or what else was done to head.
+    Old files have no quick ones; there the thorough log-ratio is used for both. The treatment is a dose such as
+    ``0.05``, or a fault.
     """
     keys = [("quick" if "quick" in line else "log_ratios", "log_ratios") for line in pairs]
     return [Said(*(line[key][case][treatment] for key in both)) for line, both in zip(pairs, keys, strict=True)]
 
 
 def prepared(workers: Sequence[Worker], name: str, place: Cores, fault: str = "") -> tuple[float, int, float]:
-    """Prepare a case on both sides; return the seconds of base's call, the calls of its sample, and its wall time.
-
-    Args:
-        workers: base's and head's.
-        name: of the case.
-        place: the cores that workers run on.
-        fault: that is put into head's side, if any.
+    """Prepare a case on both sides; return base's seconds per call, calls per sample, and wall seconds per call.
 
     Raises:
-        GateError: it cannot be prepared.
+        GateError: the case cannot be prepared.
     """
     for reply in both(workers, "prepare", identity=name, **({"fault": fault} if fault else {})):
         if why := reply.get("failed") or reply.get("skipped"):
@@ -311,26 +276,19 @@ def prepared(workers: Sequence[Worker], name: str, place: Cores, fault: str = ""
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file.
-
-    Args:
-        file: that :func:`measure` wrote.
+    """Return the lines of a file that :func:`measure` wrote.
 
     Raises:
-        GateError: no such file, or another's.
+        GateError: the file does not exist or holds something else.
     """
     return measurements.read(file, ("machine", "pair"), "rlgauge power --minutes 60")
 
 
 def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
-    """Return how often a case was called slower at each dose, with n and exact 95 % intervals, as Markdown.
-
-    Args:
-        lines: as :func:`read` returns them.
-        rule: the numbers to decide by.
+    """Return a Markdown table of how often a case was called slower at each dose, with n and exact 95 % intervals.
 
     Raises:
-        GateError: too few pairs for a verdict.
+        GateError: there are too few pairs for a verdict.
     """
     pairs = [line for line in lines if line["what"] == "pair"]
     wanted = rule.screen + rule.most
@@ -354,28 +312,19 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
 
 
 def called(columns: Iterable[Sequence[Said]], rule: Rule, suspects: int) -> Rate:
-    """Return how often cases were called slower.
-
-    Args:
-        columns: what pairs say of each case.
-        rule: the numbers to decide by.
-        suspects: in a whole run, for which p is adjusted.
-    """
+    """Return how often cases were called slower, with p adjusted for `suspects` suspects in a whole run."""
     found = [slower for said in columns for _, slower in verdicts(said, rule, suspects)]
     return Rate(sum(found), len(found))
 
 
 def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
-    """Return how far the pairs of each canary scatter and how often it is called slower, as Markdown.
+    """Return a Markdown table of each canary's scatter between pairs and how often it is called slower.
 
-    Too few pairs for a verdict give no rate. Whole runs are also simulated, from pairs drawn with replacement.
-
-    Args:
-        lines: as :func:`read` returns them.
-        rule: the numbers to decide by.
+    With too few pairs for a verdict, there is no rate. Whole runs are also simulated, by sampling pairs with
+    replacement.
 
     Raises:
-        GateError: they are of something else.
+        GateError: the lines are not measurements of canaries.
     """
     pairs, rng = [line for line in lines if line["what"] == "pair"], random.Random(0)
     names = [name for wanted in WANTED.values() for name in wanted]
@@ -387,7 +336,7 @@ def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         said = column(pairs, name, "0")
         values = [pair.thorough for pair in said]
         middle = median(values)
-        spread = 1.4826 * median(abs(value - middle) for value in values)  # robust, of a normal distribution
+        spread = 1.4826 * median(abs(value - middle) for value in values)  # robust standard deviation of a normal distribution
         found = [slower for _, slower in verdicts(said, rule)]
         enough = range(DRAWN if found else 0)
         drawn = [next(verdicts(rng.choices(said, k=rule.screen + rule.most), rule))[1] for _ in enough]

@@ -1,4 +1,4 @@
-"""Both sides on disk: base out of git, head as the working tree is."""
+"""Both sides on disk: base exported from git, head copied from the working tree."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from typing import Any
 
 from .rule import GateError
 
-SUBMODULE = "160000"  # mode of its entry in an index
+SUBMODULE = "160000"  # mode of a submodule's index entry
 MANY, LARGE = 200_000, 2 * 10**9  # files and bytes of a tree, above which `include` is suggested
 NO_LFS = ("-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=", "-c", "filter.lfs.required=false")  # no network
-POINTER_SIZE = 1024  # bytes, at most
+POINTER_SIZE = 1024  # most bytes
 POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
 
-if sys.platform != "win32":  # where the gate only says that it does not run
+if sys.platform != "win32":  # where the gate only reports that it is not supported
     import fcntl
 
 
 def git(root: Path, *arguments: str, given: bytes | None = None, index: Path | None = None) -> bytes:
-    """Return what a git command prints, of the repository it is run in.
+    """Return the output of a git command, ignoring the repository that a calling git hook has set.
 
     Args:
-        root: of the repository.
-        arguments: of git.
-        given: what it reads.
-        index: file of an index in the place of the repository's own.
+        root: directory in which git runs.
+        arguments: arguments of git.
+        given: standard input.
+        index: index file to use instead of the repository's own.
 
     Raises:
-        subprocess.CalledProcessError: git refuses.
+        subprocess.CalledProcessError: git fails.
     """
-    elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # set where a hook calls
+    elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # set by git hooks
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     environment |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
     how: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
@@ -49,28 +49,20 @@ def git(root: Path, *arguments: str, given: bytes | None = None, index: Path | N
 
 
 def top_of(folder: Path) -> Path:
-    """Return the top level of the git repository that a folder is in, as a real path.
-
-    Raises:
-        GateError: git is not installed, or refuses, with its own words.
-    """
+    """Return the top level of the git repository that contains a directory, with symbolic links resolved."""
     return Path(os.fsdecode(asked(folder, "rev-parse", "--show-toplevel")).rstrip("\n")).resolve()
 
 
 def common_folder(folder: Path) -> Path:
-    """Return the git directory that all worktrees of a repository share.
-
-    Raises:
-        GateError: git is not installed, or refuses, with its own words.
-    """
+    """Return the git directory shared by all worktrees of a repository."""
     return (folder / os.fsdecode(asked(folder, "rev-parse", "--git-common-dir")).rstrip("\n")).resolve()
 
 
 def asked(folder: Path, *arguments: str) -> bytes:
-    """Return what a git command prints.
+    """Return the output of a git command.
 
     Raises:
-        GateError: git is not installed, or refuses, with its own words.
+        GateError: git is not installed or fails; the message has its error output.
     """
     try:
         return git(folder, *arguments)
@@ -81,32 +73,23 @@ def asked(folder: Path, *arguments: str) -> bytes:
 
 
 def check_root(root: Path, here: Path) -> None:
-    """Find a root above the repository: pytest takes what follows an option for a path of tests, where it exists.
+    """Reject a pytest root above the repository, the result of ``--gate-json FILE`` with a space instead of ``=``.
 
-    Args:
-        root: that pytest has chosen.
-        here: folder in which it was called.
-
-    Raises:
-        GateError: it is above.
+    pytest takes the value of an option it does not know yet for a path of tests, if it exists.
     """
     try:
         top = Path(os.fsdecode(git(here, "rev-parse", "--show-toplevel")).strip())
-    except (OSError, subprocess.CalledProcessError):  # no repository: it is said where a revision is asked for
+    except (OSError, subprocess.CalledProcessError):  # not a repository: resolve() reports it
         return
     if root in top.parents:
         raise GateError(f"rootdir: got {root}, above the repository {top}: write --gate-json=FILE, with =, not a space")
 
 
 def resolve(root: Path, revision: str) -> str:
-    """Return the commit that a revision names.
-
-    Args:
-        root: of the repository.
-        revision: a name of a commit, such as a branch.
+    """Return the full hash of the commit that a revision names.
 
     Raises:
-        GateError: git refuses, with its own words, or there is no such commit, with what may help.
+        GateError: git fails, or there is no such commit; the message has hints.
     """
     shallow = asked(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
     try:
@@ -119,26 +102,21 @@ def resolve(root: Path, revision: str) -> str:
 
 
 def words_of(error: subprocess.CalledProcessError) -> str:
-    """Return what git printed, in one line."""
+    """Return git's error output as one line."""
     return " ".join(error.stderr.decode(errors="replace").split()) or str(error)
 
 
 def missing(root: Path, revision: str) -> list[str]:
-    """Return what may help where a repository has no such revision.
-
-    Args:
-        root: of the repository.
-        revision: that it lacks.
-    """
+    """Return hints for a revision that a repository does not have."""
     names = git(root, "for-each-ref", "--format=%(refname:short)").decode().split()
     near = [f"origin/{revision}"] if f"origin/{revision}" in names else get_close_matches(revision, names, 1)
     if near:
         return [f"did you mean {near[0]!r}?"]
     if not re.fullmatch(r"[\w./-]*[g-zG-Z_/-][\w./-]*", revision) or revision.startswith(("HEAD", "-")):
-        return []  # no name of a branch
+        return []  # not a branch name
     try:
         fetched = git(root, "config", "--get-all", "remote.origin.fetch").decode().split()
-    except subprocess.CalledProcessError:  # it has no such remote
+    except subprocess.CalledProcessError:  # there is no such remote
         return []
     if any("*" in refspec for refspec in fetched):
         return []
@@ -148,14 +126,14 @@ def missing(root: Path, revision: str) -> list[str]:
 
 
 def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
-    """Write the files of a commit as a checkout has them, with its submodules, also what an archive would leave out.
+    """Write the files of a commit as a checkout would, including submodules and files that ``git archive`` would omit.
 
     Args:
-        root: of the repository.
-        commit: its full hash.
-        folder: where they are written.
-        parts: files and folders, of which those that the commit has are written; all unless given.
-        ignore: patterns of files that need not be there: submodules and LFS objects.
+        root: root of the repository.
+        commit: full hash.
+        folder: directory to write to.
+        parts: files and directories to write, as far as the commit has them; all by default.
+        ignore: patterns of submodules and LFS objects that may be absent.
 
     Raises:
         GateError: the commit, a submodule or an LFS object is not in this clone.
@@ -181,16 +159,16 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ign
 
 
 def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
-    """Copy the working tree, new files and submodules included, so that edits during a run change nothing.
+    """Copy the working tree, including new files and submodules, so that edits during a run have no effect.
 
     Args:
-        root: of the repository.
-        folder: where it is copied to.
-        parts: files and folders; all unless given.
-        ignore: patterns of files that need not be there: submodules and LFS objects.
+        root: root of the repository.
+        folder: directory to write to.
+        parts: files and directories to copy; all by default.
+        ignore: patterns of submodules and LFS objects that may be absent.
 
     Raises:
-        GateError: it is no repository; a submodule or an LFS object is not in this clone.
+        GateError: `root` is not in a git repository, or a submodule or LFS object is not in this clone.
     """
     there = asked(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
     names = [
@@ -218,12 +196,9 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
 
 
 def submodules(root: Path, parts: Sequence[str] = (), index: Path | None = None) -> dict[str, str]:
-    """Return the commit that an index records for each submodule, by its path.
+    """Return the commit that the index records for each submodule, by path.
 
-    Args:
-        root: folder of the repository that git runs in.
-        parts: files and folders; all unless given.
-        index: file of an index in the place of the repository's own.
+    `index` is an index file to use instead of the repository's own.
     """
     found = {}
     for line in filter(
@@ -236,15 +211,10 @@ def submodules(root: Path, parts: Sequence[str] = (), index: Path | None = None)
 
 
 def check_submodule(root: Path, path: str, recorded: str | None = None) -> None:
-    """Check that a submodule is checked out, and has a commit.
-
-    Args:
-        root: of the repository.
-        path: of the submodule, relative to the root.
-        recorded: the commit; any unless given.
+    """Check that a submodule is checked out and has the recorded commit, if one is given.
 
     Raises:
-        GateError: it is not, with the command that helps.
+        GateError: it is not or has not; the message has the command that fixes it.
     """
     ignored = "or add it to ignore in [tool.rlgauge]"
     if not (root / path / ".git").exists():
@@ -258,13 +228,13 @@ def check_submodule(root: Path, path: str, recorded: str | None = None) -> None:
 
 
 def fill_pointers(root: Path, folder: Path, ignore: Sequence[str], fetch: str) -> None:
-    """Put LFS objects of this clone in the place of their pointers in a tree.
+    """Replace LFS pointer files in a tree with the objects in this clone.
 
     Args:
-        root: of the repository.
+        root: root of the repository.
         folder: the tree.
-        ignore: patterns of files that need not be there.
-        fetch: command that gets what is missing.
+        ignore: patterns of files that may stay pointers.
+        fetch: command that downloads missing objects, for the error message.
 
     Raises:
         GateError: an object is not in this clone.
@@ -291,7 +261,7 @@ def fill_pointers(root: Path, folder: Path, ignore: Sequence[str], fetch: str) -
 
 
 def pointed(path: Path) -> str:
-    """Return the hash of the LFS object that a file points to; empty if it is no pointer."""
+    """Return the hash of the LFS object that a file points to; empty if the file is not a pointer."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > POINTER_SIZE:
         return ""
     found = POINTER.match(path.read_bytes())
@@ -299,36 +269,24 @@ def pointed(path: Path) -> str:
 
 
 def matched(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether one of the patterns matches a path."""
+    """Return whether any of the patterns matches a path."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def inner(patterns: Iterable[str], path: str) -> list[str]:
-    """Return the patterns that may match in a submodule, relative to it."""
+    """Return the patterns that may match inside a submodule, relative to it."""
     within = [pattern.removeprefix(f"{path}/") for pattern in patterns if pattern.startswith(f"{path}/")]
     return [*within, *(pattern for pattern in patterns if pattern.startswith("*"))]
 
 
 def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
-    """Return the files in some folders that git ignores and whose names match a pattern.
-
-    Args:
-        root: of the repository.
-        parts: folders.
-        pattern: of names, as ``*.py``.
-    """
+    """Return the files in some directories that git ignores and whose names match a pattern such as ``*.py``."""
     told = "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"
     return listed(root, *told, *(f"{part}/{pattern}" for part in parts)) if parts else []
 
 
 def untracked(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
-    """Return the files in some folders that git does not track, ignored or not, and whose names match a pattern.
-
-    Args:
-        root: of the repository.
-        parts: folders.
-        pattern: of names, as ``*.so``.
-    """
+    """Return the files in some directories that git does not track, whether ignored or not, and that match a pattern."""
     return listed(root, "ls-files", "-z", "--others", "--", *(f"{part}/{pattern}" for part in parts)) if parts else []
 
 
@@ -338,12 +296,7 @@ def listed(root: Path, *arguments: str) -> list[str]:
 
 
 def digest(folder: Path, parts: Iterable[Path]) -> str:
-    """Return a hash of files, by their names in a folder and what they hold; bytecode, which Python writes, is none.
-
-    Args:
-        folder: that they are in.
-        parts: files and folders.
-    """
+    """Return a hash of files' relative paths and contents, excluding Python bytecode."""
     found = hashlib.sha256()
     for path in sorted(path for path in parts if path.is_file() and path.parent.name != "__pycache__"):
         content = path.read_bytes()
@@ -353,12 +306,10 @@ def digest(folder: Path, parts: Iterable[Path]) -> str:
 
 @contextmanager
 def turn(cache: Path) -> Iterator[None]:
-    """Wait until nothing else with this cache is measured: two that measure side by side are each other's noise.
+    """Wait until no other measurement uses this cache: measurements that run concurrently disturb each other.
 
-    The lock ends with its process, however that ends.
-
-    Args:
-        cache: folder that the runs of this clone share.
+    The lock is released when the process ends, however it ends. `cache` is the directory that all runs of a clone
+    share.
     """
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "turn.lock").open("a+") as file:
@@ -377,11 +328,7 @@ def turn(cache: Path) -> Iterator[None]:
 
 @contextmanager
 def workspace(cache: Path) -> Iterator[Path]:
-    """Return a folder for one run at its turn, gone after it; those of runs that were killed go too.
-
-    Args:
-        cache: folder that the runs of this clone share.
-    """
+    """Provide a temporary directory for one run at its turn; directories of killed runs are removed too."""
     with turn(cache):
         for old in cache.glob("run-*"):
             if not Path("/proc", old.name.split("-")[1]).exists():

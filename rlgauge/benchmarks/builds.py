@@ -1,4 +1,4 @@
-"""Trees that are built before they can be imported: each in an environment of its own, kept by its files' hash."""
+"""Source trees that must be built before import: each in a separate environment, cached by the hash of its files."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from rlgauge import revisions
 from rlgauge.environments import remove_old, say
 from rlgauge.rule import GateError
 
-if sys.platform != "win32":  # where the gate only says that it does not run
+if sys.platform != "win32":  # where the gate only reports that it is not supported
     import fcntl
 
-KEPT = 4  # builds: those used last
-BESIDE = "beside.pth"  # makes what is installed here importable there
+KEPT = 4  # most recently used builds
+BESIDE = "beside.pth"  # makes packages installed here importable in the build's environment
 
 
 @contextmanager
 def builds(
     cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]], place: str = "."
 ) -> Iterator[Callable[[str, Path], Path]]:
-    """Return ``python_for(name, code)``: the interpreter of an environment in which that tree was built.
+    """Return ``python_for(name, code)``, the interpreter of an environment in which that tree is built.
 
     Args:
-        cache: folder in which builds are kept.
-        command: that builds a tree it is run in.
+        cache: directory in which builds are kept.
+        command: command that builds the tree it is run in.
         files_of: returns the files of a tree that its build depends on.
-        place: folder of the tree that the command is run in.
+        place: directory of the tree in which the command is run.
 
     Raises:
         GateError: a build fails.
@@ -53,7 +53,7 @@ def builds(
         def python_for(name: str, code: Path) -> Path:
             wanted = f"{place} {command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
             folder = cache / f"build-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
-            if folder not in locked:  # both sides may have the same tree
+            if folder not in locked:  # both sides may share a tree
                 used = held.enter_context(folder.with_suffix(".lock").open("w"))
                 fcntl.flock(used, fcntl.LOCK_EX)  # until this run ends: runs of one clone take turns
                 locked.add(folder)
@@ -68,45 +68,33 @@ def builds(
 
 
 def interpreter(folder: Path) -> Path:
-    """Return the interpreter of a build.
-
-    Args:
-        folder: of the build.
-    """
+    """Return the interpreter of a build, given the build's directory."""
     return folder / "env" / "bin" / "python"
 
 
 def tree_of(python: Path) -> Path:
-    """Return the tree that was built for an interpreter.
-
-    Args:
-        python: as :func:`interpreter` returns it.
-    """
+    """Return the tree that was built for an interpreter."""
     return python.parents[2] / "tree"
 
 
 def packages_of(python: Path) -> Path:
-    """Return the folder of what a build has installed.
-
-    Args:
-        python: as :func:`interpreter` returns it.
-    """
+    """Return the ``site-packages`` directory of a build's interpreter."""
     here = sysconfig.get_path("purelib", vars={"base": "", "platbase": ""}).lstrip("/")
     return python.parents[1] / here
 
 
 def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str = ".") -> None:
-    """Copy a tree and run a command in it, with an environment in which what is installed here is importable too.
+    """Copy a tree and run a command in it, in an environment that can also import the packages installed here.
 
     Args:
-        folder: of the build; nothing is left of one that fails.
-        code: the tree.
-        words: of the command.
-        name: what the side is called.
-        place: folder of the tree that the command is run in.
+        folder: directory of the build; it is removed if the build fails.
+        code: the source tree.
+        words: the command.
+        name: name of the side, for messages.
+        place: directory of the tree in which the command is run.
 
     Raises:
-        GateError: the command fails, with its last line.
+        GateError: the command fails; the message has its last line of output.
     """
     shutil.rmtree(folder, ignore_errors=True)
     try:
@@ -118,8 +106,8 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str 
         packages_of(python).mkdir(parents=True, exist_ok=True)
         (packages_of(python) / BESIDE).write_text("\n".join(lines) + "\n")
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is no repository
-        variables.setdefault("PYTHONUNBUFFERED", "1")  # or what it prints comes after its error, which is shown
+        variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is not a git repository
+        variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output follows the error, and the last line is shown
         variables |= {"VIRTUAL_ENV": str(folder / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
         how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         done: Any = subprocess.run(words, cwd=folder / "tree" / place, env=variables, **how)  # type: ignore[call-overload]

@@ -1,8 +1,8 @@
-"""A worker that runs the tests of one side, as a main module whose arguments are ``ARGUMENTS CORES THREADS MEMORY``.
+"""A worker that runs the tests of one side, started as a main module with ``ARGUMENTS CORES THREADS MEMORY``.
 
-``ARGUMENTS`` are JSON: those of pytest, and the names of the packages that must come from this side. A test runs when
-its case is prepared, up to where it calls ``benchmark``; there it waits, with its fixtures alive, while the case is
-timed, and goes on when the case is closed.
+``ARGUMENTS`` is JSON: arguments of pytest, names of the packages that must come from this side, and more. To prepare a
+case, the worker runs its test up to the call of ``benchmark``. The test waits there, with its fixtures alive, while the
+case is timed, and continues when the case is closed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any, TextIO
 
 from rlgauge import worker
 
-if __name__ == "__main__":  # before the project imports NumPy, which takes its threads from what is set by then
+if __name__ == "__main__":  # before the project imports NumPy, which reads its number of threads at import
     from rlgauge import process
 
-    REQUESTS, REPLIES = os.fdopen(os.dup(0)), worker.begin()  # pytest takes the standard ones away from tests
+    REQUESTS, REPLIES = os.fdopen(os.dup(0)), worker.begin()  # pytest captures the standard streams
     process.set_up(int(sys.argv[-2]), sys.argv[-1])
 
 import pytest
@@ -49,32 +49,32 @@ from rlgauge.parameters import described
 from rlgauge.plugin import MARK
 from rlgauge.workers import SIDE
 
-SLOW_TO_END = "hypothesispytest"  # it imports all of hypothesis for a summary, which nobody reads here
+SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTESTS = "it is head's on both sides: import what base lacks inside the fixtures or tests that need it"
 PARTS = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
 class Tests(worker.Requests):
-    """What the gate may ask of a worker that runs tests; it is a plugin of the worker's own pytest.
+    """Requests that the gate sends to a worker that runs tests; also a plugin of the worker's own pytest.
 
     Args:
-        requests: where requests come from, a line of JSON each.
-        replies: where answers go.
-        told: ``packages``: names of those that are to come from this side; ``root``: top level of the repository;
-            ``folder`` of this side, and its ``tree``; ``trace``: whether to note which files of the tree are loaded;
-            ``own``: whether this side has benchmarks of its own; ``renamed``: head's id of a test by base's.
+        requests: stream of requests, one line of JSON each.
+        replies: stream for answers.
+        told: ``packages``: names of those that must come from this side; ``root``: top level of the repository;
+            ``folder`` and ``tree`` of this side; ``trace``: record which files of the tree are loaded; ``own``: this
+            side has its own benchmarks; ``renamed``: head's test ids by base's.
 
     Attributes:
-        items: all tests of this side, by their ids.
-        broken: why files could not be collected.
-        session: of pytest.
-        asked: what the test that runs is to do.
-        fixture: that the test was given.
-        closed: the gate has timed what the test gave to its fixture.
-        reports: of the parts of the test.
-        raised: what a part of the test raised, or a file that was collected.
-        before: id of the test that ran last.
-        conftest: which ``conftest.py`` cannot be imported, and why.
+        items: all tests of this side, by id.
+        broken: why files could not be collected, by node id.
+        session: pytest's session.
+        asked: the current test's ``prepare`` request.
+        fixture: the current test's ``benchmark`` fixture.
+        closed: whether the gate has closed the current case.
+        reports: pytest's reports of the current test's set-up, call and teardown.
+        raised: exception raised by the current test.
+        before: id of the previous test.
+        conftest: error message for a ``conftest.py`` that cannot be imported.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, told: dict[str, Any]) -> None:
@@ -96,22 +96,18 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_load_initial_conftests(self) -> Generator[None, object, object]:
-        """Note which ``conftest.py`` this side's code cannot import."""
+        """Record which ``conftest.py`` fails to import on this side."""
         try:
             return (yield)
-        except Exception as error:  # of pytest, which has no public class for it
+        except Exception as error:  # pytest has no public class for it
             if path := getattr(error, "path", None):
                 self.conftest = f"{os.path.relpath(path)} cannot be imported here: {words(error.__cause__)}"
             raise
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Disable the gate's own plugin, time limits, and the hooks of pytest-benchmark and pytest-codspeed.
-
-        Args:
-            config: of the worker's pytest.
-        """
-        for name in vars(config.option):  # options of the gate may also come from the project's settings
+        """Disable the gate's own plugin, time limits, and the hooks of pytest-benchmark and pytest-codspeed."""
+        for name in vars(config.option):  # the gate's options may also come from the project's settings
             if name.startswith("gate_"):
                 setattr(config.option, name, [] if isinstance(getattr(config.option, name), list) else None)
         for name in ("timeout", "session_timeout"):
@@ -126,33 +122,24 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
-        """Set no timer of pytest-timeout, also where a mark asks for one: a test waits here while others are timed."""
+        """Disable pytest-timeout's timer, even if a mark requests one: a test waits here while others are timed."""
         return True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:
-        """Return this worker's fixture in place of a plugin's; a project's own, which overrides that, wraps this one.
-
-        Args:
-            fixturedef: of any fixture.
-            request: for it.
-        """
+        """Replace a plugin's fixture with this worker's; a project's own override of the fixture wraps this one."""
         if str(getattr(fixturedef.func, "__module__", "")).partition(".")[0] not in PLUGINS:
             return None
         if fixturedef.argname == "benchmark_weave":
             raise Misused(WEAVE)
-        if "codspeed_benchmark" in fixturedef.argnames:  # pytest-codspeed's own `benchmark`, which returns that one
+        if "codspeed_benchmark" in fixturedef.argnames:  # pytest-codspeed's own `benchmark`, which returns this fixture
             return None
         made = self.fixture_of(request.node)
         fixturedef.cached_result = made, fixturedef.cache_key(request), None
         return made
 
     def fixture_of(self, item: Any) -> Benchmark:
-        """Return the fixture for a test, and remember it.
-
-        Args:
-            item: the test.
-        """
+        """Create the fixture for a test and remember it."""
         mark = item.get_closest_marker("benchmark")
         params = item.callspec.params if hasattr(item, "callspec") else None
         counting = bool(self.asked.get("counted"))
@@ -161,12 +148,9 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
-        """Time the whole function of a test that has the mark and no fixture; refuse one that nothing awaits.
+        """Time the whole function of a test with the mark and no fixture; reject an async test that nothing awaits.
 
-        Plugins that await tests come first: they use ``tryfirst``, or replace the function by one that is not async.
-
-        Args:
-            pyfuncitem: the test.
+        Plugins that await tests run before: they use ``tryfirst``, or replace the function with one that is not async.
         """
         function = pyfuncitem.obj
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -182,11 +166,7 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
-        """Note why a file cannot be collected; seed what it draws while it is imported.
-
-        Args:
-            collector: of a file or a folder.
-        """
+        """Record why a file cannot be collected; seed the random generators it may use during import."""
         seed_all()
         report = yield
         if report.failed:
@@ -198,29 +178,21 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Take note of all tests, also of those that are deselected next: the gate has selected.
-
-        Args:
-            items: all that were collected.
-        """
+        """Remember all tests, including those deselected afterwards, as the gate has made the selection."""
         self.items = {self.renamed.get(item.nodeid, item.nodeid): item for item in items}
 
     def pytest_sessionstart(self) -> None:
-        """Forget the files that pytest has read for its own settings."""
+        """Forget the files that pytest has read for its own configuration."""
         if self.files:
             self.files.take()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Answer requests until there are no more; then pytest ends what fixtures started.
-
-        Args:
-            session: of pytest.
-        """
+        """Answer requests until there are no more; pytest then tears down the fixtures."""
         self.session = session
         gc.collect()
         gc.freeze()
-        gc.enable()  # what is timed may depend on it
+        gc.enable()  # timed code may depend on it
         self.answer_until(lambda: False)
         if session.config.pluginmanager.hasplugin(SLOW_TO_END):
             session.config.pluginmanager.unregister(name=SLOW_TO_END)
@@ -228,12 +200,7 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-        """Note how each part of a test ended.
-
-        Args:
-            item: the test.
-            call: of the part.
-        """
+        """Record the report of each phase of a test."""
         report = yield
         self.reports.append(report)
         if call.excinfo is not None and not report.skipped:
@@ -241,35 +208,27 @@ class Tests(worker.Requests):
         return report
 
     def answer_until(self, over: Callable[[], bool]) -> None:
-        """Answer requests until something is over, or there are no more.
-
-        Args:
-            over: tells whether it is.
-        """
+        """Answer requests until `over()` returns true or there are no more requests."""
         while not over():
             line = self.requests.readline()
             if not line:
                 if any(isinstance(prepared, Benchmarked) for prepared in self.prepared.values()):
-                    raise pytest.exit.Exception("the gate has ended", 0)  # a test waits: its fixtures are to end
+                    raise pytest.exit.Exception("the gate has ended", 0)  # a test is waiting: tear down its fixtures
                 return
             answer = self.answered(line)
             if answer is not None:
                 self.reply(answer)
 
     def reply(self, answer: dict[str, Any]) -> None:
-        """Answer a request.
-
-        Args:
-            answer: as JSON can hold it.
-        """
+        """Send an answer as a line of JSON."""
         self.replies.write(json.dumps(answer) + "\n")
 
     def prepare(self, identity: str, answer: str | None = None, counted: bool = False, fault: str = "") -> Any:
-        """Run a test up to where it calls ``benchmark`` and to its end after the case is closed; answer twice.
+        """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
 
         Args:
             identity: id of the test, or name of a canary.
-            answer: file for what is returned, if it is wanted.
+            answer: file for the output, if wanted.
             counted: whether the test's exact counts are wanted, at its end.
             fault: ``module:function`` that replaces head's timed callable with a slower one.
         """
@@ -289,7 +248,7 @@ class Tests(worker.Requests):
         self.fixture, self.closed = None, False
         seed_all()
         try:
-            self.session._setupstate.teardown_exact(item)  # what only tests of other files share
+            self.session._setupstate.teardown_exact(item)  # fixtures that only tests of other files share
         except (Exception, pytest.fail.Exception) as error:
             return {"failed": f"what {self.before} shares with others cannot be torn down: {words(error)}"}
         self.before = identity
@@ -297,20 +256,12 @@ class Tests(worker.Requests):
         return self.ended(identity)
 
     def sibling(self, item: pytest.Item) -> pytest.Item | None:
-        """Return a test beside another, so that the fixtures that they share stay; any other where there is none.
-
-        Args:
-            item: the test.
-        """
+        """Return a test next to this one, so that their shared fixtures stay alive; any other test if there is none."""
         others = [other for other in self.items.values() if other is not item]
         return next((other for other in others if other.parent is item.parent), next(iter(others), None))
 
     def timed(self, benchmarked: Benchmarked) -> None:
-        """Let the gate time what a test gave to its fixture, until it closes the case.
-
-        Args:
-            benchmarked: what is timed.
-        """
+        """Let the gate time the callable that a test passed to its fixture, until the case is closed."""
         identity, fault = self.asked["identity"], self.asked["fault"]
         if fault and os.environ[SIDE] == "head":
             module, _, function = fault.partition(":")
@@ -324,11 +275,7 @@ class Tests(worker.Requests):
         self.answer_until(lambda: identity not in self.prepared)
 
     def close(self, identity: str) -> Any:
-        """End a canary; let a test go on to its end, which is answered where it was prepared.
-
-        Args:
-            identity: id of the test, or name of a canary.
-        """
+        """Close a canary, or let a test continue to its end; the reply of ``prepare`` then reports how it ended."""
         prepared = self.prepared.pop(identity)
         if isinstance(prepared, Benchmarked):
             self.closed = True
@@ -337,11 +284,7 @@ class Tests(worker.Requests):
         return {}
 
     def ended(self, identity: str) -> dict[str, Any]:
-        """Return how a test ended: before its case could be prepared, or after it was closed.
-
-        Args:
-            identity: id of the test.
-        """
+        """Return how a test ended, either before its case was prepared or after it was closed."""
         self.prepared.pop(identity, None)
         failed = [report for report in self.reports if report.failed]
         skipped = [report for report in self.reports if report.skipped]
@@ -359,7 +302,7 @@ class Tests(worker.Requests):
         return self.exact() | self.figures()
 
     def exact(self) -> dict[str, Any]:
-        """Return the counts that a test has left in ``extra_info["exact"]``, if they are wanted."""
+        """Return the counts in ``extra_info["exact"]``, if they are wanted."""
         assert self.fixture
         found = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
         if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
@@ -367,7 +310,7 @@ class Tests(worker.Requests):
         return {"exact": {str(name): number for name, number in found.items()}} if found else {}
 
     def figures(self) -> dict[str, Any]:
-        """Return the numbers that a test has put under ``extra_info["figures"]``, if any."""
+        """Return the numbers in ``extra_info["figures"]``, if any."""
         assert self.fixture
         given = self.fixture.extra_info.get("figures")
         if not isinstance(given, Mapping):
@@ -375,11 +318,7 @@ class Tests(worker.Requests):
         return {"figures": {str(name): float(value) for name, value in given.items() if isinstance(value, Real)}}
 
     def missing(self, identity: str) -> dict[str, Any]:
-        """Return why there is no such test here.
-
-        Args:
-            identity: id of the test.
-        """
+        """Return why this side does not have a test."""
         identity = next((own for own, name in self.renamed.items() if name == identity), identity)
         for node, why in self.broken.items():
             if not node or identity.startswith((f"{node}::", f"{node}/")):
@@ -387,11 +326,7 @@ class Tests(worker.Requests):
         return {"failed": "it is not collected here"}
 
     def explained(self, error: BaseException | None) -> dict[str, str]:
-        """Return what of the code under test a side does not have, where an error says so, as ``absent``.
-
-        Args:
-            error: that a test or an import raised.
-        """
+        """Return as ``absent`` the name that the code under test lacks on this side, if that caused the error."""
         seen: set[int] = set()
         while error is not None and id(error) not in seen:
             seen.add(id(error))
@@ -409,7 +344,7 @@ class Tests(worker.Requests):
         return {}
 
     def hello(self) -> dict[str, Any]:
-        """Answer that all tests are collected, with what their ids mean here."""
+        """Report that all tests are collected, with the values of their parameters on this side."""
         params = {
             identity: described(item.callspec.params, [self.folder])
             for identity, item in self.items.items()
@@ -418,10 +353,9 @@ class Tests(worker.Requests):
         return {"parameters": params}
 
     def listing(self, deselected: bool = False) -> dict[str, Any]:
-        """Return the benchmarks of this side that are selected, each with what its marks say.
+        """Return the selected benchmarks of this side with their mark settings.
 
-        Args:
-            deselected: those too that the project's own hooks deselect.
+        Tests that the project's own hooks deselect are included if `deselected` is true.
         """
         assert self.session
         selected = set(self.items.values() if deselected else self.session.items)
@@ -430,12 +364,12 @@ class Tests(worker.Requests):
         return {"listing": listing, "files": self.session.config.args}
 
     def loaded(self) -> dict[str, Any]:
-        """Return which files of this side's tree were loaded since this was asked last, and if a process started."""
+        """Return the files of this side's tree loaded since the last request, and whether a process was started."""
         assert self.files
         return self.files.take()
 
     def origins(self) -> dict[str, Any]:
-        """Return the file or folder that each package under test is imported from, of those that are found."""
+        """Return the file or directory from which each package under test is imported, if it is found."""
         found = {}
         for name in self.packages:
             try:
@@ -450,7 +384,7 @@ class Tests(worker.Requests):
         return {"origins": found, "imported": imported, "strays": sorted(self.strays()), "missing": missing}
 
     def strays(self) -> Iterator[str]:
-        """Yield the files of modules that come from the repository itself, and not from this side."""
+        """Yield the files of loaded modules that belong to the repository itself instead of to this side."""
         kept = (self.folder, sys.prefix, str(Path(__file__).parents[1]))
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None) or ""
@@ -460,12 +394,9 @@ class Tests(worker.Requests):
 
 
 def leave_working_tree(copied: Sequence[str]) -> None:
-    """Import nothing from folders of the working tree that this side has copies of.
+    """Import nothing from directories of the working tree that this side has copies of.
 
-    Editable installs put them on the path, or look there when all else fails.
-
-    Args:
-        copied: the folders.
+    Editable installs put them on ``sys.path`` or use an import finder.
     """
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in copied]
     for name, module in list(sys.modules.items()):
@@ -476,12 +407,12 @@ def leave_working_tree(copied: Sequence[str]) -> None:
 
 
 def within(place: str, folders: Sequence[str]) -> bool:
-    """Return whether a path is in one of some folders."""
+    """Return whether a path is in one of some directories."""
     return any(os.path.realpath(place).startswith(f"{folder}{os.sep}") for folder in folders)
 
 
 def seed_all() -> None:
-    """Seed what draws by itself, the same for every test and on both sides: their inputs are then the same."""
+    """Seed the global random generators, so that every test has the same inputs on both sides."""
     random.seed(worker.SEED)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(worker.SEED)
@@ -490,21 +421,13 @@ def seed_all() -> None:
 
 
 def reason(report: Any) -> str:
-    """Return why something was skipped.
-
-    Args:
-        report: of a test, or of what was to be collected.
-    """
+    """Return why a test or a file was skipped."""
     why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return str(why).removeprefix("Skipped: ")
 
 
 def words(error: BaseException | None) -> str:
-    """Return an error in a line.
-
-    Args:
-        error: that a test raised.
-    """
+    """Return an exception as one line."""
     if error is None:
         return "no reason is known"
     first = str(error).strip().partition("\n")[0]
@@ -514,33 +437,24 @@ def words(error: BaseException | None) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that says something.
-
-    Args:
-        text: of an error.
-    """
+    """Return the last non-empty line of an error report."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].removeprefix("E ").strip() if lines else "no reason is known"
 
 
 def main(requests: TextIO, replies: TextIO) -> None:
-    """Run the worker's pytest, which answers requests in the place of its tests.
-
-    Args:
-        requests: where requests come from.
-        replies: where answers go.
-    """
+    """Run the worker's pytest, which answers requests instead of running tests in order."""
     told = json.loads(sys.argv[-4])
     leave_working_tree(told["copied"])
     if told["first"]:
         First(told["packages"], told["first"])
     tests = Tests(requests, replies, told)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures end
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
     code = pytest.main(told["arguments"], plugins=[tests])
     if tests.conftest:
         sys.stderr.write(f"{tests.conftest}{'' if told.get('own') else f'; {CONFTESTS}'}\n")
     elif tests.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        sys.stderr.write("pytest ended before it collected anything\n")  # else it has said why
+        sys.stderr.write("pytest ended before it collected anything\n")  # otherwise pytest has printed the reason
     sys.stderr.flush()
     os._exit(0 if tests.session else 1)
 
