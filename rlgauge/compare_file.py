@@ -1,7 +1,7 @@
-"""A file of comparisons: ``rlgauge compare --file FILE.toml``, measured in drawn order.
+"""A file of comparisons, ``rlgauge compare --file FILE.toml``, measured in random order.
 
-Comparisons that run on one core and are measured alike share pairs of processes, in groups. All results so far are
-written after each group, so that an interrupted run goes on where it was stopped.
+Comparisons that run on one core with the same plan share pairs of processes, in groups. The results so far are written
+after each group, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .source import Case
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-TOGETHER = 8  # comparisons that share pairs, at most: an interrupt loses the pairs of one group
-Row = dict[str, Any]  # of one comparison, as it is written
+TOGETHER = 8  # most comparisons that share pairs: an interrupt loses the pairs of one group
+Row = dict[str, Any]  # result of one comparison as written to the file
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table ``[[comparison]]``; what it leaves out is as on the command line.
+    """A ``[[comparison]]`` table; missing keys default to the command-line options.
 
     Attributes:
-        name: by which it is reported.
+        name: unique name, shown in the report.
         a: id or pattern of a benchmark.
-        b: the same of the other one.
-        items: see :class:`.compare.Plan`, as the others down to ``cores``.
-        note: for the reader; written with the result.
-        leaves_out: the same.
+        b: id or pattern of the other benchmark.
+        items: see :class:`.compare.Plan`; likewise the following keys up to ``cores``.
+        note: for the reader; copied to the result.
+        leaves_out: for the reader; copied to the result.
     """
 
     name: str
@@ -60,40 +60,28 @@ class Comparison:
     leaves_out: Any = None
 
     def plan(self, default: Plan) -> Plan:
-        """Return how to compare.
-
-        Args:
-            default: what the command line says.
-        """
+        """Return how to compare, with `default` for keys that the table does not set."""
         own = {field.name: getattr(self, field.name, None) for field in fields(Plan)}
         return replace(default, **{name: value for name, value in own.items() if value is not None})
 
     def row(self, **result: Any) -> Row:
-        """Return what is written of it.
-
-        Args:
-            result: of measuring it.
-        """
+        """Return the result with the table's note and ``leaves_out`` added."""
         told = {"note": self.note, "leaves_out": self.leaves_out}
         return {**result, **{name: value for name, value in told.items() if value is not None}}
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What a file of comparisons holds."""
+    """Contents of a file of comparisons."""
 
     comparison: list[dict[str, Any]] = field(default_factory=list)
 
 
 def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
-    """Return the comparisons of a file by their names, each with how to measure it.
-
-    Args:
-        file: of TOML.
-        default: what the command line says.
+    """Return the comparisons in a TOML file by name, each with its plan.
 
     Raises:
-        GateError: the file cannot be read, has an unknown key or a wrong value, or a name twice.
+        GateError: the file cannot be read, has an unknown key or an invalid value, or repeats a name.
     """
     found: dict[str, tuple[Comparison, Plan]] = {}
     try:
@@ -119,23 +107,23 @@ def compare_file(
 ) -> int:
     """Measure the comparisons of a file, write and print the results; return the exit code.
 
-    A comparison whose test is skipped here, or fails, is written as such, and the others are measured.
+    A comparison whose test is skipped or fails is recorded as such, and the others are measured.
 
     Args:
-        source: of the benchmarks.
-        root: of the repository.
-        file: of comparisons.
-        default: how to compare where the file does not say.
-        out: where all results are written after each comparison.
+        source: the repository's benchmarks.
+        root: root of the repository.
+        file: TOML file of comparisons.
+        default: how to compare, unless the file says otherwise.
+        out: JSON file to which all results are written after each group.
         resume: keep the results of an interrupted run.
-        log: prints a line.
+        log: prints a line of progress.
 
     Raises:
-        GateError: the file is wrong or names an unknown benchmark, or an interrupt.
+        GateError: the file is invalid or names an unknown benchmark, or the run is interrupted.
     """
     comparisons = read(file, default)
     with reserved(out, ROOM, "--json"):
-        pass  # it can be written
+        pass  # check early that it can be written
     rows: dict[str, Row] = {}
     try:
         cases = listed(source, root)
@@ -168,13 +156,9 @@ def compare_file(
 
 
 def groups(comparisons: Mapping[str, tuple[Plan, Sequence[Case]]]) -> list[list[str]]:
-    """Return the names of comparisons whose tests share pairs of processes: those of one plan that run on one core.
-
-    Args:
-        comparisons: how each is measured, and its two tests.
-    """
+    """Group the comparisons that share pairs of processes: those with equal plans that run on one core."""
     found: list[list[str]] = []
-    last: dict[Plan, list[str]] = {}  # the group that the next comparison of a plan joins
+    last: dict[Plan, list[str]] = {}  # plan -> group that the next comparison joins
     for name, (plan, tests) in comparisons.items():
         alone = plan.measure in MEMORY or plan.place(tests).one is None
         group = [] if alone else last.get(plan, [])
@@ -195,15 +179,15 @@ def measured(
     folder: str,
     log: Callable[[str], None],
 ) -> dict[str, Row]:
-    """Return the result of each comparison of a group, or why there is none.
+    """Return the result of each comparison of a group, or its error.
 
     Args:
-        source: of the benchmarks.
-        layout: of the working tree.
+        source: the repository's benchmarks.
+        layout: the working tree on disk.
         tests: the two benchmarks of each comparison.
         plan: how to compare them.
-        folder: name of the sides' folders.
-        log: prints a line.
+        folder: name of the sides' directories.
+        log: prints a line of progress.
     """
 
     def told(names: Sequence[str]) -> None:
@@ -229,15 +213,7 @@ def measured(
 
 
 def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: Path) -> dict[str, Any]:
-    """Return what must be the same where results of two runs are put together, by what each is called in a message.
-
-    Args:
-        source: of the benchmarks.
-        layout: of the working tree.
-        file: of comparisons.
-        plan: what the command line says.
-        out: file of results, which is no part of the working tree.
-    """
+    """Return what must be equal for the results of two runs to be combined, by a name for messages."""
     code = layout.code(None)
     files = [path for path in code.rglob("*") if source.top / path.relative_to(code) != out.resolve()]
     options = asdict(plan)
@@ -253,12 +229,9 @@ def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: 
 
 
 def kept(out: Path, here: Mapping[str, Any], log: Callable[[str], None]) -> dict[str, Row]:
-    """Return the results that an interrupted run measured under the same conditions; say where they differ.
+    """Return the results that an interrupted run measured under the same conditions.
 
-    Args:
-        out: that it wrote.
-        here: the conditions of this run.
-        log: prints a line.
+    If the conditions differ, print which ones and return nothing.
 
     Raises:
         GateError: the file holds something else.
@@ -281,16 +254,12 @@ def kept(out: Path, here: Mapping[str, Any], log: Callable[[str], None]) -> dict
 
 
 def line(row: Row) -> str:
-    """Return the result of a comparison in a line."""
+    """Return the result of a comparison as one line."""
     return str(row.get("text") or row.get("skipped") or f"error: {row['error']}")
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Return the results as aligned columns: name, measure, A over B, 95 % interval, pairs, verdict.
-
-    Args:
-        rows: by the name of each comparison.
-    """
+    """Return the results as aligned columns: name, measure, A over B, 95 % interval, pairs, verdict."""
     lines: list[Sequence[str]] = [("comparison", "measure", "A / B", "95 % interval", "pairs", "")]
     for name, row in rows.items():
         if "value" in row:

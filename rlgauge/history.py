@@ -1,6 +1,6 @@
-"""Speed over commits: compare each commit with the release before it, and keep the ratios in a file.
+"""Speed over commits: compare each commit with the release before it, and record the ratios in a file.
 
-The file is only added to: a line of JSON for each commit and test. What it holds is not measured again.
+The file is append-only, with one line of JSON per commit and test. Ratios in the file are not measured again.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Entry:
 
     Attributes:
         case: id of the test.
-        version: hash of the source of the test; ratios of two versions are not of the same work.
+        version: hash of the test's source; ratios of different versions do not measure the same work.
         commit: full hash.
         anchor: full hash.
-        log_ratios: what each pair says: log of the commit's seconds over the anchor's.
-        same_as: the commit that has the same files, where nothing was timed: the anchor, or one whose pairs these are.
-        machine: on which the pairs were measured.
-        date: when, as in ``2026-11-23``.
+        log_ratios: per pair, the log of the commit's seconds over the anchor's.
+        same_as: commit with identical files, if nothing was timed: the anchor, or the commit whose pairs are reused.
+        machine: machine on which the pairs were measured.
+        date: date of the measurement, for example ``2026-11-23``.
     """
 
     case: str
@@ -58,25 +58,25 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """``timed``, ``unchanged``, or ``missing`` where the anchor lacks the test or the test skips."""
+        """``timed``, ``unchanged``, or ``missing`` if the anchor lacks the test or the test is skipped."""
         return "unchanged" if self.same_as else "timed" if self.log_ratios else "missing"
 
     @property
     def middle(self) -> float:
-        """Median log-ratio; 0 where the commit has the anchor's files."""
+        """Median log-ratio; 0 if the commit has the anchor's files."""
         return median(self.log_ratios) if self.log_ratios else 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the median log-ratio; the extremes of fewer than six pairs."""
+        """95 % interval of the median log-ratio; the extremes if there are fewer than six pairs."""
         return interval(self.log_ratios) if self.log_ratios else (0.0, 0.0)
 
 
 def read(file: Path) -> list[Entry]:
-    """Return the entries of a file, none where there is no file.
+    """Return the entries of a file; empty if it does not exist.
 
     Raises:
-        GateError: it cannot be read, or a line is no entry.
+        GateError: the file cannot be read, or a line is not an entry.
     """
     try:
         lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
@@ -94,11 +94,7 @@ def read(file: Path) -> list[Entry]:
 
 
 def append(file: Path, entries: Sequence[Entry]) -> None:
-    """Add entries to a file, all of them or none.
-
-    Raises:
-        Unwritable: it cannot be written.
-    """
+    """Append entries to a file, all of them or none; raise Unwritable if that fails."""
     before = file.read_bytes() if file.exists() else b""
     after = before + b"".join(json.dumps(asdict(entry)).encode() + b"\n" for entry in entries)
     with reserved(file, len(after)) as write:
@@ -106,16 +102,12 @@ def append(file: Path, entries: Sequence[Entry]) -> None:
 
 
 def in_order(root: Path) -> list[str]:
-    """Return the commits of this branch along first parents, oldest first.
-
-    Raises:
-        GateError: no repository.
-    """
+    """Return the commits of the current branch along first parents, oldest first."""
     return git(root, "rev-list", "--first-parent", "--reverse", resolve(root, "HEAD")).decode().split()
 
 
 def release_before(root: Path, commit: str) -> str | None:
-    """Return the commit of the nearest tag before a commit, None where there is none."""
+    """Return the commit of the nearest tag before a commit, or None."""
     try:
         tag = git(root, "describe", "--tags", "--abbrev=0", f"{commit}^").decode().strip()
     except subprocess.CalledProcessError:
@@ -124,7 +116,7 @@ def release_before(root: Path, commit: str) -> str | None:
 
 
 def comes_before(root: Path, first: str, second: str) -> bool:
-    """Return whether a commit is an ancestor of another."""
+    """Return whether `first` is an ancestor of `second`."""
     try:
         git(root, "merge-base", "--is-ancestor", first, second)
     except subprocess.CalledProcessError:
@@ -133,7 +125,7 @@ def comes_before(root: Path, first: str, second: str) -> bool:
 
 
 def version_of(file: Path, name: str) -> str:
-    """Return a hash of the source of a test, without comments; of the whole file where it does not define the test."""
+    """Return a hash of a test's source without comments, or of the whole file if it does not define the test."""
     found: ast.AST | None = ast.parse(file.read_bytes())
     for part in name.partition("[")[0].split("::")[1:]:
         found = next((node for node in getattr(found, "body", ()) if getattr(node, "name", "") == part), None)
@@ -145,19 +137,19 @@ class History:
     """Compares commits with the releases before them.
 
     Args:
-        source: of the tests, which are selected.
-        root: of the repository.
-        file: of entries.
-        pairs: of processes for each commit.
-        minutes: after which a commit gets no more pairs, once it has six.
-        limit: seconds that a worker may take for one request.
-        log: prints a line.
+        source: the selected benchmarks.
+        root: root of the repository.
+        file: JSON-lines file of entries.
+        pairs: pairs of processes per commit.
+        minutes: time after which a commit gets no more pairs, provided it has six.
+        limit: timeout of one worker request, in seconds.
+        log: prints a line of progress.
 
     Attributes:
-        failed: what could not be measured, with the reason.
+        failed: measurements that failed, with the reason.
 
     Raises:
-        GateError: the file holds something else, or ratios of another machine.
+        GateError: the file is invalid, or has ratios from another machine.
     """
 
     def __init__(
@@ -180,15 +172,15 @@ class History:
         self.versions = {case.id: version_of(source.top / source.file_of(case.id), case.id) for case in source.cases()}
 
     def measure(self, since: str) -> None:
-        """Compare every commit after one, up to HEAD along first parents; keep the ratios of each when it is done.
+        """Compare every commit after `since` up to HEAD, along first parents; record each one's ratios when it is done.
 
-        A release that has no ratios yet is compared with the last anchor before it, so that series go on.
+        A release without ratios is compared with the last anchor before it, so that series continue across releases.
 
         Args:
-            since: a revision before HEAD; the anchor of commits with no tag before them.
+            since: a revision before HEAD; also the anchor of commits that have no tag before them.
 
         Raises:
-            GateError: an unknown revision, no commit after it, or nothing could be measured.
+            GateError: the revision is unknown, no commit follows it, or nothing could be measured.
         """
         first, commits = resolve(self.root, since), between(self.root, since, "HEAD")
         anchors = {commit: release_before(self.root, commit) or first for commit in commits}
@@ -205,24 +197,24 @@ class History:
             raise GateError(f"nothing could be measured: {self.failed[0]}")
 
     def anchor_before(self, anchor: str) -> str | None:
-        """Return the last anchor before another, None where there is none."""
+        """Return the last anchor that precedes another one, or None."""
         others = dict.fromkeys(entry.anchor for entry in reversed(self.entries) if entry.anchor != anchor)
         return next((other for other in others if comes_before(self.root, other, anchor)), None)
 
     def find(self, case: Case, commit: str, anchor: str) -> Entry | None:
-        """Return what is known of a test, as it is now, at a commit."""
+        """Return the entry of a test in its current version at a commit, or None."""
         wanted = case.id, self.versions[case.id], commit, anchor
         return next((e for e in self.entries if (e.case, e.version, e.commit, e.anchor) == wanted), None)
 
     def compare(self, layout: Layout, commit: str, anchor: str, earlier: str, where: str) -> None:
-        """Keep an entry of each test that has none, measured or carried from a commit with the same files.
+        """Record entries of all tests that have none, either measured or carried over from a commit with the same files.
 
         Args:
-            layout: of the revisions.
+            layout: the revisions on disk.
             commit: full hash.
             anchor: full hash.
-            earlier: the commit before.
-            where: how far the whole run is, in words.
+            earlier: previous commit.
+            where: progress of the whole run, for the log.
         """
         cases = self.source.cases()
         waiting = {case.id: case for case in cases if not self.find(case, commit, anchor)}
@@ -246,20 +238,20 @@ class History:
             self.entries += added
 
     def fail(self, words: str) -> None:
-        """Take note of what could not be measured."""
+        """Record and print a failed measurement."""
         self.failed.append(words)
         self.log(f"history: {words}")
 
     def entry(self, case: Case, commit: str, anchor: str, log_ratios: Sequence[float] = (), same_as: str = "") -> Entry:
-        """Return an entry of today."""
+        """Return an entry with today's date."""
         rounded, today = [round(value, 6) for value in log_ratios], datetime.date.today().isoformat()
         return Entry(case.id, self.versions[case.id], commit, anchor, rounded, same_as, self.machine, today)
 
     def carried(self, layout: Layout, commit: str, anchor: str, other: str, cases: Sequence[Case]) -> Iterator[Entry]:
-        """Yield entries of the tests all of whose files are as in another commit.
+        """Yield entries of the tests whose files are all the same as in another commit.
 
         Args:
-            layout: of the revisions.
+            layout: the revisions on disk.
             commit: full hash.
             anchor: full hash.
             other: the anchor, or a commit that was compared with it.
@@ -283,11 +275,11 @@ class History:
                 yield replace(entry, commit=commit, same_as=entry.same_as or other)
 
     def timed(self, layout: Layout, commit: str, anchor: str, cases: Sequence[Case]) -> Iterator[Entry]:
-        """Measure tests, and yield the entry of each that could be.
+        """Measure tests, and yield the entry of each successful one.
 
         Raises:
-            GateError: a side imports another tree than its own.
-            PairError: a worker does not start.
+            GateError: a side imports code from outside its own tree.
+            PairError: a worker fails to start.
         """
         source, records = self.source, {case.id: Record() for case in cases}
         sides = layout.side(anchor, "base"), layout.side(commit, "head")

@@ -1,4 +1,4 @@
-"""Measure the gate's error rates on a repository's own benchmarks: the same code on both sides, with one side slowed.
+"""Measure the gate's error rates on a repository's benchmarks: the same code on both sides, with head slowed.
 
 Head is slowed either by a dose, which is a fraction of each call, or by a fault: a function of the repository that
 receives a test's timed callable and returns a slower replacement.
@@ -39,7 +39,9 @@ Dosed = dict[str, dict[str, dict[str, float]]]  # log-ratios of a pair, by "log_
 
 
 def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
-    """Parse ``MODULE:FUNCTION`` (all tests) and ``MODULE:FUNCTION=PATTERN`` (some); return the test patterns of each fault.
+    """Parse ``MODULE:FUNCTION`` and ``MODULE:FUNCTION=PATTERN``; return the test patterns of each fault.
+
+    A fault without a pattern applies to all tests.
 
     Raises:
         GateError: a text has another form.
@@ -336,7 +338,7 @@ def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         said = column(pairs, name, "0")
         values = [pair.thorough for pair in said]
         middle = median(values)
-        spread = 1.4826 * median(abs(value - middle) for value in values)  # robust standard deviation of a normal distribution
+        spread = 1.4826 * median(abs(value - middle) for value in values)  # robust standard deviation (normal)
         found = [slower for _, slower in verdicts(said, rule)]
         enough = range(DRAWN if found else 0)
         drawn = [next(verdicts(rng.choices(said, k=rule.screen + rule.most), rule))[1] for _ in enough]

@@ -126,7 +126,7 @@ def missing(root: Path, revision: str) -> list[str]:
 
 
 def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
-    """Write the files of a commit as a checkout would, including submodules and files that ``git archive`` would omit.
+    """Write the files of a commit as a checkout would, with submodules and files that ``git archive`` would omit.
 
     Args:
         root: root of the repository.
@@ -286,7 +286,7 @@ def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
 
 
 def untracked(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
-    """Return the files in some directories that git does not track, whether ignored or not, and that match a pattern."""
+    """Return the files in some directories that match a pattern and that git does not track, ignored or not."""
     return listed(root, "ls-files", "-z", "--others", "--", *(f"{part}/{pattern}" for part in parts)) if parts else []
 
 

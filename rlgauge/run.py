@@ -1,4 +1,4 @@
-"""A whole run: both sides laid out, every case screened, suspects confirmed, all of it kept."""
+"""A whole gate run: lay out both sides, screen every case, confirm suspects."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from .workers import Side
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-LIMIT = 300.0  # seconds for one request to a worker, which may be to compile
-COSTLY_PAIRS = 2  # of the screen, of a case that takes long to prepare in every process
-FEW = 4  # suspects that are measured thoroughly from the beginning: they take no long time
+LIMIT = 300.0  # seconds for one worker request, which may include compilation
+COSTLY_PAIRS = 2  # screen pairs of a case whose preparation is slow in every process
+FEW = 4  # so few suspects are measured thoroughly from the start, as they take little time
 
 
 @dataclass
 class Gate:
-    """Base and head, laid out and ready to be compared; ``known`` are the cases that base has by its own listing.
+    """Base and head, laid out and ready to be compared.
 
     Attributes:
-        source: of the cases.
-        base: the commit that is compared with.
-        head: what the working tree is called.
+        source: the repository's benchmarks.
+        base: full hash of base.
+        head: description of the working tree, as in ``1a2b3c4d5e6f+dirty``.
         sides: base and head, laid out.
-        cases: all that was selected.
-        records: what is known of each case, those that are gone included.
-        folder: of this run, gone after it.
-        rule: the numbers to decide by.
-        seed: of the order of cases and of sides.
-        limit: seconds that a worker may take for one request.
-        known: the cases that base has by its own listing.
-        names: of all cases, those of other shards and those that are gone too.
-        shard: which part of the cases this is, of how many; None for all.
-        log: prints a line.
-        fingerprints: hashes of what is compared, see :mod:`.resume`.
-        spent: seconds of the interrupted run that this one goes on from, and then of this one too.
-        counts_memory: whether page faults and growth per call are counted after all pairs.
-        invalid: why no more pairs are measured, where they could not make the run valid.
+        cases: the selected cases of this shard.
+        records: measurements of each case, including those that are gone.
+        folder: temporary directory of this run.
+        rule: the decision rule.
+        seed: seed of the order of cases and sides.
+        limit: timeout of one worker request, in seconds.
+        known: cases in base's own listing.
+        names: names of all cases, including those of other shards and those that are gone.
+        shard: (number, count) of the shard; None for all cases.
+        log: prints a line of progress.
+        fingerprints: hashes of the compared files and packages, see :mod:`.resume`.
+        spent: seconds measured so far, including those of an interrupted run that is resumed.
+        counts_memory: whether to count page faults and growth per call after all pairs.
+        invalid: why measuring stopped early, if no further pair could make the run valid.
     """
 
     source: Benchmarks
@@ -75,14 +75,14 @@ class Gate:
     invalid: Sequence[str] = ()
 
     def expected(self, pair: float, starting: float, cases: int) -> float:
-        """Return about how many seconds a pass takes after its first pair, where few cases look slower.
+        """Return the approximate duration of a pass in seconds after its first pair, if few cases look slower.
 
-        Of identical cases a tenth are suspects, most of which are let go after as many pairs as a screen has.
+        About a tenth of identical cases become suspects; most of these are dropped after as many pairs as in a screen.
 
         Args:
             pair: seconds of the first pair.
-            starting: seconds of these in which both processes started.
-            cases: of the pass, canaries included.
+            starting: seconds of that spent on starting both processes.
+            cases: number of cases in the pass, including canaries.
         """
         case = (pair - starting) / cases
         screen = (self.rule.screen - 1) * pair
@@ -91,17 +91,17 @@ class Gate:
 
     @property
     def elsewhere(self) -> int:
-        """Number of cases that other shards measure."""
+        """Number of cases in other shards."""
         return len(set(self.names) - self.records.keys())
 
     def run(self) -> Artifact:
-        """Screen all cases and confirm the suspects, in a pass on one core and one on all, each with its canaries.
+        """Screen all cases and confirm the suspects, in one pass on one core and one on all cores, each with its canaries.
 
-        A run that is certain to be invalid ends there and then.
+        The run ends early once it is certain to be invalid.
 
         Raises:
-            GateError: a side's workers do not even start.
-            KeyboardInterrupt: an interrupt; :meth:`artifact` has all pairs that were measured to their end.
+            GateError: the workers fail to start.
+            KeyboardInterrupt: after an interrupt; :meth:`artifact` then has all complete pairs.
         """
         start = time.monotonic()
         try:
@@ -111,15 +111,11 @@ class Gate:
         return self.artifact()
 
     def timed(self, name: str) -> bool:
-        """Return whether this case is known here and to be timed."""
+        """Return whether a case is in this shard and should be timed."""
         return name in self.records and self.records[name].state == "timed"
 
     def measure(self) -> None:
-        """Measure all pairs into the records.
-
-        Raises:
-            GateError: a side's workers do not even start.
-        """
+        """Measure all pairs into the records."""
         tolerances = {case.id: case.tolerance for case in self.cases}
         tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
         rng = random.Random(self.seed)
@@ -144,11 +140,7 @@ class Gate:
                 raise GateError(str(error)) from error
 
     def artifact(self, complete: bool = True) -> Artifact:
-        """Return all that was measured so far.
-
-        Args:
-            complete: whether that is all there is to measure.
-        """
+        """Return all measurements so far; `complete` is false for an interrupted run."""
         return Artifact(
             base=self.base,
             head=self.head,
@@ -164,16 +156,16 @@ class Gate:
         )
 
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
-        """Measure pairs of these cases, or of the suspects among them, as long as they are not settled.
+        """Measure pairs of the given cases, or of the suspects among them, until their verdicts can no longer change.
 
-        In a confirmation most are let go at the first look; those that are left are measured thoroughly, and
-        so are a few suspects from the beginning.
+        Most confirmations end by the first look. The remaining ones are measured thoroughly, and so are confirmations
+        of few suspects from the start.
 
         Args:
-            pairs: measures them.
+            pairs: measures the pairs.
             phase: ``screen`` or ``confirm``.
-            times: pairs of each case, at most.
-            names: of the cases of this pass.
+            times: largest number of pairs per case.
+            names: cases of this pass.
             place: the cores that workers run on.
         """
         spent: list[float] = []
@@ -183,7 +175,7 @@ class Gate:
                 waiting = [name for name in waiting if pair < COSTLY_PAIRS or not pairs.costly(name)]
             else:
                 waiting = unsettled(self.records, self.rule, self.elsewhere)
-                end = (pair // self.rule.confirm + 1) * self.rule.confirm  # at the next look most are settled
+                end = (pair // self.rule.confirm + 1) * self.rule.confirm  # most suspects are decided by the next look
             chosen = [name for name in names if name in waiting]
             if not chosen:
                 return
@@ -212,20 +204,20 @@ def opened(
     limit: float = LIMIT,
     shard: tuple[int, int] | None = None,
 ) -> Iterator[Gate]:
-    """Lay out base and head in a folder that is gone afterwards, and say which cases are to be timed.
+    """Lay out base and head in a temporary directory, and determine the cases to time.
 
     Args:
-        source: of the cases.
-        root: of the repository.
-        revision: a name of the commit to compare with.
-        rule: the numbers to decide by.
-        seed: of all that is left to chance.
-        limit: seconds that a worker may take for one request.
-        shard: which part of the cases, of how many; None for all.
+        source: the repository's benchmarks.
+        root: root of the repository.
+        revision: name of the base commit.
+        rule: the decision rule.
+        seed: seed of the order of cases and sides.
+        limit: timeout of one worker request, in seconds.
+        shard: (number, count) of the shard; None for all cases.
 
     Raises:
-        GateError: an unknown revision, a base that lacks what is compared, a side whose import fails.
-        OSError: a disk that is full or read-only.
+        GateError: the revision is unknown, base lacks required files, or a side's imports fail.
+        OSError: the disk is full or read-only.
     """
     commit = revisions.resolve(root, revision)
     with laid_out(source, root) as layout:
@@ -233,18 +225,18 @@ def opened(
 
 
 def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, shard: tuple[int, int] | None) -> Gate:
-    """Return the gate between a commit and the working tree, with what is known of each case before anything is timed.
+    """Lay out a commit and the working tree, and determine each case's state before anything is timed.
 
     Args:
-        layout: of the revisions.
+        layout: the revisions on disk.
         commit: full hash of base.
-        rule: the numbers to decide by.
-        seed: of all that is left to chance.
-        limit: seconds that a worker may take for one request.
-        shard: which part of the cases, of how many; None for all.
+        rule: the decision rule.
+        seed: seed of the order of cases and sides.
+        limit: timeout of one worker request, in seconds.
+        shard: (number, count) of the shard; None for all cases.
 
     Raises:
-        GateError: a base that lacks what is compared, a side whose import fails.
+        GateError: base lacks required files, or a side's imports fail.
     """
     source, base = layout.source, layout.side(commit, "base")
     known = list(source.listed(layout.code(commit), base))
@@ -279,12 +271,7 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
 
 
 def of_shard(names: Sequence[str], shard: tuple[int, int] | None) -> set[str]:
-    """Return the names of a part, every so many of all by their order in the alphabet.
-
-    Args:
-        names: of all cases.
-        shard: number of the part, from 1, of how many; None for all.
-    """
+    """Return every `count`-th name in alphabetical order, starting at the shard's number; all names if `shard` is None."""
     if shard is None:
         return set(names)
     number, count = shard

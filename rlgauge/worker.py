@@ -1,8 +1,8 @@
-"""One side of a pair: a process that is told by lines of JSON to prepare cases, to time samples of them, to close them.
+"""One side of a pair: a process that receives requests as lines of JSON to prepare, time and close cases.
 
-A source's own module starts it as ``python -m MODULE ... CORES THREADS MEMORY`` and says how a case is prepared.
-Requests are read from standard input and answered on what was standard output; whatever a library prints goes to
-standard error. The parent's side of it is :mod:`.workers`.
+A module that subclasses :class:`Requests` is started as ``python -m MODULE ... CORES THREADS MEMORY``. Requests come
+from standard input; answers go to the original standard output, and any other output to standard error. The parent's
+side is :mod:`.workers`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 SEED = 0
-SAMPLES = 3  # of which the least says what a call takes
-COUNTED_SPANS, COUNTED_SAMPLES, COUNTED_CALLS = 3, 5, 2  # of which the least is what every call takes of fresh memory
-PR_SET_THP_DISABLE = 41  # as prctl.h has it
-KEEP: list[Any] = []  # what is to stay until the process ends
+SAMPLES = 3  # the fastest one determines the time of a call
+COUNTED_SPANS, COUNTED_SAMPLES, COUNTED_CALLS = 3, 5, 2  # the least is what every call takes
+PR_SET_THP_DISABLE = 41  # from prctl.h
+KEEP: list[Any] = []  # objects to keep alive until the process ends
 
 
 def begin() -> TextIO:
-    """Take standard output for answers and the cores that the command line names; return where answers go.
+    """Redirect standard output, use the cores that the command line names, and return the stream for answers.
 
-    It comes before anything heavy is imported. The heap is moved from process to process, and nothing is collected:
-    to look through all that stays, again and again, takes a fifth of preparing.
+    Call it before any heavy import. It also shifts the heap by a random amount, and disables garbage collection:
+    scanning everything that stays alive, repeatedly, takes a fifth of the set-up time.
     """
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -47,65 +47,60 @@ def begin() -> TextIO:
 
 
 class Prepared(Protocol):
-    """A case that is ready to be timed; ``calls`` are those of its next sample."""
+    """A case that is ready to be timed; ``calls`` is the number of calls in its next sample."""
 
     calls: int
 
     def settle(self) -> Any:
-        """Call it until it is steady; return its answer, in nested lists, tuples and dicts."""
+        """Warm up until the time per call is steady; return the answer in nested lists, tuples and dicts."""
 
     def measure_calls(self) -> int:
-        """Return how many calls make a sample that is long enough, and take so many from now on."""
+        """Return the number of calls in a sample that is long enough, and use it from now on."""
 
     def reset(self) -> None:
-        """Go back to the state that every sample starts from."""
+        """Restore the state from which every sample starts."""
 
     def call(self) -> Any:
-        """Call it once."""
+        """Run one call."""
 
     def sample(self) -> float:
-        """Return the seconds of ``calls`` calls, from a reset."""
+        """Reset, then return the seconds of ``calls`` calls."""
 
     def close(self) -> None:
-        """End what it started."""
+        """Release its resources."""
 
 
 class Requests(ABC):
-    """What the gate may ask of a worker, a method each, and the cases that it has prepared."""
+    """The requests that the gate can send to a worker, one method each, and the cases it has prepared."""
 
     def __init__(self) -> None:
         self.prepared: dict[str, Any] = {}
 
     def hello(self) -> dict[str, Any]:
-        """Answer that all is imported."""
+        """Reply once all imports are done."""
         return {}
 
     @abstractmethod
     def prepare(self, identity: str, answer: str | None = None, counted: bool = False) -> dict[str, Any]:
-        """Build and settle a case; where a file is named, write the answer there; count operations, where asked to.
+        """Build and warm up a case; write its answer to a file and count operations on request.
 
-        Returns ``counters``; or ``{"failed": why}`` for a case that fails, with ``absent`` where this revision does not
-        have it; or ``{"skipped": why}``.
+        Returns ``counters``; ``{"failed": why}`` if the case fails, with ``absent`` if this revision does not have it;
+        or ``{"skipped": why}``.
 
         Args:
             identity: id of the case, or name of a canary.
-            answer: file for the answer, if it is wanted.
-            counted: whether operations are counted.
+            answer: file for the answer, if wanted.
+            counted: whether to count operations.
         """
 
     def calls(self, identity: str) -> dict[str, Any]:
-        """Return how many calls make a sample, measured now.
-
-        Args:
-            identity: id of the case, or name of a canary.
-        """
+        """Return the number of calls per sample, measured now."""
         return {"calls": self.prepared[identity].measure_calls()}
 
     def measure(self, identity: str) -> dict[str, Any]:
-        """Return the same, the seconds of one call in the fastest of a few samples, and those with what is not timed.
+        """Return the calls per sample, and the timed and wall seconds per call.
 
-        Args:
-            identity: id of the case, or name of a canary.
+        The timed seconds are those of the fastest of several samples; the wall time includes untimed parts of a call.
         """
         calls, prepared = self.calls(identity)["calls"], self.prepared[identity]
         start = time.perf_counter()
@@ -113,14 +108,10 @@ class Requests(ABC):
         return {"calls": calls, "call": call, "wall": (time.perf_counter() - start) / (SAMPLES * calls)}
 
     def place(self, core: int | None) -> dict[str, Any]:
-        """Move all threads to one core, if one is named.
-
-        Args:
-            core: its number, None to stay where they are.
-        """
+        """Pin all threads to one core, unless `core` is None."""
         if core is not None:
             for thread in os.listdir("/proc/self/task"):
-                with suppress(ProcessLookupError):  # it just ended
+                with suppress(ProcessLookupError):  # the thread just ended
                     os.sched_setaffinity(int(thread), {core})
         return {}
 
@@ -132,17 +123,17 @@ class Requests(ABC):
         warm: bool = True,
         spin: float = 0.0,
     ) -> dict[str, Any]:
-        """Time samples, each from a reset, and of so many calls where it is said.
+        """Time several samples, each after a reset.
 
-        One call to ``warm`` up, from a reset as well, does not count: the other side just ran, took the caches, and on
-        all cores its threads may still spin.
+        A ``warm`` call, after a reset as well, is not counted: the other side just ran and took the caches, and on all
+        cores its threads may still spin.
 
         Args:
             identity: id of the case, or name of a canary.
-            samples: how many.
-            calls: of each sample; those of the case unless given.
-            warm: whether a call that does not count comes first.
-            spin: seconds to wait after the last sample, which count, to be slower on purpose.
+            samples: number of samples.
+            calls: calls per sample; those of the case by default.
+            warm: whether an uncounted call comes first.
+            spin: seconds of artificial slowdown, added after the last sample.
         """
         prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls
@@ -156,17 +147,14 @@ class Requests(ABC):
         return {"seconds": spent + (time.perf_counter() - start if spin else 0.0)}
 
     def small_pages(self) -> dict[str, Any]:
-        """Have the kernel give this process pages of one size, whatever memory is free."""
+        """Disable transparent huge pages for this process, so that page faults do not depend on free memory."""
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
         return {}
 
     def memory(self, identity: str) -> dict[str, int]:
-        """Return the page faults of a call, and by how many bytes a call leaves the process larger.
+        """Return the page faults of a call, and the bytes by which a call makes the process larger.
 
-        Each is the least of several samples: threads and the places of other arrays add to some of them.
-
-        Args:
-            identity: id of the case, or name of a canary.
+        Each is the minimum of several samples, as threads and the placement of other arrays increase some of them.
         """
         prepared = self.prepared[identity]
         calls = min(COUNTED_CALLS, getattr(prepared, "max_calls", COUNTED_CALLS))
@@ -183,18 +171,18 @@ class Requests(ABC):
         return {"page_faults": min(faults) // calls, "grown_bytes": grown // (COUNTED_SAMPLES * calls)}
 
     def peak_memory(self, identity: str, allocated: bool = False) -> dict[str, Any]:
-        """Return the most resident memory that this process ever had, in bytes, or what one more call allocates.
+        """Return the peak resident memory of this process in bytes, or the bytes that one more call allocates.
 
-        Resident memory is all of this process: the interpreter, pytest, the modules of the test's file, its fixtures.
-        It has no child processes in it. What a call allocates is the peak that :mod:`tracemalloc` sees: Python's own
-        allocators and those of libraries that report to it, as NumPy does, and torch and JAX do not.
+        Resident memory includes the interpreter, pytest, the modules of the test's file and its fixtures, but no child
+        processes. Allocated memory is the peak that :mod:`tracemalloc` sees: Python's own allocators and libraries that
+        report to it, such as NumPy, but not torch or JAX.
 
         Args:
             identity: id of the case.
-            allocated: what one more call allocates, from a reset.
+            allocated: measure the allocations of one more call, after a reset.
         """
         if not allocated:
-            status = Path("/proc/self/status").read_text()  # getrusage also counts what the parent had before exec
+            status = Path("/proc/self/status").read_text()  # getrusage also counts the parent's memory before exec
             found = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
             return {"bytes": 1024 * int(found[1])} if found else {"failed": "/proc/self/status has no VmHWM here"}
         prepared = self.prepared[identity]
@@ -207,25 +195,17 @@ class Requests(ABC):
             tracemalloc.stop()
 
     def close(self, identity: str) -> dict[str, Any]:
-        """End what a case started.
-
-        Args:
-            identity: id of the case, or name of a canary.
-        """
+        """Release the resources of a case."""
         self.prepared.pop(identity).close()
         return {}
 
     def close_all(self) -> None:
-        """End what all cases started that are still there."""
+        """Release the resources of all remaining cases."""
         while self.prepared:
             self.prepared.popitem()[1].close()
 
     def answered(self, line: str) -> dict[str, Any]:
-        """Do what a line asks for; return the answer.
-
-        Args:
-            line: of JSON.
-        """
+        """Execute a request, given as a line of JSON, and return the answer."""
         request = json.loads(line)
         found: dict[str, Any] = getattr(self, request.pop("do"))(**request)
         return found
@@ -237,37 +217,22 @@ def size_in_bytes() -> int:
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """Return why a case could not be prepared.
-
-    Args:
-        error: what preparing it raised.
-    """
+    """Return the reply for a case whose preparation raised `error`."""
     return {"failed": f"{type(error).__name__}: {error}", "trace": "".join(traceback.format_exception(error))}
 
 
 def serve(requests: Requests, replies: TextIO) -> None:
-    """Answer requests until standard input ends, then end the process.
-
-    Args:
-        requests: answers them.
-        replies: where answers go, a line of JSON each.
-    """
+    """Answer requests until standard input ends, then exit the process."""
     try:
         for line in sys.stdin:
             replies.write(json.dumps(requests.answered(line)) + "\n")
     finally:
         requests.close_all()
-    os._exit(0)  # what torch and JAX do at a regular exit takes half a second, and nothing needs it
+    os._exit(0)  # skips half a second of exit handlers of torch and JAX, which nothing needs
 
 
 def saved(path: str | None, answer: Any, hidden: Sequence[str] = ()) -> None:
-    """Write an answer to a file, if one is named.
-
-    Args:
-        path: of the file.
-        answer: in nested lists, tuples and dicts.
-        hidden: text that is another on each side.
-    """
+    """Write an answer to a file, if `path` is given; `hidden` lists texts that differ between the sides."""
     if path:
         from .answer_files import save
 

@@ -1,4 +1,4 @@
-"""The processes of a pair, seen from the gate: started, asked, timed out, ended."""
+"""The worker processes of a pair as seen from the gate: start, requests, timeouts, shutdown."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from typing import Any
 from . import interrupts
 
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
-GRACE = 1.0  # seconds in which what is told to end may tidy up
+GRACE = 1.0  # seconds to clean up after SIGTERM
 PYTHON = Path(sys.executable)
 COMPILED = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
 
 
 class WorkerError(Exception):
-    """A worker died, or did not answer in time; the message holds its last words."""
+    """A worker died, or did not answer in time; the message has its last line of error output."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the revisions compared.
+    """One of the two sides of a comparison.
 
     Attributes:
         name: ``base`` or ``head``.
-        root: folder with this revision's code and HEAD's benchmarks.
+        root: directory with the side's code and benchmarks.
         python: interpreter of its environment.
-        worker: arguments of the interpreter that start a worker.
-        variables: of the environment that are its own, with ``PYTHONPATH`` where that is not ``root``.
-        memory: freed memory is ``kept``, or given back as by ``default`` malloc.
-        start: folder in which a worker starts; ``root`` unless given.
-        threads: of its workers, with as many cores; those of the pair unless given.
+        worker: interpreter arguments that start a worker.
+        variables: additional environment variables, including ``PYTHONPATH`` if that is not ``root``.
+        memory: ``kept`` (malloc keeps freed memory) or ``default``.
+        start: working directory of a worker; ``root`` by default.
+        threads: number of threads and cores of its workers; those of the pair by default.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Side:
     threads: int | None = None
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of a fresh worker: another hash seed and another stack each time."""
+        """Return the environment of a fresh worker, with a new hash seed and a random stack offset."""
         rng = random.SystemRandom()
         own = ("COV_", "COVERAGE_", "PYTEST_", "GLIBC_TUNABLES")
         return {
@@ -70,26 +70,23 @@ class Side:
 
 
 def caches(folder: Path) -> dict[str, str]:
-    """Return the variables by which each side keeps what it compiles from pair to pair, and apart from the other side.
+    """Return the variables that keep each side's compile caches between pairs and separate from the other side's.
 
-    Bytecode lies beside its source, of which each side has its own copy. A folder for all bytecode would lack that of
-    the installed packages.
-
-    Args:
-        folder: of the side.
+    Bytecode is stored beside its source, of which each side has a copy. A separate bytecode directory would lack the
+    bytecode of installed packages.
     """
     own = {name: str(folder / "compiled" / name.partition("_")[0].lower()) for name in COMPILED}
-    return own | {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty is as if not set
+    return own | {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty means not set
 
 
 class Worker(AbstractContextManager["Worker"]):
-    """A fresh process of one side; it ends with its standard input, so also when the gate is killed.
+    """A fresh process of one side; it ends with its standard input, and therefore also if the gate is killed.
 
     Args:
-        side: whose process it is.
-        cores: numbers of the cores to start on.
-        threads: that its libraries get, where the side has no number of its own.
-        limit: seconds that it may take for one request.
+        side: the side it runs.
+        cores: ids of the cores to start on.
+        threads: number of library threads, unless the side sets its own.
+        limit: timeout of one request, in seconds.
     """
 
     def __init__(self, side: Side, cores: Sequence[int], threads: int, limit: float) -> None:
@@ -108,14 +105,9 @@ class Worker(AbstractContextManager["Worker"]):
         self.buffer = b""
 
     def ask(self, do: str, **arguments: Any) -> None:
-        """Send a request.
-
-        Args:
-            do: name of the request, see :class:`.worker.Requests`.
-            arguments: of the request, by name.
-        """
+        """Send a request: the name of a method of :class:`.worker.Requests` and its arguments."""
         assert self.process.stdin
-        with suppress(BrokenPipeError):  # the reply says what happened
+        with suppress(BrokenPipeError):  # reply() reports what happened
             self.process.stdin.write((json.dumps({"do": do, **arguments}) + "\n").encode())
             self.process.stdin.flush()
 
@@ -123,8 +115,8 @@ class Worker(AbstractContextManager["Worker"]):
         """Wait for the answer.
 
         Raises:
-            WorkerError: the process ended, or the answer took longer than the limit.
-            KeyboardInterrupt: an interrupt, now or before.
+            WorkerError: the process exits, or does not answer within the limit.
+            KeyboardInterrupt: an interrupt has come, now or earlier.
         """
         assert self.process.stdout
         deadline = time.monotonic() + self.limit
@@ -142,47 +134,47 @@ class Worker(AbstractContextManager["Worker"]):
         return answer
 
     def cause(self) -> str:
-        """Say how the process ended."""
+        """Describe how the process ended."""
         code = self.process.wait()
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def last_words(self) -> str:
-        """Return the last line that the process wrote to standard error; one that is not indented if there is any."""
+        """Return the last line of standard error; if possible, one that is not indented."""
         self.errors.seek(0)
         lines = [line for line in self.errors.read().decode(errors="replace").split("\n") if line.strip()]
-        whole = [line for line in lines if not line.startswith("  ")] or lines  # as below a usage error
+        whole = [line for line in lines if not line.startswith("  ")] or lines  # indented lines follow a usage error
         return f"; {whole[-1].strip()}" if whole else ""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the process: by closing its standard input, after five seconds or a failure by force."""
+        """Close standard input and wait five seconds, or one after an error; then terminate the process by force."""
         assert self.process.stdout
         try:
             with suppress(subprocess.TimeoutExpired):
                 self.finish()
-                self.process.wait(5 if error is None else GRACE)  # fixtures of a test that waits end by themselves
+                self.process.wait(5 if error is None else GRACE)  # a waiting test tears down its fixtures
         finally:
             self.end_group()
             self.process.stdout.close()
             self.errors.close()
 
     def finish(self) -> None:
-        """Have the process end: there are no more requests."""
+        """Close standard input, which ends the process."""
         assert self.process.stdin
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
     def end_group(self) -> None:
-        """End the process and all that it started: they are told, and ended by force where that does not help.
+        """Terminate the process and all its children: SIGTERM first, SIGKILL if that does not help.
 
-        Compilers then remove what they have half written, and shared memory is given back.
+        After SIGTERM compilers can remove half-written files, and shared memory is released.
         """
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
             end = time.monotonic() + GRACE
             while time.monotonic() < end:
-                self.process.poll()  # or it stays in its group
+                self.process.poll()  # reap it, or it stays in its group
                 os.killpg(self.process.pid, 0)
                 time.sleep(0.005)
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -190,13 +182,7 @@ class Worker(AbstractContextManager["Worker"]):
 
 
 def both(workers: Sequence[Worker], do: str, **arguments: Any) -> list[dict[str, Any]]:
-    """Ask all workers at once, and wait for all answers.
-
-    Args:
-        workers: those to be asked.
-        do: name of the request, see :class:`.worker.Requests`.
-        arguments: of the request, by name.
-    """
+    """Send one request to all workers at once, and wait for all answers."""
     for worker in workers:
         worker.ask(do, **arguments)
     return [worker.reply() for worker in workers]

@@ -1,4 +1,4 @@
-"""Source trees that must be built before import: each in a separate environment, cached by the hash of its files."""
+"""Trees that are built before import, each in its own environment, cached by the hash of its files."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str 
         (packages_of(python) / BESIDE).write_text("\n".join(lines) + "\n")
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is not a git repository
-        variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output follows the error, and the last line is shown
+        variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error
         variables |= {"VIRTUAL_ENV": str(folder / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
         how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         done: Any = subprocess.run(words, cwd=folder / "tree" / place, env=variables, **how)  # type: ignore[call-overload]

@@ -1,8 +1,9 @@
-"""The fixture ``benchmark`` of a worker: while its test waits for the result, the gate times what it was given.
+"""The ``benchmark`` fixture of a worker: while its test waits for the result, the gate times the callable.
 
-It takes what pytest-benchmark's does: ``benchmark(function, *args, **kwargs)`` and ``benchmark.pedantic(...)``, once in
-each test. A test that has the mark ``benchmark`` and not the fixture is timed as a whole, as pytest-codspeed does. In
-addition, ``benchmark.after_reset(...)`` times several calls of a function that changes state.
+It accepts the calls of pytest-benchmark's fixture, ``benchmark(function, *args, **kwargs)`` and
+``benchmark.pedantic(...)``, once per test. A test with the ``benchmark`` mark but without the fixture is timed as a
+whole, as in pytest-codspeed. In addition, ``benchmark.after_reset(...)`` times several calls of a function that changes
+state.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ from .stats import Stats
 if TYPE_CHECKING:
     import pytest
 
-SETTLED, MOST_SETTLING, MOST_CALLS = 0.03, 100, 1 << 20  # seconds and calls of settling; calls of a sample
-LEAST, MOST_MEASURING = 0.005, 0.05  # seconds of a sample, at least, and at most with what is not timed
+SETTLED, MOST_SETTLING, MOST_CALLS = 0.03, 100, 1 << 20  # most seconds and calls of warm-up; most calls of a sample
+LEAST, MOST_MEASURING = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
 WEAVE = "benchmark.weave is not supported by the gate: time a function by benchmark(function, ...)"
-FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # and what has them
+FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = "benchmark", "codspeed_benchmark"
-PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules whose fixtures the gate replaces
+PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
 
 def has_fixture(item: pytest.Item) -> bool:
-    """Return whether a test uses a fixture that times what it is given."""
+    """Return whether a test uses a benchmark fixture."""
     return not FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def is_benchmark(item: pytest.Item) -> bool:
-    """Return whether a test is a benchmark: by a fixture, or as a whole by a mark."""
+    """Return whether a test is a benchmark, by its fixture or by a mark."""
     return has_fixture(item) or any(map(item.get_closest_marker, MARKS))
 
 
 def missing_plugin(item: pytest.Item) -> str | None:
-    """Return which plugin a benchmark needs that is not there, and how to get it; None if it has all."""
+    """Return an error message if the plugin that provides a test's benchmark fixture is missing, else None."""
     defined = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     for fixture, plugin in FIXTURES.items():
         if fixture in getattr(item, "fixturenames", ()) and fixture not in defined:
@@ -50,22 +51,23 @@ def missing_plugin(item: pytest.Item) -> str | None:
 
 
 class Misused(Exception):
-    """A test asks the fixture for something that cannot be timed; the message says what and what to do."""
+    """A test uses the fixture in a way that cannot be timed; the message gives the problem and a remedy."""
 
 
 class Benchmarked:
-    """What a test gave to its fixture, as the gate takes it: one call, a sample of them, the answer of the first.
+    """The callable that a test passed to its fixture, as the gate times it.
 
     Args:
-        function: that is timed.
-        args: of each call.
-        kwargs: of each call.
-        setup: returns the arguments of a call, or nothing; it runs before each, untimed.
-        teardown: gets the arguments of a call after it, untimed.
-        iterations: calls that are timed as one.
-        reset: restores the state that a sample starts from, untimed.
-        max_calls: calls after one reset, at most.
-        output: returns what is compared between the sides, given the result of the second call after a reset.
+        function: the timed function.
+        args: positional arguments of each call.
+        kwargs: keyword arguments of each call.
+        setup: runs untimed before each call; may return the call's arguments.
+        teardown: runs untimed after each call, with its arguments.
+        iterations: number of calls that are timed as one.
+        reset: restores, untimed, the state from which a sample starts.
+        max_calls: largest number of calls after one reset.
+        output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that is
+            compared between the sides.
     """
 
     def __init__(
@@ -87,12 +89,12 @@ class Benchmarked:
         self.seconds: list[float] = []
 
     def reset(self) -> None:
-        """Restore the state that a sample starts from."""
+        """Restore the state from which a sample starts."""
         if self.restore:
             self.restore()
 
     def call(self) -> Any:
-        """Call it once, with its set-up and teardown; return what it returns."""
+        """Run one call with its set-up and teardown; return its result."""
         args, kwargs = self.arguments()
         out = self.function(*args, **kwargs)
         for _ in range(self.iterations - 1):
@@ -102,7 +104,7 @@ class Benchmarked:
         return out
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of the next call, made by its set-up where there is one that returns some."""
+        """Return the arguments of the next call; they come from its set-up if that returns any."""
         made = self.setup() if self.setup else None
         if not made:
             return self.args, self.kwargs
@@ -110,7 +112,7 @@ class Benchmarked:
         return tuple(args), dict(kwargs)
 
     def sample(self) -> float:
-        """Return the seconds of ``calls`` calls, without the reset before them and their set-ups and teardowns."""
+        """Return the seconds of ``calls`` calls, excluding the reset, set-ups and teardowns."""
         if self.setup or self.teardown:
             spent = sum(self.timed(*self.arguments()) for _ in range(self.calls))
         else:
@@ -124,12 +126,7 @@ class Benchmarked:
         return spent
 
     def timed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-        """Return the seconds of one call.
-
-        Args:
-            args: of the call.
-            kwargs: of the call.
-        """
+        """Return the seconds of one call with these arguments, followed by its untimed teardown."""
         function, turns = self.function, range(self.iterations)
         start = time.perf_counter()
         for _ in turns:
@@ -140,13 +137,13 @@ class Benchmarked:
         return spent
 
     def first(self) -> Any:
-        """Call it for the first time; return what is compared, which is to be kept before the next call.
+        """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
         Raises:
-            Misused: it is asynchronous, so that a call does no work.
+            Misused: the function is asynchronous, so that a call does no work.
         """
         self.reset()
-        for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees what the first changed
+        for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees the changes of the first
             result = self.call()
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
             if inspect.iscoroutine(result):
@@ -155,7 +152,7 @@ class Benchmarked:
         return self.output(result) if self.output else result
 
     def settle(self) -> None:
-        """Call it for a while, so that caches are warm and compilers have run."""
+        """Warm up caches and compilers by calling it for a while."""
         start = time.perf_counter()
         for number in range(MOST_SETTLING):
             if time.perf_counter() - start > SETTLED:
@@ -165,15 +162,15 @@ class Benchmarked:
             self.call()
 
     def measure_calls(self) -> int:
-        """Return how many calls make a sample that is long enough, and take so many from now on.
+        """Return the number of calls in a sample that is long enough, and use it from now on.
 
-        Where most of a call is not timed, as its set-up, they are fewer.
+        There are fewer calls if most of a call is untimed, for example its set-up.
         """
         self.calls = 1
         while True:
             start = time.perf_counter()
             spent = max(self.sample(), 1e-9)
-            wall = spent if self.restore else max(time.perf_counter() - start, spent)  # one reset serves all calls
+            wall = spent if self.restore else max(time.perf_counter() - start, spent)  # one reset covers all calls
             wanted = min(self.max_calls, int(self.calls * min(1.1 * LEAST / spent, MOST_MEASURING / wall)))
             if spent >= LEAST or wanted <= self.calls:
                 self.seconds.clear()
@@ -181,41 +178,37 @@ class Benchmarked:
             self.calls = wanted
 
     def close(self) -> None:
-        """It started nothing."""
+        """Do nothing: there are no resources to release."""
 
 
 class Timed:
-    """What ``benchmark.stats`` is after the benchmark.
-
-    Args:
-        benchmarked: what was timed.
+    """The value of ``benchmark.stats`` after the benchmark.
 
     Attributes:
-        stats: the figures, also by name, as in ``benchmark.stats["mean"]``.
-        iterations: calls that were timed as one.
+        stats: the statistics; also accessible by name, as in ``benchmark.stats["mean"]``.
+        iterations: number of calls that were timed as one.
     """
 
     def __init__(self, benchmarked: Benchmarked) -> None:
         self.stats, self.iterations = Stats(benchmarked.seconds), benchmarked.iterations
 
     def __getitem__(self, name: str) -> Any:
-        """Return a figure by its name."""
         return getattr(self.stats, name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a figure by its name, or the default for one that does not exist."""
+        """Return a statistic by name, or the default if it does not exist."""
         return getattr(self.stats, name, default)
 
 
 class Benchmark:
-    """The fixture: hands what a test wants timed to the gate, and returns to the test when the gate is done.
+    """The fixture: passes a test's callable to the gate, and returns to the test when the gate is done.
 
     Args:
-        timed_by: has a benchmark timed; returns when that is over.
-        name: of the test.
-        group: of the test, by its mark.
-        params: of the test, if it is parametrised.
-        counting: whether ``extra_info["exact"]`` is read after the test: counts that both sides should have alike.
+        timed_by: has a callable timed; returns when that is finished.
+        name: name of the test.
+        group: benchmark group from the test's mark.
+        params: parameters of the test, if it is parametrised.
+        counting: whether ``extra_info["exact"]`` is read after the test, as counts to compare exactly.
     """
 
     disabled, enabled, cprofile = False, True, None
@@ -235,13 +228,7 @@ class Benchmark:
         self.used = False
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Have calls of a function timed; return what the first of them returned.
-
-        Args:
-            function: that is timed.
-            args: of each call.
-            kwargs: of each call.
-        """
+        """Time a function called with these arguments; return the result of a call made after the timing."""
         return self.have_timed(Benchmarked(function, args, kwargs))
 
     def pedantic(
@@ -255,20 +242,20 @@ class Benchmark:
         warmup_rounds: int = 0,
         iterations: int = 1,
     ) -> Any:
-        """Have calls of a function timed, each after a set-up; the gate says how many rounds.
+        """Time a function with a set-up before each call; the gate chooses the number of rounds.
 
         Args:
             target: the function.
-            args: of each call.
-            kwargs: of each call.
-            setup: returns the arguments of a call as ``args, kwargs``, or nothing.
-            teardown: gets the arguments of a call after it.
-            rounds: at least 1; as many as the gate needs are made.
-            warmup_rounds: not less than 0; as many as the gate needs are made.
-            iterations: calls of a round; 1 where there is a set-up.
+            args: positional arguments of each call.
+            kwargs: keyword arguments of each call.
+            setup: may return the arguments of a call as ``args, kwargs``.
+            teardown: runs after each call, with its arguments.
+            rounds: ignored, except that it must be at least 1.
+            warmup_rounds: ignored, except that it must not be negative.
+            iterations: calls per round; must be 1 if there is a set-up.
 
         Raises:
-            ValueError: as pytest-benchmark's, for arguments that contradict each other.
+            ValueError: arguments contradict each other, as in pytest-benchmark.
         """
         counts = ("rounds", rounds, 1), ("warmup_rounds", warmup_rounds, 0), ("iterations", iterations, 1)
         for name, value, least in counts:
@@ -294,41 +281,30 @@ class Benchmark:
         max_calls: int | None = None,
         output: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """Have calls of a function that changes state timed, as many as a sample needs after each untimed reset.
+        """Time a function that changes state, with as many calls as a sample needs after each untimed reset.
 
         Args:
-            function: that is timed.
-            args: of each call.
+            function: the timed function.
+            args: positional arguments of each call.
             reset: restores the state; both sides make the same number of calls after it.
-            max_calls: calls after one reset, at most.
-            output: returns what is compared between the sides, given the result of the second call after a reset.
+            max_calls: largest number of calls after one reset.
+            output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that
+                is compared between the sides.
         """
         return self.have_timed(Benchmarked(function, args, reset=reset, max_calls=max_calls, output=output))
 
     def weave(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse: calls from inside of other code cannot be asked for one by one.
-
-        Args:
-            *args: not looked at.
-            **kwargs: not looked at.
-
-        Raises:
-            Misused: always.
-        """
+        """Reject patching: the gate cannot time calls from inside other code."""
         raise Misused(WEAVE)
 
     patch = weave
 
     def have_timed(self, benchmarked: Benchmarked) -> Any:
-        """Hand it over, and return the result to the test.
-
-        Args:
-            benchmarked: what is timed.
-        """
+        """Have the callable timed; return the result of a fresh call to the test."""
         if self.used:
             raise Misused("it calls benchmark twice: each test may do so once")
         self.used = True
         self.timed_by(benchmarked)
         self.stats = Timed(benchmarked)
         benchmarked.reset()
-        return benchmarked.call()  # not what an earlier call returned, which later ones may have changed
+        return benchmarked.call()  # later calls may have changed an earlier result

@@ -1,4 +1,4 @@
-"""What of a repository is a benchmark, what is the code under test, and how a side's tree is made of both."""
+"""Which parts of a repository are benchmarks and which are code under test, and how a side's tree combines them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
 
-NAMED = re.compile("(tests?|testing|bench(mark)?s?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)  # a folder of tests
+NAMED = re.compile("(tests?|testing|bench(mark)?s?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)  # test directories
 NO_PACKAGE = ("src", "build", "dist", "docs", "doc", "examples", "scripts", "tools", "node_modules")
-PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")  # files that say how a project is built
+PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")  # build configuration files
 LOCKS = (
     "*.lock", "requirements*.txt", "constraints*.txt", "pylock.toml", "pylock.*.toml", "Pipfile.lock", "conda-lock.yml",
 )  # fmt: skip
-NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer")  # modules of a root that are tools
+NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer")  # tools in a project's root
 
 
 def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
-    """Return the files and folders of benchmarks.
+    """Return the files and directories of benchmarks.
 
-    Of each file it is the topmost folder in its project that is called like a folder of tests, or the file itself.
+    For each file, this is the topmost directory in its project with a typical test directory name, or the file itself.
 
     Args:
-        files: with benchmarks, relative to the tree.
-        tree: of a repository.
+        files: files with benchmarks, relative to the tree.
+        tree: tree of the repository.
     """
     found: dict[str, None] = {}
     for file in files:
@@ -38,37 +38,23 @@ def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
 
 
 def is_project(folder: Path) -> bool:
-    """Return whether a folder holds a project of its own, by the files that say how to build one."""
+    """Return whether a directory holds a project of its own, with a file that says how to build it."""
     return any((folder / name).is_file() for name in PROJECT)
 
 
 def projects(files: Iterable[str]) -> list[str]:
-    """Return the folders of a tree that hold projects of their own, but for the tree itself.
-
-    Args:
-        files: of the tree, relative to it.
-    """
+    """Return the directories that hold projects of their own, relative to the tree and without the tree itself."""
     return sorted({str(PurePosixPath(name).parent) for name in files if PurePosixPath(name).name in PROJECT} - {"."})
 
 
 def conftests(paths: Iterable[str], root: Path) -> list[str]:
-    """Return the ``conftest.py`` of the folders above some paths, which the benchmarks in these share.
-
-    Args:
-        paths: files and folders, relative to the root.
-        root: of the working tree.
-    """
+    """Return the ``conftest.py`` files in the parent directories of `paths`, which are relative to `root`."""
     above = {folder / "conftest.py" for path in paths for folder in PurePosixPath(path).parents}
     return sorted(str(file) for file in above if (root / file).is_file())
 
 
 def inside(path: str, paths: Iterable[str]) -> bool:
-    """Return whether a path is one of some, or in one of them.
-
-    Args:
-        path: relative to the root.
-        paths: files and folders, relative to the root.
-    """
+    """Return whether a path equals one of `paths` or lies inside one of them."""
     return any(path == other or path.startswith(f"{other.rstrip('/')}/") or other == "." for other in paths)
 
 
@@ -76,11 +62,11 @@ def packages(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], base
     """Return the names of the packages and modules under test.
 
     Args:
-        tree: of a revision.
-        benchmarks: files and folders of benchmarks.
-        folders: from which packages are imported, relative to the tree.
-        bases: those of these folders in which a package needs ``__init__.py`` to be told from other folders; the names
-            of the others count too.
+        tree: tree of a revision.
+        benchmarks: files and directories of benchmarks.
+        folders: directories from which packages are imported, relative to the tree.
+        bases: those of these directories that hold other directories too, so that only ``__init__.py`` marks a package;
+            the names of possible namespace packages in them are included.
     """
     found = {PurePosixPath(place).stem for place in places(tree, benchmarks, folders, bases)}
     known = [*benchmarks, *(name for name in folders if name not in bases)]
@@ -91,12 +77,9 @@ def packages(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], base
 
 
 def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
-    """Return whether a folder without ``__init__.py`` may be a package all the same.
+    """Return whether a directory without ``__init__.py`` may be a namespace package.
 
-    Args:
-        folder: in the tree.
-        tree: of a revision.
-        known: what is something else: benchmarks, and folders from which packages are imported.
+    `known` lists benchmarks and import directories, which are not packages.
     """
     if (
         not folder.is_dir()
@@ -115,13 +98,13 @@ def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
 
 
 def places(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], bases: Sequence[str]) -> list[str]:
-    """Return where the packages and modules under test are, relative to the tree.
+    """Return the paths of the packages and modules under test, relative to the tree.
 
     Args:
-        tree: of a revision.
-        benchmarks: files and folders of benchmarks.
-        folders: from which packages are imported, relative to the tree.
-        bases: those of these folders in which a package needs ``__init__.py``.
+        tree: tree of a revision.
+        benchmarks: files and directories of benchmarks.
+        folders: directories from which packages are imported, relative to the tree.
+        bases: those of these directories in which a package needs ``__init__.py``.
     """
     found = set()
     for folder in roots(tree, folders):
@@ -138,13 +121,9 @@ def places(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], bases:
 
 
 def folders_of(root: Path, modules: Sequence[str]) -> list[str]:
-    """Return the folders, as ``lib``, of those modules that lie neither in a project's own folder nor in its ``src``.
+    """Return the directories, such as ``lib``, of the modules that are neither in the project's root nor in ``src``.
 
-    Folders of tests are none: ``tests/pkg`` is called as the package that it tests.
-
-    Args:
-        root: of the project.
-        modules: their names.
+    Test directories are excluded, since ``tests/pkg`` often has the name of the package it tests.
     """
     elsewhere = [name for name in modules if not any(holds(top, name) for top in roots(root, ("src", ".")))]
     return sorted(
@@ -161,33 +140,17 @@ def folders_of(root: Path, modules: Sequence[str]) -> list[str]:
 
 
 def holds(folder: Path, module: str) -> bool:
-    """Return whether a module lies in a folder.
-
-    Args:
-        folder: that is or may be on the path.
-        module: its name, of a package or a file.
-    """
+    """Return whether a directory contains a package or module of this name."""
     return (folder / module / "__init__.py").is_file() or (folder / f"{module}.py").is_file()
 
 
 def roots(tree: Path, folders: Sequence[str]) -> list[Path]:
-    """Return the folders of a tree from which its packages are imported: those that are there, and are no packages.
-
-    Args:
-        tree: of a revision.
-        folders: relative to the tree.
-    """
+    """Return the existing directories among `folders`, relative to the tree, that are not packages themselves."""
     return [tree / name for name in folders if (tree / name).is_dir() and not (tree / name / "__init__.py").exists()]
 
 
 def code_files(tree: Path, without: Sequence[str], ignored: Sequence[str]) -> Iterator[Path]:
-    """Return the files of a tree, lock files always, but for some folders and patterns.
-
-    Args:
-        tree: of a revision.
-        without: files and folders, as those of benchmarks.
-        ignored: patterns of files, relative to the tree.
-    """
+    """Yield the files of a tree, except some paths and ignored patterns; lock files are always included."""
     for path in tree.rglob("*"):
         name = path.relative_to(tree).as_posix()
         if path.is_file() and (
@@ -197,33 +160,27 @@ def code_files(tree: Path, without: Sequence[str], ignored: Sequence[str]) -> It
 
 
 def is_lock(path: PurePath) -> bool:
-    """Return whether a file says which versions of other packages are installed."""
+    """Return whether a file pins the versions of other packages."""
     return any(fnmatchcase(path.name, pattern) for pattern in LOCKS)
 
 
 def copied(names: Iterable[str], source: Path, target: Path) -> None:
-    """Copy files from one tree to another.
-
-    Args:
-        names: of the files, relative to both.
-        source: tree that has them.
-        target: tree that gets them.
-    """
+    """Copy files, given by relative paths, from one tree to another."""
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, target / name)
 
 
 def overlaid(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -> None:
-    """Make a tree of one revision's code and another's benchmarks.
+    """Create a tree with the code of one revision and the benchmarks of another.
 
-    Code is linked, not copied; benchmarks are copied, as tests may write into their own folders.
+    Code is hard-linked; benchmarks are copied, because tests may write into their own directories.
 
     Args:
-        folder: to be made.
+        folder: tree to create.
         code: tree with the code.
         benchmarks: tree with the benchmarks.
-        paths: files and folders that are of it.
+        paths: files and directories to take from `benchmarks`.
     """
 
     def head_s(within: str, names: list[str]) -> list[str]:
@@ -241,5 +198,5 @@ def overlaid(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -
 
 
 def linked(source: str, target: str) -> None:
-    """Make a hard link to a file."""
+    """Create a hard link to a file, or to a symbolic link itself."""
     os.link(source, target, follow_symlinks=False)
