@@ -34,33 +34,21 @@ HISTORY = Path(".rlgauge", "history.jsonl")
 
 
 def gate(options: argparse.Namespace) -> int:
-    """Compare the working tree with a revision, by a run of pytest.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Compare the working tree with a revision, by running pytest with the gate."""
     import pytest
 
     return int(pytest.main(["--gate-against", options.revision, *options.arguments]))
 
 
 def told(artifact: Artifact) -> int:
-    """Print what an artifact concludes; return its exit code.
-
-    Args:
-        artifact: all that was measured.
-    """
+    """Print the outcome of an artifact; return its exit code."""
     outcome = artifact.decide()
     print(report.markdown(artifact, outcome), end="")
     return outcome.code
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Decide again from what a run measured, by its own rule or another.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Decide again from an artifact, by its own rule or a changed one."""
     artifact = read(options.file)
     for each in filter(None, (artifact, artifact.anchor)):
         each.rule = rule_with(options.rule, each.rule)
@@ -68,11 +56,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def merge(options: argparse.Namespace) -> int:
-    """Decide over the shards of a comparison as one.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Decide over the shards of one comparison together."""
     artifact = merged({str(file): read(file) for file in options.files})
     outcome = artifact.decide()
     with reserved(options.json, ROOM, "--json") as json, reserved(options.markdown, ROOM, "--markdown") as markdown:
@@ -82,18 +66,14 @@ def merge(options: argparse.Namespace) -> int:
 
 
 def here() -> tuple[Path, Config, Benchmarks]:
-    """Return the folder that the command is run in, its settings, and where its benchmarks come from."""
+    """Return the working directory, its settings, and its benchmarks."""
     root = Path.cwd()
     config = settings(settings_folder(root))
     return root, config, Benchmarks(root, config, None)
 
 
 def bisect(options: argparse.Namespace) -> int:
-    """Name the commit that slowed a case.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Find the commit that slowed a case."""
     from .bisect import bisect as search
 
     root, config, source = here()
@@ -104,14 +84,7 @@ def bisect(options: argparse.Namespace) -> int:
 
 
 def plan_of(options: argparse.Namespace) -> tuple[Benchmarks, Plan]:
-    """Return the benchmarks of this folder, and how to compare them.
-
-    Args:
-        options: the command line as parsed.
-
-    Raises:
-        GateError: an option has a wrong value.
-    """
+    """Return the benchmarks of the working directory, and how to compare them."""
     from .compare import Plan
 
     given = {field.name: vars(options)[field.name] for field in fields(Plan) if field.name in options}
@@ -125,7 +98,7 @@ def plan_of(options: argparse.Namespace) -> tuple[Benchmarks, Plan]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Make an interrupt a mistake, which is one line and code 2."""
+    """Report an interrupt as one line with exit code 2."""
     try:
         yield
     except KeyboardInterrupt:
@@ -133,11 +106,7 @@ def interruptible() -> Iterator[None]:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print how two benchmarks compare, or each two of a file.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Compare two benchmarks, or every pair listed in a file."""
     from .compare import WIDE
     from .compare import compare as compared
     from .compare_file import compare_file
@@ -160,11 +129,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def rank(options: argparse.Namespace) -> int:
-    """Print the order of several benchmarks.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Print the ranking of several benchmarks."""
     from .compare import rank as ranked
 
     source, plan = plan_of(options)
@@ -176,14 +141,7 @@ def rank(options: argparse.Namespace) -> int:
 
 
 def history(options: argparse.Namespace) -> int:
-    """Compare commits with the release before them; the code is 1 where a test could not be measured at one of them.
-
-    Args:
-        options: the command line as parsed.
-
-    Raises:
-        GateError: an option has a wrong value, or nothing could be measured.
-    """
+    """Compare commits with the release before them; return 1 if a test could not be measured at one of them."""
     from .history import History
 
     for name in ("pairs", "minutes"):
@@ -200,14 +158,7 @@ def history(options: argparse.Namespace) -> int:
 
 
 def show_history(options: argparse.Namespace) -> int:
-    """Print the steps and the drift of a history.
-
-    Args:
-        options: the command line as parsed.
-
-    Raises:
-        GateError: the file has nothing of this branch, or cannot be read.
-    """
+    """Print the steps and the drift in a history."""
     from .history import in_order, read
     from .history_table import drawn, markdown
 
@@ -227,11 +178,7 @@ def to_stderr(line: str) -> None:
 
 
 def power(options: argparse.Namespace) -> int:
-    """Measure the gate's own error rates on this repository's benchmarks, going on with the file, and print them.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Measure the gate's error rates on this repository's benchmarks, continuing the file, and print them."""
     root, config, source = here()
     if (pairs := options.canaries) is not None:
         if options.fault or options.arguments:
@@ -248,10 +195,9 @@ def power(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one of the commands; a mistake is one line and code 2.
+    """Run one of the commands; a mistake prints one line and returns code 2.
 
-    Args:
-        arguments: the command line, that of the process unless given.
+    `arguments` are those of the command line, by default the process's own.
     """
     parser = argparse.ArgumentParser(prog="rlgauge", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

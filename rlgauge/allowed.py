@@ -1,4 +1,4 @@
-"""What may be slower or gone, and why: patterns of ids, each with a reason."""
+"""Test ids on the command line: cases that may be slower or gone, and renamed tests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from .rule import FAILING, Finding, GateError, is_canary
 
 
 def allowances(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Return the pattern of ids and the reason of each ``ID-PATTERN=REASON``.
+    """Parse each ``ID-PATTERN=REASON``.
 
-    Args:
-        texts: as given on the command line.
-        names: of all cases: as ids may hold ``=``, the pattern ends where it names one of them.
+    Since ids may contain ``=``, a pattern ends where it matches one of `names`, if it does, or else at the first ``=``.
 
     Raises:
-        GateError: one of them is missing.
+        GateError: the pattern or the reason is missing.
     """
     found = []
     for text in texts:
@@ -30,21 +28,12 @@ def allowances(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Return whether a pattern names a case: ``*`` and ``?`` stand for others, brackets for themselves.
-
-    Args:
-        name: of the case.
-        pattern: of ids.
-    """
+    """Return whether a pattern matches a case; ``*`` and ``?`` are wildcards, brackets are literal."""
     return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
-    """Return the working tree's id of each test that has another id in the revision, by that id.
-
-    Args:
-        texts: ``OLD=NEW``, as given on the command line; ids may hold ``=``.
-        names: of the selected tests.
+    """Parse each ``OLD=NEW``; return the working tree's test id by the revision's.
 
     Raises:
         GateError: a new id is not selected, or a test is named twice.
@@ -62,27 +51,14 @@ def renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
 
 
 def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> None:
-    """Refuse patterns that name no case.
-
-    Args:
-        allowed: pattern and reason of each case that may be slower or gone.
-        names: of all cases.
-
-    Raises:
-        GateError: there is one.
-    """
+    """Reject patterns that match no case."""
     for pattern, _ in allowed:
         if not any(matches(name, pattern) for name in names):
             raise GateError(f"--gate-allow: {pattern!r} matches none of the {len(names)} cases")
 
 
 def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return why each case that is slower, gone or an error may be so; only its exact id allows an error.
-
-    Args:
-        findings: the verdict on each case, by name.
-        allowed: pattern and reason of each case that is allowed.
-    """
+    """Return why each case that is slower, gone or an error is allowed; only its exact id allows an error."""
     found: dict[str, list[str]] = {}
     for name, finding in findings.items():
         for pattern, reason in allowed:

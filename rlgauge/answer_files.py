@@ -1,8 +1,8 @@
-"""Writes what a benchmark returned to a file, in a worker: with the standard library, and NumPy where it is there.
+"""Serialize the return values of benchmarks in a worker, with the standard library and, if imported, NumPy.
 
-An answer is described by its structure, a text in which arrays are numbered, and by these arrays. Of what cannot be
-described, as an object that compares by identity, nothing is said. The file is a line of JSON, with the structure and
-each array's dtype, shape and place, and then the bytes of the arrays. The parent reads it, see :mod:`.answers`.
+An answer is stored as its structure, in which arrays are numbered, and these arrays. Values that cannot be described,
+such as objects that compare by identity, are marked as unknown. The file is one line of JSON, with the structure and
+each array's dtype, shape and offset, followed by the bytes of the arrays. The parent reads it in :mod:`.answers`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ AS_WRITTEN = (
     str, bytes, complex, range, slice, type(None), type(Ellipsis), decimal.Decimal, fractions.Fraction, datetime.date,
     datetime.time, datetime.timedelta, pathlib.PurePath, uuid.UUID, type,
 )  # fmt: skip
-DEEPEST, MOST, LONGEST = 50, 200_000, 1000  # containers in each other, parts in all, and characters of a part
+DEEPEST, MOST, LONGEST = 50, 200_000, 1000  # nested containers, total parts, and characters of a part
 ORDER = "<" if sys.byteorder == "little" else ">"
-INTEGERS, FLOATS = "q", "d"  # typecodes of arrays of 64 bits
+INTEGERS, FLOATS = "q", "d"  # typecodes of 64-bit arrays
 DTYPES = {INTEGERS: f"{ORDER}i8", FLOATS: f"{ORDER}f8"}
 
 
@@ -38,10 +38,10 @@ class Array:
     """An array of an answer.
 
     Attributes:
-        dtype: as NumPy writes it, as in ``<f8``.
-        shape: of the array.
-        size: in bytes.
-        data: has ``tobytes``: an array of the standard library, or of NumPy.
+        dtype: NumPy's notation, for example ``<f8``.
+        shape: shape.
+        size: size in bytes.
+        data: object with ``tobytes``: an array of the standard library or of NumPy.
     """
 
     dtype: str
@@ -51,15 +51,14 @@ class Array:
 
     @property
     def kind(self) -> str:
-        """NumPy's letter for what it holds."""
+        """NumPy's letter for the kind of data."""
         return self.dtype[1]
 
 
 class Description:
-    """The structure of an answer as JSON can hold it, and its numbers and arrays, which are numbered by their order.
+    """The JSON structure of an answer, and its numbers and arrays in order of appearance.
 
-    Args:
-        hidden: text that is another on each side, as the folder it runs in.
+    `hidden` lists texts that differ between the sides, such as the side's directory.
     """
 
     def __init__(self, hidden: Sequence[str] = ()) -> None:
@@ -67,28 +66,20 @@ class Description:
         self.inside: list[int] = []
 
     def of(self, answer: Any) -> Any:
-        """Return the structure of an answer, or of a part of it; what cannot be described is left unsaid.
-
-        Args:
-            answer: numbers, text, arrays, containers of them, and objects that are equal by what they hold.
-        """
+        """Return the structure of an answer or a part of it; unknown if it cannot be described."""
         self.parts += 1
         if id(answer) in self.inside or len(self.inside) > DEEPEST or self.parts > MOST:
             return UNSAID
         self.inside.append(id(answer))
         try:
             return self.described(answer)
-        except Exception:  # of anybody's objects
+        except Exception:  # user objects may raise anything
             return UNSAID
         finally:
             self.inside.pop()
 
     def described(self, answer: Any) -> Any:
-        """Return the same of what is not inside of itself.
-
-        Args:
-            answer: any.
-        """
+        """Return the structure of a value that does not contain itself."""
         numpy = sys.modules.get("numpy")
         if isinstance(answer, bool) or (numpy and isinstance(answer, numpy.bool_)):
             return repr(bool(answer))
@@ -117,15 +108,13 @@ class Description:
         return UNSAID if held is None else [named(answer), self.of(held)]
 
     def of_array(self, answer: Any, numpy: Any) -> Any:
-        """Return the structure of an array of NumPy, or of a library that gives one; None for what is none.
+        """Return the structure of an array, of NumPy or convertible to NumPy; None if it is not an array.
 
-        Args:
-            answer: any object that may be one.
-            numpy: the module, None where this process has not imported it; its place then takes the array's own list.
+        `numpy` is the module, or None if this process has not imported it; the array's ``tolist()`` is then described.
         """
         if not numpy:
             return [named(answer), str(answer.dtype), list(answer.shape), self.of(answer.tolist())]
-        if isinstance(answer, numpy.ma.MaskedArray):  # what is masked may be anything
+        if isinstance(answer, numpy.ma.MaskedArray):  # masked values are arbitrary
             mask, data = numpy.ma.getmaskarray(answer), numpy.array(answer.data)
             data[mask] = numpy.zeros((), data.dtype)
             return [named(answer), self.of(data), self.of(mask)]
@@ -139,52 +128,30 @@ class Description:
         return ["array", str(found.dtype), list(found.shape)]
 
     def kept(self, found: Array) -> Array:
-        """Keep an array to be written; return it.
-
-        Args:
-            found: the array.
-        """
+        """Append an array to those that will be written, and return it."""
         self.arrays.append(found)
         return found
 
     def written(self, text: str) -> str:
-        """Return a text without what is hidden, a long one as its hash.
-
-        Args:
-            text: of a part.
-        """
+        """Return a text without hidden parts; long texts are replaced by their hash."""
         for words in self.hidden:
             text = text.replace(words, "...")
         return text if len(text) <= LONGEST else hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def numbers(values: Sequence[Any], typecode: str, shape: tuple[int, ...]) -> Array:
-    """Return Python's own numbers as an array of 64-bit numbers.
-
-    Args:
-        values: integers or floats.
-        typecode: ``INTEGERS`` or ``FLOATS``.
-        shape: of the array.
-    """
+    """Return Python numbers as an array of 64-bit numbers; `typecode` is ``INTEGERS`` or ``FLOATS``."""
     data = array.array(typecode, values)
     return Array(DTYPES[typecode], shape, len(data) * data.itemsize, data)
 
 
 def of_numpy(data: Any) -> Array:
-    """Return an array of NumPy as it is written.
-
-    Args:
-        data: the array.
-    """
+    """Wrap a NumPy array."""
     return Array(data.dtype.str, data.shape, data.nbytes, data)
 
 
 def row(values: Sequence[Any]) -> Array | None:
-    """Return numbers as one array where they all are integers that fit in, or all floats; None else.
-
-    Args:
-        values: a list or tuple of anything.
-    """
+    """Return a sequence as one array if it holds only floats, or only integers that fit in 64 bits; else None."""
     kinds = set(map(type, values))
     if kinds == {float}:
         return numbers(values, FLOATS, (len(values),))
@@ -194,39 +161,26 @@ def row(values: Sequence[Any]) -> Array | None:
 
 
 def first(pair: tuple[str, Any]) -> str:
-    """Return the first of two.
-
-    Args:
-        pair: of a key and a value.
-    """
+    """Return the first element, as a sort key."""
     return pair[0]
 
 
 def named(thing: Any) -> str:
-    """Return the name of a thing's class.
-
-    Args:
-        thing: any.
-    """
+    """Return the qualified name of an object's class."""
     return type(thing).__qualname__
 
 
 def as_array(thing: Any, numpy: Any) -> Any:
-    """Return an array of numbers, text or times; None for what is none.
-
-    Args:
-        thing: an array of NumPy, or of a library that gives one.
-        numpy: the module.
-    """
+    """Convert a value to a NumPy array of numbers, text or times; None if that is not possible."""
     torch = sys.modules.get("torch")
-    if torch and isinstance(thing, torch.Tensor):  # it refuses where it needs a gradient, or is on another device
+    if torch and isinstance(thing, torch.Tensor):  # NumPy rejects one with a gradient or on another device
         thing = thing.detach().cpu()
     try:
         try:
             found = numpy.asarray(thing)
         except TypeError:  # a tensor of bfloat16
             found = numpy.asarray(thing.float())
-        if found.dtype.kind == "V" and found.dtype.names is None:  # a type that NumPy does not have, as bfloat16
+        if found.dtype.kind == "V" and found.dtype.names is None:  # a type that NumPy lacks, such as bfloat16
             found = found.astype(numpy.float32)
     except (TypeError, ValueError, RuntimeError, AttributeError):
         return None
@@ -234,11 +188,7 @@ def as_array(thing: Any, numpy: Any) -> Any:
 
 
 def state(thing: Any) -> Any:
-    """Return what an object holds, where it says when it equals another; None where it does not.
-
-    Args:
-        thing: any object.
-    """
+    """Return the data of an object whose class defines equality; None if it compares by identity."""
     equal: Any = type(thing).__eq__
     if equal is object.__eq__:
         return None
@@ -250,23 +200,13 @@ def state(thing: Any) -> Any:
 
 
 def names_of(kind: type) -> list[str]:
-    """Return the attributes that a class has slots for.
-
-    Args:
-        kind: the class.
-    """
+    """Return the attributes in a class's ``__slots__``."""
     slots = vars(kind).get("__slots__", ())
     return [name for name in ([slots] if isinstance(slots, str) else slots) if name not in ("__dict__", "__weakref__")]
 
 
 def save(path: Path, answer: Any, hidden: Sequence[str] = ()) -> None:
-    """Write an answer.
-
-    Args:
-        path: of the file.
-        answer: what a benchmark returned.
-        hidden: text that is another on each side, as the folder it runs in.
-    """
+    """Write an answer to a file; `hidden` lists texts that differ between the sides."""
     made, arrays, size = Description(hidden), list[dict[str, Any]](), 0
     structure = made.of(answer)
     for found in made.arrays:

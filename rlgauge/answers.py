@@ -1,4 +1,4 @@
-"""Compares what both sides returned on the same inputs, in the parent; a worker writes it, see :mod:`.answer_files`."""
+"""Compare the outputs of both sides for the same inputs; workers write them, see :mod:`.answer_files`."""
 
 from __future__ import annotations
 
@@ -10,33 +10,25 @@ import numpy as np
 
 from .answer_files import UNSAID
 
-KINDS = "biufcUSMm"  # of dtypes: numbers, text and times
+KINDS = "biufcUSMm"  # kinds of dtypes: numbers, text and times
 
 
 class AnswerError(Exception):
-    """A file holds no whole answer; the message says which and why."""
+    """A file does not hold a complete answer; the message has its name and the reason."""
 
 
 class Answer(NamedTuple):
-    """What one side returned.
-
-    Attributes:
-        structure: of containers and objects, in which arrays are numbered.
-        arrays: in their order.
-    """
+    """Output of one side: the structure of its containers and objects, and the arrays that the structure numbers."""
 
     structure: Any
     arrays: list[np.ndarray[Any, Any]]
 
 
 def read(path: Path) -> Answer:
-    """Return an answer; nothing in its file is run or unpickled.
-
-    Args:
-        path: of the file.
+    """Read an answer file, without executing or unpickling anything in it.
 
     Raises:
-        AnswerError: it is not there, cut short, or not what a worker writes.
+        AnswerError: the file is missing, truncated, or not an answer.
     """
     try:
         data = path.read_bytes()
@@ -50,15 +42,7 @@ def read(path: Path) -> Answer:
 
 
 def array(data: bytes, start: int, *, dtype: str, shape: list[int], offset: int) -> np.ndarray[Any, Any]:
-    """Return an array of a file, without a copy.
-
-    Args:
-        data: of the whole file.
-        start: where the bytes of arrays start.
-        dtype: as NumPy writes it.
-        shape: of the array.
-        offset: of its bytes, from the start.
-    """
+    """Return an array that shares the memory of `data`, which holds arrays from byte `start` on."""
     kind = np.dtype(dtype)
     if kind.kind not in KINDS:
         raise ValueError(f"dtype {dtype!r}, wanted one of numbers, text or times")
@@ -68,31 +52,23 @@ def array(data: bytes, start: int, *, dtype: str, shape: list[int], offset: int)
 
 
 def same(first: Path, second: Path, tolerance: float) -> bool:
-    """Return whether two answers are the same: one structure, and arrays that are near each other.
+    """Return whether two answer files agree: equal structures, and arrays within the tolerance.
 
-    Args:
-        first: file of one answer.
-        second: file of the other.
-        tolerance: largest difference, as a part of the largest value of each array.
+    `tolerance` is a fraction of each array's largest value.
 
     Raises:
-        AnswerError: a file holds no whole answer.
+        AnswerError: a file does not hold a complete answer.
     """
     a, b = read(first), read(second)
     if not alike(a.structure, b.structure):
         return False
-    if len(a.arrays) != len(b.arrays):  # of what nothing is said, one side may say more
+    if len(a.arrays) != len(b.arrays):  # an unknown part may have arrays on one side only
         return True
     return all(close(x, y, tolerance) for x, y in zip(a.arrays, b.arrays, strict=True))
 
 
 def alike(first: Any, second: Any) -> bool:
-    """Return whether two structures are the same, but for parts of which nothing is said.
-
-    Args:
-        first: of one answer.
-        second: of the other.
-    """
+    """Return whether two structures are equal, except for parts that are unknown in either."""
     if UNSAID in (first, second):
         return True
     if isinstance(first, list) and isinstance(second, list):
@@ -101,13 +77,7 @@ def alike(first: Any, second: Any) -> bool:
 
 
 def close(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: float) -> bool:
-    """Return whether arrays have one shape and, where they are floating point, values near each other.
-
-    Args:
-        a: one array.
-        b: the other, of any shape and type.
-        tolerance: largest difference, as a part of the largest value of each array.
-    """
+    """Return whether arrays have the same shape and dtype, and equal values, within the tolerance if inexact."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if not np.issubdtype(a.dtype, np.inexact):

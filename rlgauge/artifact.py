@@ -1,4 +1,4 @@
-"""What a run of the gate leaves: all that it measured, from which it can be decided again."""
+"""The JSON artifact of a gate run: all measurements, from which the verdicts can be recomputed."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ VERSION = 2
 
 @dataclass(kw_only=True)
 class Artifact:
-    """All that a run measured, and what of it was to pass or to fail: enough to decide again.
+    """All measurements of a run and the criteria for passing, which is enough to decide again.
 
     Attributes:
-        version: of this format.
-        base: full hash of the commit that head is compared with.
-        head: what the working tree is called.
-        seed: of all that was left to chance.
-        seconds: that the run took.
-        machine: that it ran on; of a merged run all of them, by shard.
-        rule: the numbers to decide by.
-        records: what is known of each case, by name.
-        allowed: patterns of cases that may be slower or gone, with the reasons.
-        strict: whether undecided cases and changed answers fail too.
-        shard: which part of the cases it has, of how many; ``None`` for all.
-        anchor: the comparison with an older revision, if there was one.
-        told: what else is to be said.
-        complete: it was not interrupted.
-        fingerprints: hashes of both sides and of what is installed, by name, see :mod:`.resume`.
+        version: version of this format.
+        base: full hash of the base commit.
+        head: description of the working tree.
+        seed: seed of the run.
+        seconds: duration of the run.
+        machine: machine of the run; for a merged run, the machines by shard.
+        rule: the decision rule.
+        records: measurements of each case, by name.
+        allowed: patterns of cases that may be slower or gone, with reasons.
+        strict: whether inconclusive cases and changed answers fail too.
+        shard: (number, count) of the shard; None for all cases.
+        anchor: the comparison with an older revision, if any.
+        told: additional lines for the report.
+        complete: whether the run was completed rather than interrupted.
+        fingerprints: hashes of both sides and the installed packages, see :mod:`.resume`.
     """
 
     version: int = VERSION
@@ -59,11 +59,11 @@ class Artifact:
         return not self.complete or bool(self.anchor and self.anchor.interrupted)
 
     def to_json(self) -> str:
-        """Return the text that :func:`read` reads."""
+        """Return the JSON text, which :func:`read` parses."""
         return json.dumps(self, default=asdict)
 
     def decide(self) -> Outcome:
-        """Return the verdicts."""
+        """Decide by the rule."""
         findings = decide(self.records, self.rule)
         how = {"strict": self.strict, "part": self.shard is not None, "complete": self.complete}
         own = judge(self.records, findings, self.allowed, **how)
@@ -74,16 +74,16 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run concludes.
+    """Verdicts and exit code of a run.
 
     Attributes:
-        findings: the verdict on each case, canaries included.
-        wrong: why the verdicts cannot be trusted, where they cannot.
-        excused: why cases that are slower, gone or an error may be so.
-        failed: the cases that fail.
+        findings: the verdict on each case, including canaries.
+        wrong: why the verdicts cannot be trusted, if so.
+        excused: reasons why failing cases are allowed.
+        failed: the failing cases.
         own_code: exit code of this comparison alone, see :mod:`.exit_code`.
-        code: the worse one of both comparisons where there is an anchor.
-        anchor: what the comparison with an older revision concludes, if there was one.
+        code: the worse of both comparisons' codes if there is an anchor.
+        anchor: outcome of the comparison with an older revision, if any.
     """
 
     findings: Mapping[str, Finding]
@@ -96,13 +96,10 @@ class Outcome:
 
 
 def read(path: Path) -> Artifact:
-    """Return what a run wrote.
-
-    Args:
-        path: of its JSON.
+    """Read an artifact from its JSON file.
 
     Raises:
-        GateError: it cannot be read, is no artifact, or one of another version.
+        GateError: the file cannot be read, is not an artifact, or has another version.
     """
     wrong = f"{path}: not an artifact of the gate"
     try:
@@ -113,7 +110,7 @@ def read(path: Path) -> Artifact:
         raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
     if not isinstance(told, dict) or "records" not in told:
         raise GateError(f"{wrong}: it has no records; give a file that --gate-json wrote")
-    if (version := told.get("version")) != VERSION:  # said first: another format may have other fields
+    if (version := told.get("version")) != VERSION:  # checked first: another format may have other fields
         raise GateError(f"{path}: of version {version!r} of the gate's format, wanted {VERSION}")
     try:
         found: Artifact = parse(Artifact, told)

@@ -1,4 +1,4 @@
-"""Which commit slowed a case: halves the commits between a good and a bad one, each compared with the good one."""
+"""Find the commit that slowed a case, by bisection: each commit tried is compared with a good one."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """A commit compared with an earlier one: median log-ratio of its pairs, interval, and p of being slower.
+    """A commit compared with an earlier one.
 
     Attributes:
         commit: the later commit.
-        slowdown: median log-ratio of its pairs, 0 for none.
-        low: lower end of the 95 % interval of it.
-        high: upper end.
-        pairs: how many pairs.
-        p: how likely such pairs are if it is not slower.
+        slowdown: median log-ratio over pairs; 0 means no change.
+        low: lower end of its 95 % interval.
+        high: upper end of its 95 % interval.
+        pairs: number of pairs.
+        p: one-sided p of the signed-rank test that the commit is slower.
     """
 
     commit: str
@@ -46,7 +46,6 @@ class Step:
     p: float
 
     def __str__(self) -> str:
-        """Return the commit and its slowdown in per cent."""
         middle, low, high = (100 * math.expm1(x) for x in (self.slowdown, self.low, self.high))
         return f"{self.commit[:12]} {middle:+.1f} % {spread(low, high, self.pairs)}, n = {self.pairs} pairs"
 
@@ -54,13 +53,8 @@ class Step:
 def between(root: Path, good: str, bad: str) -> list[str]:
     """Return the commits after ``good`` up to ``bad``, along first parents, oldest first.
 
-    Args:
-        root: of the repository.
-        good: a revision that is fast.
-        bad: a later revision that is slow.
-
     Raises:
-        GateError: an unknown revision, or ``good`` does not come before ``bad``.
+        GateError: a revision is unknown, or ``good`` does not precede ``bad``.
     """
     first, last = revisions.resolve(root, good), revisions.resolve(root, bad)
     found = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
@@ -71,7 +65,7 @@ def between(root: Path, good: str, bad: str) -> list[str]:
 
 
 def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
-    """Return the number nearest to the middle of ``low`` to ``high - 1`` that is not skipped, None if all are."""
+    """Return the number in ``[low, high)`` nearest to the middle that is not skipped; None if all are."""
     left = [number for number in range(low, high) if number not in skipped]
     return min(left, key=lambda number: abs(number - (low + high) // 2), default=None)
 
@@ -80,16 +74,7 @@ def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
 def comparison(
     source: Benchmarks, root: Path, case: Case, rule: Rule, seed: int, limit: float
 ) -> Iterator[Callable[[str, str, int], Step]]:
-    """Return ``compare(base, head, pairs)`` of two commits, with the working tree's benchmarks.
-
-    Args:
-        source: of the cases.
-        root: of the repository.
-        case: the benchmark.
-        rule: the numbers to decide by.
-        seed: of all that is left to chance.
-        limit: seconds that a worker may take for one request.
-    """
+    """Provide ``compare(base, head, pairs)`` for two commits, with the working tree's benchmarks."""
     rng = random.Random(seed)
     with laid_out(source, root) as layout:
 
@@ -122,25 +107,25 @@ def bisect(
     limit: float = LIMIT,
     log: Callable[[str], None] = print,
 ) -> Step:
-    """Return the first commit that has more than half of the whole slowdown, compared with the one before it.
+    """Return the first commit with more than half of the total slowdown, compared with its predecessor.
 
-    The bad commit, and in the end the one that is named, get the pairs of a confirmation and must be slower by the
-    gate's rule; each other half of them. A commit between them that cannot be measured is skipped.
+    The bad commit and the commit found are measured with ``rule.confirm`` pairs and must be slower at the rule's level;
+    other commits get half as many pairs. A commit in between that cannot be measured is skipped.
 
     Args:
-        source: of the cases.
-        root: of the repository.
-        good: a revision that is fast.
-        bad: a later revision that is slow.
+        source: the repository's benchmarks.
+        root: root of the repository.
+        good: a fast revision.
+        bad: a later, slow revision.
         case: the benchmark.
-        rule: the numbers to decide by.
-        seed: of all that is left to chance.
-        limit: seconds that a worker may take for one request.
-        log: prints a line.
+        rule: the decision rule.
+        seed: seed of the order of sides.
+        limit: timeout of one worker request, in seconds.
+        log: prints a line of progress.
 
     Raises:
-        GateError: an unknown revision, nothing between them, a case that is not slower or cannot be run at either end,
-            no commit that is slower than the one before it, or commits that cannot be measured beside the slow one.
+        GateError: a revision is unknown, no commit lies between them, the case is not slower or fails at either end,
+            the result is uncertain, or the commits just before the slow one cannot be measured.
     """
     commits = [revisions.resolve(root, good), *between(root, good, bad)]
     with comparison(source, root, case, rule, seed, limit) as compare:
@@ -150,7 +135,7 @@ def bisect(
         log(f"{whole}: the whole slowdown, {len(commits) - 1} commits")
         low, high = 1, len(commits) - 1
         skipped: set[int] = set()
-        while low < high:  # the commit before low is fast, and high is slow
+        while low < high:  # invariant: the commit before low is fast, and high is slow
             middle = nearest_middle(low, high, skipped)
             if middle is None:
                 names = ", ".join(commit[:12] for commit in commits[low : high + 1])

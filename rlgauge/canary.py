@@ -1,4 +1,4 @@
-"""Cases whose outcome is known, cheap and of the standard library alone: one the same on both sides, one slowed."""
+"""Cheap standard-library cases with a known outcome: one identical on both sides, one slowed on head."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL
 from .workers import SIDE
 
 UNITS, SLOWDOWN = 40, 0.05
-DATA = bytes(range(256)) * 4096  # a MiB: hashed in 0.6 ms, or 2 ms by a processor without instructions for SHA
+DATA = bytes(range(256)) * 4096  # 1 MiB: hashed in 0.6 ms, or 2 ms on a processor without SHA instructions
 
 
 class Canary:
-    """Hashes the same bytes a fixed number of times for each of its cores, which share the work.
+    """Hashes the same bytes a fixed number of times per core, in parallel on all cores of the process.
 
-    It has what :class:`.worker.Prepared` asks for. Hashing releases the GIL, so the threads do run at once.
+    It implements :class:`.worker.Prepared`. Hashing releases the GIL, so the threads run concurrently.
 
     Args:
-        units: how often each core hashes.
+        units: number of hashes per core.
     """
 
-    calls = 1  # for the gate: a sample is always one run
+    calls = 1  # a sample is always one run
 
     def __init__(self, units: int) -> None:
         self.work = [DATA] * (units * cores())
@@ -36,12 +36,12 @@ class Canary:
         return hashed(DATA)
 
     def run(self) -> bytes:
-        """Hash as often as this canary does."""
+        """Do all of this canary's hashing."""
         hashing = (self.threads.map if self.threads else map)(hashed, self.work)
         return deque(hashing, maxlen=1).pop()
 
     def reset(self) -> None:
-        """Do nothing: a run changes nothing."""
+        """Do nothing: a run has no state."""
 
     def sample(self) -> float:
         """Return the seconds of one run."""
@@ -50,7 +50,7 @@ class Canary:
         return time.perf_counter() - start
 
     def measure_calls(self) -> int:
-        """Return the calls of a sample, which are fixed."""
+        """Return the fixed number of calls in a sample."""
         return self.calls
 
     def settle(self) -> list[bytes]:
@@ -58,23 +58,23 @@ class Canary:
         return [self.run()]
 
     def close(self) -> None:
-        """End its threads."""
+        """Shut down the threads."""
         if self.threads:
             self.threads.shutdown()
 
 
 def hashed(data: bytes) -> bytes:
-    """Return the hash of some bytes: the unit of work."""
+    """Hash some bytes: the unit of work."""
     return hashlib.sha256(data).digest()
 
 
 def same() -> Canary:
-    """Return the canary that does the same on both sides."""
+    """Return the canary that is identical on both sides."""
     return Canary(UNITS)
 
 
 def slowed() -> Canary:
-    """Return the canary that does 5 % more on head's side."""
+    """Return the canary that does 5 % more work on head."""
     return Canary(UNITS + round(UNITS * SLOWDOWN) * (os.environ[SIDE] == "head"))
 
 

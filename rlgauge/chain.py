@@ -1,4 +1,4 @@
-"""Ratios of a test to one commit, across releases: where the anchor changes, log-ratios add, and so do variances."""
+"""A test's speed relative to one commit, across releases: when the anchor changes, log-ratios and variances add up."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from .history import Entry
 
-Measurement = tuple[str, str]  # a commit and what it was compared with
-# Log-ratios of pairs scatter by at least this much on any machine seen so far: of few pairs, a spread that happens to
-# be small is not believed.
+Measurement = tuple[str, str]  # a commit and its anchor
+# Log-ratios of pairs vary by at least this much on every machine measured so far. With few pairs, the estimated spread
+# may be small by chance.
 LEAST_SPREAD = 0.01
-OF_NORMAL = 1.4826  # standard deviation over median deviation
-OF_MEDIAN = math.sqrt(math.pi / 2)  # error of a median over that of a mean
+OF_NORMAL = 1.4826  # standard deviation over median absolute deviation (normal)
+OF_MEDIAN = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Point:
 
     Attributes:
         commit: full hash.
-        anchor: what it was compared with.
+        anchor: commit it was compared with.
         log_ratio: log of its seconds over those of the root.
-        low: lower end of the 95 % interval of that.
-        high: upper end.
-        n: pairs that it was compared by.
+        low: lower end of its 95 % interval.
+        high: upper end of its 95 % interval.
+        n: pairs in its own comparison.
         state: ``timed`` or ``unchanged``.
-        pairs: pairs of each measurement that it is the sum of; two points that share one share its error.
+        pairs: number of pairs of each measurement in its sum; points that share a measurement share its error.
     """
 
     commit: str
@@ -45,7 +45,7 @@ class Point:
     pairs: Mapping[Measurement, int] = field(default_factory=dict)
 
     def after(self, earlier: Point) -> Point:
-        """Return this point relative to what its anchor is relative to: log-ratios and squares of errors add."""
+        """Return this point relative to the root of its anchor: log-ratios and squared errors add up."""
         middle = self.log_ratio + earlier.log_ratio
         low = middle - math.hypot(self.log_ratio - self.low, earlier.log_ratio - earlier.low)
         high = middle + math.hypot(self.high - self.log_ratio, earlier.high - earlier.log_ratio)
@@ -58,10 +58,10 @@ class Series:
 
     Attributes:
         case: id of the test.
-        version: of the test.
-        root: the commit to which all ratios are relative.
-        points: in the order of commits.
-        spread: standard deviation of the log-ratio of a pair.
+        version: version of the test.
+        root: commit to which all ratios are relative.
+        points: points in the order of commits.
+        spread: standard deviation of a pair's log-ratio.
         freedom: degrees of freedom of the spread.
     """
 
@@ -73,7 +73,7 @@ class Series:
     freedom: int
 
     def covariance(self, points: Sequence[Point]) -> npt.NDArray[np.float64]:
-        """Return the covariance of the errors of points, of the root before them.  f[1 + n, 1 + n]"""
+        """Return the covariance of the errors of the root (index 0) and the points.  f[1 + n, 1 + n]"""
         found = np.zeros((1 + len(points), 1 + len(points)))
         for i, one in enumerate(points, start=1):
             for j, other in enumerate(points, start=1):
@@ -83,11 +83,11 @@ class Series:
 
 
 def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
-    """Return the points of every test, in its newest version, relative to the oldest commit that its last one leads to.
+    """Return each test's points in its newest version, relative to the root of its last point.
 
     Args:
-        entries: in the order they were measured.
-        order: commits, oldest first; others are left out.
+        entries: entries in the order of measurement.
+        order: commits, oldest first; other commits are left out.
     """
     newest = {entry.case: entry.version for entry in entries}
     found = []
@@ -104,12 +104,9 @@ def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
 
 
 def relative(entry: Entry, entries: Sequence[Entry], passed: tuple[str, ...]) -> tuple[str, Point]:
-    """Return the commit to which an entry leads from anchor to anchor, and its point relative to that.
+    """Follow an entry from anchor to anchor; return the last anchor (root) and the entry's point relative to it.
 
-    Args:
-        entry: of a test.
-        entries: all of this test.
-        passed: the commits that led here, which are not gone through again.
+    `entries` are all entries of the test, and `passed` the commits already visited.
     """
     n = len(entry.log_ratios)
     measured = {(entry.same_as or entry.commit, entry.anchor): n} if n else {}
@@ -122,7 +119,7 @@ def relative(entry: Entry, entries: Sequence[Entry], passed: tuple[str, ...]) ->
 
 
 def spread_of(entries: Sequence[Entry]) -> tuple[float, int]:
-    """Return the standard deviation of the log-ratio of a pair, robustly, and its degrees of freedom."""
+    """Return a robust standard deviation of a pair's log-ratio, and its degrees of freedom."""
     deviations, freedom = [], 0
     for entry in entries:
         n = len(entry.log_ratios)

@@ -1,4 +1,4 @@
-"""The interpreter of each side: this one where it has what the side's lock file wants, else one that is made to."""
+"""The interpreter of each side: this one if it satisfies the side's lock file, else one in a new environment."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from packaging.requirements import InvalidRequirement, Requirement
 from .progress import Progress
 from .rule import GateError
 
-if sys.platform != "win32":  # where the gate only says that it does not run
+if sys.platform != "win32":  # where the gate only reports that it is not supported
     import fcntl
 
-KEPT = 2  # environments, of 2.3 GB each: those used last
+KEPT = 2  # most recently used environments, of 2.3 GB each
 
 
 @contextmanager
 def environments(cache: Path, lock: str) -> Iterator[Callable[[str, Path], Path]]:
-    """Return ``python_for(name, folder)``; no other gate removes what it returns until this ends.
+    """Provide ``python_for(name, folder)``, whose environments no other gate removes until this context ends.
 
     Args:
-        cache: folder in which environments are kept.
-        lock: path of the lock file inside of a side's folder.
+        cache: directory in which environments are kept.
+        lock: path of the lock file within a side's directory.
     """
     with ExitStack() as held:
         yield lambda name, folder: python_for(name, folder, cache, lock, held)
 
 
 def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack) -> Path:
-    """Return the interpreter of a side, whose lock file is in this folder, and say where that is not this one.
+    """Return the interpreter of a side, and report if it is not the current one.
 
     Args:
-        name: what the side is called.
-        folder: with the side's code and lock file.
-        cache: folder in which environments are kept.
-        lock: path of the lock file inside of the folder.
-        held: keeps the lock of an environment in use.
+        name: name of the side, for messages.
+        folder: directory with the side's code and lock file.
+        cache: directory in which environments are kept.
+        lock: path of the lock file within `folder`.
+        held: keeps the lock of a used environment.
 
     Raises:
-        GateError: its environment cannot be made.
+        GateError: its environment cannot be created.
     """
     wanted = folder / lock
     lacking = lacks(wanted.read_text()) if wanted.exists() else None
@@ -57,7 +57,7 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack)
     used = held.enter_context(environment.with_suffix(".lock").open("w"))
     fcntl.flock(used, fcntl.LOCK_SH)
     if not ready.exists():
-        fcntl.flock(used, fcntl.LOCK_EX)  # another gate may be making it
+        fcntl.flock(used, fcntl.LOCK_EX)  # another gate may be creating it
         if not ready.exists():
             say(f"{name}'s lock file wants {lacking}: making its environment, {environment}")
             make(environment, folder, lock, name)
@@ -70,20 +70,12 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack)
 
 
 def say(words: str) -> None:
-    """Print a line.
-
-    Args:
-        words: what to print.
-    """
+    """Print a line of progress to standard error."""
     print(f"gate: {words}", file=sys.stderr, flush=True)
 
 
 def lines(text: str) -> Iterator[str]:
-    """Return the lines of a lock file that name a package.
-
-    Args:
-        text: of a lock file.
-    """
+    """Yield the lines of a lock file that name a package."""
     for line in text.splitlines():
         wanted = line.partition(" #")[0].rstrip(" \\").strip()
         if wanted and not wanted.startswith(("#", "--")):
@@ -91,11 +83,7 @@ def lines(text: str) -> Iterator[str]:
 
 
 def lacks(text: str) -> str | None:
-    """Return the first line of a lock file that is not what is installed here, and what is; None if there is none.
-
-    Args:
-        text: of a lock file.
-    """
+    """Return the first requirement of a lock file that is not installed here, with the reason; None if all are."""
     for wanted in lines(text):
         try:
             requirement = Requirement(wanted)
@@ -113,12 +101,7 @@ def lacks(text: str) -> str | None:
 
 
 def commands(environment: Path, lock: str) -> list[list[str]]:
-    """Return what makes an environment: an empty one, then all that the lock file names.
-
-    Args:
-        environment: folder of the environment.
-        lock: path of the lock file inside of the folder that they run in.
-    """
+    """Return the commands that create an environment and install everything in the lock file."""
     install = ["install", "--disable-pip-version-check", "--progress-bar=off", "--no-deps", "-r", lock]
     return [
         [sys.executable, "-m", "venv", str(environment)],
@@ -127,16 +110,16 @@ def commands(environment: Path, lock: str) -> list[list[str]]:
 
 
 def make(environment: Path, folder: Path, lock: str, name: str) -> None:
-    """Make an environment of the lock file in this folder, and show how far that is; what fails leaves nothing.
+    """Create the environment of a lock file and show the progress; a failure leaves no files.
 
     Args:
-        environment: folder of the environment.
-        folder: of the side.
-        lock: path of the lock file inside of the folder.
-        name: what the side is called.
+        environment: directory of the environment.
+        folder: directory of the side.
+        lock: path of the lock file within `folder`.
+        name: name of the side, for messages.
 
     Raises:
-        GateError: it cannot be made, with what pip says.
+        GateError: the environment cannot be created; the message has pip's error output.
     """
     shutil.rmtree(environment, ignore_errors=True)
     total = sum(1 for _ in lines((folder / lock).read_text()))
@@ -153,15 +136,10 @@ def make(environment: Path, folder: Path, lock: str, name: str) -> None:
 
 
 def follow(command: list[str], folder: Path, progress: Progress) -> None:
-    """Run a command to its end, a step of progress for each package that pip collects.
-
-    Args:
-        command: program and arguments.
-        folder: where it runs.
-        progress: shows how far it is.
+    """Run a command, with a step of progress for each package that pip collects.
 
     Raises:
-        CalledProcessError: it failed; its output is what it says of errors, or else its last line.
+        CalledProcessError: the command failed; its output has the error lines, or else the last line.
     """
     said = []
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
@@ -182,13 +160,7 @@ def follow(command: list[str], folder: Path, progress: Progress) -> None:
 
 
 def remove_old(cache: Path, pattern: str, kept: int) -> None:
-    """Remove all environments or builds but those used last, and those that a gate uses now.
-
-    Args:
-        cache: folder in which they are kept.
-        pattern: of their names.
-        kept: how many stay.
-    """
+    """Remove environments or builds, except the `kept` most recently used ones and those in use by a gate."""
     ready = {path.parent: path.stat().st_mtime_ns for path in cache.glob(f"{pattern}/.ready")}
     found = [path for path in cache.glob(pattern) if path.is_dir()]
     for old in sorted(found, key=lambda path: ready.get(path, 0), reverse=True)[kept:]:

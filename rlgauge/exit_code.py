@@ -1,4 +1,4 @@
-"""The exit code of a run, a merge and a replay, decided by one function from the verdicts.
+"""The exit code of a run, a merge or a replay, determined from the verdicts by one function.
 
 - 0, passed: no test is slower, gone or an error unless it is allowed, and at least one was measured or is unchanged.
 - 1, failed: a test is slower, gone or an error, and not allowed.
@@ -32,11 +32,11 @@ INTERRUPTED = "incomplete: the run was interrupted; --gate-resume goes on from i
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the verdicts of a comparison amount to.
+    """The exit code of a comparison and the reasons for it.
 
     Attributes:
         code: exit code, see the module.
-        invalid: why the verdicts cannot be trusted, a line each; empty unless the code is 2.
+        invalid: why the verdicts cannot be trusted; empty unless the code is 2.
         failed: names of the tests that fail.
         allowed: reason for each failing test that is allowed, by name.
     """
@@ -56,15 +56,15 @@ def judge(
     part: bool = False,
     complete: bool = True,
 ) -> Judgement:
-    """Return the exit code of a comparison, and why.
+    """Return the exit code of a comparison, with reasons. Records and findings include canaries.
 
     Args:
-        records: what was measured, by name, canaries included.
-        findings: the verdicts, by name, canaries included.
-        allowed: pattern and reason of each test that may be slower, gone or, by its exact id alone, an error.
+        records: measurements by name.
+        findings: verdicts by name.
+        allowed: pattern and reason of each test that may be slower or gone; an exact id also allows an error.
         strict: whether inconclusive tests and changed outputs fail too.
-        part: whether this is one shard of several, which may have no test that can be measured.
-        complete: whether the run came to its end.
+        part: whether this is one of several shards, which need not have a measurable test.
+        complete: whether the run was completed.
     """
     tests = {name: found for name, found in findings.items() if not is_canary(name)}
     excused = reasons(tests, allowed)
@@ -90,26 +90,21 @@ def judge(
 
 
 def certainly_invalid(records: Mapping[str, Record], rule: Rule, *, part: bool = False) -> Sequence[str]:
-    """Return why a run is invalid whatever the pairs to come say; nothing while it may still be valid.
+    """Return why a run is invalid regardless of further pairs; empty while it may still be valid.
 
-    Args:
-        records: what was measured so far, by name, canaries included.
-        rule: the numbers to decide by.
-        part: whether this is one shard of several.
+    `part` says whether this is one of several shards.
     """
     findings = decide(records, rule)
-    for name in {*unscreened(records, rule), *unsettled(records, rule)}:  # at best each of these comes out right
+    for name in {*unscreened(records, rule), *unsettled(records, rule)}:  # assume the best outcome of each
         right = WANTED[records[name].all_cores][name][0] if is_canary(name) else "ok"
         findings[name] = Finding(verdict=right)
     return judge(records, findings, part=part).invalid
 
 
 def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
-    """Return a line for each canary that is missing or came out wrong, undecided ones last, in each pass that timed.
+    """Return a line for each canary that is missing or has a wrong verdict, inconclusive ones last.
 
-    Args:
-        records: what was measured, by name.
-        findings: the verdicts, by name.
+    Only passes in which a case was timed are checked.
     """
     wrong, undecided = list[str](), list[str]()
     for all_cores in sorted({record.all_cores for record in records.values() if record.state == "timed"}):

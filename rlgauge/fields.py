@@ -23,11 +23,11 @@ type_hints = functools.cache(get_type_hints)
 
 
 class FieldError(ValueError):
-    """A value that a field cannot hold.
+    """A value that is invalid for a field.
 
     Attributes:
         path: keys and indices that lead to the field.
-        problem: what is wrong, and how to mend it.
+        problem: what is wrong, and how to fix it.
     """
 
     def __init__(self, path: Sequence[str], problem: str) -> None:
@@ -36,16 +36,16 @@ class FieldError(ValueError):
 
 
 def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
-    """Return a value of JSON or TOML as the type of an annotation.
+    """Convert a JSON or TOML value to the type of an annotation.
 
     Args:
         kind: ``Any``, ``str``, ``bool``, ``int``, ``float``, a dataclass or ``Literal``; a list, tuple or dictionary of
             these, or one of them ``| None``.
-        value: as a parser returned it.
+        value: value from a parser.
         path: keys and indices that lead to it.
 
     Raises:
-        FieldError: the value is of another type, not finite, or has unknown or missing keys.
+        FieldError: the value has another type, is not finite, or has unknown or missing keys.
     """
     container, inside = get_origin(kind), get_args(kind)
     if kind is Any:
@@ -68,7 +68,7 @@ def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
 
 
 def checked(kind: type, value: Any, path: tuple[str, ...]) -> Any:
-    """Return a value if it is of this plain type; an integer is a float too, a boolean is no number."""
+    """Return a value of a plain type unchanged; an integer is also a float, but a boolean is not a number."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is float:
         fits = number and abs(value) <= sys.float_info.max
@@ -80,12 +80,9 @@ def checked(kind: type, value: Any, path: tuple[str, ...]) -> Any:
 
 
 def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
-    """Return a dataclass from a mapping; a field's metadata may give its ``older`` name, or its value where ``absent``.
+    """Build a dataclass from a mapping; errors of its ``__post_init__`` get `path` as a prefix.
 
-    Args:
-        kind: the dataclass; the errors of its ``__post_init__`` get the path before theirs.
-        value: as a parser returned it.
-        path: keys and indices that lead to it.
+    A field's metadata may give its ``older`` name, or its value if ``absent``.
     """
     known = {field.name: field for field in fields(kind)}
     older = {field.metadata.get("older"): name for name, field in known.items()}

@@ -1,4 +1,4 @@
-"""Files for what takes minutes to measure: room for them is taken before, and they are written whole."""
+"""Output files of long measurements: disk space is reserved in advance, and files are written atomically."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-WRITTEN = 60.0  # seconds in which a linker writes on
+WRITTEN = 60.0  # seconds after which a linker is assumed to have stopped writing
 
 
 class Unwritable(RuntimeError):
-    """A file or a folder cannot be written; the message names it and says why."""
+    """A file or directory cannot be written; the message has its path and the reason."""
 
 
 @contextmanager
 def naming(path: Path, option: str = "") -> Iterator[None]:
-    """Name this path, and the option that gave it, where the system refuses something.
-
-    Args:
-        path: of the file or folder; nothing is written where :func:`reserved` gets None.
-        option: name of the option that gave it, if any.
-    """
+    """Add the path, and the option that set it, to an operating system error."""
     try:
         yield
     except OSError as error:
@@ -33,17 +28,17 @@ def naming(path: Path, option: str = "") -> Iterator[None]:
 
 @contextmanager
 def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callable[[bytes], None]]:
-    """Take so many bytes of room for a file, if one is named; return what writes it, whole or not at all.
+    """Reserve disk space for a file; yield a function that writes it atomically, or does nothing if `path` is None.
 
-    Until then, and where it is never called, what the file held stays. The option that named it is said in errors.
+    Until that call, and without it, the previous content stays.
 
     Args:
-        path: of the file or folder; nothing is written where :func:`reserved` gets None.
-        room: bytes.
-        option: name of the option that gave it, if any.
+        path: file to write, or None.
+        room: bytes to reserve.
+        option: command-line option that set the path, for error messages.
 
     Raises:
-        Unwritable: the file is a folder or a device, its folder cannot be written, or there is no room.
+        Unwritable: the path is not a regular file, its directory cannot be written, or the disk is full.
     """
     if path is None:
         yield lambda data: None
@@ -73,14 +68,7 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
 
 
 def write_all(contents: Mapping[Path, bytes]) -> None:
-    """Write files, each whole, and none of them unless there is room for all.
-
-    Args:
-        contents: what each file is to hold, by its path.
-
-    Raises:
-        Unwritable: one cannot be written.
-    """
+    """Write files atomically, and none of them unless there is space for all."""
     with ExitStack() as stack:
         writes = [stack.enter_context(reserved(path, len(content))) for path, content in contents.items()]
         for write, content in zip(writes, contents.values()):
@@ -88,22 +76,14 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise Unwritable unless files can be made in a folder; make it where it is missing.
-
-    Args:
-        path: of the file or folder; nothing is written where :func:`reserved` gets None.
-    """
+    """Create a directory if it is missing; raise Unwritable unless files can be created in it."""
     with naming(path):
         path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
 
 
 def whole(library: Path) -> bool:
-    """Return whether a 64-bit ELF file reaches to the end of its table of sections, which a linker writes last.
-
-    Args:
-        library: its file.
-    """
+    """Return whether a 64-bit ELF file is complete up to its section table, which a linker writes last."""
     with library.open("rb") as file:
         head = file.read(64)
     if len(head) < 64 or head[:5] != b"\x7fELF\x02":
@@ -113,13 +93,10 @@ def whole(library: Path) -> bool:
 
 
 def remove_halves(cache: Path) -> str:
-    """Remove the libraries of a compile cache that a compiler was killed over; return how many in words, if any.
+    """Remove the libraries that a killed compiler left incomplete in a cache; return a message if there were any.
 
-    torch would not make them anew: it fails, or takes the processor for one that lacks the fast instructions. What was
-    written to a moment ago is left: a compiler of another process may be at it.
-
-    Args:
-        cache: folder of the compile cache.
+    torch would not compile them again: it fails, or concludes that the processor lacks fast instructions. Recently
+    modified files are kept, as another process may be compiling them.
     """
     now = time.time()
     halves = [

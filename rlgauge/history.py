@@ -207,7 +207,7 @@ class History:
         return next((e for e in self.entries if (e.case, e.version, e.commit, e.anchor) == wanted), None)
 
     def compare(self, layout: Layout, commit: str, anchor: str, earlier: str, where: str) -> None:
-        """Record entries of all tests that have none, either measured or carried over from a commit with the same files.
+        """Record entries of all tests that have none, measured or carried over from a commit with the same files.
 
         Args:
             layout: the revisions on disk.

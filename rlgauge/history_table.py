@@ -1,4 +1,4 @@
-"""A history as plain data, for a picture, and as a table."""
+"""A history as JSON data, for plots, and as Markdown tables."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from .chain import Point, series
 from .history import Entry
 from .steps import Judged, Step, judged
 
-SHORT = 12  # letters of a commit's hash
+SHORT = 12  # characters of an abbreviated hash
 
 
 def drawn(entries: Sequence[Entry], order: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the series of each test and what is concluded of it, as JSON can hold it.
+    """Return the series of each test and its conclusions as JSON data.
 
     A test has ``case`` (its id), ``version``, ``root`` (the commit to which its ratios are relative), ``points``,
-    ``steps``, ``verdict`` (``slower``, ``faster`` or ``ok``, by the end) and ``end``. A point has ``commit``,
-    ``anchor`` (what it was compared with), ``state`` (``timed`` or ``unchanged``), ``n`` (pairs), ``ratio``, ``low``
-    and ``high``; a step, and the end, have ``commit``, ``ratio`` (of the speed from there on to that before, or to the
-    root's), ``low``, ``high`` and ``p``. Ratios are of seconds: more than 1 is slower.
+    ``steps``, ``verdict`` (``slower``, ``faster`` or ``ok``, at the end) and ``end``. A point has ``commit``,
+    ``anchor`` (the commit it was compared with), ``state`` (``timed`` or ``unchanged``), ``n`` (pairs), ``ratio``,
+    ``low`` and ``high``; a step, and the end, have ``commit``, ``ratio`` (of the time from there on to the time before,
+    or to the root's), ``low``, ``high`` and ``p``. Ratios are of seconds: above 1 is slower.
 
-    Args:
-        entries: of a file.
-        order: commits, oldest first; others are left out.
+    `order` lists commits, oldest first; other commits are left out.
     """
     return [case_of(found) for found in judged(series(entries, order))]
 
 
 def case_of(found: Judged) -> dict[str, Any]:
-    """Return a test as :func:`drawn` does."""
+    """Return one test's data, see :func:`drawn`."""
     return {
         "case": found.series.case,
         "version": found.series.version,
@@ -52,13 +50,13 @@ def ratio_of(found: Point | Step) -> dict[str, float]:
 
 
 def percent(found: Mapping[str, Any]) -> str:
-    """Return a ratio as a change in per cent with its interval, as in ``+5.1 % [+4.7, +5.5]``."""
+    """Format a ratio as a change in per cent with its interval, as in ``+5.1 % [+4.7, +5.5]``."""
     middle, low, high = (100 * (found[name] - 1) for name in ("ratio", "low", "high"))
     return f"{middle:+.1f} % [{low:+.1f}, {high:+.1f}]"
 
 
 def markdown(cases: Sequence[Mapping[str, Any]]) -> str:
-    """Return tables: a line for each test, then the commits of each test that changed."""
+    """Return a table with one row per test, followed by the commits of each test that changed."""
     worst = sorted(cases, key=lambda case: (("slower", "faster", "ok").index(case["verdict"]), case["case"]))
     lines = ["| test | by the end | verdict | commits | steps |", "|---|---:|---|---:|---|"]
     for case in worst:
@@ -72,7 +70,7 @@ def markdown(cases: Sequence[Mapping[str, Any]]) -> str:
 
 
 def commits(case: Mapping[str, Any]) -> list[str]:
-    """Return the table of a test's commits, its steps marked."""
+    """Return the table of a test's commits with its steps marked."""
     lines = [f"`{case['case']}`, relative to `{case['root'][:SHORT]}`:", ""]
     lines += ["| commit | time | pairs | step |", "|---|---:|---:|---|"]
     steps = {step["commit"]: f"**{percent(step)}, p = {step['p']:.2g}**" for step in case["steps"]}

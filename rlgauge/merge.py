@@ -1,4 +1,4 @@
-"""Shards of one comparison, measured apart, decided as one: a single family of tests over all their cases."""
+"""Merge the shards of one comparison, and decide over all their cases as a single family of tests."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from .artifact import Artifact
 from .exit_code import INTERRUPTED
 from .rule import AT, WANTED, GateError, is_canary
 
-SAME = ("base", "head", "rule", "strict", "allowed")  # what the shards of one comparison share
-INSTALLED = ("python", "versions")  # what their machines have alike, where it is known
+SAME = ("base", "head", "rule", "strict", "allowed")  # must be equal for all shards of one comparison
+INSTALLED = ("python", "versions")  # must be equal on all machines
 
 
 def merged(parts: Mapping[str, Artifact]) -> Artifact:
-    """Return what shards have measured as one artifact, whose canaries are named with the number of their shard.
+    """Merge shards into one artifact, in which the names of canaries include the number of their shard.
 
-    Machines may differ: each is kept under its shard's number.
+    The shards' machines may differ; each is stored under its shard number.
 
     Args:
-        parts: by the name of the file of each.
+        parts: artifacts by file name.
 
     Raises:
-        GateError: they are not the shards of one comparison, one is missing or there twice, or a case is.
+        GateError: the artifacts are not the shards of one comparison, or a shard or case is missing or repeated.
     """
     names, artifacts = list(parts), list(parts.values())
     if not artifacts:
@@ -51,15 +51,7 @@ def merged(parts: Mapping[str, Artifact]) -> Artifact:
 
 
 def check(names: list[str], artifacts: list[Artifact]) -> None:
-    """Refuse artifacts that are not of one comparison.
-
-    Args:
-        names: of their files.
-        artifacts: in the same order.
-
-    Raises:
-        GateError: they differ in a revision, the rule or what is allowed.
-    """
+    """Reject artifacts with different revisions, rules, allowances or installed versions."""
     for name, part in zip(names, artifacts, strict=True):
         for what in SAME:
             mine, first = getattr(part, what), getattr(artifacts[0], what)
@@ -72,14 +64,10 @@ def check(names: list[str], artifacts: list[Artifact]) -> None:
 
 
 def together(names: list[str], artifacts: list[Artifact]) -> Artifact:
-    """Return artifacts as one.
-
-    Args:
-        names: of their files.
-        artifacts: shards of one comparison, in the same order.
+    """Combine artifacts of the same comparison.
 
     Raises:
-        GateError: they differ in a revision or the rule, or a case is in two of them.
+        GateError: the artifacts differ, a canary was not measured, or a case is in two of them.
     """
     check(names, artifacts)
     records, owner = {}, dict[str, str]()

@@ -1,7 +1,7 @@
-"""Descriptions of a test's parameters, which show whether an id means the same in every process.
+"""Descriptions of test parameters, which show whether an id means the same in every process.
 
-An id such as ``test_x[case0]`` names a position. Where the parameters come from a set, each process may put another
-value there, and a comparison by id would compare different work.
+An id such as ``test_x[case0]`` names a position. If the parameters come from a set, each process may have another value
+at that position, and a comparison by id would compare different work.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 PLAIN = (type(None), type(Ellipsis), bool, int, float, complex, str, bytes)
-DEEPEST, MOST_ITEMS, MOST_PARTS = 6, 1000, 20_000  # levels, items of one container, and parts of one parameter
-LONGEST, SHOWN = 200, 60  # characters of a description, and of the part of it that an error message shows
+DEEPEST, MOST_ITEMS, MOST_PARTS = 6, 1000, 20_000  # nesting levels, items of one container, parts of one parameter
+LONGEST, SHOWN = 200, 60  # characters of a description, and of its part shown in error messages
 
-Described = Mapping[str, Sequence[Any]]  # a parameter's name -> its description, and whether it is plain data
+Described = Mapping[str, Sequence[Any]]  # parameter name -> its description, and whether it is plain data
 
 
 class Description:
-    """Describes one value without its address, its hash or its own ``repr``, and without running its code.
+    """Describes a value without its address, its hash or its own ``repr``, and without running its code.
 
     Args:
-        hidden: text that differs between the sides, such as the folder of a side.
+        hidden: texts that differ between the sides, such as a side's directory.
 
     Attributes:
-        plain: the value consists of Python's own data types alone, so that two descriptions differ only if the values
-            do. The description of any other object is incomplete, and may differ where nothing that matters does.
+        plain: whether the value consists only of Python's own data types, so that two descriptions differ only if the
+            values do. The description of any other object is incomplete, and may differ although nothing relevant does.
     """
 
     def __init__(self, hidden: Sequence[str] = ()) -> None:
         self.hidden, self.plain, self.parts = hidden, True, 0
 
     def of(self, value: Any, depth: int = 0) -> str:
-        """Return the description of a value, or of a part of one at this depth."""
+        """Return the description of a value, or of a part of it at this depth."""
         kind, self.parts = type(value), self.parts + 1
         if self.parts > MOST_PARTS:
             raise ValueError("too large to describe")
@@ -57,7 +57,7 @@ class Description:
         return self.of_object(value, kind, depth)
 
     def of_object(self, value: Any, kind: type, depth: int) -> str:
-        """Return the description of a value that is no plain data: its type, and what it holds."""
+        """Describe a value that is not plain data by its type and contents."""
         if issubclass(kind, type | types.ModuleType):
             return f"{kind.__name__} {getattr(value, '__qualname__', value.__name__)}"
         if kind is types.FunctionType:
@@ -76,33 +76,28 @@ class Description:
             return f"{kind.__name__} {array.dtype} {array.shape} {short_hash(data)}"
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names:
             return f"{kind.__qualname__} {self.without_hidden(without_address(value))}"
-        if issubclass(kind, tuple):  # a named one
+        if issubclass(kind, tuple):  # a named tuple
             return f"{kind.__qualname__}({self.each(value, depth)})"
         return kind.__qualname__ + self.of_items(state(value, kind), depth)
 
     def each(self, values: Iterable[Any], depth: int) -> str:
-        """Return the descriptions of the parts of a value at this depth."""
+        """Join the descriptions of the parts of a value at this depth."""
         return ", ".join(self.of(value, depth + 1) for value in values)
 
     def of_items(self, items: Mapping[Any, Any], depth: int) -> str:
-        """Return the description of a dict, whose order says nothing."""
+        """Describe a dict independently of its order."""
         pairs = (f"{self.of(key, depth + 1)}: {self.of(value, depth + 1)}" for key, value in items.items())
         return f"{{{', '.join(sorted(pairs))}}}"
 
     def without_hidden(self, text: str) -> str:
-        """Return a text without what differs between the sides."""
+        """Replace the texts that differ between the sides."""
         for words in self.hidden:
             text = text.replace(words, "...")
         return text
 
 
 def described(params: Mapping[str, Any], hidden: Sequence[str] = ()) -> dict[str, tuple[str, bool]]:
-    """Return a description of each parameter, and whether it is plain data.
-
-    Args:
-        params: values of the parameters of one test.
-        hidden: text that differs between the sides, such as the folder of a side.
-    """
+    """Return, for each parameter of a test, its description and whether it is plain data."""
     found = {}
     for name, value in params.items():
         made = Description(hidden)
@@ -117,14 +112,14 @@ def described(params: Mapping[str, Any], hidden: Sequence[str] = ()) -> dict[str
 
 
 def differing(known: MutableMapping[str, Described], found: Mapping[str, Described]) -> dict[str, str]:
-    """Return why an id does not mean what it meant before, by id; add the ids that are not known yet.
+    """Return the reason for each id whose meaning differs from before; add unknown ids to `known`.
 
-    Plain data must be equal. Other objects cannot be described well enough for that: they only count where a value has
-    moved from one id of a test function to another, and then all ids of that function do.
+    Plain data must be equal. Descriptions of other objects are too vague for that: they count only if a value has moved
+    from one id of a test function to another, and then all ids of that function are reported.
 
     Args:
-        known: the descriptions of each id's parameters in the process that collected it first.
-        found: the descriptions in another process.
+        known: descriptions of each id's parameters in the process that collected it first.
+        found: descriptions in another process.
     """
     values: dict[tuple[str, str], dict[str, str]] = {}
     for identity, params in known.items():
@@ -155,7 +150,7 @@ def function_of(identity: str) -> str:
 
 
 def state(value: Any, kind: type) -> dict[str, Any]:
-    """Return an object's attributes, without running its code as ``getattr`` might."""
+    """Return an object's attributes without running its code, as ``getattr`` might."""
     slots = {
         name: member
         for base in kind.__mro__
@@ -175,19 +170,19 @@ def state(value: Any, kind: type) -> dict[str, Any]:
 
 
 def without_address(value: Any) -> str:
-    """Return the ``repr`` of an object of the standard library; nothing where that shows an address."""
+    """Return the ``repr`` of a standard-library object; empty if it contains an address."""
     text = repr(value)
     return "" if " at 0x" in text else text
 
 
 def of_code(code: types.CodeType) -> str:
-    """Return a hash of what a function does: its instructions, names and constants, but not where it stands."""
+    """Return a hash of a function's instructions, names and constants, independent of its location."""
     consts = [of_code(each) if isinstance(each, types.CodeType) else Description().of(each) for each in code.co_consts]
     return short_hash(repr((code.co_code, code.co_names, consts)).encode(errors="replace"))
 
 
 def filled(cell: types.CellType) -> bool:
-    """Return whether a variable of a closure has a value yet."""
+    """Return whether a closure variable has a value yet."""
     try:
         _ = cell.cell_contents
     except ValueError:
@@ -196,5 +191,5 @@ def filled(cell: types.CellType) -> bool:
 
 
 def short_hash(data: bytes) -> str:
-    """Return a short hash of some bytes."""
+    """Return the first 12 hex digits of the SHA-256 hash."""
     return hashlib.sha256(data).hexdigest()[:12]

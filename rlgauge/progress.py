@@ -1,4 +1,4 @@
-"""How far a command is: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a command: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,42 +9,31 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
-QUIET = 5.0  # seconds between two plain lines that say no more than how far it is
+QUIET = 5.0  # seconds between plain lines that only show the progress
 Thing = TypeVar("Thing")
 
 
 def about(seconds: float) -> str:
-    """Return a time in words, as in ``about 3 min``.
-
-    Args:
-        seconds: the time.
-    """
+    """Format a duration, as in ``about 3 min``."""
     return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"
 
 
 def left(seconds: float) -> str:
-    """Return how much time is left in words, as in ``about 3 min left``.
-
-    Args:
-        seconds: the time.
-    """
+    """Format the remaining time, as in ``about 3 min left``."""
     return f"{about(seconds)} left"
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Shows done of total and the time left, on standard error.
+    """Shows the steps done and the remaining time on standard error.
 
-    On a terminal it is a bar, with the lines above it; it is drawn at each step only, as a thread that draws would take
-    time from what is measured. Elsewhere, and where ``log`` is given, it is plain lines as in
-    ``[12/368, about 3 min left] line``.
+    On a terminal this is a bar below the printed lines. It is redrawn only at steps, since a thread that redraws it
+    would take time from the measurement. Elsewhere, or if `log` is given, it prints lines such as ``[12/368, about 3
+    min left] line``.
 
     Args:
-        total: how many things are to be done.
-        what: what they are, as in ``pairs of processes``.
-        log: where lines go instead, as pytest's ``terminalreporter.write_line``.
-
-    Raises:
-        ValueError: nothing is to be done.
+        total: number of steps, at least 1.
+        what: plural noun for the steps, such as ``pairs of processes``.
+        log: prints a line instead, such as pytest's ``terminalreporter.write_line``.
     """
 
     def __init__(self, total: int, what: str, log: Callable[[str], Any] | None = None) -> None:
@@ -68,22 +57,14 @@ class Progress(AbstractContextManager["Progress"]):
             self.bar.stop()
 
     def say(self, line: str) -> None:
-        """Print a line that is no step.
-
-        Args:
-            line: to print.
-        """
+        """Print a line without counting a step."""
         if self.bar:
             self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             self.log(line)
 
     def step(self, line: str = "") -> None:
-        """Count one thing as done; print its line, or, every few seconds, how far it is.
-
-        Args:
-            line: to print, if any.
-        """
+        """Count a step; print its line or, every few seconds, the progress."""
         self.done += 1
         now = time.monotonic()
         if self.bar:
@@ -95,25 +76,17 @@ class Progress(AbstractContextManager["Progress"]):
             self.log(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
 
     def skip(self, count: int) -> None:
-        """Take so many things off those to be done.
-
-        Args:
-            count: how many.
-        """
+        """Reduce the number of steps to do."""
         self.total -= count
 
     def remaining(self, now: float) -> str:
-        """Return the time left by the mean of the steps so far, nothing after the last.
-
-        Args:
-            now: seconds by the monotonic clock.
-        """
+        """Return the remaining time, extrapolated from the steps so far; empty after the last step."""
         todo = self.total - self.done
         return f", {left((now - self.start) / self.done * todo)}" if todo > 0 else ""
 
 
 def bar() -> Any:
-    """Return a bar that is drawn when it is told to."""
+    """Return a rich progress bar that is only redrawn on request."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -124,14 +97,7 @@ def bar() -> Any:
 
 
 def tracked(things: Iterable[Thing], total: int, what: str, log: Callable[[str], Any] | None = None) -> Iterator[Thing]:
-    """Return the things one by one, showing how many there were so far.
-
-    Args:
-        things: what is done one after the other.
-        total: how many they are.
-        what: what they are called, in the plural.
-        log: prints a line, instead of standard error.
-    """
+    """Yield `total` things and show the progress."""
     with Progress(total, what, log) as progress:
         for thing in things:
             progress.step()

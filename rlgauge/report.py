@@ -1,4 +1,4 @@
-"""Verdicts as text: a line for a test, a table for a pull request."""
+"""Verdicts as text: one line per test, or a Markdown table for a pull request."""
 
 from __future__ import annotations
 
@@ -14,22 +14,12 @@ NOT_MEASURED = "NOT MEASURED"
 
 
 def spread(low: float, high: float, count: int) -> str:
-    """Return a 95 % interval in per cent, as in ``[+4.7, +5.3]``, or what is said of fewer than six values.
-
-    Args:
-        low: lower end of the interval, in per cent.
-        high: upper end.
-        count: how many values it is of.
-    """
+    """Format a 95 % interval in per cent, as in ``[+4.7, +5.3]``, or the extremes of fewer than six values."""
     return f"[{low:+.1f}, {high:+.1f}]" if count >= FEWEST else f"(extremes {low:+.1f}, {high:+.1f})"
 
 
 def change(finding: Finding) -> str:
-    """Return the change in per cent with its interval, as in ``+5.1 % [+4.7, +5.3]``.
-
-    Args:
-        finding: the verdict on it.
-    """
+    """Return the change in per cent with its interval, as in ``+5.1 % [+4.7, +5.3]``."""
     if finding.ratio is None or finding.low is None or finding.high is None:
         return ""
     middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
@@ -37,24 +27,14 @@ def change(finding: Finding) -> str:
 
 
 def significance(finding: Finding) -> str:
-    """Return the p of a confirmation, or after how many pairs it ended without one.
-
-    Args:
-        finding: the verdict on it.
-    """
+    """Return the p of a confirmation, or the number of pairs after which it was stopped for futility."""
     if finding.stopped_for_futility:
         return f"stopped for futility after {finding.pairs} pairs"
     return "" if finding.p is None else f"{finding.p:.2g}"
 
 
 def line(name: str, finding: Finding, reason: str = "") -> str:
-    """Return the verdict on one case, with its change, the number of pairs, the notes and why it is allowed.
-
-    Args:
-        name: of the case.
-        finding: the verdict on it.
-        reason: why the case is allowed to fail, if it is.
-    """
+    """Return the verdict on one case with its change, pairs and notes, and the reason why it is allowed, if any."""
     pairs = f"n = {finding.pairs} pairs" if finding.pairs and not finding.stopped_for_futility else ""
     p = ("" if finding.p is None else "p = ") + significance(finding)
     allowed = f"allowed: {reason}" if reason else ""
@@ -63,30 +43,18 @@ def line(name: str, finding: Finding, reason: str = "") -> str:
 
 
 def cases(findings: Mapping[str, Finding]) -> dict[str, Finding]:
-    """Return the findings without the canaries', worst first.
-
-    Args:
-        findings: the verdict on each case, by name.
-    """
+    """Return the findings without canaries, worst first."""
     real = [(name, finding) for name, finding in findings.items() if not is_canary(name)]
     return dict(sorted(real, key=lambda item: (ORDER.index(item[1].verdict), item[0])))
 
 
 def canaries(findings: Mapping[str, Finding]) -> str:
-    """Return what was measured of the canaries.
-
-    Args:
-        findings: the verdict on each case, by name.
-    """
+    """Return the measurements of the canaries in one line."""
     return "; ".join(line(name, finding) for name, finding in findings.items() if is_canary(name))
 
 
 def counted(outcome: Outcome) -> str:
-    """Return how many cases got each verdict, and how many changed their output.
-
-    Args:
-        outcome: what the run concludes.
-    """
+    """Return the number of cases by verdict, and the number whose output changed."""
     found = cases(outcome.findings)
     skipped = [name for name, finding in found.items() if finding.verdict == "error" and name in outcome.excused]
     verdicts = [NOT_MEASURED if name in skipped else finding.verdict for name, finding in found.items()]
@@ -96,12 +64,7 @@ def counted(outcome: Outcome) -> str:
 
 
 def failure(name: str, outcome: Outcome) -> str:
-    """Return why a case does not pass, or nothing: in an invalid run none does.
-
-    Args:
-        name: of the case.
-        outcome: what the run concludes.
-    """
+    """Return why a case does not pass, or an empty text; in an invalid run no case passes."""
     told, older = "", failure(name, outcome.anchor) if outcome.anchor else ""
     if name in outcome.findings and (outcome.wrong or name in outcome.failed):
         told = line(name, outcome.findings[name]) + (f"; invalid run: {outcome.wrong[0]}" if outcome.wrong else "")
@@ -109,11 +72,7 @@ def failure(name: str, outcome: Outcome) -> str:
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """Return a line on each case that is not plainly ok, and one on the canaries.
-
-    Args:
-        outcome: what the run concludes.
-    """
+    """Return a line for each case that is not plainly ok, and one for the canaries."""
     told = [
         line(name, finding, outcome.excused.get(name, ""))
         for name, finding in cases(outcome.findings).items()
@@ -123,14 +82,7 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def markdown(artifact: Artifact, outcome: Outcome) -> str:
-    """Return the summary of a run: what was compared, the outcome, and a table of what was timed or is gone.
-
-    Where there is an anchor, the comparison with it comes second.
-
-    Args:
-        artifact: all that was measured.
-        outcome: what the run concludes.
-    """
+    """Return a Markdown summary of a run, followed by that of the comparison with the anchor, if any."""
     found = comparison(artifact, outcome, "")
     if artifact.anchor and outcome.anchor:
         found += "\n" + comparison(artifact.anchor, outcome.anchor, "the anchor ")
@@ -138,12 +90,9 @@ def markdown(artifact: Artifact, outcome: Outcome) -> str:
 
 
 def comparison(artifact: Artifact, outcome: Outcome, what: str) -> str:
-    """Return the summary of a comparison with one revision.
+    """Return the Markdown summary of a comparison with one revision: outcome, counts, and a table of cases.
 
-    Args:
-        artifact: all that was measured.
-        outcome: what is concluded from it.
-        what: the revision is, if it is not the base.
+    `what` precedes the revision if it is not the base.
     """
     rows = cases(outcome.findings)
     told = {name: finding for name, finding in rows.items() if finding.verdict not in ("unchanged", "new")}

@@ -1,6 +1,7 @@
-"""Going on from an interrupted run: which of its pairs belong to the same comparison on the same machine.
+"""Resume an interrupted run: reuse its pairs if they belong to the same comparison on the same machine.
 
-Pairs are kept whole, or not at all. Canaries are measured anew: they tell whether this machine can be trusted now.
+A pair is reused in full or not at all. Canaries are measured again, because they show whether the machine can be
+trusted now.
 """
 
 from __future__ import annotations
@@ -22,11 +23,9 @@ if TYPE_CHECKING:
 
 
 def fingerprints(sides: Sequence[Side], folder: Path) -> dict[str, str]:
-    """Return hashes of what a comparison depends on, by a name of each: both sides, and the packages installed here.
+    """Return hashes of both sides and the installed packages, by name.
 
-    Args:
-        sides: base and head, laid out.
-        folder: of the run, whose name says nothing.
+    `folder` is the run's temporary directory, which is removed from paths.
     """
     found = {f"{side.name}'s files": digest(side.root, side.root.rglob("*")) for side in sides}
     for side in sides:
@@ -38,7 +37,7 @@ def fingerprints(sides: Sequence[Side], folder: Path) -> dict[str, str]:
 
 
 def installed() -> str:
-    """Return a hash of the packages installed here, with their versions."""
+    """Return a hash of the installed packages and their versions."""
     found = {(found.name.lower(), found.version) for found in metadata.distributions() if found.name}
     return hashed([f"{name} {version}" for name, version in sorted(found)])
 
@@ -49,12 +48,7 @@ def hashed(lines: Sequence[str]) -> str:
 
 
 def resume(gate: Gate, before: Artifact) -> list[str]:
-    """Give a comparison the pairs of an interrupted one; return what they differ in, and reuse nothing if they do.
-
-    Args:
-        gate: that is about to run.
-        before: what the interrupted run left.
-    """
+    """Copy the pairs of an interrupted run to a gate; return the conditions that differ, if any, and then copy nothing."""
     here, there = conditions(gate.artifact()), conditions(before)
     differing = [name for name in here | there if here.get(name) != there.get(name)]
     if differing:
@@ -65,20 +59,12 @@ def resume(gate: Gate, before: Artifact) -> list[str]:
 
 
 def reusable(records: Mapping[str, Record]) -> list[str]:
-    """Return the tests whose pairs can be reused.
-
-    Args:
-        records: of an interrupted run.
-    """
+    """Return the tests whose pairs can be reused."""
     return [name for name, record in records.items() if record.state == "timed" and not is_canary(name)]
 
 
 def conditions(artifact: Artifact) -> dict[str, Any]:
-    """Return what must be the same where pairs are put together, by what each is called in a message.
-
-    Args:
-        artifact: of a run.
-    """
+    """Return what must be equal for pairs of two runs to be combined, by a name for messages."""
     return {
         **artifact.fingerprints,
         "machine": json.loads(json.dumps(artifact.machine)),

@@ -95,7 +95,7 @@ class Gate:
         return len(set(self.names) - self.records.keys())
 
     def run(self) -> Artifact:
-        """Screen all cases and confirm the suspects, in one pass on one core and one on all cores, each with its canaries.
+        """Screen all cases and confirm the suspects: one pass on one core and one on all, each with its canaries.
 
         The run ends early once it is certain to be invalid.
 
@@ -271,7 +271,7 @@ def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, s
 
 
 def of_shard(names: Sequence[str], shard: tuple[int, int] | None) -> set[str]:
-    """Return every `count`-th name in alphabetical order, starting at the shard's number; all names if `shard` is None."""
+    """Return the names in a shard, which takes every `count`-th name in alphabetical order."""
     if shard is None:
         return set(names)
     number, count = shard

@@ -1,6 +1,7 @@
-"""The statistics of pairs: the number that a pair says, the test of a confirmation, adjusted p-values, intervals.
+"""Statistics of pairs: log-ratio of a pair, test of a confirmation, adjusted p-values, intervals.
 
-Standard library only: the gate runs in environments that it cannot choose. The tests compare each function with SciPy.
+Standard library only, because the gate runs in environments it does not control. The tests compare each function with
+SciPy.
 """
 
 from __future__ import annotations
@@ -11,35 +12,24 @@ import math
 from collections.abc import Sequence
 from statistics import correlation, median
 
-FEWEST = 6  # values whose median has a 95 % interval
+FEWEST = 6  # least values for a 95 % interval of the median
 Block = tuple[float, float]  # seconds of base, of head
 
 
 def log_ratio(blocks: Sequence[Block]) -> float:
-    """Return what a pair says: the median over its blocks of ``log(second / first)``.
-
-    Args:
-        blocks: seconds of base and of head in each.
-    """
+    """Return the log-ratio of a pair: the median over its blocks of ``log(second / first)``."""
     return median(log_ratios(blocks))
 
 
 def log_ratios(blocks: Sequence[Block]) -> list[float]:
-    """Return ``log(second / first)`` of each block.
-
-    Args:
-        blocks: seconds of base and of head in each.
-    """
+    """Return ``log(second / first)`` of each block."""
     return [math.log(second / first) for first, second in blocks]
 
 
 def error_of_median(values: Sequence[float]) -> float:
-    """Return about the standard error of a median, by the median distance from it; 0 of fewer than two values.
+    """Return the approximate standard error of a median, from the median absolute deviation (MAD).
 
-    Equation: ``1.2533 * 1.4826 * MAD / sqrt(n)``, as of a normal distribution.
-
-    Args:
-        values: that the median is of.
+    Equation: ``1.2533 * 1.4826 * MAD / sqrt(n)``, as for a normal distribution; 0 for fewer than two values.
     """
     if len(values) < 2:
         return 0.0
@@ -48,7 +38,7 @@ def error_of_median(values: Sequence[float]) -> float:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value, from 1; ties share the mean of their ranks."""
+    """Return the rank of each value, from 1; ties share their mean rank."""
     ordered = sorted(values)
     last = {value: place for place, value in enumerate(ordered, 1)}
     first = {value: len(ordered) - place for place, value in enumerate(reversed(ordered))}
@@ -56,21 +46,21 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's rank correlation, 0 where one of the sequences is constant."""
+    """Return Spearman's rank correlation; 0 if one of the sequences is constant."""
     if len(set(first)) == 1 or len(set(second)) == 1:
         return 0.0
     return correlation(ranks(first), ranks(second))
 
 
 def signed_rank(values: Sequence[float], tolerated: float) -> float:
-    """Return the one-sided p of Wilcoxon's signed-rank test of H0: the slowdown is at most the tolerated.
+    """Return the one-sided p of Wilcoxon's signed-rank test of H0: the slowdown is at most the tolerated one.
 
-    The p-value is exact without ties. Values equal to the tolerated are dropped; ties share a mean rank, and a rank sum
-    that is no integer is rounded down, which makes p larger.
+    The p-value is exact without ties. Values equal to the tolerated slowdown are dropped; ties share a mean rank, and a
+    rank sum that is not an integer is rounded down, which increases p.
 
     Args:
         values: log-ratio of each pair.
-        tolerated: slowdown that is none, as a fraction.
+        tolerated: tolerated slowdown, as a fraction.
     """
     limit = math.log1p(tolerated)
     beyond = [value - limit for value in values if value != limit]
@@ -79,17 +69,18 @@ def signed_rank(values: Sequence[float], tolerated: float) -> float:
 
 
 def alike(values: Sequence[float], tolerated: float) -> float:
-    """Return a bound on the one-sided p of values that are all about as far beyond the tolerated; 1 where none are.
+    """Bound the one-sided p of values that exceed the tolerated slowdown by similar amounts; 1 if none do.
 
-    It is that of the first k values, where each exceeds the tolerated, and none by twice as much as another. H0: each
-    value is at most the tolerated plus the difference of two independent draws from one distribution, whichever it is.
-    At most a quarter of such differences lie in any [a, 2a): draws that are so far apart are a graph without triangles,
-    which has at most n^2 / 4 edges (Mantel). Half of them are positive, and any of the k may be the smallest:
-    ``p <= k / 2 / 4^(k - 1)``. Where k + 1 are alike, the first k are too: to look after each value costs nothing.
+    The bound is that of the first k values, where each exceeds the tolerated slowdown, and none by twice as much as
+    another. H0: each value is at most the tolerated slowdown plus the difference of two independent samples from one
+    arbitrary distribution. At most a quarter of such differences lie in any [a, 2a): the pairs of samples at such
+    distances form a triangle-free graph, which has at most n^2 / 4 edges (Mantel). Half of them are positive, and any
+    of the k may be the smallest: ``p <= k / 2 / 4^(k - 1)``. If k + 1 values are alike, the first k are too, so
+    checking after each value needs no correction.
 
     Args:
-        values: log-ratio of each pair, in the order they were measured.
-        tolerated: slowdown that is none, as a fraction.
+        values: log-ratio of each pair, in the order of measurement.
+        tolerated: tolerated slowdown, as a fraction.
     """
     limit, least, most, count = math.log1p(tolerated), math.inf, 0.0, 0
     for value in values:
@@ -102,7 +93,7 @@ def alike(values: Sequence[float], tolerated: float) -> float:
 
 @functools.cache
 def reached(count: int) -> list[int]:
-    """Return, for each sum, how many of the subsets of the ranks 1 to ``count`` have at least that sum."""
+    """Return, for each sum, the number of subsets of the ranks 1 to ``count`` that reach at least that sum."""
     subsets = [1]
     for rank in range(1, count + 1):
         subsets = [a + b for a, b in zip(subsets + [0] * rank, [0] * rank + subsets, strict=True)]
@@ -110,11 +101,7 @@ def reached(count: int) -> list[int]:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values adjusted by Holm's step-down method: none is significant unless all smaller ones are.
-
-    Args:
-        p: raw p-values, in any order.
-    """
+    """Return p-values, in the given order, adjusted by Holm's step-down method."""
     adjusted, largest = [0.0] * len(p), 0.0
     for rank, index in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
         largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
@@ -123,11 +110,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the median, distribution-free; of fewer than six values the extremes.
-
-    Args:
-        values: one or more numbers.
-    """
+    """Return the distribution-free 95 % interval of the median; the extremes for one to five values."""
     count, ordered = len(values), sorted(map(float, values))
     if count < FEWEST:
         return ordered[0], ordered[-1]
@@ -144,13 +127,10 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def t_tail(t: float, freedom: int) -> float:
-    """Return the one-sided p of Student's t, the probability of a value above it; at least the precision of a float.
+    """Return the probability that Student's t exceeds a value; at least the precision of a float.
 
-    Equation: Abramowitz and Stegun 26.7.3 and 26.7.4, a finite series in the cosine of ``atan(t / sqrt(freedom))``.
-
-    Args:
-        t: the value.
-        freedom: degrees of freedom, a whole number.
+    Equation: Abramowitz and Stegun 26.7.3 and 26.7.4, a finite series in the cosine of ``atan(t / sqrt(freedom))``, for
+    integer degrees of freedom.
     """
     angle, odd = math.atan2(t, math.sqrt(freedom)), freedom % 2
     term, total = math.cos(angle) ** odd, 0.0
@@ -164,23 +144,18 @@ def t_tail(t: float, freedom: int) -> float:
 
 
 def rate_interval(found: int, count: int) -> tuple[float, float]:
-    """Return the exact (Clopper-Pearson) 95 % interval of a rate.
-
-    Args:
-        found: how often something happened.
-        count: of how many, one or more.
-    """
+    """Return the exact (Clopper-Pearson) 95 % interval of the rate ``found / count``; `count` is at least 1."""
     return least_rate(found, count, 0.025), 1 - least_rate(count - found, count, 0.025)
 
 
 def least_rate(found: int, count: int, tail: float) -> float:
-    """Return the rate at which at least ``found`` of ``count`` happen with probability ``tail``, by bisection."""
+    """Return the rate at which at least ``found`` of ``count`` occur with probability ``tail``, by bisection."""
     if not found:
         return 0.0
     ways = math.log(math.comb(count, found))
 
     def probability(rate: float) -> float:
-        """Return that of at least ``found`` at this rate, which is below ``found / count``: its terms shrink."""
+        """Return the probability of at least ``found`` at a rate below ``found / count``, where the terms decrease."""
         terms, odds = [math.exp(ways + found * math.log(rate) + (count - found) * math.log1p(-rate))], rate / (1 - rate)
         for successes in range(found, count):
             terms.append(terms[-1] * odds * (count - successes) / (successes + 1))

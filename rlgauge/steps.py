@@ -1,9 +1,9 @@
-"""Where the speed of a test changes for good, and whether it is slower by the end.
+"""Detect lasting changes in a test's speed, and decide whether it is slower at the end.
 
-A piecewise constant fit proposes steps (the Potts functional: least squares, each weighted by the error of its ratio,
-with a penalty for each step). Each proposed step is then tested against these errors, those that commits share through
-a release included. p-values are adjusted for all places at which a step could have been proposed, and by Holm's method
-for the tests.
+A piecewise constant fit proposes steps (Potts functional: least squares weighted by the error of each ratio, with a
+penalty per step). Each proposed step is then tested against these errors, including those that commits share through a
+release. p-values are adjusted for all positions at which a step could have been proposed, and by Holm's method for the
+tests.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy.typing as npt
 from .chain import Point, Series
 from .statistics import holm, t_tail
 
-LEVEL, TOLERATED = 0.01, math.log1p(0.01)  # a change of less is none: neutral code moves in memory, and costs as much
-PENALTY = 9.0  # of a step, in squares of standard errors: low, as what is proposed is tested
-ROOM = 1.96  # standard errors in half of a 95 % interval
+LEVEL, TOLERATED = 0.01, math.log1p(0.01)  # neutral changes move code in memory, which may cost 1 %
+PENALTY = 9.0  # of a step, in squared standard errors: low, because proposed steps are tested
+ROOM = 1.96  # standard errors in half a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Step:
     """A change of speed.
 
     Attributes:
-        commit: the first of the new speed, full hash.
-        log_ratio: of the new speed to the one before, positive where it is slower.
-        low: lower end of the 95 % interval of that.
-        high: upper end.
-        p: adjusted for the places that there are, and by :func:`judged` for the tests.
+        commit: full hash of the first commit with the new speed.
+        log_ratio: log of the new time over the previous one; positive means slower.
+        low: lower end of its 95 % interval.
+        high: upper end of its 95 % interval.
+        p: adjusted for the possible positions and, by :func:`judged`, for the tests.
     """
 
     commit: str
@@ -44,13 +44,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is concluded of a series.
+    """Conclusions about a series.
 
     Attributes:
-        series: it.
+        series: the series.
         steps: changes of its speed, oldest first.
-        verdict: ``slower`` or ``faster`` by the end than the root of the series, or ``ok``.
-        end: its speed by the end relative to the root, with the p of that verdict; the commit is the last.
+        verdict: ``slower`` or ``faster`` at the end than at the root of the series, or ``ok``.
+        end: time at the end relative to the root, with the p of the verdict; its commit is the last one.
     """
 
     series: Series
@@ -61,13 +61,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Fit:
-    """Numbers of a series to be tested: the root, which is exact, then every commit that was measured by itself.
+    """Numbers of a series to be tested: the root, which is exact, then every commit measured in its own right.
 
     Attributes:
-        points: those commits.
-        values: log-ratios, of the root first.
-        covariance: of their errors.
-        freedom: from how many numbers the errors are known.
+        points: these commits.
+        values: log-ratios, starting with the root's.
+        covariance: covariance of their errors.
+        freedom: degrees of freedom of the errors.
     """
 
     points: Sequence[Point]
@@ -76,7 +76,7 @@ class Fit:
     freedom: int
 
     def level(self, start: int, end: int) -> npt.NDArray[np.float64]:
-        """Return the weights by which values make the mean of a segment: of the root alone, where that is in it."""
+        """Return the weights of the mean over a segment; a segment that includes the root uses the root alone."""
         weights: npt.NDArray[np.float64] = np.zeros(len(self.values))
         if start == 0:
             weights[0] = 1.0
@@ -90,12 +90,12 @@ class Fit:
         return float(weights @ self.values), math.sqrt(float(weights @ self.covariance @ weights))
 
     def p_of(self, change: float, error: float) -> float:
-        """Return the one-sided p of a change at least as large, if there is none."""
+        """Return the one-sided p of a change at least this large if there is none."""
         return t_tail(change / error, self.freedom) if error else 1.0
 
 
 def fitted(series: Series) -> Fit:
-    """Return the numbers of a series; a commit that is like an earlier one says nothing new of itself."""
+    """Return the numbers of a series, without commits that have the same files as an earlier one."""
     seen: dict[frozenset[tuple[str, str]], Point] = {}
     for point in series.points:
         if point.pairs:
@@ -106,13 +106,10 @@ def fitted(series: Series) -> Fit:
 
 
 def proposed(fit: Fit, penalty: float = PENALTY) -> list[int]:
-    """Return where each segment of the best piecewise constant fit but the first begins; the root's segment is at 0.
+    """Return where the segments of the best piecewise constant fit begin, without the first, which is at the root.
 
-    Dynamic programming over the end of the last segment: each fit is the best one of what comes before, and a segment.
-
-    Args:
-        fit: the numbers.
-        penalty: of a step, in squares of standard errors.
+    Dynamic programming over the end of the last segment: each fit is the best fit before it plus one segment. `penalty`
+    is the cost of a step, in squared standard errors.
     """
     values = fit.values[1:]
     weights = 1 / np.diag(fit.covariance)[1:]
@@ -129,9 +126,9 @@ def proposed(fit: Fit, penalty: float = PENALTY) -> list[int]:
 
 
 def tested(fit: Fit, starts: Sequence[int]) -> list[Step]:
-    """Return the steps that remain when those that could be chance, or are too small to matter, are taken out.
+    """Return the steps that remain after removing those that could be chance or are too small to matter.
 
-    The least sure goes first; what it separated is then one segment.
+    The least certain step is removed first; the segments on its two sides are then merged.
     """
     starts = list(starts)
     while starts:
@@ -150,9 +147,9 @@ def tested(fit: Fit, starts: Sequence[int]) -> list[Step]:
 
 
 def at_the_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
-    """Return how much slower than its root a series is after its last step, and the p of a slowdown beyond 1 %.
+    """Return a series' time after its last step relative to the root, with the p of a slowdown beyond 1 %.
 
-    Where it is faster, that is the p of a speed-up beyond 1 %.
+    If it is faster, p is that of a speed-up beyond 1 %.
     """
     last = series.points[-1].commit
     commits = [point.commit for point in fit.points]
@@ -165,11 +162,9 @@ def at_the_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
 
 
 def judged(found: Sequence[Series], cases: int | None = None) -> list[Judged]:
-    """Return what is concluded of all tests.
+    """Return the conclusions about all series.
 
-    Args:
-        found: a series each.
-        cases: number of tests for which p-values are adjusted; as many as there are, unless given.
+    `cases` is the number of tests for which p-values are adjusted, at least the number of series.
     """
     fits = [fitted(series) for series in found]
     steps = [tested(fit, proposed(fit)) if fit.points else [] for fit in fits]
