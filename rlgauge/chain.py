@@ -1,4 +1,4 @@
-"""A test's speed relative to one commit, across releases: when the anchor changes, log-ratios and variances add up."""
+"""A test's speed relative to one commit, across releases: log-ratios and variances of a chain of comparisons add up."""
 
 from __future__ import annotations
 

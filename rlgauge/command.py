@@ -1,4 +1,4 @@
-"""How a command of this project ends: its code, and one line of what was wrong."""
+"""Exit codes and one-line error messages of the project's commands."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ INTERRUPTED, ENOUGH = 130, 141
 
 
 def ended(run: Callable[[], int], *mistakes: type[Exception]) -> int:
-    """Run a command and return its exit code; a mistake is one line and code 2, an interrupt is code 130.
+    """Run a command and return its exit code; a mistake prints one line and returns 2, an interrupt returns 130.
 
-    Where nobody reads on what it prints, it ends with code 141, as what SIGPIPE ends.
+    If standard output is closed, the code is 141, as for SIGPIPE.
 
     Args:
-        run: the command; it returns its code.
-        mistakes: what it raises for bad input, besides GateError, Unwritable and OSError (a disk that is full).
+        run: the command; returns its exit code.
+        mistakes: exceptions for bad input, besides GateError, Unwritable and OSError (such as a full disk).
     """
     known: tuple[type[Exception], ...] = (GateError, Unwritable, OSError, *mistakes)
     try:
@@ -28,7 +28,7 @@ def ended(run: Callable[[], int], *mistakes: type[Exception]) -> int:
             code = run()
             sys.stdout.flush()
             return code
-    except BrokenPipeError:  # whoever reads, as head, has enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ENOUGH
     except known as error:

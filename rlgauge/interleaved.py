@@ -1,7 +1,7 @@
-"""Two things timed in turns, A B B A or B A A B.
+"""Time two alternatives in turns, A B B A or B A A B.
 
-A sample that follows one of the other side does not count: the other's data fill the caches and its idle threads still
-turn, as they do not where a program runs alone.
+A sample right after the other side is preceded by uncounted work: the other side's data fill the caches and its idle
+threads still spin, unlike in a program that runs alone.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from .statistics import Block
 
 
 def block(first: int, sample: Callable[[int, bool], float]) -> Block:
-    """Return what four turns measured, summed over each side's two.
+    """Return the seconds of four turns, summed over each side's two.
 
     Args:
-        first: the side, 0 or 1, that has the first turn and the last.
-        sample: ``sample(side, changed)`` has a turn and returns its seconds; where ``changed``, the other side was at
-            work before, so that it begins with something that does not count.
+        first: the side, 0 or 1, with the first and the last turn.
+        sample: ``sample(side, changed)`` takes a turn and returns its seconds. If ``changed``, the other side ran
+            before, and the turn starts with an uncounted warm-up.
     """
     spent = [0.0, 0.0]
     for side, changed in ((first, True), (1 - first, True), (1 - first, False), (first, True)):

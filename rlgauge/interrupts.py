@@ -1,6 +1,6 @@
-"""Ctrl-C while a pair of workers is there: it is heard where the gate waits for them, and nowhere else.
+"""Defer Ctrl-C while a pair of workers exists, except where the gate waits for them.
 
-Elsewhere it could come between a file or a process and whoever is to close it.
+Elsewhere an interrupt could leave a file open or a process running.
 """
 
 from __future__ import annotations
@@ -14,34 +14,30 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Interrupts:
-    """Takes note of an interrupt, and raises it where that does no harm."""
+    """Signal handler that records an interrupt, and raises it only where that is safe."""
 
     def __init__(self) -> None:
         self.came = self.waiting = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal."""
+        """Record a signal."""
         self.came = True
         if self.waiting:
             raise KeyboardInterrupt
 
 
-OURS = Interrupts()  # one, as a process has one set of handlers
+OURS = Interrupts()  # a single instance, since signal handlers are global to the process
 
 
 def but_nohup(*numbers: signal.Signals) -> list[signal.Signals]:
-    """Return these signals, without SIGHUP where nohup has this process go on when its terminal is closed.
-
-    Args:
-        numbers: of signals.
-    """
+    """Return the given signals, without SIGHUP if it is ignored, as under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return [number for number in numbers if not (ignored and number == signal.SIGHUP)]
 
 
 @contextmanager
 def by_sigterm() -> Iterator[None]:
-    """Let SIGTERM, and a terminal that is closed, interrupt as Ctrl-C does: what was started ends, files are gone."""
+    """Make SIGTERM, and SIGHUP from a closed terminal, interrupt like Ctrl-C, so that cleanup runs."""
     ending = but_nohup(signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.default_int_handler) for number in ending}
     try:
@@ -53,11 +49,7 @@ def by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold interrupts back, other than in :func:`heard`, until this ends.
-
-    Raises:
-        KeyboardInterrupt: at the end, where one came that was not heard.
-    """
+    """Defer interrupts, except within :func:`heard`; raise KeyboardInterrupt at the end if one is still pending."""
     before = {number: signal.signal(number, OURS) for number in but_nohup(*SIGNALS)}
     try:
         yield
@@ -71,11 +63,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Let interrupts through that are held, one that came before too.
-
-    Raises:
-        KeyboardInterrupt: an interrupt.
-    """
+    """Allow deferred interrupts; raise KeyboardInterrupt for one that came before, too."""
     OURS.waiting = True
     try:
         if OURS.came:

@@ -1,4 +1,4 @@
-"""Revisions laid out on disk, each to be a side of pairs, all with the working tree's benchmarks."""
+"""Revisions on disk, each prepared as a side of pairs, by default with the working tree's benchmarks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TREE = "working-tree"
 
 
 class Layout:
-    """The files of revisions, written when they are first asked for; ``None`` stands for the working tree.
+    """The files of revisions, written on first use; ``None`` denotes the working tree.
 
     Args:
-        source: of the cases.
-        root: of the repository.
-        folder: of this run.
-        python_for: returns the interpreter of a side, given what it is called and the folder of its files.
+        source: the repository's benchmarks.
+        root: root of the repository.
+        folder: temporary directory of this run.
+        python_for: returns a side's interpreter, given its name and the directory of its files.
     """
 
     def __init__(self, source: Benchmarks, root: Path, folder: Path, python_for: Callable[[str, Path], Path]) -> None:
@@ -33,14 +33,7 @@ class Layout:
         source.snapshot(root, folder / TREE)
 
     def code(self, commit: str | None) -> Path:
-        """Return the folder with the files of a revision.
-
-        Args:
-            commit: its full hash.
-
-        Raises:
-            GateError: the commit lacks what is compared.
-        """
+        """Return the directory with the files of a revision, given its full hash."""
         folder = self.folder / (commit or TREE)
         if not folder.exists():
             self.source.export(self.root, str(commit), folder)
@@ -55,14 +48,6 @@ class Layout:
 
 @contextmanager
 def laid_out(source: Benchmarks, root: Path) -> Iterator[Layout]:
-    """Return a layout in a folder of this run, at its turn; the folder is gone afterwards.
-
-    Args:
-        source: of the cases.
-        root: of the repository.
-
-    Raises:
-        OSError: a disk that is full or read-only.
-    """
+    """Wait for this run's turn; provide a layout in a temporary directory."""
     with revisions.workspace(source.cache) as folder, source.environments() as python_for:
         yield Layout(source, root, folder, python_for)

@@ -1,4 +1,4 @@
-"""What machine a figure belongs to."""
+"""Identification of the machine on which measurements are made."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any
 
 CPU = Path("/proc/cpuinfo")
-VECTORS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "sve", "asimd")  # fastest first: bfloat16 needs the first two
+VECTORS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "sve", "asimd")  # fastest first; the first two have bfloat16
 
 
 def described(*names: str) -> str:
-    """Return what the system says of the first core under one of some names; nothing where it does not.
-
-    Args:
-        names: of a line of ``/proc/cpuinfo``.
-    """
+    """Return the first core's value in ``/proc/cpuinfo`` under one of the given names; empty if there is none."""
     for line in CPU.read_text().splitlines() if CPU.exists() else ():
         name, _, said = line.partition(":")
         if name.strip() in names:
@@ -32,31 +28,23 @@ def cpu_model() -> str:
 
 
 def vectors() -> str:
-    """Return the fastest vector instructions, as in ``avx2``: processors of one name may differ in them."""
+    """Return the fastest vector instruction set, such as ``avx2``: processors of the same name may differ in it."""
     words = set(described("flags", "Features").split())
     return next((name for name in VECTORS if name in words), "")
 
 
 def this_machine() -> dict[str, Any]:
-    """Return what tells this machine from others: its processor, its vector instructions, how many cores."""
+    """Return this machine's processor, vector instructions and number of cores."""
     return {"cpu_model": cpu_model(), "vectors": vectors(), "cores": os.cpu_count()}
 
 
 def called(machine: Mapping[str, Any]) -> str:
-    """Return what a machine is called where its figures stand, as in ``AMD EPYC (avx2)``.
-
-    Args:
-        machine: what :func:`info` returned there.
-    """
+    """Format the result of :func:`this_machine`, as in ``AMD EPYC (avx2)``."""
     return f"{machine['cpu_model']} ({machine['vectors']})" if machine.get("vectors") else str(machine["cpu_model"])
 
 
 def git_state(root: Path) -> str:
-    """Return the commit, with ``+dirty`` where the working tree differs from it.
-
-    Args:
-        root: of the repository.
-    """
+    """Return the current commit, with ``+dirty`` if the working tree differs from it."""
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+dirty", "--exclude=*"],

@@ -1,4 +1,4 @@
-"""Files of measurements, a line of JSON each: what is measured is added, so that it goes on where it was stopped."""
+"""Append-only files of measurements, one line of JSON each, so that an interrupted measurement can be continued."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from .rule import GateError
 
 
 def keep(file: Path, line: Mapping[str, Any]) -> None:
-    """Add a line to a file.
-
-    Args:
-        file: of lines of JSON.
-        line: that is added.
-    """
+    """Append a line to a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as out:
         out.write(json.dumps(line) + "\n")
@@ -26,12 +21,12 @@ def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any
     """Return the lines of a file.
 
     Args:
-        file: of lines of JSON.
-        kinds: what a line may be, as its ``what`` says.
-        command: that writes such files.
+        file: JSON-lines file.
+        kinds: valid values of a line's ``what``.
+        command: command that writes such files, for error messages.
 
     Raises:
-        GateError: no such file, or another's.
+        GateError: the file does not exist or holds something else.
     """
     try:
         lines = [json.loads(line) for line in file.read_text().splitlines()]

@@ -1,8 +1,8 @@
-"""Page faults and growth of a call in a program that gives freed memory back, as by default malloc: ``--gate-memory``.
+"""Page faults and memory growth per call under default malloc, which returns freed memory: ``--gate-memory``.
 
-A timing process keeps freed memory, so its times do not show what the kernel takes to clear fresh pages. Each benchmark
-is counted in a pair of processes of its own, since malloc gives back less once a large array was freed. The counts
-differ a little on identical code: a rise is named beyond a margin only, see :func:`.rule.beyond`.
+A timing process keeps freed memory, so its times exclude what the kernel takes to clear fresh pages. Each benchmark
+gets its own pair of processes, since malloc returns less memory once a large array has been freed. The counts vary
+slightly on identical code, so only rises beyond a margin are reported, see :func:`.rule.beyond`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 
 
 def measure(gate: Gate, cases: Sequence[Case]) -> None:
-    """Count the fresh memory of all benchmarks that are timed on one core; note it in their records.
-
-    Args:
-        gate: with the sides and the records.
-        cases: to be counted, but for those that could not be timed.
+    """Count page faults and growth of all benchmarks that are timed on one core; store them in their records.
 
     Raises:
-        PairError: a worker did not start.
+        PairError: a worker fails to start.
     """
     sides = [replace(side, memory="default") for side in gate.sides]
     pairs = Pairs(sides, 1, gate.limit, {}, gate.folder, random.Random(0))

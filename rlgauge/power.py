@@ -42,9 +42,6 @@ def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
     """Parse ``MODULE:FUNCTION`` and ``MODULE:FUNCTION=PATTERN``; return the test patterns of each fault.
 
     A fault without a pattern applies to all tests.
-
-    Raises:
-        GateError: a text has another form.
     """
     found: dict[str, list[str]] = {}
     for word in words:
@@ -57,11 +54,7 @@ def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 def doses_of(text: str) -> tuple[float, ...]:
-    """Parse comma-separated slowdowns as fractions of a call; return them in ascending order after 0.
-
-    Raises:
-        GateError: one of them is not a number above 0.
-    """
+    """Parse comma-separated slowdowns, which are fractions of a call; return them in ascending order after 0."""
     try:
         found = {float(word) for word in text.split(",") if word.strip()}
     except ValueError:
@@ -82,21 +75,18 @@ def rates(
     arguments: Sequence[str] = (),
     doses: Sequence[float] = DOSES,
 ) -> str:
-    """Measure for some minutes, continuing a file; return the error rates as a Markdown table.
+    """Measure for some minutes (0 only evaluates the file); return the error rates as a Markdown table.
 
     Args:
         source: the repository's benchmarks.
-        root: root of the repository.
-        file: JSON-lines file to which pairs are appended.
-        minutes: how long to measure; 0 only evaluates the file.
+        root: its root.
+        file: JSON-lines file that is continued.
+        minutes: how long to measure.
         rule: the decision rule.
-        limit: timeout of one worker request, in seconds.
+        limit: seconds that a worker request may take.
         faults: patterns of the tests that get each fault, by ``MODULE:FUNCTION``.
         arguments: pytest arguments that select tests.
         doses: slowdowns of head, as fractions of a call.
-
-    Raises:
-        GateError: there are no cases, a fault matches no test, or nothing has been measured yet.
     """
     if minutes > 0:
         source.everything(root, arguments)
@@ -109,11 +99,7 @@ def rates(
 
 
 def canary_rates(source: Benchmarks, root: Path, file: Path, pairs: int, rule: Rule, limit: float) -> str:
-    """Measure the canaries of both passes until a file holds `pairs` pairs; return their rates as a Markdown table.
-
-    Raises:
-        GateError: a worker fails to start, or the file holds other measurements.
-    """
+    """Measure the canaries of both passes until a file holds `pairs` pairs; return their rates as a Markdown table."""
     if count(file) < pairs:
         source.everything(root)
         passes = {many: list(wanted) for many, wanted in WANTED.items()}
@@ -136,21 +122,8 @@ def measure(
 ) -> None:
     """Append pairs to a file until the time is up; each pair is written in full or not at all.
 
-    Args:
-        source: the repository's benchmarks.
-        root: root of the repository.
-        file: JSON-lines file to which pairs are appended.
-        minutes: how long to measure.
-        rule: the decision rule, which sets the blocks per pair.
-        limit: timeout of one worker request, in seconds.
-        log: prints a line of progress.
-        passes: cases to run on one core (False) and on all cores (True); the source's cases by default.
-        doses: slowdowns of head, as fractions of a call.
-        most: stop when the file holds this number of pairs.
-        faults: patterns of the tests that get each fault.
-
-    Raises:
-        GateError: a worker fails to start, or the file holds other measurements.
+    The arguments are those of :func:`rates`. In addition, `passes` lists the cases to run on one core (False) and on
+    all cores (True), by default the source's, and measuring also ends when the file holds `most` pairs.
     """
     end = time.monotonic() + 60 * minutes
     number = count(file)
@@ -186,11 +159,7 @@ def treated(
     doses: Sequence[float] = DOSES,
     faults: Mapping[str, Sequence[str]] = NO_FAULTS,
 ) -> Dosed:
-    """Return each case's log-ratios for every dose and for each of its faults, from one pair of workers.
-
-    Raises:
-        GateError: a case cannot be prepared.
-    """
+    """Return each case's log-ratios for every dose and for each of its faults, from one pair of workers."""
     found = []
     with pairs.workers(place) as workers:
         for (name,) in pairs.drawn(names):
@@ -206,16 +175,8 @@ def prepared_and_slowed(
 ) -> Dosed:
     """Prepare a case, measure it at each dose, and close it.
 
-    Args:
-        pairs: measures the blocks.
-        workers: base's and head's.
-        name: id of the case.
-        place: the cores that workers run on.
-        doses: slowdowns of head as fractions of a call, by name of the treatment.
-        fault: fault to apply to head, if any.
-
-    Raises:
-        GateError: the case cannot be prepared.
+    `doses` maps the name of each treatment to a slowdown of head as a fraction of a call. `fault`, if any, is applied
+    to head's callable.
     """
     call, count, wall = prepared(workers, name, place, fault)
     plan = place.plan(max(call, 1e-9), count, wall)
@@ -263,11 +224,7 @@ def column(pairs: Sequence[Mapping[str, Any]], case: str, treatment: str) -> lis
 
 
 def prepared(workers: Sequence[Worker], name: str, place: Cores, fault: str = "") -> tuple[float, int, float]:
-    """Prepare a case on both sides; return base's seconds per call, calls per sample, and wall seconds per call.
-
-    Raises:
-        GateError: the case cannot be prepared.
-    """
+    """Prepare a case on both sides; return base's seconds per call, calls per sample, and wall seconds per call."""
     for reply in both(workers, "prepare", identity=name, **({"fault": fault} if fault else {})):
         if why := reply.get("failed") or reply.get("skipped"):
             raise GateError(f"{name}: {f'{fault}: ' if fault else ''}{why}")
@@ -278,20 +235,12 @@ def prepared(workers: Sequence[Worker], name: str, place: Cores, fault: str = ""
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file that :func:`measure` wrote.
-
-    Raises:
-        GateError: the file does not exist or holds something else.
-    """
+    """Return the lines of a file that :func:`measure` wrote."""
     return measurements.read(file, ("machine", "pair"), "rlgauge power --minutes 60")
 
 
 def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
-    """Return a Markdown table of how often a case was called slower at each dose, with n and exact 95 % intervals.
-
-    Raises:
-        GateError: there are too few pairs for a verdict.
-    """
+    """Return a Markdown table of how often a case was called slower at each dose, with n and exact 95 % intervals."""
     pairs = [line for line in lines if line["what"] == "pair"]
     wanted = rule.screen + rule.most
     if len(pairs) < wanted:
@@ -324,9 +273,6 @@ def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
 
     With too few pairs for a verdict, there is no rate. Whole runs are also simulated, by sampling pairs with
     replacement.
-
-    Raises:
-        GateError: the lines are not measurements of canaries.
     """
     pairs, rng = [line for line in lines if line["what"] == "pair"], random.Random(0)
     names = [name for wanted in WANTED.values() for name in wanted]

@@ -1,4 +1,4 @@
-"""How often the gate is wrong, counted in recorded pairs: every rate with its n and exact interval."""
+"""The gate's error rates in recorded pairs, each with its n and exact interval."""
 
 from __future__ import annotations
 
@@ -16,34 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rate:
-    """How often something happened, of how many.
-
-    Attributes:
-        found: how often.
-        n: of how many.
-    """
+    """A count out of n trials."""
 
     found: int
     n: int
 
     def __str__(self) -> str:
-        """Return the count, and the exact (Clopper-Pearson) 95 % interval of the rate."""
+        """Format the count with the exact (Clopper-Pearson) 95 % interval of the rate."""
         if not self.n:
             return "not measured"
         low, high = rate_interval(self.found, self.n)
         return f"{self.found}/{self.n} [{100 * low:.1f} %, {100 * high:.1f} %]"
 
     def __add__(self, other: Rate) -> Rate:
-        """Return both together."""
         return Rate(self.found + other.found, self.n + other.n)
 
 
 class Said(NamedTuple):
-    """What a pair says of a case: the log-ratio of its blocks, of which a thorough pair has more.
+    """The log-ratio of a case in one pair; a thorough pair has more blocks.
 
     Attributes:
-        quick: as a screen says it, and a confirmation up to its first look.
-        thorough: as the rest of a confirmation says it.
+        quick: as measured in a screen, and in a confirmation before it becomes thorough.
+        thorough: as measured in the rest of a confirmation.
     """
 
     quick: float
@@ -51,11 +45,9 @@ class Said(NamedTuple):
 
 
 def confirmation(values: npt.ArrayLike, rule: Rule) -> npt.NDArray[np.float64]:
-    """Return what the pairs of confirmations say, each as it is measured among many.  f[..., n, 2] -> f[..., n]
+    """Return the log-ratios of confirmations, as measured among many suspects.  f[..., n, 2] -> f[..., n]
 
-    Args:
-        values: f[..., n, 2], quick and thorough, of the pairs of each confirmation in their order.
-        rule: the numbers to decide by.
+    `values` holds quick and thorough log-ratios, in the order of the pairs.
     """
     import numpy as np
 
@@ -64,16 +56,11 @@ def confirmation(values: npt.ArrayLike, rule: Rule) -> npt.NDArray[np.float64]:
 
 
 def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
-    """Return, of one verdict after the other on fresh pairs, whether it was a suspect and whether it was `slower`.
+    """Yield, for successive verdicts on fresh pairs, whether the case was a suspect and whether it was `slower`.
 
-    The p-value is adjusted as that of the smallest of so many suspects. A last suspect that lacks pairs is confirmed by
-    those of the beginning: a verdict that were dropped for its outcome would make the rates look better. Where there
-    are too few pairs for another look, one that is still open is not `slower`.
-
-    Args:
-        values: what pairs say of a case, in the order they were measured.
-        rule: the numbers to decide by.
-        suspects: in a whole run, for which p is adjusted.
+    The p-value is adjusted as the smallest of `suspects` suspects in a whole run. If pairs run out, the last suspect is
+    confirmed by those from the beginning, because dropping a verdict that depends on its outcome would bias the rates.
+    With too few pairs for another look, an undecided suspect does not count as `slower`.
     """
     start = 0
     while start + rule.screen <= len(values) >= rule.screen + rule.confirm:

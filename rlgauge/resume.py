@@ -48,7 +48,7 @@ def hashed(lines: Sequence[str]) -> str:
 
 
 def resume(gate: Gate, before: Artifact) -> list[str]:
-    """Copy the pairs of an interrupted run to a gate; return the conditions that differ, if any, and then copy nothing."""
+    """Copy the pairs of an interrupted run to a gate, unless conditions differ; return those that do."""
     here, there = conditions(gate.artifact()), conditions(before)
     differing = [name for name in here | there if here.get(name) != there.get(name)]
     if differing:

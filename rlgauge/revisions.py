@@ -31,14 +31,7 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
 def git(root: Path, *arguments: str, given: bytes | None = None, index: Path | None = None) -> bytes:
     """Return the output of a git command, ignoring the repository that a calling git hook has set.
 
-    Args:
-        root: directory in which git runs.
-        arguments: arguments of git.
-        given: standard input.
-        index: index file to use instead of the repository's own.
-
-    Raises:
-        subprocess.CalledProcessError: git fails.
+    `given` is the command's standard input, and `index` an index file to use instead of the repository's own.
     """
     elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # set by git hooks
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
@@ -59,11 +52,7 @@ def common_folder(folder: Path) -> Path:
 
 
 def asked(folder: Path, *arguments: str) -> bytes:
-    """Return the output of a git command.
-
-    Raises:
-        GateError: git is not installed or fails; the message has its error output.
-    """
+    """Return the output of a git command; raise GateError with git's message if it fails or git is not installed."""
     try:
         return git(folder, *arguments)
     except OSError as error:
@@ -86,11 +75,7 @@ def check_root(root: Path, here: Path) -> None:
 
 
 def resolve(root: Path, revision: str) -> str:
-    """Return the full hash of the commit that a revision names.
-
-    Raises:
-        GateError: git fails, or there is no such commit; the message has hints.
-    """
+    """Return the full hash of the commit that a revision names; raise GateError with hints if there is none."""
     shallow = asked(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
     try:
         if revision.startswith("-"):
@@ -128,15 +113,8 @@ def missing(root: Path, revision: str) -> list[str]:
 def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
     """Write the files of a commit as a checkout would, with submodules and files that ``git archive`` would omit.
 
-    Args:
-        root: root of the repository.
-        commit: full hash.
-        folder: directory to write to.
-        parts: files and directories to write, as far as the commit has them; all by default.
-        ignore: patterns of submodules and LFS objects that may be absent.
-
-    Raises:
-        GateError: the commit, a submodule or an LFS object is not in this clone.
+    `parts` are the files and directories to write, by default all, and `ignore` patterns of submodules and LFS objects
+    that may be absent. Raises GateError if the commit, a submodule or an LFS object is not in this clone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index = folder.absolute().with_name(f"{folder.name}.index")
@@ -161,14 +139,7 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ign
 def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
     """Copy the working tree, including new files and submodules, so that edits during a run have no effect.
 
-    Args:
-        root: root of the repository.
-        folder: directory to write to.
-        parts: files and directories to copy; all by default.
-        ignore: patterns of submodules and LFS objects that may be absent.
-
-    Raises:
-        GateError: `root` is not in a git repository, or a submodule or LFS object is not in this clone.
+    For `parts` and `ignore` see :func:`export`.
     """
     there = asked(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
     names = [
@@ -211,11 +182,7 @@ def submodules(root: Path, parts: Sequence[str] = (), index: Path | None = None)
 
 
 def check_submodule(root: Path, path: str, recorded: str | None = None) -> None:
-    """Check that a submodule is checked out and has the recorded commit, if one is given.
-
-    Raises:
-        GateError: it is not or has not; the message has the command that fixes it.
-    """
+    """Check that a submodule is checked out and has the recorded commit, if given; a GateError names the remedy."""
     ignored = "or add it to ignore in [tool.rlgauge]"
     if not (root / path / ".git").exists():
         raise GateError(f"submodule {path} is not checked out: run git submodule update --init {path}, {ignored}")
@@ -230,14 +197,7 @@ def check_submodule(root: Path, path: str, recorded: str | None = None) -> None:
 def fill_pointers(root: Path, folder: Path, ignore: Sequence[str], fetch: str) -> None:
     """Replace LFS pointer files in a tree with the objects in this clone.
 
-    Args:
-        root: root of the repository.
-        folder: the tree.
-        ignore: patterns of files that may stay pointers.
-        fetch: command that downloads missing objects, for the error message.
-
-    Raises:
-        GateError: an object is not in this clone.
+    Raises GateError, which suggests the command `fetch`, if an object is missing and not matched by `ignore`.
     """
     pointers = {path.relative_to(folder).as_posix(): oid for path in folder.rglob("*") if (oid := pointed(path))}
     if not pointers:

@@ -1,21 +1,21 @@
-"""A benchmark as the gate and the other commands know it."""
+"""A benchmark as the gate and the other commands see it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-TOLERANCE = 3e-5  # of answers in float32: one machine, one library, so that the order of sums alone may differ
+TOLERANCE = 3e-5  # float32 on one machine with one library: only the order of summation may differ
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is compared.
+    """A benchmark to be compared.
 
     Attributes:
-        id: of the test, the same from commit to commit.
-        all_cores: it runs on all cores, in a pass of its own; else on one.
-        tolerance: largest difference of answers that are the same, as a part of an array's largest value; infinite for
-            answers that are not compared.
+        id: id of the test, the same in all commits.
+        all_cores: whether it runs on all cores, in a separate pass, rather than on one.
+        tolerance: largest difference between equal answers, as a fraction of an array's largest value; infinite if
+            answers are not compared.
     """
 
     id: str

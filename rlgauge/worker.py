@@ -82,14 +82,14 @@ class Requests(ABC):
 
     @abstractmethod
     def prepare(self, identity: str, answer: str | None = None, counted: bool = False) -> dict[str, Any]:
-        """Build and warm up a case; write its answer to a file and count operations on request.
+        """Build and warm up a case.
 
         Returns ``counters``; ``{"failed": why}`` if the case fails, with ``absent`` if this revision does not have it;
         or ``{"skipped": why}``.
 
         Args:
             identity: id of the case, or name of a canary.
-            answer: file for the answer, if wanted.
+            answer: file to which the answer is written, if given.
             counted: whether to count operations.
         """
 
@@ -126,14 +126,8 @@ class Requests(ABC):
         """Time several samples, each after a reset.
 
         A ``warm`` call, after a reset as well, is not counted: the other side just ran and took the caches, and on all
-        cores its threads may still spin.
-
-        Args:
-            identity: id of the case, or name of a canary.
-            samples: number of samples.
-            calls: calls per sample; those of the case by default.
-            warm: whether an uncounted call comes first.
-            spin: seconds of artificial slowdown, added after the last sample.
+        cores its threads may still spin. `calls` is the number per sample, and `spin` the seconds of an artificial
+        slowdown after the last sample.
         """
         prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls
@@ -171,15 +165,11 @@ class Requests(ABC):
         return {"page_faults": min(faults) // calls, "grown_bytes": grown // (COUNTED_SAMPLES * calls)}
 
     def peak_memory(self, identity: str, allocated: bool = False) -> dict[str, Any]:
-        """Return the peak resident memory of this process in bytes, or the bytes that one more call allocates.
+        """Return the peak resident memory of this process in bytes, or the bytes ``allocated`` by one more call.
 
         Resident memory includes the interpreter, pytest, the modules of the test's file and its fixtures, but no child
         processes. Allocated memory is the peak that :mod:`tracemalloc` sees: Python's own allocators and libraries that
         report to it, such as NumPy, but not torch or JAX.
-
-        Args:
-            identity: id of the case.
-            allocated: measure the allocations of one more call, after a reset.
         """
         if not allocated:
             status = Path("/proc/self/status").read_text()  # getrusage also counts the parent's memory before exec

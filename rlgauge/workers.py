@@ -112,12 +112,7 @@ class Worker(AbstractContextManager["Worker"]):
             self.process.stdin.flush()
 
     def reply(self) -> dict[str, Any]:
-        """Wait for the answer.
-
-        Raises:
-            WorkerError: the process exits, or does not answer within the limit.
-            KeyboardInterrupt: an interrupt has come, now or earlier.
-        """
+        """Wait for the answer; raise WorkerError if the process exits or exceeds its limit."""
         assert self.process.stdout
         deadline = time.monotonic() + self.limit
         while b"\n" not in self.buffer:

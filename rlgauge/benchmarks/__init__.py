@@ -1,5 +1,5 @@
-"""Tests that use pytest-benchmark as the gate's cases, in any repository.
+"""Benchmarks of any repository that uses pytest-benchmark, as the gate's cases.
 
-``source.py`` is the gate's side of it; ``worker.py`` a process that runs the tests of one side, and ``fixture.py`` the
-fixture ``benchmark`` that it gives them.
+``source.py`` is the gate's part; ``worker.py`` is a process that runs the tests of one side, and ``fixture.py`` the
+``benchmark`` fixture that it provides.
 """

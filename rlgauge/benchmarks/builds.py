@@ -30,16 +30,13 @@ BESIDE = "beside.pth"  # makes packages installed here importable in the build's
 def builds(
     cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]], place: str = "."
 ) -> Iterator[Callable[[str, Path], Path]]:
-    """Return ``python_for(name, code)``, the interpreter of an environment in which that tree is built.
+    """Provide ``python_for(name, code)``: the interpreter of an environment in which that tree is built.
 
     Args:
         cache: directory in which builds are kept.
         command: command that builds the tree it is run in.
         files_of: returns the files of a tree that its build depends on.
         place: directory of the tree in which the command is run.
-
-    Raises:
-        GateError: a build fails.
     """
     try:
         words = shlex.split(command)
@@ -86,15 +83,7 @@ def packages_of(python: Path) -> Path:
 def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str = ".") -> None:
     """Copy a tree and run a command in it, in an environment that can also import the packages installed here.
 
-    Args:
-        folder: directory of the build; it is removed if the build fails.
-        code: the source tree.
-        words: the command.
-        name: name of the side, for messages.
-        place: directory of the tree in which the command is run.
-
-    Raises:
-        GateError: the command fails; the message has its last line of output.
+    Raises GateError with the command's last line of output if it fails; the build's directory is then removed.
     """
     shutil.rmtree(folder, ignore_errors=True)
     try:

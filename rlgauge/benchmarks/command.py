@@ -1,4 +1,4 @@
-"""What the pytest of a worker is told: what the user's was, but for what concerns that run alone."""
+"""Arguments of a worker's pytest: the user's, without those that concern only the user's own run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pytest
 
 QUIET = ("-q", "--no-header", "--maxfail=0", "--color=no", "-p", "no:randomly")
-# what would disturb: the name of a plugin, its module, and what turns it off
+# plugins that disturb the measurement: name, module, options that disable it
 OFF = (
     ("xdist", "xdist", ("-n", "0")),
     ("_cov", "pytest_cov", ("--no-cov",)),
@@ -29,14 +29,13 @@ ALONE = (
     "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
     "-f", "--looponfail",
 )  # fmt: skip
-REMEMBERED = ("lf", "stepwise")  # options that select by what earlier runs came to
+REMEMBERED = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
 
 def off(run: pytest.Config | None) -> list[str]:
-    """Return the options that turn off what would disturb.
+    """Return the options that disable plugins that would disturb the measurement.
 
-    Args:
-        run: of pytest; where there is none, what is installed is taken for loaded.
+    If `run` is None, installed plugins are assumed to be loaded.
     """
     found: list[str] = []
     for plugin, module, words in OFF:
@@ -46,27 +45,18 @@ def off(run: pytest.Config | None) -> list[str]:
 
 
 def forwarded(run: pytest.Config | None) -> list[str]:
-    """Return the arguments of a run that are for workers too: not its files, nor its reports, nor the gate's.
-
-    Args:
-        run: of pytest.
-    """
+    """Return the arguments of a run that workers need too, without its files, its reports and the gate's options."""
     if run is None:
         return []
-    in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # which comes first, and which workers do not have
+    in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # comes first; not set in workers
     return selecting([*in_variable, *map(str, run.invocation_params.args)], set(map(str, run.args)))
 
 
 def selecting(words: Sequence[str], files: Collection[str]) -> list[str]:
-    """Return the arguments of a pytest that are for workers too.
-
-    Args:
-        words: all arguments.
-        files: those that are files, folders and ids of tests.
-    """
+    """Return the arguments that workers need too, without `files` (paths and test ids)."""
     found, dropped = list[str](), False
     for word in words:
-        if word.startswith("-"):  # what follows, up to the next option, are its values, or files
+        if word.startswith("-"):  # the following words, up to the next option, are its values or files
             name = word.partition("=")[0]
             joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini
             dropped = joined or name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
@@ -76,20 +66,10 @@ def selecting(words: Sequence[str], files: Collection[str]) -> list[str]:
 
 
 def selects_by_memory(run: pytest.Config | None) -> bool:
-    """Return whether tests are selected by what earlier runs came to, which another revision has no memory of.
-
-    Args:
-        run: of pytest.
-    """
+    """Return whether tests are selected by results of earlier runs, which do not exist for another revision."""
     return run is not None and any(run.getoption(name, False) for name in REMEMBERED)
 
 
 def arguments(run: pytest.Config | None, words: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Return all arguments of a worker's pytest.
-
-    Args:
-        run: of the user's pytest.
-        words: that are forwarded from it.
-        own: that are of this worker: its folders and its files.
-    """
+    """Return all arguments of a worker's pytest: forwarded ones (`words`), common ones, and the worker's `own`."""
     return [*words, *QUIET, *off(run), *own]

@@ -1,4 +1,4 @@
-"""Import chosen packages from chosen folders, wherever else they are found."""
+"""Import given packages from given directories, even if they are also found elsewhere."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from types import ModuleType
 
 
 class First(MetaPathFinder):
-    """Looks for packages in folders before ``sys.path``, where pytest puts the folders of tests first.
-
-    Args:
-        names: of the packages and modules.
-        folders: that they are in.
-    """
+    """Looks for packages in directories ahead of ``sys.path``, where pytest inserts test directories first."""
 
     def __init__(self, names: Collection[str], folders: Sequence[str]) -> None:
         self.names, self.folders = frozenset(names), list(folders)
@@ -24,12 +19,12 @@ class First(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of one of these packages; a folder without ``__init__.py`` is left to ``sys.path``."""
+        """Find one of these packages; a directory without ``__init__.py`` is left to ``sys.path``."""
         if path is not None or fullname not in self.names:
             return None
         spec = PathFinder.find_spec(fullname, self.folders)
         return spec if spec and spec.loader and spec.origin else None
 
     def remove(self) -> None:
-        """Look no more."""
+        """Uninstall this finder."""
         sys.meta_path.remove(self)

@@ -139,8 +139,7 @@ class Benchmarked:
     def first(self) -> Any:
         """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
-        Raises:
-            Misused: the function is asynchronous, so that a call does no work.
+        Raises Misused if the function is asynchronous, since a call then does no work.
         """
         self.reset()
         for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees the changes of the first
@@ -287,9 +286,8 @@ class Benchmark:
             function: the timed function.
             args: positional arguments of each call.
             reset: restores the state; both sides make the same number of calls after it.
-            max_calls: largest number of calls after one reset.
-            output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that
-                is compared between the sides.
+            max_calls: upper limit of that number.
+            output: selects what is compared between the sides, see :class:`Benchmarked`.
         """
         return self.have_timed(Benchmarked(function, args, reset=reset, max_calls=max_calls, output=output))
 

@@ -1,4 +1,4 @@
-"""What this process can import, and which of it belongs to the repository."""
+"""Packages that this process can import, and which of them belong to the repository."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from rlgauge.config import FILE, tomllib
 
 
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
-    """Return the files that the nearest project of a repository has installed here, none where it has not.
-
-    Args:
-        root: folder to begin at.
-        top: of the repository.
-    """
+    """Return the files that the nearest project, from `root` up to `top`, has installed here; empty if none."""
     for folder in (root, *root.parents):
         try:
             name = tomllib.loads((folder / FILE).read_text())["project"]["name"]
@@ -27,22 +22,17 @@ def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
 
 
 def compiled_by(root: Path, top: Path) -> list[str]:
-    """Return the compiled files that the nearest project of a repository has installed here.
-
-    Args:
-        root: folder to begin at.
-        top: of the repository.
-    """
+    """Return the compiled files that the nearest project of a repository has installed here."""
     return [str(file) for file in installed_by(root, top) if file.suffix == ".so"]
 
 
 def on_path() -> list[Path]:
-    """Return the folders from which this process imports, beside those that are given to be looked at first."""
+    """Return the directories on ``sys.path``, except an empty entry."""
     return [Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()]
 
 
 def editable() -> list[Path]:
-    """Return the folders of the packages that setuptools has installed editable by a finder of its own."""
+    """Return the import directories of setuptools' editable installs that use an import finder."""
     found = []
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable__"):
@@ -52,23 +42,13 @@ def editable() -> list[Path]:
 
 
 def is_environment(folder: Path, top: Path) -> bool:
-    """Return whether a folder belongs to an installed Python, as a virtual environment in the repository does.
-
-    Args:
-        folder: any.
-        top: of the repository.
-    """
+    """Return whether a directory belongs to an installed Python, such as a virtual environment in the repository."""
     within = [folder, *(above for above in folder.parents if top in above.parents)]
     return "site-packages" in folder.parts or any((above / "pyvenv.cfg").exists() for above in within)
 
 
 def modules_of(root: Path, top: Path) -> list[str]:
-    """Return the names of the modules that the nearest project has installed here, none where it has not.
-
-    Args:
-        root: folder to begin at.
-        top: of the repository.
-    """
+    """Return the names of the modules that the nearest project has installed here; empty if it is not installed."""
     files = installed_by(root, top)
     tops = {Path(file.parts[0]) for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")}
     return sorted(
@@ -77,20 +57,12 @@ def modules_of(root: Path, top: Path) -> list[str]:
 
 
 def is_module(path: Path) -> bool:
-    """Return whether what is installed at a path can be imported.
-
-    Args:
-        path: in an environment's folder of packages.
-    """
+    """Return whether an entry of ``site-packages`` can be imported."""
     return (path.is_dir() and path.suffix == "" and path.name != "__pycache__") or path.suffix in (".py", ".so")
 
 
 def version(package: str) -> str:
-    """Return the version of a package that is installed.
-
-    Args:
-        package: its name.
-    """
+    """Return the version of a package, or ``not installed``."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Which files of a tree a process imports or opens."""
+"""Record which files of a tree a process imports or opens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 OPENED = ("open", "ctypes.dlopen", "sqlite3.connect")  # audit events whose first argument is a path
-# modules that are imported when a process starts by other means, of which no event tells
+# modules that are imported when a process is started in ways that raise no audit event
 SPAWNERS = (
     "multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver",
     "joblib.externals.loky.backend.popen_loky_posix", "loky.backend.popen_loky_posix",
@@ -16,12 +16,12 @@ SPAWNED = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spa
 
 
 class Loaded:
-    """Notes what is loaded from now on, by an audit hook: it stays for as long as the process.
+    """Records loaded files by an audit hook, which stays until the process ends.
 
-    A process that is started may load anything: that is noted, not what it loads.
+    A child process may load anything: only its start is recorded.
 
     Args:
-        tree: folder whose files are noted.
+        tree: directory whose files are recorded.
     """
 
     def __init__(self, tree: str) -> None:
@@ -29,16 +29,16 @@ class Loaded:
         sys.addaudithook(self.note)
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note an event of the interpreter."""
+        """Handle an audit event."""
         if event in OPENED and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
             self.files.add(os.path.abspath(os.fsdecode(arguments[0])))
         elif event in SPAWNED:
             self.spawned = True
 
     def take(self) -> dict[str, Any]:
-        """Return the files, relative to the tree, that were loaded since this was called last, and all modules.
+        """Return the files of the tree that were opened since the last call, and the files of all imported modules.
 
-        Modules are asked for their files, as those that are loaded from a cache of bytecode are not opened.
+        Paths are relative to the tree. Modules are included because those loaded from a bytecode cache are not opened.
         """
         modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         files = {os.path.realpath(file) for file in [*self.files, *filter(None, modules)]}

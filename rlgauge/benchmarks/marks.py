@@ -1,4 +1,4 @@
-"""The mark ``rlgauge`` of a test: the cores it runs on, and how its outputs are compared."""
+"""The ``rlgauge`` mark of a test: the cores it runs on, and how its outputs are compared."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CHOICES = {"cores": ("one", "all"), "outputs": ("close", "same", "ignore")}
 
 
 def of(item: pytest.Item) -> dict[str, Any]:
-    """Return the settings that the marks of a test give; those of the closest mark win.
+    """Return the arguments of a test's ``rlgauge`` marks; the closest mark wins.
 
     Raises:
-        GateError: a mark has an unknown key or a wrong value.
+        GateError: a mark has an unknown key or an invalid value.
     """
     found: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("rlgauge"))):
@@ -30,11 +30,7 @@ def of(item: pytest.Item) -> dict[str, Any]:
 
 
 def check(where: str, name: str, value: Any) -> None:
-    """Reject an unknown key of the mark, and a wrong value.
-
-    Raises:
-        GateError: it is wrong.
-    """
+    """Reject an unknown key or an invalid value of the mark; `where` starts the message."""
     if name in CHOICES:
         if value not in CHOICES[name]:
             raise GateError(f"{where}: got {value!r}; choose from {', '.join(CHOICES[name])}")
@@ -45,6 +41,6 @@ def check(where: str, name: str, value: Any) -> None:
 
 
 def tolerance(settings: dict[str, Any], default: float) -> float:
-    """Return how much outputs may differ, as a part of an array's largest value; infinity if they are not compared."""
+    """Return the tolerance of outputs as a fraction of an array's largest value; infinity if they are not compared."""
     by_kind = {"same": 0.0, "ignore": math.inf}
     return by_kind.get(settings.get("outputs", "close"), float(settings.get("tolerance", default)))

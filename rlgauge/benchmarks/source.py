@@ -86,11 +86,7 @@ class Benchmarks:
         (self.artifact.parent / ".gitignore").write_text("*\n")
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
-        """Keep the benchmarks among the collected and selected tests.
-
-        Raises:
-            GateError: there are none, or the plugin that provides their fixture is missing.
-        """
+        """Keep the benchmarks among the selected tests; raise GateError for none, or for a missing plugin."""
         if not items:
             raise GateError("no test is selected: pytest has found none, or deselected all")
         chosen = [item for item in items if is_benchmark(item)]
@@ -125,8 +121,7 @@ class Benchmarks:
     def benchmark_paths(self) -> list[str]:
         """Return the benchmark files and directories (head's on both sides), relative to git's top level.
 
-        Raises:
-            GateError: a named path does not exist or is outside the repository, or no code under test remains.
+        Raises GateError if a named path is not in the repository, or if no code under test remains.
         """
         given = self.run.getoption("gate_benchmarks") if self.run else []
         found = []
@@ -188,11 +183,7 @@ class Benchmarks:
         return self.marks.get(name, {})
 
     def case(self, name: str) -> Case:
-        """Select one test by its id without collecting it.
-
-        Raises:
-            GateError: no file of this repository has the test.
-        """
+        """Select one test by its id without collecting it; raise GateError if its file does not exist."""
         file = name.partition("::")[0]
         if file == name or not (self.root / file).is_file():
             raise GateError(f"unknown case {name!r}: wanted the id of a test, as in benchmarks/test_x.py::test_y")
@@ -210,11 +201,9 @@ class Benchmarks:
         return next((value for pattern, value in reversed(list(patterns.items())) if matches(name, pattern)), default)
 
     def listed(self, code: Path, side: Side) -> Collection[str]:
-        """Return the selected benchmarks that a revision has in its own files; empty where that cannot be determined.
+        """Return the selected benchmarks in a revision's own files; empty where these cannot be determined.
 
-        Args:
-            code: tree of the revision.
-            side: provides the interpreter and environment variables.
+        `side` provides the interpreter and environment variables.
         """
         paths = [path for path in self.arguments() if (code / path.partition("::")[0]).exists()]
         if not paths or command.selects_by_memory(self.run):
@@ -230,10 +219,7 @@ class Benchmarks:
     def collected_by(self, side: Side, deselected: bool = False) -> tuple[dict[str, dict[str, Any]], list[str]]:
         """Return the mark settings of the benchmarks that a worker collects and selects, and their files.
 
-        Tests that the project's own hooks deselect are included if `deselected` is true.
-
-        Raises:
-            WorkerError: the worker exits before the collection is complete.
+        `deselected` includes tests that the project's own hooks deselect.
         """
         with held(), Worker(side, cores_of_all(), 1, LISTING) as worker:
             worker.ask("listing", deselected=deselected)
@@ -265,11 +251,7 @@ class Benchmarks:
         revisions.export(self.top, commit, folder, self.parts(), self.ignore)
 
     def snapshot(self, root: Path, folder: Path) -> None:
-        """Copy the working tree, including generated Python files of its packages that git ignores.
-
-        Raises:
-            GateError: a package under test has a compiled file that git does not track.
-        """
+        """Copy the working tree, including generated Python files of its packages that git ignores."""
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
         if not self.build:  # else the build generates them
             places = trees.places(self.top, self.paths, *self.import_folders(self.paths))
@@ -288,13 +270,7 @@ class Benchmarks:
             )
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
-        """Return a hash of a tree's files, excluding the benchmarks that both sides share.
-
-        Args:
-            code: tree of a revision.
-            only: files and directories to include, besides lock files and the side's own benchmarks.
-            without: directories to exclude.
-        """
+        """Return a hash of the files in `only` and of lock files, without the benchmarks that both sides share."""
         shared, own = ([], self.paths) if self.own else (self.paths, [])
         files = trees.code_files(code, [*shared, *without, *self.generated], self.ignore)
         counted = [*only, *own]
@@ -307,12 +283,6 @@ class Benchmarks:
         """Return the tests not to be timed, by id.
 
         The value is ``""`` if everything the test loads is identical on both sides, else an error in the settings.
-
-        Args:
-            codes: trees of base and head.
-            sides: base and head.
-            cases: the tests.
-            limit: timeout of one worker request, in seconds.
         """
         if self.digest(codes[0]) == self.digest(codes[1]):
             return {case.id: "" for case in cases}
@@ -383,8 +353,8 @@ class Benchmarks:
     def traced(self, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
         """Run tests once and return the files of the side's tree that each imports or opens.
 
-        Imports during collection count for every test. Returns None if the files cannot be determined because a test
-        fails, is skipped, or starts a process.
+        Imports during collection count for every test. None if a test fails, is skipped or starts a process, so that
+        the files are not known.
         """
         folder = side.root.parent
         packages, first = self.packages(side.root, side.python), self.own_folders(side.root, side.python)
@@ -454,17 +424,14 @@ class Benchmarks:
         return names, self.own_folders(tree, python)
 
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
-        """Create a side: a tree with a revision's (built) code, and head's benchmarks or its own.
+        """Create a side in `folder`: a tree with a revision's (built) code, and head's benchmarks or its own.
 
         Args:
             name: ``base`` or ``head``.
             code: tree of the revision.
             benchmarks: tree of the working tree.
-            folder: directory to create for the side.
+            folder: new directory for the side.
             python: interpreter of the side's environment.
-
-        Raises:
-            GateError: base has none of the tests.
         """
         tree, ini = folder / "tree", self.ini_file()
         of_base = self.renamed if name == "base" else {}
@@ -491,12 +458,7 @@ class Benchmarks:
         return Side(name, tree, python, worker, variables, start=self.start_in(tree))
 
     def files_of(self, names: Collection[str], renamed: Mapping[str, str]) -> list[str]:
-        """Return the files of tests, relative to git's top level.
-
-        Args:
-            names: head's ids of the tests.
-            renamed: head's id of a test by its id on this side.
-        """
+        """Return the files of tests, given head's ids; `renamed` maps ids on this side to head's."""
         own = [old for old, new in renamed.items() if new in names]
         return sorted({self.file_of(name) for name in [*own, *({*names} - {*renamed.values()})]})
 
@@ -543,7 +505,7 @@ class Benchmarks:
         trace: bool = False,
         renamed: Mapping[str, str] | None = None,
     ) -> tuple[str, ...]:
-        """Return the interpreter arguments that start a worker.
+        """Return the interpreter arguments that start a worker in a tree.
 
         A built package must be found before its source tree, so the interpreter does not add the working directory to
         its path.
@@ -551,7 +513,7 @@ class Benchmarks:
         Args:
             tree: directory the worker runs in.
             folder: directory for temporary files.
-            files: files that its pytest collects, relative to the tree.
+            files: files to collect, relative to the tree.
             packages: names of the packages under test.
             first: directories from which these are imported.
             trace: record which files are loaded.
@@ -583,16 +545,7 @@ class Benchmarks:
         return "-c", START, json.dumps(told)
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
-        """Verify that each side imports the packages under test from its own tree.
-
-        Args:
-            sides: base and head.
-            cases: the cases to time, possibly none.
-            limit: timeout of one worker request, in seconds.
-
-        Raises:
-            GateError: a side imports from elsewhere, or a plugin is missing.
-        """
+        """Verify that each side imports the packages under test from its own tree; raise GateError if not."""
         here = cores_of_all()
         try:
             with held(), Worker(sides[0], here, 1, limit) as base, Worker(sides[1], here, 1, limit) as head:
@@ -640,13 +593,7 @@ class Benchmarks:
     def everything(self, root: Path, arguments: Sequence[str] = (), deselected: bool = False) -> None:
         """Select all benchmarks of the working tree, or those that pytest arguments select.
 
-        Args:
-            root: root of the repository.
-            arguments: pytest arguments.
-            deselected: include tests that the project's own hooks deselect.
-
-        Raises:
-            GateError: there are none, or they cannot be collected.
+        `deselected` includes tests that the project's own hooks deselect. Raises GateError if there are none.
         """
         folder = self.cache / "listing"
         try:

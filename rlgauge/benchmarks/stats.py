@@ -1,4 +1,4 @@
-"""The figures of ``benchmark.stats``, as pytest-benchmark defines them."""
+"""The statistics in ``benchmark.stats``, as pytest-benchmark defines them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ FIELDS = (
     "min", "max", "mean", "stddev", "rounds", "median", "iqr", "q1", "q3", "iqr_outliers", "stddev_outliers",
     "outliers", "ld15iqr", "hd15iqr", "ops", "total",
 )  # fmt: skip
-FENCE = 1.5  # interquartile ranges beyond a quartile, from where on a value is an outlier
+FENCE = 1.5  # a value further from a quartile, in interquartile ranges, is an outlier
 
 
 class Stats:
-    """Figures of the seconds of all rounds.
-
-    Args:
-        data: seconds of a call in each round.
-    """
+    """Statistics of a benchmark's rounds; `data` holds the seconds per call in each round."""
 
     fields = FIELDS
 
@@ -28,12 +24,12 @@ class Stats:
         self.data = data
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures by name."""
+        """Return all statistics by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
     @cached_property
     def sorted_data(self) -> list[float]:
-        """The seconds in ascending order."""
+        """Seconds in ascending order."""
         return sorted(self.data)
 
     @cached_property
@@ -53,12 +49,12 @@ class Stats:
 
     @cached_property
     def min(self) -> float:
-        """Least of the rounds."""
+        """Smallest round."""
         return self.sorted_data[0]
 
     @cached_property
     def max(self) -> float:
-        """Largest of the rounds."""
+        """Largest round."""
         return self.sorted_data[-1]
 
     @cached_property
@@ -73,7 +69,7 @@ class Stats:
 
     @cached_property
     def stddev(self) -> float:
-        """Standard deviation of the sample; 0 of a single round."""
+        """Sample standard deviation; 0 for a single round."""
         return statistics.stdev(self.data) if self.rounds > 1 else 0
 
     @cached_property
@@ -93,22 +89,22 @@ class Stats:
 
     @cached_property
     def ld15iqr(self) -> float:
-        """Least of the rounds that is no outlier by the interquartile range."""
+        """Smallest round that is not an outlier by the interquartile range."""
         return self.sorted_data[bisect_left(self.sorted_data, self.q1 - FENCE * self.iqr)]
 
     @cached_property
     def hd15iqr(self) -> float:
-        """Largest of the rounds that is no outlier by the interquartile range."""
+        """Largest round that is not an outlier by the interquartile range."""
         return self.sorted_data[bisect_right(self.sorted_data, self.q3 + FENCE * self.iqr) - 1]
 
     @cached_property
     def iqr_outliers(self) -> int:
-        """Number of rounds that are outliers by the interquartile range (Tukey)."""
+        """Number of outliers by the interquartile range (Tukey)."""
         return self.beyond(self.q1 - FENCE * self.iqr, self.q3 + FENCE * self.iqr)
 
     @cached_property
     def stddev_outliers(self) -> int:
-        """Number of rounds further from the mean than the standard deviation."""
+        """Number of rounds more than one standard deviation from the mean."""
         return self.beyond(self.mean - self.stddev, self.mean + self.stddev)
 
     @cached_property
@@ -122,11 +118,7 @@ class Stats:
 
 
 def lower_quartile(data: Sequence[float]) -> float:
-    """Return the quartile nearest to the first value; between two values of an odd number of them it is interpolated.
-
-    Args:
-        data: sorted, in either direction.
-    """
+    """Return the quartile nearest to the first value of data sorted in either direction."""
     quarter, rest = divmod(len(data), 4)
     if len(data) == 1:
         return data[0]

@@ -19,13 +19,9 @@ NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versione
 
 
 def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
-    """Return the files and directories of benchmarks.
+    """Return the files and directories of benchmarks, given the files that contain them.
 
     For each file, this is the topmost directory in its project with a typical test directory name, or the file itself.
-
-    Args:
-        files: files with benchmarks, relative to the tree.
-        tree: tree of the repository.
     """
     found: dict[str, None] = {}
     for file in files:
@@ -98,14 +94,7 @@ def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
 
 
 def places(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], bases: Sequence[str]) -> list[str]:
-    """Return the paths of the packages and modules under test, relative to the tree.
-
-    Args:
-        tree: tree of a revision.
-        benchmarks: files and directories of benchmarks.
-        folders: directories from which packages are imported, relative to the tree.
-        bases: those of these directories in which a package needs ``__init__.py``.
-    """
+    """Return the paths of the packages and modules under test; for the arguments see :func:`packages`."""
     found = set()
     for folder in roots(tree, folders):
         anything = folder.relative_to(tree).as_posix() not in bases
@@ -172,15 +161,9 @@ def copied(names: Iterable[str], source: Path, target: Path) -> None:
 
 
 def overlaid(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -> None:
-    """Create a tree with the code of one revision and the benchmarks of another.
+    """Create a tree in `folder`, with the code of one tree and another's benchmarks, which are in `paths`.
 
     Code is hard-linked; benchmarks are copied, because tests may write into their own directories.
-
-    Args:
-        folder: tree to create.
-        code: tree with the code.
-        benchmarks: tree with the benchmarks.
-        paths: files and directories to take from `benchmarks`.
     """
 
     def head_s(within: str, names: list[str]) -> list[str]:

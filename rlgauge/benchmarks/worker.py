@@ -67,11 +67,10 @@ class Tests(worker.Requests):
     Attributes:
         items: all tests of this side, by id.
         broken: why files could not be collected, by node id.
-        session: pytest's session.
         asked: the current test's ``prepare`` request.
         fixture: the current test's ``benchmark`` fixture.
         closed: whether the gate has closed the current case.
-        reports: pytest's reports of the current test's set-up, call and teardown.
+        reports: pytest's reports of the current test's phases.
         raised: exception raised by the current test.
         before: id of the previous test.
         conftest: error message for a ``conftest.py`` that cannot be imported.
@@ -353,10 +352,7 @@ class Tests(worker.Requests):
         return {"parameters": params}
 
     def listing(self, deselected: bool = False) -> dict[str, Any]:
-        """Return the selected benchmarks of this side with their mark settings.
-
-        Tests that the project's own hooks deselect are included if `deselected` is true.
-        """
+        """Return the selected benchmarks of this side with their mark settings."""
         assert self.session
         selected = set(self.items.values() if deselected else self.session.items)
         chosen = {name: item for name, item in self.items.items() if item in selected and is_benchmark(item)}
