@@ -12,9 +12,6 @@ def allowances(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[
     """Parse each ``ID-PATTERN=REASON``.
 
     Since ids may contain ``=``, a pattern ends where it matches one of `names`, if it does, or else at the first ``=``.
-
-    Raises:
-        GateError: the pattern or the reason is missing.
     """
     found = []
     for text in texts:
@@ -33,11 +30,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
-    """Parse each ``OLD=NEW``; return the working tree's test id by the revision's.
-
-    Raises:
-        GateError: a new id is not selected, or a test is named twice.
-    """
+    """Parse each ``OLD=NEW``; return the working tree's test id by the revision's."""
     found: dict[str, str] = {}
     for text in texts:
         pairs = [(text[:at], text[at + 1 :]) for at, character in enumerate(text) if character == "="]

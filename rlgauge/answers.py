@@ -25,11 +25,7 @@ class Answer(NamedTuple):
 
 
 def read(path: Path) -> Answer:
-    """Read an answer file, without executing or unpickling anything in it.
-
-    Raises:
-        AnswerError: the file is missing, truncated, or not an answer.
-    """
+    """Read an answer file, without executing or unpickling anything in it."""
     try:
         data = path.read_bytes()
         start = data.index(b"\n") + 1
@@ -55,9 +51,6 @@ def same(first: Path, second: Path, tolerance: float) -> bool:
     """Return whether two answer files agree: equal structures, and arrays within the tolerance.
 
     `tolerance` is a fraction of each array's largest value.
-
-    Raises:
-        AnswerError: a file does not hold a complete answer.
     """
     a, b = read(first), read(second)
     if not alike(a.structure, b.structure):

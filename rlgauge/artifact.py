@@ -23,10 +23,8 @@ class Artifact:
         version: version of this format.
         base: full hash of the base commit.
         head: description of the working tree.
-        seed: seed of the run.
         seconds: duration of the run.
         machine: machine of the run; for a merged run, the machines by shard.
-        rule: the decision rule.
         records: measurements of each case, by name.
         allowed: patterns of cases that may be slower or gone, with reasons.
         strict: whether inconclusive cases and changed answers fail too.
@@ -77,10 +75,8 @@ class Outcome:
     """Verdicts and exit code of a run.
 
     Attributes:
-        findings: the verdict on each case, including canaries.
         wrong: why the verdicts cannot be trusted, if so.
         excused: reasons why failing cases are allowed.
-        failed: the failing cases.
         own_code: exit code of this comparison alone, see :mod:`.exit_code`.
         code: the worse of both comparisons' codes if there is an anchor.
         anchor: outcome of the comparison with an older revision, if any.
@@ -96,11 +92,7 @@ class Outcome:
 
 
 def read(path: Path) -> Artifact:
-    """Read an artifact from its JSON file.
-
-    Raises:
-        GateError: the file cannot be read, is not an artifact, or has another version.
-    """
+    """Read an artifact from its JSON file; raise GateError for any other file or version."""
     wrong = f"{path}: not an artifact of the gate"
     try:
         told = json.loads(path.read_bytes())

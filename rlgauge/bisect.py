@@ -30,10 +30,8 @@ class Step:
     """A commit compared with an earlier one.
 
     Attributes:
-        commit: the later commit.
         slowdown: median log-ratio over pairs; 0 means no change.
-        low: lower end of its 95 % interval.
-        high: upper end of its 95 % interval.
+        low, high: 95 % interval of `slowdown`.
         pairs: number of pairs.
         p: one-sided p of the signed-rank test that the commit is slower.
     """
@@ -51,11 +49,7 @@ class Step:
 
 
 def between(root: Path, good: str, bad: str) -> list[str]:
-    """Return the commits after ``good`` up to ``bad``, along first parents, oldest first.
-
-    Raises:
-        GateError: a revision is unknown, or ``good`` does not precede ``bad``.
-    """
+    """Return the commits after ``good`` up to ``bad``, along first parents, oldest first; GateError if there are none."""
     first, last = revisions.resolve(root, good), revisions.resolve(root, bad)
     found = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
     parents = git(root, "rev-list", "--first-parent", last).decode().split()
@@ -112,20 +106,8 @@ def bisect(
     The bad commit and the commit found are measured with ``rule.confirm`` pairs and must be slower at the rule's level;
     other commits get half as many pairs. A commit in between that cannot be measured is skipped.
 
-    Args:
-        source: the repository's benchmarks.
-        root: root of the repository.
-        good: a fast revision.
-        bad: a later, slow revision.
-        case: the benchmark.
-        rule: the decision rule.
-        seed: seed of the order of sides.
-        limit: timeout of one worker request, in seconds.
-        log: prints a line of progress.
-
-    Raises:
-        GateError: a revision is unknown, no commit lies between them, the case is not slower or fails at either end,
-            the result is uncertain, or the commits just before the slow one cannot be measured.
+    Raises GateError if no commits lie between the revisions, if the case is not slower or fails at either end, or if
+    the commit cannot be determined with certainty.
     """
     commits = [revisions.resolve(root, good), *between(root, good, bad)]
     with comparison(source, root, case, rule, seed, limit) as compare:

@@ -1,4 +1,4 @@
-"""A test's speed relative to one commit, across releases: log-ratios and variances of a chain of comparisons add up."""
+"""A test's speed relative to one commit, across releases: in a chain of comparisons, log-ratios and variances add."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ class Point:
     """A commit's speed relative to the root of its series.
 
     Attributes:
-        commit: full hash.
         anchor: commit it was compared with.
         log_ratio: log of its seconds over those of the root.
-        low: lower end of its 95 % interval.
-        high: upper end of its 95 % interval.
+        low, high: 95 % interval of `log_ratio`.
         n: pairs in its own comparison.
         state: ``timed`` or ``unchanged``.
         pairs: number of pairs of each measurement in its sum; points that share a measurement share its error.
@@ -54,15 +52,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """A test over commits.
+    """A test over commits, with all ratios relative to the commit `root`.
 
-    Attributes:
-        case: id of the test.
-        version: version of the test.
-        root: commit to which all ratios are relative.
-        points: points in the order of commits.
-        spread: standard deviation of a pair's log-ratio.
-        freedom: degrees of freedom of the spread.
+    `spread` is the standard deviation of a pair's log-ratio, and `freedom` its degrees of freedom.
     """
 
     case: str
@@ -85,9 +77,7 @@ class Series:
 def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
     """Return each test's points in its newest version, relative to the root of its last point.
 
-    Args:
-        entries: entries in the order of measurement.
-        order: commits, oldest first; other commits are left out.
+    `entries` are in the order of measurement. `order` lists commits, oldest first; others are left out.
     """
     newest = {entry.case: entry.version for entry in entries}
     found = []

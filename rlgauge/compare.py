@@ -193,12 +193,8 @@ class Result:
 class UnlikePairs(Pairs):
     """Pairs whose sides run different tests, each with its own number of calls per sample.
 
-    Args:
-        sides: one per benchmark.
-        plan: how to compare.
-        tolerances: largest relative difference of outputs, by comparison.
-        folder: directory for output files.
-        tests: ids of the two tests of each comparison, by its name.
+    `tests` has the ids of the two tests of each comparison, and `tolerances` its largest relative difference of
+    outputs.
     """
 
     def __init__(
@@ -271,11 +267,7 @@ class UnlikePairs(Pairs):
 
 
 def named(text: str, names: Collection[str], what: str) -> str:
-    """Resolve an id, or a pattern or ending that matches exactly one benchmark; `what` names the argument in errors.
-
-    Raises:
-        GateError: it matches no benchmark, or several.
-    """
+    """Resolve an id, or a pattern or ending that matches exactly one benchmark; `what` names the argument in errors."""
     if text in names:
         return text
     found = [name for name in names if matches(name, text)] or [name for name in names if name.endswith(text)]
@@ -361,9 +353,6 @@ class Comparisons:
 
         A comparison that cannot be measured goes into `failed`, and the others continue. `log` is called after each
         pair with the names of the comparisons in it.
-
-        Raises:
-            GateError: a process fails outside the comparisons.
         """
         end = time.monotonic() + 60 * self.plan.minutes * len(self.tests)
         while names := self.unfinished(end):
@@ -375,11 +364,7 @@ class Comparisons:
                 log(names)
 
     def measure_all(self, log: Callable[[], None]) -> None:
-        """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up.
-
-        Raises:
-            GateError: a benchmark fails, outputs differ, or a figure is missing.
-        """
+        """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up."""
         end = time.monotonic() + 60 * self.plan.minutes
         while self.unfinished(end):
             self.measure_pair(list(self.tests))
@@ -388,9 +373,7 @@ class Comparisons:
     def measure_pair(self, names: Sequence[str]) -> None:
         """Measure one pair and add it to the results of the named comparisons.
 
-        Raises:
-            ComparisonError: one of the comparisons cannot be measured.
-            GateError: a process fails outside the comparisons.
+        Raises ComparisonError if one of them cannot be measured, and GateError if a process fails for another reason.
         """
         if self.plan.measure == "peak_rss" and not self.pairs.info:
             self.blocks(names)  # not counted: it compiles and writes outputs, which takes memory
@@ -429,11 +412,7 @@ class Comparisons:
         result.sides = [median(side) for side in zip(*self.of_sides[name], strict=True)]
 
     def sides_of(self, name: str, blocks: Sequence[Block]) -> list[float]:
-        """Return each side's measure in one pair, per call.
-
-        Raises:
-            GateError: a figure is missing, or not a positive finite number.
-        """
+        """Return each side's measure in one pair, per call; raise GateError unless it is positive and finite."""
         measure, tests = self.plan.measure, self.tests[name]
         if measure in TIMED or measure in MEMORY:
             found = [spread(side) if measure == "spread" else median(side) for side in zip(*blocks, strict=True)]
@@ -457,18 +436,9 @@ def spread(seconds: Sequence[float]) -> float:
 
 
 def compare(source: Benchmarks, root: Path, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Result:
-    """Compare two benchmarks.
+    """Compare two benchmarks, given by ids or patterns.
 
-    Args:
-        source: the repository's benchmarks.
-        root: root of the repository.
-        first: id or pattern of a benchmark.
-        second: id or pattern of the other benchmark.
-        plan: how to compare.
-        log: prints a line of progress.
-
-    Raises:
-        GateError: a benchmark is unknown or fails, or their outputs differ.
+    Raises GateError if one is unknown or fails, or if their outputs differ.
     """
     cases = listed(source, root)
     tests = cases[named(first, cases, "A")], cases[named(second, cases, "B")]
@@ -487,7 +457,6 @@ class Ranking:
         baseline: id of the benchmark that the others are compared with.
         speedups: each benchmark's speedup over the baseline in each pair, by id.
         per: what the times refer to: ``call``, or an item's unit.
-        machine: machine on which they were measured.
     """
 
     baseline: str
@@ -526,17 +495,9 @@ class Ranking:
 
 
 def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
-    """Rank benchmarks by time.
+    """Rank by time the benchmarks that match any of the patterns.
 
-    Args:
-        source: the repository's benchmarks.
-        root: root of the repository.
-        patterns: ids or patterns of ids.
-        plan: how to compare.
-        log: prints a line of progress.
-
-    Raises:
-        GateError: the patterns match fewer than two benchmarks, a benchmark fails, or outputs differ.
+    Raises GateError if fewer than two match, one fails, or outputs differ.
     """
     cases = listed(source, root)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
@@ -556,13 +517,7 @@ def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, lo
 def items_of(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Result) -> tuple[float, float]:
     """Return the number of items per call of two benchmarks, and store their unit in `found.per`.
 
-    Args:
-        info: ``benchmark.extra_info`` of both benchmarks.
-        pair: the two benchmarks.
-        found: result to update.
-
-    Raises:
-        GateError: a benchmark does not count items, or the two count different units.
+    Raises GateError if a benchmark does not count items, or if the two count different units.
     """
     for case, told in zip(pair, info, strict=True):
         if not isinstance(told.get("items"), int | float) or not told["items"] > 0:

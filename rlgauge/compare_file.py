@@ -78,11 +78,7 @@ class Listed:
 
 
 def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
-    """Return the comparisons in a TOML file by name, each with its plan.
-
-    Raises:
-        GateError: the file cannot be read, has an unknown key or an invalid value, or repeats a name.
-    """
+    """Return the comparisons in a TOML file by name, each with its plan; raise GateError for an invalid file."""
     found: dict[str, tuple[Comparison, Plan]] = {}
     try:
         tables = parse(Listed, tomllib.loads(file.read_text())).comparison
@@ -117,9 +113,6 @@ def compare_file(
         out: JSON file to which all results are written after each group.
         resume: keep the results of an interrupted run.
         log: prints a line of progress.
-
-    Raises:
-        GateError: the file is invalid or names an unknown benchmark, or the run is interrupted.
     """
     comparisons = read(file, default)
     with reserved(out, ROOM, "--json"):
@@ -179,16 +172,7 @@ def measured(
     folder: str,
     log: Callable[[str], None],
 ) -> dict[str, Row]:
-    """Return the result of each comparison of a group, or its error.
-
-    Args:
-        source: the repository's benchmarks.
-        layout: the working tree on disk.
-        tests: the two benchmarks of each comparison.
-        plan: how to compare them.
-        folder: name of the sides' directories.
-        log: prints a line of progress.
-    """
+    """Return the result of each comparison of a group, or its error; `folder` names the sides' directories."""
 
     def told(names: Sequence[str]) -> None:
         result = comparisons.found[names[0]]
@@ -232,9 +216,6 @@ def kept(out: Path, here: Mapping[str, Any], log: Callable[[str], None]) -> dict
     """Return the results that an interrupted run measured under the same conditions.
 
     If the conditions differ, print which ones and return nothing.
-
-    Raises:
-        GateError: the file holds something else.
     """
     try:
         before = json.loads(out.read_text())

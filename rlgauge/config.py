@@ -65,9 +65,6 @@ def settings_folder(root: Path) -> Path:
     """Return the nearest directory from pytest's root up to git's top level that has a ``[tool.rlgauge]`` table.
 
     Returns `root` itself if there is none.
-
-    Raises:
-        GateError: `root` is not in a git repository.
     """
     top = top_of(root)
     for folder in (root.resolve(), *root.resolve().parents):
@@ -86,8 +83,7 @@ def settings_folder(root: Path) -> Path:
 def read(root: Path) -> Config:
     """Return the settings in a directory's ``pyproject.toml``, or the defaults if it has none.
 
-    Raises:
-        GateError: the file cannot be read, or a setting is unknown or invalid; the message names its line.
+    Raises GateError with the line of an unknown or invalid setting.
     """
     file = root / FILE
     if not file.is_file():

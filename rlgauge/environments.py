@@ -26,9 +26,7 @@ KEPT = 2  # most recently used environments, of 2.3 GB each
 def environments(cache: Path, lock: str) -> Iterator[Callable[[str, Path], Path]]:
     """Provide ``python_for(name, folder)``, whose environments no other gate removes until this context ends.
 
-    Args:
-        cache: directory in which environments are kept.
-        lock: path of the lock file within a side's directory.
+    `lock` is the path of the lock file within a side's directory.
     """
     with ExitStack() as held:
         yield lambda name, folder: python_for(name, folder, cache, lock, held)
@@ -37,15 +35,7 @@ def environments(cache: Path, lock: str) -> Iterator[Callable[[str, Path], Path]
 def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack) -> Path:
     """Return the interpreter of a side, and report if it is not the current one.
 
-    Args:
-        name: name of the side, for messages.
-        folder: directory with the side's code and lock file.
-        cache: directory in which environments are kept.
-        lock: path of the lock file within `folder`.
-        held: keeps the lock of a used environment.
-
-    Raises:
-        GateError: its environment cannot be created.
+    A used environment stays locked until `held` is closed. Raises GateError if the environment cannot be created.
     """
     wanted = folder / lock
     lacking = lacks(wanted.read_text()) if wanted.exists() else None
@@ -110,17 +100,7 @@ def commands(environment: Path, lock: str) -> list[list[str]]:
 
 
 def make(environment: Path, folder: Path, lock: str, name: str) -> None:
-    """Create the environment of a lock file and show the progress; a failure leaves no files.
-
-    Args:
-        environment: directory of the environment.
-        folder: directory of the side.
-        lock: path of the lock file within `folder`.
-        name: name of the side, for messages.
-
-    Raises:
-        GateError: the environment cannot be created; the message has pip's error output.
-    """
+    """Create the environment of a lock file and show the progress; a failure leaves no files."""
     shutil.rmtree(environment, ignore_errors=True)
     total = sum(1 for _ in lines((folder / lock).read_text()))
     try:
@@ -138,8 +118,7 @@ def make(environment: Path, folder: Path, lock: str, name: str) -> None:
 def follow(command: list[str], folder: Path, progress: Progress) -> None:
     """Run a command, with a step of progress for each package that pip collects.
 
-    Raises:
-        CalledProcessError: the command failed; its output has the error lines, or else the last line.
+    If it fails, the output of the CalledProcessError has the error lines, or else the last line.
     """
     said = []
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:

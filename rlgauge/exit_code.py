@@ -32,14 +32,7 @@ INTERRUPTED = "incomplete: the run was interrupted; --gate-resume goes on from i
 
 @dataclass(frozen=True)
 class Judgement:
-    """The exit code of a comparison and the reasons for it.
-
-    Attributes:
-        code: exit code, see the module.
-        invalid: why the verdicts cannot be trusted; empty unless the code is 2.
-        failed: names of the tests that fail.
-        allowed: reason for each failing test that is allowed, by name.
-    """
+    """The exit code of a comparison, with reasons: why the verdicts are invalid, what fails, and what is allowed to."""
 
     code: int
     invalid: Sequence[str]

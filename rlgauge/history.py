@@ -73,11 +73,7 @@ class Entry:
 
 
 def read(file: Path) -> list[Entry]:
-    """Return the entries of a file; empty if it does not exist.
-
-    Raises:
-        GateError: the file cannot be read, or a line is not an entry.
-    """
+    """Return the entries of a file, empty if it does not exist; raise GateError for an invalid line."""
     try:
         lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
     except OSError as error:
@@ -142,14 +138,11 @@ class History:
         file: JSON-lines file of entries.
         pairs: pairs of processes per commit.
         minutes: time after which a commit gets no more pairs, provided it has six.
-        limit: timeout of one worker request, in seconds.
+        limit: seconds that a worker request may take.
         log: prints a line of progress.
 
     Attributes:
         failed: measurements that failed, with the reason.
-
-    Raises:
-        GateError: the file is invalid, or has ratios from another machine.
     """
 
     def __init__(
@@ -175,12 +168,8 @@ class History:
         """Compare every commit after `since` up to HEAD, along first parents; record each one's ratios when it is done.
 
         A release without ratios is compared with the last anchor before it, so that series continue across releases.
-
-        Args:
-            since: a revision before HEAD; also the anchor of commits that have no tag before them.
-
-        Raises:
-            GateError: the revision is unknown, no commit follows it, or nothing could be measured.
+        `since` itself is the anchor of commits that have no tag before them. Raises GateError if nothing could be
+        measured.
         """
         first, commits = resolve(self.root, since), between(self.root, since, "HEAD")
         anchors = {commit: release_before(self.root, commit) or first for commit in commits}
@@ -209,12 +198,7 @@ class History:
     def compare(self, layout: Layout, commit: str, anchor: str, earlier: str, where: str) -> None:
         """Record entries of all tests that have none, measured or carried over from a commit with the same files.
 
-        Args:
-            layout: the revisions on disk.
-            commit: full hash.
-            anchor: full hash.
-            earlier: previous commit.
-            where: progress of the whole run, for the log.
+        `earlier` is the previous commit, and `where` the progress of the whole run, for the log.
         """
         cases = self.source.cases()
         waiting = {case.id: case for case in cases if not self.find(case, commit, anchor)}
@@ -250,12 +234,7 @@ class History:
     def carried(self, layout: Layout, commit: str, anchor: str, other: str, cases: Sequence[Case]) -> Iterator[Entry]:
         """Yield entries of the tests whose files are all the same as in another commit.
 
-        Args:
-            layout: the revisions on disk.
-            commit: full hash.
-            anchor: full hash.
-            other: the anchor, or a commit that was compared with it.
-            cases: tests that have no entry yet.
+        That commit is the anchor, or one that was compared with the anchor.
         """
         there = {case.id: self.find(case, other, anchor) for case in cases}
         chosen = [case for case in cases if other == anchor or there[case.id]]
@@ -275,12 +254,7 @@ class History:
                 yield replace(entry, commit=commit, same_as=entry.same_as or other)
 
     def timed(self, layout: Layout, commit: str, anchor: str, cases: Sequence[Case]) -> Iterator[Entry]:
-        """Measure tests, and yield the entry of each successful one.
-
-        Raises:
-            GateError: a side imports code from outside its own tree.
-            PairError: a worker fails to start.
-        """
+        """Measure tests, and yield the entry of each successful one."""
         source, records = self.source, {case.id: Record() for case in cases}
         sides = layout.side(anchor, "base"), layout.side(commit, "head")
         source.check(sides, cases, self.limit)

@@ -18,15 +18,9 @@ def keep(file: Path, line: Mapping[str, Any]) -> None:
 
 
 def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any]]:
-    """Return the lines of a file.
+    """Return the lines of a file whose ``what`` must be one of `kinds`.
 
-    Args:
-        file: JSON-lines file.
-        kinds: valid values of a line's ``what``.
-        command: command that writes such files, for error messages.
-
-    Raises:
-        GateError: the file does not exist or holds something else.
+    Raises GateError for any other file; `command` is the command that writes such files.
     """
     try:
         lines = [json.loads(line) for line in file.read_text().splitlines()]

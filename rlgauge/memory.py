@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def measure(gate: Gate, cases: Sequence[Case]) -> None:
-    """Count page faults and growth of all benchmarks that are timed on one core; store them in their records.
-
-    Raises:
-        PairError: a worker fails to start.
-    """
+    """Count page faults and growth of all benchmarks that are timed on one core; store them in their records."""
     sides = [replace(side, memory="default") for side in gate.sides]
     pairs = Pairs(sides, 1, gate.limit, {}, gate.folder, random.Random(0))
     counted = [case.id for case in cases if gate.timed(case.id) and not case.all_cores]

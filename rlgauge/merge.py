@@ -16,13 +16,8 @@ INSTALLED = ("python", "versions")  # must be equal on all machines
 def merged(parts: Mapping[str, Artifact]) -> Artifact:
     """Merge shards into one artifact, in which the names of canaries include the number of their shard.
 
-    The shards' machines may differ; each is stored under its shard number.
-
-    Args:
-        parts: artifacts by file name.
-
-    Raises:
-        GateError: the artifacts are not the shards of one comparison, or a shard or case is missing or repeated.
+    `parts` are artifacts by file name. Their machines may differ; each is stored under its shard number. Raises
+    GateError if these are not the shards of one comparison, or if a shard or case is missing or repeated.
     """
     names, artifacts = list(parts), list(parts.values())
     if not artifacts:
@@ -64,11 +59,7 @@ def check(names: list[str], artifacts: list[Artifact]) -> None:
 
 
 def together(names: list[str], artifacts: list[Artifact]) -> Artifact:
-    """Combine artifacts of the same comparison.
-
-    Raises:
-        GateError: the artifacts differ, a canary was not measured, or a case is in two of them.
-    """
+    """Combine artifacts of the same comparison; raise GateError if a canary is missing or a case is in two of them."""
     check(names, artifacts)
     records, owner = {}, dict[str, str]()
     for name, part in zip(names, artifacts, strict=True):

@@ -180,9 +180,7 @@ class Pairs:
     ) -> dict[str, list[Block]]:
         """Measure one pair of fresh processes.
 
-        Raises:
-            CaseError: a worker died or hung while it ran a case.
-            PairError: a worker failed between cases.
+        Raises CaseError if a worker died or hung in a case, and PairError if it failed between cases.
         """
         found: dict[str, list[Block]] = {}
         start = time.monotonic()
@@ -228,12 +226,7 @@ class Pairs:
         """Measure the blocks of a pair, interleaving all cases in a new random order each round.
 
         Noisy cases get more blocks. The criterion is the scatter of the blocks rather than their location, so that it
-        favours neither side.
-
-        Args:
-            plans: sample plan of each case.
-            block: measures one block of a case.
-            thorough: give long calls more blocks too when they are noisy.
+        favours neither side. `block` measures one block of a case.
         """
         found: dict[Any, list[Block]] = {name: [] for name in plans}
         for number in range(LONGER * MORE * self.blocks):
@@ -282,11 +275,7 @@ class Pairs:
 
     @contextmanager
     def workers(self, place: Cores) -> Iterator[list[Worker]]:
-        """Start a fresh process of each side; interrupts are deferred until the gate waits for a reply.
-
-        Raises:
-            PairError: a worker failed between cases.
-        """
+        """Start a fresh process of each side; interrupts are deferred until the gate waits for a reply."""
         order = self.rng.sample([0, 1], 2)  # random: which side starts first, and on which core
         seed = {"PYTHONHASHSEED": str(random.SystemRandom().randrange(1 << 32))}  # same order of sets on both sides
         sides = [replace(side, variables={**seed, **side.variables}) for side in self.sides]

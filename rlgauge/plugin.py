@@ -234,11 +234,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def open_gates(config: pytest.Config) -> None:
-    """Lay out the sides after the cases have been collected.
-
-    Raises:
-        GateError: there is nothing to compare, or a side cannot be created.
-    """
+    """Lay out the sides after the cases have been collected."""
     from .allowed import allowances, check_allowed
     from .layout import laid_out
     from .revisions import resolve
@@ -341,10 +337,7 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
 def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
     """Measure, decide, and write the output files.
 
-    Raises:
-        GateError: the workers fail to start.
-        Unwritable: a file cannot be written; the verdicts are printed in that case.
-        KeyboardInterrupt: after an interrupt, once the measurements so far are written.
+    After an interrupt, the measurements so far are written. The verdicts are printed if a file cannot be written.
     """
     from .interrupts import held
 

@@ -110,11 +110,7 @@ class Rule:
 
 
 def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
-    """Return a copy of `rule` (default: the default rule) with some values changed; text values are parsed.
-
-    Raises:
-        GateError: a name is unknown, or a value is out of range.
-    """
+    """Return a copy of `rule` (default: the default rule) with some values changed; text values are parsed."""
     try:
         changed: Rule = parse(
             Rule, asdict(rule or Rule()) | {name: as_number(value) for name, value in changes.items()}
@@ -358,11 +354,8 @@ def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
 def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
     """Return the verdict on one case.
 
-    Args:
-        record: measurements of the case.
-        direction: 1 if the screen looks slower, -1 if faster, 0 if neither.
-        p: adjusted p of the confirmation; None if the case is no suspect or needs more pairs.
-        rule: the decision rule.
+    `direction` is 1 if the screen looks slower, -1 if faster, 0 if neither. `p` is the adjusted p of the confirmation;
+    None if the case is no suspect or needs more pairs.
     """
     if record.state != "timed":
         return Finding(verdict=record.state, notes=[record.words] if record.words else [])

@@ -38,13 +38,10 @@ class Gate:
         source: the repository's benchmarks.
         base: full hash of base.
         head: description of the working tree, as in ``1a2b3c4d5e6f+dirty``.
-        sides: base and head, laid out.
         cases: the selected cases of this shard.
         records: measurements of each case, including those that are gone.
         folder: temporary directory of this run.
-        rule: the decision rule.
-        seed: seed of the order of cases and sides.
-        limit: timeout of one worker request, in seconds.
+        limit: seconds that a worker request may take.
         known: cases in base's own listing.
         names: names of all cases, including those of other shards and those that are gone.
         shard: (number, count) of the shard; None for all cases.
@@ -75,14 +72,10 @@ class Gate:
     invalid: Sequence[str] = ()
 
     def expected(self, pair: float, starting: float, cases: int) -> float:
-        """Return the approximate duration of a pass in seconds after its first pair, if few cases look slower.
+        """Return the approximate remaining seconds of a pass after its first pair, if few cases look slower.
 
         About a tenth of identical cases become suspects; most of these are dropped after as many pairs as in a screen.
-
-        Args:
-            pair: seconds of the first pair.
-            starting: seconds of that spent on starting both processes.
-            cases: number of cases in the pass, including canaries.
+        `pair` are the seconds of the first pair, and `starting` those of them that both processes took to start.
         """
         case = (pair - starting) / cases
         screen = (self.rule.screen - 1) * pair
@@ -97,11 +90,8 @@ class Gate:
     def run(self) -> Artifact:
         """Screen all cases and confirm the suspects: one pass on one core and one on all, each with its canaries.
 
-        The run ends early once it is certain to be invalid.
-
-        Raises:
-            GateError: the workers fail to start.
-            KeyboardInterrupt: after an interrupt; :meth:`artifact` then has all complete pairs.
+        The run ends early once it is certain to be invalid. After an interrupt, :meth:`artifact` has all complete
+        pairs.
         """
         start = time.monotonic()
         try:
@@ -156,17 +146,10 @@ class Gate:
         )
 
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
-        """Measure pairs of the given cases, or of the suspects among them, until their verdicts can no longer change.
+        """Measure up to `times` pairs of the given cases, or of the suspects among them, while verdicts can still change.
 
         Most confirmations end by the first look. The remaining ones are measured thoroughly, and so are confirmations
         of few suspects from the start.
-
-        Args:
-            pairs: measures the pairs.
-            phase: ``screen`` or ``confirm``.
-            times: largest number of pairs per case.
-            names: cases of this pass.
-            place: the cores that workers run on.
         """
         spent: list[float] = []
         for pair in range(times):
@@ -204,21 +187,7 @@ def opened(
     limit: float = LIMIT,
     shard: tuple[int, int] | None = None,
 ) -> Iterator[Gate]:
-    """Lay out base and head in a temporary directory, and determine the cases to time.
-
-    Args:
-        source: the repository's benchmarks.
-        root: root of the repository.
-        revision: name of the base commit.
-        rule: the decision rule.
-        seed: seed of the order of cases and sides.
-        limit: timeout of one worker request, in seconds.
-        shard: (number, count) of the shard; None for all cases.
-
-    Raises:
-        GateError: the revision is unknown, base lacks required files, or a side's imports fail.
-        OSError: the disk is full or read-only.
-    """
+    """Lay out base and head in a temporary directory, and determine the cases to time."""
     commit = revisions.resolve(root, revision)
     with laid_out(source, root) as layout:
         yield compared(layout, commit, rule, seed, limit, shard)
@@ -227,16 +196,7 @@ def opened(
 def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, shard: tuple[int, int] | None) -> Gate:
     """Lay out a commit and the working tree, and determine each case's state before anything is timed.
 
-    Args:
-        layout: the revisions on disk.
-        commit: full hash of base.
-        rule: the decision rule.
-        seed: seed of the order of cases and sides.
-        limit: timeout of one worker request, in seconds.
-        shard: (number, count) of the shard; None for all cases.
-
-    Raises:
-        GateError: base lacks required files, or a side's imports fail.
+    Raises GateError if base lacks required files, or if a side's imports fail.
     """
     source, base = layout.source, layout.side(commit, "base")
     known = list(source.listed(layout.code(commit), base))

@@ -25,13 +25,12 @@ ROOM = 1.96  # standard errors in half a 95 % interval
 
 @dataclass(frozen=True)
 class Step:
-    """A change of speed.
+    """A change of speed at a commit, from there on.
 
     Attributes:
-        commit: full hash of the first commit with the new speed.
+        commit: full hash.
         log_ratio: log of the new time over the previous one; positive means slower.
-        low: lower end of its 95 % interval.
-        high: upper end of its 95 % interval.
+        low, high: 95 % interval of `log_ratio`.
         p: adjusted for the possible positions and, by :func:`judged`, for the tests.
     """
 
@@ -44,13 +43,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Judged:
-    """Conclusions about a series.
+    """Conclusions about a series: its steps, oldest first, and whether it is slower at the end than at the root.
 
-    Attributes:
-        series: the series.
-        steps: changes of its speed, oldest first.
-        verdict: ``slower`` or ``faster`` at the end than at the root of the series, or ``ok``.
-        end: time at the end relative to the root, with the p of the verdict; its commit is the last one.
+    `end` holds the time at the end relative to the root, with the p of the verdict; its commit is the last one.
     """
 
     series: Series
@@ -63,11 +58,8 @@ class Judged:
 class Fit:
     """Numbers of a series to be tested: the root, which is exact, then every commit measured in its own right.
 
-    Attributes:
-        points: these commits.
-        values: log-ratios, starting with the root's.
-        covariance: covariance of their errors.
-        freedom: degrees of freedom of the errors.
+    `values` are log-ratios, `covariance` and `freedom` those of their errors, and `points` the commits without the
+    root.
     """
 
     points: Sequence[Point]

@@ -14,11 +14,7 @@ CHOICES = {"cores": ("one", "all"), "outputs": ("close", "same", "ignore")}
 
 
 def of(item: pytest.Item) -> dict[str, Any]:
-    """Return the arguments of a test's ``rlgauge`` marks; the closest mark wins.
-
-    Raises:
-        GateError: a mark has an unknown key or an invalid value.
-    """
+    """Return the arguments of a test's ``rlgauge`` marks; the closest mark wins."""
     found: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("rlgauge"))):
         if mark.args:
