@@ -49,7 +49,10 @@ class Step:
 
 
 def between(root: Path, good: str, bad: str) -> list[str]:
-    """Return the commits after ``good`` up to ``bad``, along first parents, oldest first; GateError if there are none."""
+    """Return the commits after ``good`` up to ``bad``, along first parents, oldest first.
+
+    Raises GateError if there are none.
+    """
     first, last = revisions.resolve(root, good), revisions.resolve(root, bad)
     found = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
     parents = git(root, "rev-list", "--first-parent", last).decode().split()

@@ -1,4 +1,4 @@
-"""A test's speed relative to one commit, across releases: in a chain of comparisons, log-ratios and variances add."""
+"""A test's speed relative to one commit, across releases: log-ratios and variances add along a chain of anchors."""
 
 from __future__ import annotations
 

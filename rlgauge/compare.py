@@ -31,7 +31,7 @@ from .workers import Side, Worker
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-FEWEST = 6  # least pairs for a 95 % interval of the median
+FEWEST = 6  # fewest pairs for a 95 % interval of the median
 WIDEST = 1.5  # upper over lower end of an interval beyond which a ratio is useless
 WIDEST_DIFFERENCE = 0.2  # the same for a difference: half width as a fraction of the longer time
 OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
@@ -297,8 +297,6 @@ class Comparisons:
     """Comparisons whose tests run one after the other in the same pairs of processes.
 
     Args:
-        source: the repository's benchmarks.
-        layout: the working tree on disk.
         tests: two benchmarks per comparison, by its name.
         plan: how to compare.
         folder: name of the sides' directories; compiled files in them are kept from pair to pair.

@@ -103,16 +103,9 @@ def compare_file(
 ) -> int:
     """Measure the comparisons of a file, write and print the results; return the exit code.
 
-    A comparison whose test is skipped or fails is recorded as such, and the others are measured.
-
-    Args:
-        source: the repository's benchmarks.
-        root: root of the repository.
-        file: TOML file of comparisons.
-        default: how to compare, unless the file says otherwise.
-        out: JSON file to which all results are written after each group.
-        resume: keep the results of an interrupted run.
-        log: prints a line of progress.
+    A comparison whose test is skipped or fails is recorded as such, and the others are measured. `default` says how to
+    compare unless the file does. All results are written to `out` (JSON) after each group; with `resume`, those of an
+    interrupted run are kept.
     """
     comparisons = read(file, default)
     with reserved(out, ROOM, "--json"):

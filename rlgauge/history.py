@@ -133,13 +133,10 @@ class History:
     """Compares commits with the releases before them.
 
     Args:
-        source: the selected benchmarks.
-        root: root of the repository.
         file: JSON-lines file of entries.
         pairs: pairs of processes per commit.
         minutes: time after which a commit gets no more pairs, provided it has six.
         limit: seconds that a worker request may take.
-        log: prints a line of progress.
 
     Attributes:
         failed: measurements that failed, with the reason.

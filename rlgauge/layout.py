@@ -21,8 +21,6 @@ class Layout:
     """The files of revisions, written on first use; ``None`` denotes the working tree.
 
     Args:
-        source: the repository's benchmarks.
-        root: root of the repository.
         folder: temporary directory of this run.
         python_for: returns a side's interpreter, given its name and the directory of its files.
     """

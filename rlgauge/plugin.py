@@ -50,13 +50,11 @@ class Run:
     """State of one gate run.
 
     Attributes:
-        source: the repository's benchmarks.
         stack: cleans up at the end of the run.
-        rule: the decision rule.
-        shard: (number, count) of the shard; None for all cases.
+        shard: as given by ``--gate-shard``.
         json: path of the JSON artifact.
         gates: the comparison with base and, if requested, with the anchor; empty until the sides are laid out.
-        allowed: patterns of cases that may be slower or gone, with reasons.
+        allowed: patterns and reasons of ``--gate-allow``.
         write: writer of each output file, by the option that names the file.
         done: artifact and outcome, once available.
         failed: one-line reason why there is no outcome.

@@ -1,10 +1,10 @@
 """Measure the gate's error rates on a repository's benchmarks: the same code on both sides, with head slowed.
 
-Head is slowed either by a dose, which is a fraction of each call, or by a fault: a function of the repository that
-receives a test's timed callable and returns a slower replacement.
+Head is slowed either by a fraction of each call, or by a fault: a function of the repository that receives a test's
+timed callable and returns a slower replacement.
 
-The rates of the canaries alone are measured without a dose, since one of them is already slower. Each pair is one line
-of a file, so an interrupted measurement can be continued.
+The rates of the canaries alone are measured without an added slowdown, since one of them is already slower. Each pair
+is one line of a file, so an interrupted measurement can be continued.
 """
 
 from __future__ import annotations
@@ -77,16 +77,8 @@ def rates(
 ) -> str:
     """Measure for some minutes (0 only evaluates the file); return the error rates as a Markdown table.
 
-    Args:
-        source: the repository's benchmarks.
-        root: its root.
-        file: JSON-lines file that is continued.
-        minutes: how long to measure.
-        rule: the decision rule.
-        limit: seconds that a worker request may take.
-        faults: patterns of the tests that get each fault, by ``MODULE:FUNCTION``.
-        arguments: pytest arguments that select tests.
-        doses: slowdowns of head, as fractions of a call.
+    `file` (JSON lines) is continued. `faults` maps each ``MODULE:FUNCTION`` to patterns of the tests that get it,
+    `arguments` are pytest's and select tests, and `doses` are slowdowns of head as fractions of a call.
     """
     if minutes > 0:
         source.everything(root, arguments)
@@ -159,7 +151,7 @@ def treated(
     doses: Sequence[float] = DOSES,
     faults: Mapping[str, Sequence[str]] = NO_FAULTS,
 ) -> Dosed:
-    """Return each case's log-ratios for every dose and for each of its faults, from one pair of workers."""
+    """Return each case's log-ratios for every slowdown and for each of its faults, from one pair of workers."""
     found = []
     with pairs.workers(place) as workers:
         for (name,) in pairs.drawn(names):
@@ -173,7 +165,7 @@ def treated(
 def prepared_and_slowed(
     pairs: Pairs, workers: Sequence[Worker], name: str, place: Cores, doses: Mapping[str, float], fault: str = ""
 ) -> Dosed:
-    """Prepare a case, measure it at each dose, and close it.
+    """Prepare a case, measure it with each slowdown, and close it.
 
     `doses` maps the name of each treatment to a slowdown of head as a fraction of a call. `fault`, if any, is applied
     to head's callable.
@@ -216,7 +208,7 @@ def joined(parts: Iterable[Dosed]) -> Dosed:
 def column(pairs: Sequence[Mapping[str, Any]], case: str, treatment: str) -> list[Said]:
     """Return the quick and thorough log-ratios of a case under a treatment, one per pair.
 
-    Old files have no quick ones; there the thorough log-ratio is used for both. The treatment is a dose such as
+    Old files have no quick ones; there the thorough log-ratio is used for both. The treatment is a slowdown such as
     ``0.05``, or a fault.
     """
     keys = [("quick" if "quick" in line else "log_ratios", "log_ratios") for line in pairs]
@@ -240,7 +232,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
-    """Return a Markdown table of how often a case was called slower at each dose, with n and exact 95 % intervals."""
+    """Return a Markdown table of how often a case was called slower at each slowdown, with exact 95 % intervals."""
     pairs = [line for line in lines if line["what"] == "pair"]
     wanted = rule.screen + rule.most
     if len(pairs) < wanted:

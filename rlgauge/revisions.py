@@ -21,7 +21,7 @@ from .rule import GateError
 SUBMODULE = "160000"  # mode of a submodule's index entry
 MANY, LARGE = 200_000, 2 * 10**9  # files and bytes of a tree, above which `include` is suggested
 NO_LFS = ("-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=", "-c", "filter.lfs.required=false")  # no network
-POINTER_SIZE = 1024  # most bytes
+POINTER_SIZE = 1024  # most bytes of a pointer file
 POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
 
 if sys.platform != "win32":  # where the gate only reports that it is not supported

@@ -35,16 +35,14 @@ class Gate:
     """Base and head, laid out and ready to be compared.
 
     Attributes:
-        source: the repository's benchmarks.
         base: full hash of base.
         head: description of the working tree, as in ``1a2b3c4d5e6f+dirty``.
         cases: the selected cases of this shard.
         records: measurements of each case, including those that are gone.
-        folder: temporary directory of this run.
-        limit: seconds that a worker request may take.
+        limit: timeout of a worker request, in seconds.
         known: cases in base's own listing.
         names: names of all cases, including those of other shards and those that are gone.
-        shard: (number, count) of the shard; None for all cases.
+        shard: (number, count) of this part of the cases; None for all cases.
         log: prints a line of progress.
         fingerprints: hashes of the compared files and packages, see :mod:`.resume`.
         spent: seconds measured so far, including those of an interrupted run that is resumed.
@@ -146,7 +144,7 @@ class Gate:
         )
 
     def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
-        """Measure up to `times` pairs of the given cases, or of the suspects among them, while verdicts can still change.
+        """Measure up to `times` pairs of each case, or of each suspect, while its verdict can still change.
 
         Most confirmations end by the first look. The remaining ones are measured thoroughly, and so are confirmations
         of few suspects from the start.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from statistics import correlation, median
 
-FEWEST = 6  # least values for a 95 % interval of the median
+FEWEST = 6  # fewest values for a 95 % interval of the median
 Block = tuple[float, float]  # seconds of base, of head
 
 

@@ -27,7 +27,7 @@ from typing import Any, Protocol, TextIO
 
 SEED = 0
 SAMPLES = 3  # the fastest one determines the time of a call
-COUNTED_SPANS, COUNTED_SAMPLES, COUNTED_CALLS = 3, 5, 2  # the least is what every call takes
+COUNTED_SPANS, COUNTED_SAMPLES, COUNTED_CALLS = 3, 5, 2  # the smallest count applies to every call
 PR_SET_THP_DISABLE = 41  # from prctl.h
 KEEP: list[Any] = []  # objects to keep alive until the process ends
 

@@ -161,7 +161,7 @@ class Benchmarked:
             self.call()
 
     def measure_calls(self) -> int:
-        """Return the number of calls in a sample that is long enough, and use it from now on.
+        """Find how many calls make a sample long enough, and store it in ``calls``.
 
         There are fewer calls if most of a call is untimed, for example its set-up.
         """
