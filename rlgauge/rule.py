@@ -66,7 +66,7 @@ class Rule:
             tolerated slowdown by similar amounts, see :func:`confirmed`.
         blocks: blocks of a case in each pair.
         tolerated: largest slowdown, as a fraction, that does not count as one.
-        promised: slowdown, as a fraction, that should be detected; a suspect whose interval includes it without being
+        promised: slowdown, as a fraction, that should be detected; a suspect whose interval reaches it without being
             `slower` is `inconclusive`.
         level: significance level: largest Holm-adjusted p of a confirmed suspect.
         version: version of the rule. Version 1, which is assumed for artifacts without a version, has no early end.
@@ -277,9 +277,9 @@ def at_best(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rul
 def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> list[float]:
     """Return the p-values of confirmations so far: the smallest of the looks times their maximum number.
 
-    Looks after a stop for futility do not count. Before the first look p is 1, unless all pairs exceed the tolerated
-    slowdown by similar amounts: then p is that of :func:`.statistics.alike`, divided by the share of the level that is
-    reserved for an early end.  f[R, n] -> R values
+    Looks after a stop for futility do not count, and before the first look p is 1. If the first pairs exceed the
+    tolerated slowdown by similar amounts, p is at most that of :func:`.statistics.alike`, divided by the share of the
+    level that is reserved for an early end.  f[R, n] -> R values
     """
     import numpy as np
 

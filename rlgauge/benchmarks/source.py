@@ -591,9 +591,9 @@ class Benchmarks:
         return machine.this_machine() | {"python": platform.python_version(), "versions": versions}
 
     def everything(self, root: Path, arguments: Sequence[str] = (), deselected: bool = False) -> None:
-        """Select all benchmarks of the working tree, or those that pytest arguments select; GateError if there are none.
+        """Select all benchmarks of the working tree, or those that pytest arguments select.
 
-        For `deselected` see :meth:`collected_by`.
+        For `deselected` see :meth:`collected_by`. Raises GateError if the selection is empty.
         """
         folder = self.cache / "listing"
         try:
