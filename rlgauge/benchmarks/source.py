@@ -270,7 +270,10 @@ class Benchmarks:
             )
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
-        """Return a hash of the files in `only` and of lock files, without the benchmarks that both sides share."""
+        """Return a hash of a tree's files in `only`, its lock files, and the side's own benchmarks, if it has any.
+
+        Files in `without`, ignored files and benchmarks that both sides share are excluded.
+        """
         shared, own = ([], self.paths) if self.own else (self.paths, [])
         files = trees.code_files(code, [*shared, *without, *self.generated], self.ignore)
         counted = [*only, *own]
