@@ -1,1 +1,1 @@
-"""What is timed, and what is made of the timings."""
+"""Benchmarks of the RL workloads, and the tools that compare, check and report their results."""

@@ -1,4 +1,13 @@
-"""The fixture ``bench``: pytest-benchmark's fixture for functions that keep state or compute on a device."""
+"""The ``bench`` fixture: pytest-benchmark's ``benchmark`` for functions that keep state or compute on a device.
+
+    def test_train_step(bench, seed, form, backend, batch_size):
+        op = build(snake.train_step(seed, batch_size), form, backend)
+        bench(op.call, *op.args, **op.keywords)  # keywords: reset, output, items, unit, flops, ...
+
+A stateless function is timed as ``benchmark`` would time it. A function with state needs ``reset``: each sample is then
+several calls after one untimed reset, and times are reported per call. Before timing, two warm-up samples check that
+calls wait for the device and that every sample does the same work.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-LEAST = 0.01  # seconds of a sample of several calls
-RTOL, ATOL = 1e-5, 1e-7  # what the order of sums changes
+LEAST = 0.01  # shortest duration of a sample of several calls, in seconds
+RTOL, ATOL = 1e-5, 1e-7  # rounding differences from another order of summation
 
 
 class DriftError(AssertionError):
-    """Two samples after a reset did not do the same work."""
+    """Two warm-up samples gave different outputs, so they did not do the same work."""
 
 
 class NotWaitedError(AssertionError):
@@ -24,11 +33,11 @@ class NotWaitedError(AssertionError):
 
 
 class Bench:
-    """Times a function as ``benchmark`` does, after checking that each sample does the same work.
+    """The object behind the ``bench`` fixture: checks a function, then times it with pytest-benchmark.
 
     Args:
-        request: of the test.
-        benchmark: pytest-benchmark's fixture, or that of a gate's worker.
+        request: the requesting test.
+        benchmark: pytest-benchmark's fixture, or its stand-in inside an rlgauge worker.
     """
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any) -> None:
@@ -52,35 +61,35 @@ class Bench:
         exact: Callable[[], Mapping[str, int]] | None = None,
         **info: Any,
     ) -> Any:
-        """Time calls of a function; return the result of the last one.
+        """Time ``function(*args)`` and return the result of the last call.
 
         Args:
-            function: that is timed; it returns when the device has finished.
-            args: of each call.
-            reset: restores all that calls change. A sample is then several calls after one untimed reset.
-            close: ends what the function has started, after the test.
-            max_calls: calls after one reset, at most.
-            output: returns what is compared between samples and between the sides of a gate, given a result.
-            warm: whether calls before the first timed one warm up caches and compilers.
-            rtol: how far the outputs of two samples may differ; above the default, as a part of their norm.
-            items: units that a call handles.
-            unit: what a call handles, in the plural.
-            flops: floating-point operations of a call; 0 if not worth counting.
-            bytes: bytes that a call reads and writes; 0 if not worth counting.
-            figures: returns other figures of the last sample, which are put under ``extra_info["figures"]``.
-            exact: returns counts that are the same in every run, which a gate compares exactly.
-            info: more values for pytest-benchmark's ``extra_info``.
+            function: function to time; it must not return before the device has finished.
+            args: positional arguments of every call.
+            reset: restores all state that calls change. Each sample is then several calls after one untimed reset.
+            close: stops what the function has started (threads, processes); called when the test ends.
+            max_calls: maximum number of calls after one reset.
+            output: maps a result to the arrays that must agree between samples, and between both sides of a gate.
+            warm: whether to make untimed warm-up calls, which also run the checks below.
+            rtol: tolerance between the outputs of two samples; above the default, relative to an array's norm.
+            items: number of units processed per call; the reported rate is ``items`` per second.
+            unit: name of these units, in the plural.
+            flops: floating-point operations per call; 0 if not worth counting.
+            bytes: bytes read and written per call; 0 if not worth counting.
+            figures: returns further measurements of the last sample, stored in ``extra_info["figures"]``.
+            exact: returns counts that are identical in every run of the same code; a gate compares them exactly.
+            info: further entries of pytest-benchmark's ``extra_info``.
 
         Raises:
-            DriftError: two samples, each after a reset, gave different outputs.
-            NotWaitedError: the device was still computing when a call returned.
+            DriftError: two samples gave different outputs, usually because ``reset`` misses some state.
+            NotWaitedError: a call returned while the device was still computing.
         """
         if close:
             self.request.addfinalizer(close)
         self.benchmark.extra_info |= {"unit": unit, "items": items, "flops": flops, "bytes": bytes, **info}
-        if warm and getattr(self.benchmark, "counting", True):  # a gate's worker warms up by itself, and checks once
+        if warm and getattr(self.benchmark, "counting", True):  # a gate's worker warms up itself; check there once
             self.warm_up(function, args, reset, max_calls, output, rtol)
-        if hasattr(self.benchmark, "after_reset"):  # in a gate's worker, which makes as many calls on both sides
+        if hasattr(self.benchmark, "after_reset"):  # in a gate's worker: equally many calls on both sides
             result = self.benchmark.after_reset(function, args, reset=reset, max_calls=max_calls, output=output)
         elif reset is None:
             result = self.benchmark(function, *args)
@@ -101,7 +110,7 @@ class Bench:
         output: Callable[[Any], Any] | None,
         rtol: float,
     ) -> None:
-        """Take two samples, and check that they did the same work and that the device has finished."""
+        """Run two untimed samples; check that their outputs agree and that the device is idle after each."""
         found = []
         for _ in range(2):
             if reset:
@@ -117,13 +126,13 @@ class Bench:
 
     @property
     def name(self) -> str:
-        """Name of the test."""
+        """Name of the test, with its parameters."""
         return str(self.request.node.name)
 
     def pedantic(
         self, function: Callable[..., Any], args: tuple[Any, ...], reset: Callable[[], None], max_calls: int | None
     ) -> Any:
-        """Time rounds of several calls after one reset; report seconds per call."""
+        """Time rounds of several calls after one reset, and rescale the samples to seconds per call."""
 
         def calls(count: int) -> Any:
             for _ in range(count):
@@ -144,7 +153,10 @@ class Bench:
 
 
 def calibrated(calls: Callable[[int], Any], reset: Callable[[], None], max_calls: int | None) -> tuple[int, float]:
-    """Return how many calls after one reset take 10 ms, and the seconds of that sample; at most ``max_calls``."""
+    """Return the number of calls after one reset that take 10 ms, and the duration of that sample in seconds.
+
+    The number is doubled until both of two samples are long enough, or until it reaches ``max_calls``.
+    """
     count, most = 1, max_calls or 1 << 20
     while True:
         samples = []
@@ -159,7 +171,7 @@ def calibrated(calls: Callable[[int], Any], reset: Callable[[], None], max_calls
 
 
 def device_is_busy() -> bool:
-    """Return whether an accelerator, or JAX on any device, still has work to do."""
+    """Return whether a GPU, or JAX on any device, still has unfinished work."""
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch and torch.cuda.is_initialized() and not torch.cuda.current_stream().query():
         return True
@@ -167,14 +179,18 @@ def device_is_busy() -> bool:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Return the leaves of nested dicts, lists and tuples as arrays."""
+    """Return the leaves of nested dicts, lists and tuples as NumPy arrays, dicts in sorted key order."""
     if isinstance(tree, dict):
         tree = [tree[name] for name in sorted(tree)]
     return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, list | tuple) else [np.asarray(tree)]
 
 
 def close_to(first: Any, second: Any, rtol: float = RTOL) -> bool:
-    """Return whether two arrays agree: element by element, or by the norm of their difference beyond the default."""
+    """Return whether two arrays agree within ``rtol``.
+
+    Floats are compared element by element up to the default ``rtol``, and by the norm of their difference above it. All
+    other dtypes must be equal.
+    """
     if first.shape != second.shape:
         return False
     if first.dtype.kind not in "fc":

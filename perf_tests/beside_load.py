@@ -1,6 +1,6 @@
-"""How much of its speed each training command keeps beside a program that keeps one core busy.
+"""Measure how much of its speed each training command keeps next to a busy loop on one core.
 
-Each command trains alone and beside a busy loop, in turns, and the ratio of the two rates is taken in each pair.
+Runs alternate between idle and loaded; the ratio of the two rates is taken within each pair.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMANDS = {
 
 @contextlib.contextmanager
 def busy_loop() -> Iterator[None]:
-    """Keep one core busy."""
+    """Keep one core busy with a Python process."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             yield
@@ -42,11 +42,9 @@ def busy_loop() -> Iterator[None]:
 
 
 def rate(command: Sequence[str], seconds: float) -> float:
-    """Return the steps per second of a training.
+    """Return the environment steps per second of one training run, without start-up and compilation.
 
-    Args:
-        command: workload and options of ``train``.
-        seconds: how long it trains; starting and compiling come before.
+    ``command`` is the workload followed by options of its ``train`` command, ``seconds`` the duration of the training.
     """
     workload, *options = command
     with tempfile.TemporaryDirectory() as folder:
@@ -59,13 +57,7 @@ def rate(command: Sequence[str], seconds: float) -> float:
 
 
 def pairs(command: Sequence[str], count: int, seconds: float) -> list[tuple[float, float]]:
-    """Return the rates alone and beside the busy loop, in pairs whose order alternates.
-
-    Args:
-        command: workload and options of ``train``.
-        count: how many pairs.
-        seconds: of each training.
-    """
+    """Return ``(rate alone, rate beside the busy loop)`` for each of ``count`` pairs; the order alternates."""
     found = []
     for number in range(count):
         rates = {}
@@ -77,11 +69,7 @@ def pairs(command: Sequence[str], count: int, seconds: float) -> list[tuple[floa
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table of the commands.
-
-    Args:
-        arguments: the command line; None reads that of this process.
-    """
+    """Measure the selected commands, and print a row for each."""
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.beside_load", description=(__doc__ or "").split("\n")[0]
     )

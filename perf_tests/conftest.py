@@ -1,4 +1,7 @@
-"""Selection of benchmarks by tier, the fixture ``bench``, and the suite's own table of results."""
+"""Hooks of the benchmark suite: selection, the ``bench`` fixture, metadata in the JSON, and the results table.
+
+Inside an rlgauge worker (``IN_WORKER``) these hooks measure no limits and print nothing: rlgauge does the timing.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,27 @@ from .grid import TIERS
 from .suite import limits as machine_limits
 from .suite import machine, process
 
-if TYPE_CHECKING:  # NumPy takes its threads when it is imported, and they are not set yet
+if TYPE_CHECKING:  # not at run time: NumPy reads its number of threads on import, before it is set here
     from .bench import Bench
 
 ROOT = Path(__file__).parents[1]
-IN_WORKER = SIDE in os.environ  # of a gate
-MEASURED = "RLGAUGE_LIMITS"  # limits of the machine as JSON
+IN_WORKER = SIDE in os.environ  # this process times benchmarks for rlgauge
+MEASURED = "RLGAUGE_LIMITS"  # environment variable with the machine's limits as JSON
 LIMITS = pytest.StashKey[Mapping[str, float]]()
 TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose"))
 
 
 def tier_of(item: pytest.Item) -> str | None:
-    """Return the tier of a benchmark; None for another test."""
+    """Return the tier of a benchmark, or None for a test that is not one."""
     return next((tier for tier in TIERS if item.get_closest_marker(tier)), None)
 
 
 def is_selected(item: Any, selection: Any) -> bool:
-    """Return whether the options select a benchmark; ``bench`` includes ``gate``, and ``full`` includes all."""
+    """Return whether the options select a test; the tier ``bench`` includes ``gate``, and ``full`` all."""
     from .rows import parts_of
     from .selection import OLDER
 
-    if item.get_closest_marker("peer"):  # has no form and no backend
+    if item.get_closest_marker("peer"):  # a peer has neither form nor backend
         return bool(selection.has("full") and selection.keeps("", "", "", "", {}))
     tier = tier_of(item)
     if tier is None:
@@ -48,7 +51,7 @@ def is_selected(item: Any, selection: Any) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the benchmarks of other tiers and backends."""
+    """Deselect benchmarks by ``--tier``, ``--workload``, ``--op``, ``--form``, ``--backend`` and ``--axis``."""
     from .selection import selection_of
 
     selection = selection_of(config)
@@ -62,7 +65,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def limits(pytestconfig: pytest.Config, threads: int) -> Mapping[str, float]:
-    """Limits of this machine: those that a run of all backends has measured, or else measured now."""
+    """Peak FLOP/s and memory bandwidth of this machine.
+
+    They come from the environment if ``perf_tests.run`` has measured them, and are measured now otherwise. Empty inside
+    an rlgauge worker and with ``--benchmark-disable``.
+    """
     if IN_WORKER or pytestconfig.getoption("benchmark_disable"):
         return {}
     given = os.environ.get(MEASURED)
@@ -72,7 +79,11 @@ def limits(pytestconfig: pytest.Config, threads: int) -> Mapping[str, float]:
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, benchmark: Any, threads: int, limits: Mapping[str, float]) -> Iterator[Bench]:
-    """Time a function: ``bench(function, *args, reset=..., items=...)``, see :mod:`.bench`."""
+    """Time a function: ``bench(function, *args, reset=..., items=..., unit=...)``. See :mod:`perf_tests.bench`.
+
+    The test must have the parameters ``form`` and ``backend`` and pass ``op`` and ``precision``, which ``op.keywords``
+    of :func:`perf_tests.ops.build` contain. Its row (rate, share of the limit, ...) is added to ``extra_info``.
+    """
     from .bench import Bench
     from .rows import parts_of, row
 
@@ -84,7 +95,7 @@ def bench(request: pytest.FixtureRequest, benchmark: Any, threads: int, limits: 
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Hide pytest-benchmark's table, as the suite has its own, unless an option for that table is given."""
+    """Hide pytest-benchmark's own table, unless an option for that table is given."""
     config = session.config
     if IN_WORKER:
         return
@@ -95,7 +106,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Show what the figures depend on."""
+    """Show the machine, the threads and the seed."""
     if IN_WORKER:
         return []
     return [
@@ -106,7 +117,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def about_run(config: pytest.Config) -> dict[str, Any]:
-    """Return what differs from run to run: commit, seed, measured limits of the machine."""
+    """Return the metadata that differs from run to run: commit, seed and measured limits."""
     return {
         "git": git_state(ROOT),
         "seed": config.getoption("seed"),
@@ -115,7 +126,10 @@ def about_run(config: pytest.Config) -> dict[str, Any]:
 
 
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
-    """Add what the figures depend on and is the same in all runs; remove the CPU's present frequency, which is not."""
+    """Add hardware, versions and threads to ``machine_info``; drop the current CPU frequency.
+
+    ``--benchmark-compare`` warns if ``machine_info`` differs, so it may contain only what is the same in every run.
+    """
     from .rows import FORMAT
 
     machine_info["rlgauge"] = {"format": FORMAT, **machine.environment(), "threads": config.getoption("threads")}
@@ -124,18 +138,18 @@ def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: di
 
 
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
-    """Add what differs from run to run beside ``machine_info``, which is compared."""
+    """Add the metadata of this run next to ``machine_info``."""
     output_json["rlgauge"] = about_run(config)
 
 
 def measured(config: pytest.Config) -> list[dict[str, Any]]:
-    """Return the rows of the benchmarks that were measured."""
+    """Return the rows of the benchmarks measured so far."""
     session = getattr(config, "_benchmarksession", None)
     return [dict(b.extra_info) for b in session.benchmarks if "id" in b.extra_info] if session else []
 
 
 def shortage(session: pytest.Session) -> str:
-    """Return how many benchmarks were neither measured nor skipped, in words; nothing if all were."""
+    """Return an error message if some selected benchmarks were neither measured nor skipped nor failed, else ``""``."""
     config = session.config
     if IN_WORKER or config.option.collectonly or config.getoption("gate_against"):
         return ""
@@ -157,7 +171,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print each benchmark's time per call, rate and share of the machine's limit, then warnings."""
+    """Print the results table, the warnings, and an error for benchmarks that were not measured."""
     if IN_WORKER or config.getoption("quiet", 0) or config.option.verbose < 0:
         return
     if rows := measured(config):

@@ -1,6 +1,6 @@
-"""Exact counts of a call, the same in every run of the same code: graphs, operations, FLOPs, bytes.
+"""Exact counts for one call, identical in every run of the same code: compiled graphs, operations, FLOPs, bytes.
 
-A gate's worker asks for them once, after the timing; a rise is named, and more compiled graphs fail.
+The gate requests them once per side, after timing. It reports every increase, and fails on more compiled graphs.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
 
 def graphs_compiled() -> int:
-    """Return how many graphs torch.compile has made in this process; does not import torch."""
+    """Return how many graphs torch.compile has made in this process, without importing torch."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
 
 
 def count(op: Built) -> dict[str, int]:
-    """Count one call of an op that was called before.
+    """Count one call of an op that has been called before; empty where nothing can be counted.
 
-    ``graphs``: compiled for it, in JAX also those that one more call compiles. ``aten_ops``: operations that torch
-    dispatches. ``hlo_flops``, ``hlo_bytes``: of the functions that JAX compiles, before optimisation.
-    ``allocated_bytes``: of new arrays. Empty where nothing can be counted.
+    - ``graphs``: graphs compiled for the op. With JAX this includes recompilations during one more call.
+    - ``aten_ops``: operations dispatched by eager torch.
+    - ``allocated_bytes``: bytes of new arrays in eager torch.
+    - ``hlo_flops``, ``hlo_bytes``: JAX's cost analysis of the compiled functions, before optimisation.
     """
     if op.reset:
         op.reset()
@@ -34,21 +35,19 @@ def count(op: Built) -> dict[str, int]:
         counts = of_jax(op)
     elif op.backend.lowering == "eager" and op.backend.source == "torch":
         counts = of_torch(op)
-    else:  # NumPy's peak depends on what Python has cached
+    else:  # not NumPy: its peak memory depends on what Python has cached
         counts = {}
-    return counts if any(counts.values()) else {}  # an op made of others hides what it runs: no count beats a wrong one
+    return counts if any(counts.values()) else {}  # all zero: a composed op hides what it runs
 
 
 def of_torch(op: Built) -> dict[str, int]:
-    """Return how many operations a call dispatches, and the bytes of outputs that share no storage with an input."""
+    """Return the number of dispatched operations, and the bytes of outputs that share no storage with an input."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     counts = {"aten_ops": 0, "allocated_bytes": 0}
 
     class Counter(TorchDispatchMode):  # type: ignore[misc]
-        """Counts operations and bytes."""
-
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             known = {tensor.untyped_storage().data_ptr() for tensor in tensors((args, kwargs))}
@@ -69,7 +68,7 @@ def of_torch(op: Built) -> dict[str, int]:
 
 @functools.cache
 def compiled_by_jax() -> list[str]:
-    """Return a list that grows by one with each program that JAX compiles in this process from now on."""
+    """Return a list that grows by one for each program that JAX compiles after the first call of this function."""
     from jax import monitoring
 
     compiled: list[str] = []
@@ -83,12 +82,12 @@ def compiled_by_jax() -> list[str]:
 
 
 def programs(op: Built) -> int:
-    """Return how many programs JAX has of the functions of an op; other ops of the same function count too."""
+    """Return the number of programs in JAX's caches for the op's functions, including those compiled for other ops."""
     return sum(getattr(function, "_cache_size", int)() for function, _ in op.target.lowered)
 
 
 def of_jax(op: Built) -> dict[str, int]:
-    """Return the programs compiled for an op, with those that one more call compiles, and their cost by JAX."""
+    """Return the number of programs compiled for an op, recompilations included, and their cost by JAX's analysis."""
     import jax
     import numpy as np
 
@@ -96,7 +95,7 @@ def of_jax(op: Built) -> dict[str, int]:
         return {}
 
     def shape_of(leaf: Any) -> Any:
-        """Return what an array is lowered by, which may have been donated; what is static stays as it is."""
+        """Return an array's shape and dtype, as its buffer may have been donated, or a static argument itself."""
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array | np.ndarray) else leaf
 
     compiled = compiled_by_jax()

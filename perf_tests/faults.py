@@ -1,6 +1,8 @@
-"""Mistakes that the gate should find. ``python -m perf_tests.faults`` prints the options of ``rlgauge power`` for them.
+"""Realistic slowdowns that the gate should detect.
 
-Each function gets what a benchmark times, and returns a slower one with the same outputs.
+``python -m perf_tests.faults`` prints the options that inject them with ``rlgauge power``.
+
+Each fault takes the timed function and returns a slower one with the same outputs.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import numpy as np
 
 Timed = Callable[..., Any]
 FORWARD = "perf_tests/test_pirl.py::test_forward[full-{}]"
-FOUND = (  # a mistake, and a test in which it costs enough to be found, and not so much that a pair takes minutes
+FOUND = (  # (fault, test): slow enough to be detected, fast enough that a pair does not take minutes
     ("extra_copy", "perf_tests/test_treasurehunt.py::test_observe[full-numpy-5-1]"),
     ("traced_again", "perf_tests/test_procgen.py::test_forward[full-jax-32-nature]"),
     ("in_float64", FORWARD.format("numpy-32-host-32")),
@@ -25,15 +27,15 @@ FOUND = (  # a mistake, and a test in which it costs enough to be found, and not
 
 
 def extra_copy(function: Timed) -> Timed:
-    """Copy the arguments at every call."""
+    """Copy the arguments on every call."""
     return lambda *args: function(*(x.clone() if hasattr(x, "clone") else np.copy(x) for x in args))
 
 
 def traced_again(function: Any) -> Timed:
-    """Give ``jax.jit`` a new function at every call, as a lambda inside of a loop does."""
+    """Wrap a new function in ``jax.jit`` on every call, as a lambda inside a loop does, so that it is traced again."""
     import jax
 
-    net = function.__self__.op  # it is a method of the built op
+    net = function.__self__.op  # function is a method of Built
     plain = net.call.__wrapped__
     net.call = lambda *args: jax.jit(lambda *inner: plain(*inner))(*args)
     timed: Timed = function
@@ -41,12 +43,12 @@ def traced_again(function: Any) -> Timed:
 
 
 def in_float64(function: Timed) -> Timed:
-    """Let float64 creep in by the arguments."""
+    """Convert float32 arguments to float64."""
     return lambda *args: function(*(np.asarray(x, np.float64) if x.dtype == np.float32 else x for x in args))
 
 
 def row_by_row(function: Timed) -> Timed:
-    """Loop in Python over the rows of a batch."""
+    """Process a batch one row at a time in a Python loop."""
     return lambda batch: np.concatenate([function(batch[row : row + 1]) for row in range(len(batch))])
 
 

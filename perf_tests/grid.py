@@ -1,11 +1,18 @@
-"""``grid`` parametrises a benchmark over forms, backends and axes, with tiers as marks.
+"""The ``grid`` decorator: ``pytest.mark.parametrize`` over forms, backends and axes, with tiers as marks.
 
-@grid(form=("naive", "full"), backend=("torch", "jax"), batch_size=(32, 256), gate=[dict(batch_size=32)], bench=[{}])
-def test_train_step(bench, seed, form, backend, batch_size): ...
+    @grid(
+        form=("naive", "full"), backend=("torch", "jax"), batch_size=(32, 256),
+        gate=[dict(form="full", batch_size=32)], bench=[dict(form="full")],
+    )
+    def test_train_step(bench, seed, form, backend, batch_size): ...
 
-A pattern gives one value or a tuple of values for some of the axes, and leaves the others free. Each combination is in
-the first tier whose patterns match it: ``gate``, ``bench``, or else ``full``. Those that ``exclude`` matches do not
-exist.
+Each keyword other than ``exclude``, ``gate`` and ``bench`` is an axis, and every combination of their values is one
+benchmark, with an id such as ``test_train_step[full-torch-32]``.
+
+A pattern is a dict of axis values; a tuple lists alternatives, and axes it does not name match any value. A combination
+that matches an ``exclude`` pattern is dropped. The others get the first matching tier: ``gate``, ``bench``, or else
+``full``. In the example, the gate compares ``full`` at batch size 32, a plain run also times ``full`` at 256, and
+``naive`` runs only with ``--tier full``. The pattern ``{}`` matches every combination.
 """
 
 from __future__ import annotations
@@ -23,16 +30,16 @@ TIERS = ("gate", "bench", "full")
 def grid(
     *, exclude: Sequence[Pattern] = (), gate: Sequence[Pattern] = (), bench: Sequence[Pattern] = (), **axes: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that parametrises a benchmark.
+    """Return a decorator that parametrises a benchmark over all combinations of ``axes``.
 
     Args:
-        exclude: patterns of combinations that do not exist.
-        gate: patterns of those that a regression gate compares.
-        bench: patterns of those that a plain run times unless it is asked for another tier.
-        axes: values of each parameter of the test, as a tuple.
+        exclude: patterns of combinations that do not exist, e.g. because a backend lacks a form.
+        gate: patterns of the combinations that the regression gate compares.
+        bench: patterns of the combinations that a plain run times in addition to those of ``gate``.
+        axes: the values of each test parameter, as a tuple. Their order gives the order within test ids.
 
     Raises:
-        ValueError: a pattern names an unknown axis or value, or matches nothing.
+        ValueError: an axis is not a non-empty tuple, or a pattern names an unknown axis or value or matches nothing.
     """
     check(axes, {"exclude": exclude, "gate": gate, "bench": bench})
     params = [
@@ -49,7 +56,7 @@ def grid(
 
 
 def product(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield every combination of the axes."""
+    """Yield every combination of the axes' values, by axis name."""
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
 
@@ -57,7 +64,7 @@ def product(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 def tier_of(
     point: Mapping[str, Any], exclude: Sequence[Pattern], gate: Sequence[Pattern], bench: Sequence[Pattern]
 ) -> str | None:
-    """Return the tier of a combination; None if it does not exist."""
+    """Return the tier of a combination, or None if it is excluded."""
     for patterns, tier in ((exclude, None), (gate, "gate"), (bench, "bench")):
         if any(matches(pattern, point) for pattern in patterns):
             return tier
@@ -65,21 +72,17 @@ def tier_of(
 
 
 def matches(pattern: Pattern, point: Mapping[str, Any]) -> bool:
-    """Return whether a combination has a value that the pattern gives, for each axis in the pattern."""
+    """Return whether a combination has one of the pattern's values on every axis that the pattern names."""
     return all(point[name] in alternatives(values) for name, values in pattern.items())
 
 
 def alternatives(values: Any) -> tuple[Any, ...]:
-    """Return the values that a pattern gives for an axis."""
+    """Return a pattern's value for an axis as a tuple."""
     return values if isinstance(values, tuple) else (values,)
 
 
 def check(axes: Mapping[str, Any], patterns: Mapping[str, Sequence[Pattern]]) -> None:
-    """Reject axes that are no tuples, and patterns that cannot match.
-
-    Raises:
-        ValueError: there is one.
-    """
+    """Raise ValueError for an axis that is not a non-empty tuple and for a pattern that cannot match."""
     for name, values in axes.items():
         if not isinstance(values, tuple) or not values:
             raise ValueError(f"{name}: got {values!r}, not a tuple of one or more values")

@@ -1,4 +1,4 @@
-"""``build`` makes an op of a workload ready to be called by a benchmark."""
+"""``build(problem, form, backend)``: an op of a workload, ready for ``bench``."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from .bench import RTOL
 from .counters import count, graphs_compiled, programs
 from .suite.exporter import parse_once
 
-REQUIRED = "RL_PERF_REQUIRE"  # names backends and packages whose absence is a failure
+REQUIRED = "RL_PERF_REQUIRE"  # environment variable: backends and packages whose absence is a failure
 
 
 class Built:
     """An op on a backend, as benchmarks and reference tests call it.
 
     Args:
-        problem: with the op's inputs.
-        form: name of a set of options of the workload.
+        problem: the op's configuration and inputs.
+        form: name of a form of the workload, i.e. a named set of optimisation options.
         backend: name of a backend.
-        options: of the form that differ.
+        options: options that override those of the form.
 
     Attributes:
-        call: makes one call, and returns its result when the device has finished.
-        args: of each call: NumPy arrays, or arrays on the device if the problem's ``io`` says so.
-        reset: restores all that calls change; None for an op without state.
-        graphs_before: programs that torch.compile had made before.
-        programs_before: programs that JAX had of the same functions.
-        close: ends the threads, processes and shared memory of the op; None if it has none.
+        call: runs the op once; returns when the device has finished.
+        args: arguments of ``call``: on the device if ``problem.io`` is ``device``, else NumPy arrays.
+        reset: restores all state that calls change; None for a stateless op.
+        close: stops the op's threads and processes and frees its shared memory; None if it has none.
+        graphs_before: number of graphs that torch.compile had made before this op.
+        programs_before: number of programs that JAX had cached for the op's functions before its first call.
     """
 
     def __init__(self, problem: Problem, form: str, backend: str, options: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ class Built:
         self.backend.require()
         self.graphs_before = graphs_compiled()
         for module in self.backend.modules:
-            importlib.import_module(module)  # not within the first build
+            importlib.import_module(module)  # import before building, which first_call times
         if "onnx" in (backend, problem.config.get("serve")):
             parse_once()
         named = backends.forms(problem.workload)
@@ -61,13 +61,13 @@ class Built:
         self.programs_before = programs(self)
         held = getattr(self.op, "held", lambda *args: args)
         self.args = self.backend.wait(held(*(device if problem.io == "device" else problem.args)))
-        own = self.on_device if self.backend.device == "cuda" else self.op  # the last update may still be computing
+        own = self.on_device if self.backend.device == "cuda" else self.op  # wait for the last update
         self.call: Callable[..., Any] = {"device": self.on_device, "host": self.on_host, "own": own}[problem.io]
         self.reset = self.restore if hasattr(self.op, "reset") else None
         self.close: Callable[[], None] | None = getattr(self.op, "close", None)
 
     def on_device(self, *args: Any) -> Any:
-        """Call the op with arrays on the device; wait for the result."""
+        """Call the op with arrays on the device, and wait for the result."""
         return self.backend.wait(self.op(*args))
 
     def on_host(self, *args: Any) -> Any:
@@ -76,24 +76,24 @@ class Built:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The weights as they are now, by name; empty if the op has none."""
+        """Current weights by name; empty if the op has none."""
         return dict(getattr(self.op, "params", {}))
 
     def restore(self) -> None:
-        """Restore all that calls change, and wait until the device has done so."""
+        """Reset the op, and wait until the device has finished."""
         self.op.reset()
         while self.backend.pending():
             time.sleep(1e-4)
 
     def output(self, result: Any) -> list[Any]:
-        """Return the result and the weights as NumPy copies; their shapes alone if the problem is not repeatable."""
+        """Return NumPy copies of the result and the weights, or only their shapes if the problem is not repeatable."""
         kept: Any = np.array if self.problem.repeatable else np.shape
         copied: list[Any] = backends.tree_map(kept, [self.backend.to_host(result), self.params])
         return copied
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Keyword arguments of the fixture ``bench`` for this op."""
+        """Keyword arguments of the ``bench`` fixture for this op."""
         found: dict[str, Any] = {"reset": self.reset, "close": self.close, "output": self.output}
         found |= {"max_calls": self.problem.max_calls, "rtol": self.rtol, "exact": partial(count, self)}
         told = {
@@ -105,19 +105,19 @@ class Built:
         return {**found, **self.problem.cost, **told}
 
     def figures(self) -> dict[str, Any]:
-        """Return other figures of the last sample, such as latencies, and the seconds of each phase of a loop."""
+        """Return further measurements of the last sample, such as latencies, and the seconds per phase of a loop."""
         phases: dict[str, float] = self.op.phases() if hasattr(self.op, "phases") else {}
         stats: dict[str, float] = self.op.stats() if hasattr(self.op, "stats") else {}
         return {**stats, **({"phases": phases} if phases else {})}
 
     @property
     def rtol(self) -> float:
-        """How far two samples may differ; cuDNN adds gradients in an order that changes from call to call."""
+        """Tolerance between two samples: looser on CUDA, where cuDNN sums gradients in a varying order."""
         return 1e-3 if self.backend.device == "cuda" else RTOL
 
     @property
     def precision(self) -> str:
-        """Precision of the op's products: float32, tf32, bfloat16, float16 or int8."""
+        """Precision of the matrix products: float32, tf32, bfloat16, float16, or the quantised type, such as int8."""
         if getattr(self.options, "tf32", False):
             return "tf32"
         quantised = getattr(self.options, "quantised", "none")
@@ -125,13 +125,13 @@ class Built:
 
 
 def build(problem: Problem, form: str, backend: str, **options: Any) -> Built:
-    """Build an op, or skip the test if the backend cannot run here.
+    """Build an op, or skip the test if the backend is unavailable.
 
     Args:
-        problem: the op and its inputs.
-        form: name of a set of options of the workload.
-        backend: name of a backend.
-        options: of the form that differ.
+        problem: from the workload's ``problem.py``.
+        form: name of a form of the workload, such as ``naive`` or ``full``.
+        backend: name of a backend, such as ``torch`` or ``jax``.
+        options: single options that override those of the form.
     """
     try:
         return Built(problem, form, backend, options)
@@ -141,12 +141,12 @@ def build(problem: Problem, form: str, backend: str, **options: Any) -> Built:
 
 
 def required() -> tuple[str, ...]:
-    """Return the backends and packages whose absence is a failure."""
+    """Return the backends and packages listed in ``RL_PERF_REQUIRE``."""
     return tuple(name.strip() for name in os.environ.get(REQUIRED, "").split(",") if name.strip())
 
 
 def unavailable(error: BackendUnavailable) -> None:
-    """Skip a test with the reason; fail it if the backend or a package that it lacks is required."""
+    """Skip the test, or fail it if the backend or the missing package is required."""
     named = {name for name in {*backends.PACKAGES, *backends.OPTIONAL} if error.reason.startswith(f"{name} ")}
     lacking = {module for module in {*backends.get(error.backend).modules, *named} if find_spec(module) is None}
     asked_for = lacking if named & set(backends.OPTIONAL) else {error.backend, *lacking}

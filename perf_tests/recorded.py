@@ -1,4 +1,4 @@
-"""All benchmarks as data, and what each would time: for tests of correctness, and for ASV."""
+"""All benchmarks as data, without running pytest: for correctness tests, ASV, claims and the reports."""
 
 from __future__ import annotations
 
@@ -16,15 +16,7 @@ from .ops import Built
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One combination of the grid of a test.
-
-    Attributes:
-        workload: of the file.
-        test: the test function.
-        params: form, backend and axes, by name.
-        tier: ``gate``, ``bench`` or ``full``.
-        name: id of the parameters.
-    """
+    """One parameter combination of a test; ``name`` is the part of its pytest id in brackets."""
 
     workload: str
     test: Callable[..., None]
@@ -34,7 +26,7 @@ class Benchmark:
 
     @property
     def op(self) -> str:
-        """Name of the test, without ``test_``."""
+        """Name of the test without ``test_``."""
         return self.test.__name__.removeprefix("test_")
 
     @property
@@ -44,20 +36,20 @@ class Benchmark:
 
     @property
     def id(self) -> str:
-        """Name of the benchmark, as in results: ``pirl.act[full-numpy-32]``."""
+        """Id of the benchmark, as in results: ``pirl.act[full-numpy-32]``."""
         return f"{self.workload}.{self.op}[{self.name}]"
 
 
 @dataclass
 class Recorder:
-    """Stands in for the fixture ``bench``: keeps what it is given."""
+    """A fake ``bench`` fixture that records its arguments."""
 
     function: Callable[..., Any] = print
     args: tuple[Any, ...] = ()
     keywords: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> None:
-        """Keep the function, the arguments of each call, and the keyword arguments of ``bench``."""
+        """Record the function and its arguments instead of timing it."""
         self.function, self.args, self.keywords = function, args, keywords
 
     @property
@@ -68,7 +60,7 @@ class Recorder:
 
 
 def benchmarks(workloads: tuple[str, ...] = ()) -> Iterator[Benchmark]:
-    """Yield the benchmarks of some workloads, of all unless they are named, in the order of the files."""
+    """Yield the benchmarks of the given workloads (default: all), file by file, in the order of the tests."""
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
         workload = path.stem.removeprefix("test_")
         if workloads and workload not in workloads:
@@ -83,11 +75,11 @@ def benchmarks(workloads: tuple[str, ...] = ()) -> Iterator[Benchmark]:
 
 
 class _Captured(Exception):
-    """Ends a benchmark that was run for its problem alone."""
+    """Raised to leave a benchmark as soon as its problem is known."""
 
 
 def problem_of(benchmark: Benchmark, seed: int) -> Problem:
-    """Return the problem of a benchmark, without building its op."""
+    """Return the problem of a benchmark without building the op."""
 
     def capture(problem: Problem, *_: Any, **__: Any) -> None:
         raise _Captured(problem)
@@ -102,7 +94,7 @@ def problem_of(benchmark: Benchmark, seed: int) -> Problem:
 
 
 def record(benchmark: Benchmark, seed: int) -> Recorder:
-    """Run a benchmark up to its call of ``bench``; skip the calling test if the backend cannot run here."""
+    """Run a test up to its call of ``bench``; skips the calling test if the backend is unavailable."""
     recorder = Recorder()
     benchmark.test(bench=recorder, seed=seed, **benchmark.params)
     return recorder

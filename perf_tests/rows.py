@@ -1,4 +1,4 @@
-"""What this suite adds to pytest-benchmark's JSON: a row for each benchmark, which the tables and pages show."""
+"""The rows of result tables, one per benchmark, stored in ``extra_info`` of pytest-benchmark's JSON."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from rlgauge.statistics import interval
 from .report.order import SCATTER
 from .suite.limits import share
 
-FORMAT = 3  # of what is added to pytest-benchmark's JSON; raised when a reader of the old one would be wrong
-PARTS = ("form", "backend")  # parameters of a test that are no axes
+FORMAT = 3  # version of our part of the JSON; raised by changes that readers of older files would misread
+PARTS = ("form", "backend")  # test parameters that are not axes
 
 
 def machine_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a pytest-benchmark JSON of this suite says of the machine and of the run.
-
-    What stays the same from run to run is in ``machine_info``, since ``--benchmark-compare`` warns if that differs; the
-    commit, the seed and the limits of the machine are beside it.
-    """
+    """Return the metadata that this suite stores in a pytest-benchmark JSON: the machine and the run, merged."""
     return {**result.get("machine_info", {}).get("rlgauge", {}), **result.get("rlgauge", {})}
 
 
 def parts_of(item: Any) -> dict[str, Any]:
-    """Return workload, op, form, backend and axes of a benchmark, by the name of its file and its parameters."""
+    """Return a benchmark's workload, op, form, backend and axes, from its file name, function name and parameters."""
     params = item.callspec.params
     return {
         "workload": item.path.stem.removeprefix("test_"),
@@ -37,16 +33,16 @@ def parts_of(item: Any) -> dict[str, Any]:
 
 
 def row(item: Any, benchmark: Any, limits: Mapping[str, float], threads: int) -> dict[str, Any]:
-    """Return the row of a benchmark: its parts, seconds per call, rate, and share of the machine's limit.
+    """Return the row of a benchmark: its parts, seconds per call, spread, rate, and share of the machine's limit.
 
-    ``low`` and ``high`` are the interval of the median, at 95 % for six samples or more, widened by how much processes
-    differ.
+    ``low`` and ``high`` are the distribution-free 95 % interval of the median (the extremes below six samples), widened
+    by ``SCATTER`` to cover the difference between processes. ``spread`` is the interquartile range over the median.
 
     Args:
         item: the test.
-        benchmark: pytest-benchmark's fixture, after the test.
-        limits: of this machine, as :func:`.suite.limits.here` returns them.
-        threads: of this process.
+        benchmark: pytest-benchmark's fixture after the test.
+        limits: this machine's limits, as :func:`.suite.limits.here` returns them.
+        threads: number of threads of this process.
     """
     told, seconds = benchmark.extra_info, benchmark.stats.stats.data
     first, middle, third = quantiles(seconds, method="inclusive") if len(seconds) > 1 else seconds * 3

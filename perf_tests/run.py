@@ -1,6 +1,7 @@
-"""Time the benchmarks of each backend in a process of its own, and merge the results.
+"""Time the benchmarks, one process per backend, and merge the results.
 
-Thread pools of several libraries in one process disturb each other, so ``make bench`` runs pytest once per backend.
+The thread pools of several libraries disturb each other within one process, so ``make bench`` runs pytest once for each
+backend.
 
     python -m perf_tests.run --json .cache/bench.json --tier gate --workload pirl
 """
@@ -28,34 +29,37 @@ from .suite import process
 from .suite.limits import here
 
 ROOT = Path(__file__).parents[1]
-ROOM = 64 << 20  # bytes of the merged JSON, at most
-EMPTY = (0, 5)  # exit codes of pytest for passed, and for nothing selected
+ROOM = 64 << 20  # maximum size of the merged JSON in bytes
+EMPTY = (0, 5)  # pytest's exit codes for "passed" and "no tests collected"
 
 
 def pytest_of(backend: str, options: argparse.Namespace, limits: Mapping[str, float], result: Path) -> int:
-    """Run the benchmarks of a backend; return pytest's exit code."""
+    """Run the benchmarks of one backend in a new process; return pytest's exit code."""
     paths = [] if any("::" in argument for argument in options.arguments) else ["perf_tests"]
     command = [sys.executable, "-m", "pytest", *paths, "--benchmark-only", "--quiet", "-p", "no:cacheprovider"]
     command += [f"--backend={backend}", f"--threads={options.threads}", f"--benchmark-json={result}"]
     environment = {**os.environ, MEASURED: json.dumps(limits)}
     if backends.get(backend).device == "cpu":
-        environment["JAX_PLATFORMS"] = "cpu"  # JAX else takes most of a GPU's memory
+        environment["JAX_PLATFORMS"] = "cpu"  # otherwise JAX reserves most of the GPU's memory
     with subprocess.Popen([*command, *options.arguments], cwd=ROOT, env=environment) as child:
         try:
             return child.wait()
         except BaseException:
-            child.terminate()  # so that benchmarks are closed
+            child.terminate()  # SIGTERM lets benchmarks stop their processes
             raise
 
 
 def merged(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the results of several runs as those of one."""
+    """Merge several pytest-benchmark results into one, with the metadata of the first."""
     first, *others = results
     return {**first, "benchmarks": [b for result in (first, *others) for b in result["benchmarks"]]}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Time all backends; return 0 if every benchmark was measured or skipped for a missing backend."""
+    """Time all backends, write the merged JSON, and print the tables.
+
+    Return pytest's highest exit code, where 0 means passed; nothing selected counts as passed if another backend ran.
+    """
     codes, results, limits = [], [], here(options.threads)
     with reserved(options.json, ROOM, "--json") as write, tempfile.TemporaryDirectory() as folder:
         for name in options.backend or backends.BACKENDS:

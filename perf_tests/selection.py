@@ -1,4 +1,4 @@
-"""Which benchmarks a run is about: chosen by workload, op, form, backend, axes and tier, never silently none."""
+"""Selection of benchmarks by workload, op, form, backend, axes and tier; an unknown name is an error."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """What to keep; an empty tuple keeps everything.
+    """A filter for benchmarks; an empty field matches everything.
 
     Attributes:
-        workloads: names.
-        ops: names.
-        forms: names.
-        backends: names.
-        axes: wanted values of each axis, as text.
-        tier: ``gate``, ``bench``, which includes it, or ``full``, which includes both.
+        workloads: names of workloads.
+        ops: names of ops.
+        forms: names of forms.
+        backends: names of backends.
+        axes: accepted values of each axis, as text.
+        tier: ``gate``, ``bench`` (which includes ``gate``) or ``full`` (which includes both).
     """
 
     workloads: Sequence[str] = ()
@@ -39,29 +39,17 @@ class Selection:
     tier: str = "bench"
 
     def has(self, tier: str) -> bool:
-        """Return whether it includes a tier: ``bench`` includes ``gate``, ``full`` both.
-
-        Args:
-            tier: its name.
-        """
+        """Return whether the selected tier includes ``tier``."""
         return TIERS.index(tier) <= TIERS.index(self.tier)
 
     def __str__(self) -> str:
-        """What is asked for, in words, as in ``op forward, form naive, axis batch 1 or 32``; not the tier."""
+        """Return the filter in words, without the tier: ``op forward, form naive, axis batch 1 or 32``."""
         axes = {f"axis {name}": values for name, values in (self.axes or {}).items()}
         parts = {"workload": self.workloads, "op": self.ops, "form": self.forms, "backend": self.backends, **axes}
         return ", ".join(f"{kind} {' or '.join(names)}" for kind, names in parts.items() if names) or "everything"
 
     def keeps(self, workload: str, op: str, form: str, backend: str, axes: Mapping[str, int | str]) -> bool:
-        """Return whether a benchmark with these parts is selected, whatever its tier.
-
-        Args:
-            workload: its name.
-            op: its name.
-            form: name of a setting of the knobs.
-            backend: its name.
-            axes: a value for each axis.
-        """
+        """Return whether a benchmark with these parts matches, whatever its tier."""
         return all(
             not wanted or str(value) in wanted
             for wanted, value in (
@@ -75,13 +63,10 @@ class Selection:
 
 
 def axis(text: str) -> tuple[str, tuple[str, ...]]:
-    """Parse ``name=value,value``.
-
-    Args:
-        text: as given on the command line.
+    """Parse the argument of ``--axis``, ``name=value[,value]``, into the name and the values.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the text has another form.
     """
     name, equals, values = text.partition("=")
     found = tuple(word.strip() for word in values.split(",") if word.strip())
@@ -91,13 +76,12 @@ def axis(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def selection_of(config: pytest.Config) -> Selection:
-    """Return what the options of a run of pytest ask for.
+    """Return the selection that pytest's command line asks for.
 
-    Args:
-        config: of the run.
+    The tier defaults to ``gate`` in a gate run and to ``bench`` otherwise.
 
     Raises:
-        ValueError: an axis that cannot be read.
+        ValueError: an ``--axis`` that cannot be parsed.
     """
     axes: dict[str, tuple[str, ...]] = {}
     for name, values in map(axis, config.getoption("axis")):
@@ -113,28 +97,25 @@ def selection_of(config: pytest.Config) -> Selection:
     )
 
 
-OLDER = {"batch_size": "batch", "num_envs": "envs", "num_steps": "unroll"}  # other names of axes, in --axis
+OLDER = {"batch_size": "batch", "num_envs": "envs", "num_steps": "unroll"}  # short names that --axis also accepts
 
 
 def axes_of(benchmark: Benchmark) -> dict[str, int | str]:
-    """Return the axes of a benchmark, by each name that the option ``--axis`` takes."""
+    """Return the axes of a benchmark, under their own names and the short ones that ``--axis`` also accepts."""
     axes = benchmark.axes
     return axes | {OLDER[name]: value for name, value in axes.items() if name in OLDER}
 
 
 def in_order(values: Iterable[int | str]) -> list[str]:
-    """Return values of an axis as text, numbers first and by their size."""
+    """Return an axis's values as text: numbers first, in ascending order."""
     return list(map(str, sorted(values, key=lambda value: (isinstance(value, str), value))))
 
 
 def selected(selection: Selection) -> list[Benchmark]:
-    """Return the benchmarks that are selected; reject unknown names, and a selection that matches nothing.
-
-    Args:
-        selection: what to keep.
+    """Return the selected benchmarks.
 
     Raises:
-        ValueError: there is one.
+        ValueError: a name or an axis value is unknown, or nothing matches.
     """
     everything = list(benchmarks())
     for name in selection.workloads:
@@ -165,5 +146,5 @@ def selected(selection: Selection) -> list[Benchmark]:
 
 
 def parts_of(benchmark: Benchmark) -> tuple[str, str]:
-    """Return form and backend of a benchmark."""
+    """Return the form and the backend of a benchmark."""
     return benchmark.params["form"], benchmark.params["backend"]

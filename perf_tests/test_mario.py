@@ -1,4 +1,4 @@
-"""mario: each part of the experience pipeline, and the whole pipeline at several sizes."""
+"""mario: each stage of the experience pipeline (Double DQN with collector processes), and the whole pipeline."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SIDES = (84, 128)
 BATCHES = (16, 256, 512, 1024, 2048)
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LAZY = ("torch-compile", "jax", *CUDA)  # not timed in the naive form
-ROUNDED = 1e-2  # of the largest value: what the order of sums changes in bfloat16 and float16
+ROUNDED = 1e-2  # relative to the largest value: rounding in bfloat16 and float16
 
-# of the pipeline
+# pipeline sizes
 LEARNERS = ("torch", "torch-compile", "torch-cuda", "torch-compile-cuda")
 FLOAT32 = ("naive", "local_queues", "full")
 ONLY_TORCH = dict(form=("naive", "local_queues"), backend=LEARNERS[1:])
@@ -28,10 +28,10 @@ Sizes = dict[str, Any]
 SMALLEST: Sizes = dict(
     collectors=(1,), num_envs=(2,), batch_size=(8,), updates=(1,), publish=(1,), prioritised=(0,)
 )  # fmt: skip
-SOURCE: Sizes = dict(  # before the source optimised it
+SOURCE: Sizes = dict(  # the source's settings before its optimisations
     collectors=(2,), num_envs=(1, 8), batch_size=(256,), updates=(8,), publish=(1,), prioritised=(0,)
 )  # fmt: skip
-SHORT = SOURCE | dict(batch_size=(64,), updates=(4,))  # the same in about a second
+SHORT = SOURCE | dict(batch_size=(64,), updates=(4,))  # a smaller SOURCE that takes about a second
 OPTIMISED = SOURCE | dict(collectors=(4,), num_envs=(1,), batch_size=(512,), updates=(16,), publish=(5,))
 LARGE_FRAMES = SOURCE | dict(num_envs=(8,), side=(128,))
 VARIED = SOURCE | dict(collectors=(1, 2, 4), updates=(8, 16), publish=(1, 3, 5), prioritised=(0, 1))
@@ -39,7 +39,7 @@ CHANGES: tuple[Sizes, ...] = (
     dict(collectors=(1, 4)), dict(updates=16), dict(publish=(3, 5)), dict(prioritised=1)
 )  # fmt: skip
 ONE_CHANGE = ("naive", "only_local", "only_transport", "only_threads", "only_precision", "optimised")
-SEVERAL = [one | other for one, other in itertools.combinations(CHANGES, 2)]  # VARIED has one change at a time
+SEVERAL = [one | other for one, other in itertools.combinations(CHANGES, 2)]  # VARIED changes one setting at a time
 
 
 @grid(
@@ -307,7 +307,7 @@ def test_pipeline_on_gpu(bench, seed, form, backend, collectors, num_envs, batch
 
 
 def waits(op):
-    """Seconds that collectors were blocked by a lock or a full queue, at least 1 us, and of publishing weights."""
+    """Return the seconds blocked by a lock or a full queue (at least 1 us), and the seconds per phase."""
     found = op.figures()
     return {"blocked": max(found["blocked_lock"] + found["blocked_full"], 1e-6), **found["phases"]}
 

@@ -1,4 +1,4 @@
-"""pirl: the physics-informed Q-agent, acting at nine batch sizes, and learning with and without the diffusion."""
+"""pirl: the physics-informed Q-agent: inference at nine batch sizes, training with and without diffusion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax", "neu
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
 COMPILED = ("torch-compile", "torch-compile-cuda")
-LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # these never record gradients
+LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # never record gradients
 
 
 @grid(
@@ -48,7 +48,7 @@ def test_act(bench, seed, form, backend, hidden):
 
 @grid(
     form=FORMS, backend=("numpy", "torch", "torch-compile", "jax", "torch-cuda", "jax-cuda"), order=(1, 2),
-    # NumPy has the reference alone; nested differentiation cannot be compiled
+    # NumPy has only the naive reference; torch.compile does not support nested differentiation
     exclude=[dict(form="full", backend="numpy"), dict(form="naive", backend="torch-compile")],
     gate=[dict(form="full", backend=("torch", "jax"), order=2)], bench=[{}],
 )  # fmt: skip
@@ -73,7 +73,7 @@ def test_train_step(bench, seed, form, backend, batch_size, order, hidden):
 
 @grid(
     form=FORMS, backend=("numpy", "torch", "jax"), hidden=(32, 512),
-    exclude=[dict(form="naive", backend=("numpy", "jax"))], bench=[dict(hidden=512)],  # smaller nets time the call
+    exclude=[dict(form="naive", backend=("numpy", "jax"))], bench=[dict(hidden=512)],  # small nets time call overhead
 )  # fmt: skip
 def test_sync_target(bench, seed, form, backend, hidden):
     op = build(pirl.sync_target(seed, hidden), form, backend)
@@ -92,8 +92,8 @@ def test_sustained(bench, seed, form, backend, batch_size):
 @pytest.mark.rlgauge(cores="all")
 @grid(
     form=FORMS, backend=LOWERED + CUDA, clients=(1, 32),
-    exclude=[dict(form="naive", backend=COMPILED)],  # its guards fail in a thread that did not compile
-    bench=[dict(clients=32, backend=("numpy", "torch", "onnx", "jax"))],  # one client never fills a batch
+    exclude=[dict(form="naive", backend=COMPILED)],  # guards fail in threads other than the compiling one
+    bench=[dict(clients=32, backend=("numpy", "torch", "onnx", "jax"))],  # a single client never fills a batch
 )  # fmt: skip
 def test_serve(bench, seed, form, backend, clients):
     op = build(pirl.serve(seed, clients), form, backend)
@@ -102,7 +102,7 @@ def test_serve(bench, seed, form, backend, clients):
 
 @grid(
     form=("full",), backend=("torch", "jax"), serve=("numpy", "torch-trace", "onnx", "jax", "neuron"), every=(1, 10),
-    bench=[dict(every=10, serve=("torch-trace", "onnx", "jax"))],  # the others serve more slowly
+    bench=[dict(every=10, serve=("torch-trace", "onnx", "jax"))],  # the other backends serve more slowly
 )  # fmt: skip
 def test_hybrid(bench, seed, form, backend, serve, every):
     op = build(pirl.hybrid(seed, serve, every), form, backend)

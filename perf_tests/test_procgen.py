@@ -1,4 +1,4 @@
-"""procgen: the net, advantages and updates of actors and critics on pictures, and whole training loops."""
+"""procgen: forward passes, advantages, updates and whole training loops of PPO, A2C, A3C and IMPALA on pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ops import build
 FORMS = ("naive", "full", "bfloat16")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
-LAZY = ("torch-compile", "jax", *CUDA)  # no naive form
+LAZY = ("torch-compile", "jax", *CUDA)  # have no naive form
 ADVANTAGES = ("numpy", "torch", "jax", "torch-cuda", "jax-cuda")
 ENVS, BATCHES = (16, 32, 64, 112), (64, 256, 1024)
 GAMES = (
@@ -22,12 +22,12 @@ GAMES = (
     "leaper", "maze", "miner", "ninja", "plunder", "starpilot",
 )  # fmt: skip
 
-NO_FORM: list[dict[str, Any]] = [  # neither of updates nor of loops
+NO_FORM: list[dict[str, Any]] = [  # missing in updates and loops
     dict(form="naive", backend=LAZY),
     dict(form="bfloat16", backend="torch-compile"),
 ]
 PLAYED: dict[str, Any] = dict(num_envs=(8, 32, 112), num_steps=(8, 16, 128))
-NO_SIZE: list[dict[str, Any]] = [  # loops have four sizes of the nine
+NO_SIZE: list[dict[str, Any]] = [  # loops run at four of the nine sizes
     dict(num_envs=8, num_steps=(16, 128)),
     dict(num_envs=(32, 112), num_steps=8),
     dict(num_envs=112, num_steps=16),

@@ -1,4 +1,4 @@
-"""snake: each part of a DQN loop, and the whole loop with each optimisation alone and with all together."""
+"""snake: each part of a DQN loop, and the whole loop with single optimisations and with all of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FORMS = ("naive", "full")
 LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
-LOOPING = ("torch", "jax", "torch-cuda", "jax-cuda")  # their loops are in the tier bench
+LOOPING = ("torch", "jax", "torch-cuda", "jax-cuda")  # backends whose loops are in the bench tier
 EAGER = ("torch", "torch-cuda")
-LAZY = tuple(name for name in LOWERED + CUDA if name not in EAGER)  # these never record gradients
+LAZY = tuple(name for name in LOWERED + CUDA if name not in EAGER)  # never record gradients
 JAX = ("jax", "jax-cuda")
 ENVS = (1, 64, 1024)
 BATCHES, FEWER = (32, 64, 128, 256), (32, 64, 256)
@@ -26,7 +26,7 @@ WITHIN = ("only_zero_grad", "only_relu", "only_optimizer", "only_parameters", "o
 ONLY = BEFORE + WITHIN
 
 BY_AUTOGRAD = dict(gradient="autograd", parameters="separate")
-OPTIONS = {  # of a form that are unlike its own, where no form has them
+OPTIONS = {  # overrides for which there is no form
     "by_autograd": BY_AUTOGRAD, "less_memory": dict(zero_grad="none", relu="inplace", memory="arrays"),
     "more_memory": BY_AUTOGRAD | dict(zero_grad="fill", relu="copy", memory="lists"),
     "bfloat16": BY_AUTOGRAD | dict(precision="bfloat16"), "comprehension": dict(batches="comprehension"),
@@ -37,14 +37,14 @@ OPTIONS = {  # of a form that are unlike its own, where no form has them
 
 
 def without(names: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names that are not left out."""
+    """Return the names that are not in ``left_out``."""
     return tuple(name for name in names if name not in left_out)
 
 
 @grid(
     form=(*FORMS, "int8"), backend=LOWERED + CUDA, num_envs=ENVS,
     exclude=[dict(form="naive", backend=LAZY), dict(form="int8", backend=without(LOWERED + CUDA, ("onnx",)))],
-    # 1,024 boards differ from 64 in arithmetic alone
+    # 1,024 boards only add arithmetic to 64
     bench=[dict(backend=("numpy", "torch", "torch-trace", "onnx", "jax", *CUDA), num_envs=(1, 64))],
 )  # fmt: skip
 def test_forward(bench, seed, form, backend, num_envs):
@@ -124,7 +124,7 @@ def test_train_step(bench, seed, form, backend, batch_size):
     bench(op.call, *op.args, **op.keywords)
 
 
-@pytest.mark.rlgauge(tolerance=0.01)  # bfloat16
+@pytest.mark.rlgauge(tolerance=0.01)  # for bfloat16
 @grid(
     form=FORMS, backend=EAGER, batch_size=(256,), options=("by_autograd", "bfloat16"),
     exclude=[dict(form="naive", options="by_autograd"), dict(form="naive", backend="torch-cuda")],

@@ -1,4 +1,4 @@
-"""treasurehunt: worlds, nets and whole epochs of many agents that each learn alone."""
+"""treasurehunt: environments, IQN networks and whole epochs of many independent agents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ AGENTS, WORLDS = (1, 5, 16), (1, 16)
 JAX = ("jax", "jax-cuda")
 WORLD = ("numpy", *JAX)
 LEARNING = ("torch", "torch-compile", "jax", "torch-cuda", "jax-cuda")
-REST = ("torch-compile", "torch-cuda", "jax-cuda")  # not timed in every form
-ONE_AGENT = ("torch", "torch-cuda", *JAX)  # a plain run times these with one agent, too
+REST = ("torch-compile", "torch-cuda", "jax-cuda")  # timed only in some forms
+ONE_AGENT = ("torch", "torch-cuda", *JAX)  # a plain run also times these with a single agent
 
 NETS = ("naive", "one_by_one", "full")
-NO_NETS: list[Pattern] = [  # a backend that lacks the form, or one_by_one with a single agent
+NO_NETS: list[Pattern] = [  # the backend lacks the form, or one_by_one has a single agent
     dict(form="naive", backend=("torch-compile", *JAX)),
     dict(form="one_by_one", backend=REST),
     dict(form="one_by_one", agents=1),
@@ -71,7 +71,7 @@ def test_quantile_huber(bench, seed, form, backend, batch_size):
 
 @grid(
     form=NETS, backend=("numpy", *LEARNING), agents=AGENTS, batch_size=(64,), exclude=[*NO_NETS, NO_REFERENCE],
-    bench=[dict(agents=5)],  # a single agent shows in test_train_step
+    bench=[dict(agents=5)],  # test_train_step covers a single agent
 )  # fmt: skip
 def test_forward(bench, seed, form, backend, agents, batch_size):
     op = build(treasurehunt.forward(seed, agents, batch_size), form, backend)
@@ -136,9 +136,9 @@ def test_turn(bench, seed, form, backend, agents, worlds):
 @grid(
     form=(*LOOPS, "processes"), backend=LEARNING, agents=AGENTS, worlds=WORLDS,
     exclude=[*NO_LOOPS, dict(form="processes", backend=REST)],
-    # torch's epoch is its turns and its update, which are gated
+    # not torch: its epoch consists of turns and an update, which are gated themselves
     gate=[dict(form="compiled", backend="jax", agents=5, worlds=1)],
-    bench=[dict(agents=5, worlds=1)],  # several worlds show in test_turn
+    bench=[dict(agents=5, worlds=1)],  # test_turn covers several worlds
 )  # fmt: skip
 def test_epoch(bench, seed, form, backend, agents, worlds):
     op = build(treasurehunt.epoch(seed, agents, worlds), form, backend)

@@ -1,4 +1,4 @@
-"""Benchmarks for ASV: tests and inputs of this checkout, with the ``rl_impls`` of the commit that ASV has installed."""
+"""Benchmarks for ASV: tests and inputs of this checkout, ``rl_impls`` of the commit that ASV installed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import rl_impls
 ROOT = Path(__file__).parents[2]
 INSTALLED = Path(rl_impls.__path__[0])
 
-sys.path.append(str(ROOT))  # for perf_tests, which no commit installs
-rl_impls.__path__.append(str(ROOT / "rl_impls"))  # for workloads that the commit lacks, which are listed and skipped
-for path in sorted(ROOT.glob("rl_impls/*/problem.py")):  # common/problem.py is first, and the others import it
+sys.path.append(str(ROOT))  # for perf_tests, which is not part of the installed package
+rl_impls.__path__.append(str(ROOT / "rl_impls"))  # workloads that the commit lacks are listed and skipped
+for path in sorted(ROOT.glob("rl_impls/*/problem.py")):  # sorted: the others import common/problem.py
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     spec = spec_from_file_location(name, path)
     if spec and spec.loader and name not in sys.modules:

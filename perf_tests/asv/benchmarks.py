@@ -1,4 +1,4 @@
-"""A class for each op of the gate tier, ``<workload>.<op>``: form, backend and axes are its parameters."""
+"""One ASV class per op of the gate tier, named ``<workload>.<op>``; its parameters are form, backend and axes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GATE = {benchmark.id: benchmark for benchmark in benchmarks() if benchmark.tier 
 
 
 class Op:
-    """Times single calls, each after a reset: at least 15, and more until they have taken a second."""
+    """Base class: times single calls, each after a reset, for at least 15 samples and one second."""
 
     number = rounds = 1
     repeat = (15, 1000, 1.0)
@@ -31,26 +31,25 @@ class Op:
     ids: Mapping[tuple[Any, ...], str]
 
     def setup(self, *values: Any) -> None:
-        """Build and warm up the op if this process has not done so, and reset it."""
+        """Build and warm up the op, once per process, and reset it before every sample."""
         self.recorded = ready(self.ids[values])
         reset(self.recorded)
 
     @property
     def version(self) -> str:
-        """Hash of all inputs: ASV shows no results of other versions."""
+        """Hash of all inputs; ASV hides results with another version."""
         inputs = [(name, problem_of(GATE[name], SEED).digest()) for name in self.ids.values()]
         return hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
 
 
 @functools.cache
 def ready(name: str) -> Recorder:
-    """Return what a benchmark times, built and warmed up.
+    """Return the benchmark with this id, built and warmed up.
 
-    Args:
-        name: id of the benchmark.
+    It is cached because ASV calls ``setup`` before every sample.
 
     Raises:
-        NotImplementedError: the commit or this machine cannot run it; ASV skips it.
+        NotImplementedError: the commit or this machine cannot run the benchmark; ASV skips it.
     """
     benchmark = GATE[name]
     if not (INSTALLED / benchmark.workload / "problem.py").exists():
@@ -74,13 +73,13 @@ def ready(name: str) -> Recorder:
 
 
 def reset(recorded: Recorder) -> None:
-    """Restore all that calls change, if the op has state."""
+    """Reset the op if it has state."""
     if restore := recorded.keywords["reset"]:
         restore()
 
 
 def op_class(variants: list[Benchmark]) -> type[Op]:
-    """Return the ASV class of the benchmarks of one test."""
+    """Return the ASV class for the parameter combinations of one test."""
 
     def time_call(self: Op, *_: Any) -> None:
         self.recorded.function(*self.recorded.args)
