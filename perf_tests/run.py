@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code."""
+    """Parse the command line and time the benchmarks; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.run", description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the merged results of pytest-benchmark to this file")
     parser.add_argument(

@@ -1,1 +1,1 @@
-"""The ledger of claims: published statements about speed, as data in ``<workload>.toml``, and verdicts on them."""
+"""Published claims about speed, as data in ``<workload>.toml``, measured and judged here."""

@@ -1,7 +1,7 @@
 """Measure published claims: ``python -m perf_tests.claims [WORKLOAD ...] [--only ID] [--list]``.
 
-``rlgauge compare --file`` measures six pairs of each comparison, and then more of those that are unclear, the widest
-first. What it measured is kept in ``.cache/claims.kept`` until the code changes, so that an interrupted run goes on.
+``rlgauge compare --file`` measures six pairs of each comparison, then more pairs of the unclear ones, widest interval
+first. Results are kept in ``.cache/claims.kept`` until the code changes, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOM = 1 << 20  # bytes of the result, more than it takes
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return the command line as parsed, with the claims that it chooses."""
+    """Parse the command line; ``claims`` in the result are the selected ones."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("workload", nargs="*", help="whose claims are measured, names or lists of them (default: all)")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure some claims alone")
@@ -69,18 +69,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def needed(claims: Sequence[Claim], only: Sequence[str]) -> set[str]:
-    """Return the ids of the claims that are measured: some, with those that they are compared with, or all."""
+    """Return the ids of the claims to measure: the chosen ones (default: all), and those in their ``most_of``."""
     chosen = set(only) or {claim.id for claim in claims}
     return chosen | {other for claim in claims if claim.id in chosen for other in claim.most_of}
 
 
 def measured(claims: Sequence[Claim], folder: Path, minutes: float) -> list[dict[str, Any]]:
-    """Measure claims; return their rows.
+    """Measure claims and return their ledger rows.
 
-    Args:
-        claims: that are measured.
-        folder: of what is kept, so that an interrupted run goes on.
-        minutes: after which no more pairs are added.
+    ``folder`` keeps partial results for resuming. No pairs are added to unclear claims after ``minutes``.
     """
     comparisons = [
         claim.comparison(context)
@@ -100,7 +97,7 @@ def measured(claims: Sequence[Claim], folder: Path, minutes: float) -> list[dict
 
 
 def head() -> dict[str, Any]:
-    """Return what the figures belong to."""
+    """Return the ledger's metadata: format, commit, date, machine and threads."""
     state = git_state(ROOT)
     return {
         "format": FORMAT,
@@ -115,7 +112,7 @@ def head() -> dict[str, Any]:
 
 @contextmanager
 def interruptible(folder: Path) -> Iterator[None]:
-    """Make an interrupt one line, with the folder of what is kept, and code 2."""
+    """Turn Ctrl-C into a GateError that names the folder with the partial results."""
     try:
         yield
     except KeyboardInterrupt:
@@ -123,7 +120,7 @@ def interruptible(folder: Path) -> Iterator[None]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the command line says; return 1 if a claim could not be measured."""
+    """List or measure the claims; return 1 if one of them could not be measured."""
     if options.list:
         for claim in options.claims:
             print(f"{claim.id}: {claim.words} (promised: {claim.promised})")
@@ -144,7 +141,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code."""
+    """Parse the command line and measure the claims; return the exit code."""
     options = parse(arguments)
     return ended(lambda: run(options), ClaimsError)
 

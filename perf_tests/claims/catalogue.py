@@ -1,4 +1,4 @@
-"""Read the claims of ``<workload>.toml``, and check that their tests exist."""
+"""Claims as read from ``<workload>.toml``, validated by pydantic and checked for unknown tests."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ CLOSE = 1e-3  # of outputs: after two steps of Adam 1.4e-4 was seen, and another
 
 
 class ClaimsError(ValueError):
-    """A claim is wrong; the message names it and says why."""
+    """An invalid claim; the message names it and the reason."""
 
 
 class Figure(BaseModel):
-    """A figure of another machine, which stands beside ours and is not judged.
+    """A figure published for another machine, shown next to ours without a verdict.
 
     Attributes:
-        what: it is of.
-        test: that gives ours.
-        theirs: what was published, with its unit.
-        of: items per second, seconds per call, or the most memory of a process, as the claim's comparison measures it.
-        items: that a call handles, where the source counts others than the test.
-        unit: of these items, in the plural.
+        what: label of the figure.
+        test: benchmark that measures our figure.
+        theirs: published value with its unit.
+        of: items per second, seconds per call, or the peak memory of the process in the claim's own comparison.
+        items: items per call, where the source counts other items than the benchmark.
+        unit: name of these items, in the plural.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,7 +46,7 @@ class Figure(BaseModel):
 
 
 class Comparison(BaseModel):
-    """Two tests and how ``rlgauge compare`` compares them; its attributes are the keys of a file of comparisons."""
+    """Two tests and the options of ``rlgauge compare`` for them, named as in a file of comparisons."""
 
     model_config = ConfigDict(frozen=True)
     a: str
@@ -63,22 +63,22 @@ class Claim(BaseModel):
     """A published statement about speed.
 
     Attributes:
-        id: its name.
-        workload: that it is about.
-        words: what is claimed, in our own words.
-        source: document and section that say so.
-        promised: the figure, in words.
-        least: the lower end of what was promised, as the ratio of the first test over the second; None if no ratio was.
-        measure: of ``rlgauge compare``.
-        items: compare per item, not per call.
-        threads_a: threads of the first test, if it has fewer than all.
-        same: what must not change: outputs that are ``close``, or what is learned, ``returns``.
-        tolerance: of close outputs, as a part of an array's largest value, 1e-3 unless given; without ``least`` it is
-            what was promised.
-        evidence: name of the trial that shows whether as much is learned, see :mod:`.returns`.
-        most_of: other claims; the ratio is that of this claim's gain over the best of theirs.
-        contexts: two tests by what they are compared on, as ``alone`` or ``from full``.
-        figures: of other machines.
+        id: unique name.
+        workload: workload that the claim is about.
+        words: the claim, in our own words.
+        source: document and section of the claim.
+        promised: the published figure, in words.
+        least: lower end of the promised range, as the ratio of the first test over the second; None if there is none.
+        measure: quantity that ``rlgauge compare`` compares.
+        items: compare per item instead of per call.
+        threads_a: threads of the first test, if fewer than all.
+        same: what must not change: ``close`` outputs, or the learned ``returns``.
+        tolerance: tolerance of close outputs, relative to an array's largest value (default: 1e-3). Without ``least``,
+            it is itself the published figure.
+        evidence: trial that tests whether learning is unaffected, see :mod:`.returns`.
+        most_of: other claims; the ratio is then this claim's gain over the largest of theirs.
+        contexts: pairs of tests, by what else is enabled, such as ``alone`` or ``from full``.
+        figures: figures of other machines.
         note: what a reader has to know to understand the figures.
     """
 
@@ -102,7 +102,7 @@ class Claim(BaseModel):
 
     @model_validator(mode="after")
     def is_whole(self) -> Claim:
-        """Reject a claim without anything to measure, and one of returns without evidence."""
+        """Reject a claim with nothing to measure, and ``evidence`` without ``same = "returns"`` or the reverse."""
         if not (self.contexts or self.figures):
             raise ValueError("it has neither contexts nor figures")
         if (self.same == "returns") != bool(self.evidence):
@@ -111,11 +111,11 @@ class Claim(BaseModel):
 
     @property
     def tests(self) -> list[str]:
-        """All tests that it names."""
+        """All tests that the claim names."""
         return [test for pair in self.contexts.values() for test in pair] + [figure.test for figure in self.figures]
 
     def comparison(self, context: str) -> Comparison:
-        """Return what is compared in a context; claims of the same comparison share it."""
+        """Return the comparison of a context; claims with equal comparisons share one measurement."""
         a, b = (node_id(self.workload, test) for test in self.contexts[context])
         outputs = "close" if self.same == "close" else "ignore"
         tolerance = (self.tolerance or CLOSE) if outputs == "close" else None
@@ -125,7 +125,7 @@ class Claim(BaseModel):
         )  # fmt: skip
 
     def needs(self, *tests: str) -> str:
-        """Return what some of its tests need that is not here, in a word; nothing if all can run."""
+        """Return the hardware or package that a test needs and this machine lacks; empty if all tests can run."""
         for test in tests:
             backend = backends.get(by_name(self.workload)[test].params["backend"])
             if missing := backend.missing():
@@ -134,12 +134,12 @@ class Claim(BaseModel):
 
 
 def node_id(workload: str, test: str) -> str:
-    """Return pytest's id of a test of a workload."""
+    """Return the pytest id of a workload's test."""
     return f"perf_tests/test_{workload}.py::{test}"
 
 
 def by_name(workload: str) -> dict[str, Benchmark]:
-    """Return the benchmarks of a workload by the names of their tests, with parameters."""
+    """Return the benchmarks of a workload by test name and parameters, as in ``test_act[full-torch-1]``; cached."""
     if workload not in FOUND:
         FOUND[workload] = {f"{one.test.__name__}[{one.name}]": one for one in benchmarks((workload,))}
     return FOUND[workload]
@@ -149,30 +149,21 @@ FOUND: dict[str, dict[str, Benchmark]] = {}
 
 
 def workloads() -> list[str]:
-    """Return the names of the workloads that have claims."""
+    """Return the workloads that have claims."""
     return sorted(path.stem for path in HERE.glob("*.toml"))
 
 
 def claims_of(workload: str) -> list[Claim]:
-    """Return the claims about a workload.
-
-    Raises:
-        ClaimsError: one is wrong, or names an unknown test, claim or trial.
-    """
+    """Read and check the claims about a workload."""
     path = HERE / f"{workload}.toml"
     return checked(path.name, workload, tomllib.loads(path.read_text())["claim"])
 
 
 def checked(where: str, workload: str, tables: list[dict[str, Any]]) -> list[Claim]:
-    """Return the claims of some tables ``[[claim]]``.
-
-    Args:
-        where: they are from, for errors.
-        workload: that they are about.
-        tables: as TOML.
+    """Validate the ``[[claim]]`` tables of a file, which is named ``where`` in errors.
 
     Raises:
-        ClaimsError: one is wrong, or names an unknown test, claim or trial.
+        ClaimsError: a claim is invalid, or names an unknown test, claim or trial.
     """
     from .returns import TRIALS
 

@@ -1,4 +1,4 @@
-"""Verdicts on what was measured: one word for each comparison, and rows as they are kept."""
+"""Verdicts on measured claims, and the rows of the ledger."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ Known = Mapping[Comparison, Measured]
 
 
 def verdict(low: float, high: float, least: float | None, same: bool | None = None, promised: bool = False) -> str:
-    """Return one word for a comparison.
+    """Return the verdict on a ratio with the interval ``low`` to ``high``.
 
-    ``holds``: the interval lies beyond what was promised. ``partly``: there is a gain, less than that. ``refuted``:
-    there is none, or what was to stay the same has not. ``measured``: nothing was promised. Else ``unclear``.
+    - ``holds``: the interval lies at or above ``least``, the lower end of what was promised.
+    - ``partly``: there is a gain, but the interval lies below ``least``.
+    - ``refuted``: there is no gain, or something changed that was to stay the same.
+    - ``measured``: no ratio was promised (``least`` is None).
+    - ``unclear``: anything else.
 
-    Args:
-        low: end of the interval of the ratio.
-        high: the other end.
-        least: the lower end of what was promised; None where nothing was.
-        same: whether what was to stay the same has; None where it is not known.
-        promised: whether something was to stay the same.
+    ``promised`` tells whether something had to stay the same, and ``same`` whether it did (None: unknown).
     """
     if promised and same is None:
         return "unclear"
@@ -45,30 +43,24 @@ def verdict(low: float, high: float, least: float | None, same: bool | None = No
 
 
 def is_wide(ratios: Sequence[float]) -> bool:
-    """Return whether ratios are few, or their interval is wider than a tenth of the median to either side."""
+    """Return whether there are too few ratios, or their interval extends over 10 % from the median on either side."""
     (low, high), middle = interval(ratios), median(ratios)
     return len(ratios) < FEWEST or max(middle - low, high - middle) > WIDE * middle
 
 
 def behind(claim: Claim, context: str, claims: Mapping[str, Claim]) -> list[Comparison]:
-    """Return the comparisons that a claim's ratio comes from: its own, then those that it must gain more than."""
+    """Return the comparisons behind a claim's ratio: its own, then those of the claims in ``most_of``."""
     return [claims[name].comparison(context) for name in (claim.id, *claim.most_of)]
 
 
 def ratios_of(comparisons: Sequence[Comparison], known: Known) -> list[float]:
-    """Return the ratio of each pair; of several comparisons, that of the first over the best of the others."""
+    """Return one ratio per pair: the first comparison's ratio over the largest of the others'."""
     own, *others = ([*known[one].values] if one in known else [] for one in comparisons)
     return [each[0] / max(each[1:], default=1.0) for each in zip(own, *others)]
 
 
 def judged(claim: Claim, ratios: Sequence[float], same: bool | None) -> str:
-    """Return one word for a claim in a context.
-
-    Args:
-        claim: that is judged.
-        ratios: of all pairs.
-        same: whether what was to stay the same has; None where it is not known.
-    """
+    """Return the verdict on a claim, given the ratios of all pairs; a wide interval makes ``measured`` ``unclear``."""
     word = verdict(*interval(ratios), claim.least, same, claim.same is not None)
     if word != "measured":
         return word
@@ -78,9 +70,9 @@ def judged(claim: Claim, ratios: Sequence[float], same: bool | None) -> str:
 
 
 def unclear(claims: Sequence[Claim], known: Known) -> list[Comparison]:
-    """Return the comparisons that more pairs may decide, the widest interval first.
+    """Return the comparisons that more pairs may decide, widest interval first.
 
-    A claim whose evidence is missing is not among them: more pairs do not decide it.
+    Claims that are unclear only because evidence is missing are left out: more pairs do not decide them.
     """
     by_id = {claim.id: claim for claim in claims}
     found: dict[Comparison, float] = {}
@@ -96,14 +88,9 @@ def unclear(claims: Sequence[Claim], known: Known) -> list[Comparison]:
 
 
 def told(claim: Claim, context: str, claims: Mapping[str, Claim], known: Known, same: bool | None) -> dict[str, Any]:
-    """Return what is kept of a comparison.
+    """Return the ledger row of a claim in one context.
 
-    Args:
-        claim: that is judged.
-        context: of the claim.
-        claims: of its workload, by id.
-        known: all comparisons that were measured.
-        same: of a claim about returns, whether as much is learned; None where that is not known.
+    ``known`` holds all measured comparisons; ``same`` tells, for claims about returns, whether learning was unaffected.
     """
     base, change = claim.contexts[context]
     kept = {"context": context, "base": base, "change": change, "measure": claim.measure}
@@ -124,13 +111,9 @@ def told(claim: Claim, context: str, claims: Mapping[str, Claim], known: Known, 
 
 
 def beside(claim: Claim, figure: Figure, known: Known, info: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a figure of ours beside the published one.
+    """Return the ledger row of a published figure with our value of it.
 
-    Args:
-        claim: of the figure.
-        figure: of another machine.
-        known: all comparisons that were measured.
-        info: ``extra_info`` of tests that were timed alone, by pytest's ids.
+    ``info`` has the ``extra_info`` of the tests that were timed for figures, by pytest id.
     """
     kept = {"what": figure.what, "side": figure.test, "theirs": figure.theirs}
     if needs := claim.needs(figure.test):
@@ -146,7 +129,7 @@ def beside(claim: Claim, figure: Figure, known: Known, info: Mapping[str, Mappin
 
 
 def peak_of(claim: Claim, test: str, known: Known) -> float | None:
-    """Return the peak memory of a test, from the claim's own comparison; None if that could not be measured."""
+    """Return a test's peak memory in bytes from the claim's own comparison; None if not measured."""
     for context, pair in claim.contexts.items():
         sides = known[claim.comparison(context)].sides
         if test in pair and sides:
@@ -161,7 +144,7 @@ def row(
     info: Mapping[str, Mapping[str, Any]],
     same: bool | None,
 ) -> dict[str, Any]:
-    """Return what is kept of a claim; the arguments are those of :func:`told` and :func:`beside`."""
+    """Return the ledger row of a claim; for the arguments, see :func:`told` and :func:`beside`."""
     names = ("id", "workload", "words", "source", "promised", "least", "same", "note")
     return {
         **{name: getattr(claim, name) for name in names},

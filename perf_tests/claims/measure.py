@@ -1,4 +1,4 @@
-"""Measure comparisons by ``rlgauge compare --file``, and the figures of single tests by pytest-benchmark."""
+"""Measure comparisons with ``rlgauge compare --file``, and single figures with pytest-benchmark."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ LIMIT = 600.0  # seconds of a request: a call of some loops takes a minute
 
 @dataclass
 class Measured:
-    """What is known of a comparison.
+    """Results of one comparison.
 
     Attributes:
-        values: the first test's over the second's, one for each pair.
-        sides: what is measured of each test, the medians over the first pairs.
-        error: why there is nothing else.
+        values: the ratio of each pair, first test over second.
+        sides: median of each test's measurements over the pairs of the first round.
+        error: why the comparison failed, else empty.
     """
 
     values: list[float] = field(default_factory=list)
@@ -44,12 +44,12 @@ class Measured:
 
     @property
     def differs(self) -> bool:
-        """Whether the outputs of the two tests are not close."""
+        """Whether the comparison failed because the outputs of the two tests are not close."""
         return DIFFER in self.error
 
 
 def as_toml(comparisons: Iterable[Comparison]) -> str:
-    """Return a file of comparisons, numbered from 1."""
+    """Return comparisons as a TOML file for ``rlgauge compare --file``, named "1", "2", ..."""
     text = ""
     for number, comparison in enumerate(comparisons, 1):
         text += f'[[comparison]]\nname = "{number}"\n'
@@ -59,16 +59,16 @@ def as_toml(comparisons: Iterable[Comparison]) -> str:
 
 
 def round_of(comparisons: Sequence[Comparison], number: int, folder: Path) -> dict[Comparison, Measured]:
-    """Measure six pairs of each comparison; what an interrupted run of the same round measured is kept.
+    """Measure six pairs of each comparison, resuming an interrupted run of the same round.
 
     Args:
-        comparisons: that are measured.
-        number: of the round, which seeds the order.
-        folder: of the files that are kept.
+        comparisons: what to measure.
+        number: number of the round, which seeds the order.
+        folder: where the files of the round are kept.
 
     Raises:
         GateError: a test is unknown.
-        KeyboardInterrupt: it was interrupted.
+        KeyboardInterrupt: the run was interrupted.
     """
     file, out = folder / f"round-{number}.toml", folder / f"round-{number}.json"
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,14 +98,14 @@ def measure(
     unclear: Callable[[Mapping[Comparison, Measured]], Sequence[Comparison]],
     measured: Callable[[Sequence[Comparison], int, Path], Mapping[Comparison, Measured]] = round_of,
 ) -> dict[Comparison, Measured]:
-    """Measure comparisons, then those that are unclear again until none is or the time is up.
+    """Measure all comparisons, then repeat the unclear ones until none is left or the time is up.
 
     Args:
-        comparisons: that are measured.
-        folder: of what is kept, so that an interrupted run goes on.
-        minutes: after which no more pairs are added.
-        unclear: returns the comparisons that more pairs may decide, the widest first.
-        measured: measures a round.
+        comparisons: what to measure.
+        folder: where partial results are kept for resuming.
+        minutes: time after which no round is started.
+        unclear: returns the comparisons that more pairs may decide, widest interval first.
+        measured: measures one round; replaceable in tests.
     """
     if not comparisons:
         return {}
@@ -120,13 +120,10 @@ def measure(
 
 
 def timed(tests: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return ``extra_info`` of tests by their ids, from a plain run.
-
-    Args:
-        tests: the backend of each test, by pytest's id.
+    """Return the ``extra_info`` of tests from a plain run, by pytest id; ``tests`` maps each id to its backend.
 
     Raises:
-        GateError: a test fails.
+        GateError: a test failed.
     """
     if not tests:
         return {}

@@ -1,4 +1,4 @@
-"""The pages of the ledger: ``results/<machine>-claims.md`` with the JSON beside it, and the README's part."""
+"""Write the ledger: ``results/<machine>-claims.md``, the JSON next to it, and a section of the README."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ START, END = "<!-- claims: generated -->", "<!-- end of claims -->"
 
 
 def front(ledger: Mapping[str, Any], name: str) -> str:
-    """Return the README's part.
-
-    Args:
-        ledger: as ``claims.json`` holds it.
-        name: of the machine.
-    """
+    """Return the README's section, which links to the page of the machine ``name``."""
     judged = [
         {**row, "contexts": [each for each in row["contexts"] if each["ratio"] is not None]}
         for row in ledger["claims"]
@@ -37,13 +32,10 @@ def front(ledger: Mapping[str, Any], name: str) -> str:
 
 
 def show(ledger: Mapping[str, Any]) -> None:
-    """Write the pages, whole.
-
-    Args:
-        ledger: as ``claims.json`` holds it.
+    """Write the page, the JSON and the README's section, all or none.
 
     Raises:
-        ClaimsError: the README has no place for it.
+        ClaimsError: the README lacks the markers of the section.
     """
     name = name_of(ledger["machine"])
     try:

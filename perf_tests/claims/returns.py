@@ -1,10 +1,10 @@
-"""Evidence that learning stays the same: ``python -m perf_tests.claims.returns [TRIAL ...] [--seeds 5]``.
+"""Test whether a change affects learning: ``python -m perf_tests.claims.returns [TRIAL ...] [--seeds 5]``.
 
-A trial trains both sides from each of several seeds and evaluates them. What is learned stays the same if the change
-keeps at least three quarters of what the base gains over a policy that plays at random: the lower end of the 95 %
-interval of ``gain of change - 0.75 gain of base`` over the seeds, paired, by Student's t. What was trained is kept in
-``results/returns``, with a hash of the code and one of the weights after the first 1,000 updates. Evidence of other
-code is stale, until a run finds that this code computes the same weights, bit by bit.
+A trial trains base and change from each of several seeds and evaluates both. Learning is unaffected if the change keeps
+at least three quarters of the base's gain over a random policy: the 95 % confidence interval (Student's t, paired by
+seed) of ``gain of change - 0.75 gain of base`` must lie at or above 0. Results are kept in ``results/returns`` with a
+hash of the code and one of the weights after the first 1,000 updates. When the code changes, they are stale until a run
+finds that the new code computes bit-identical weights.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ TERMINAL = ("__main__.py", "command.py", "config_fields.py", "config_file.py", "
 
 @dataclass(frozen=True)
 class Trial:
-    """Two trainings that are to learn the same.
+    """Two trainings that should learn equally well.
 
     Attributes:
-        workload: whose agent learns.
-        base: values of its configuration.
-        change: values that are not the base's.
-        steps: of the environment.
-        first: steps in which each side makes 1,000 updates or more.
-        episodes: of the evaluation.
-        figure: of an episode, that the evaluation returns.
-        random: its mean for a policy that plays at random.
+        workload: workload whose agent is trained.
+        base: configuration of the base.
+        change: values that differ in the change.
+        steps: environment steps of a training.
+        first: environment steps after which the weights are hashed; both sides make 1,000 or more updates by then.
+        episodes: number of evaluation episodes.
+        figure: name of the evaluated figure of an episode.
+        random: mean of that figure for a random policy.
     """
 
     workload: str
@@ -72,32 +72,17 @@ class Trial:
 
 
 def snake(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
-    """Return a trial of the agent that learns Snake; a random one eats next to nothing.
-
-    Args:
-        base: values of the configuration beside those of all trials.
-        change: values that are not the base's.
-    """
+    """Return a Snake trial; a random policy eats next to nothing."""
     return Trial("snake", {**SNAKE, **base}, change, 100_000, 16_000, 200, "foods", 0.0)
 
 
 def mario(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
-    """Return a trial of the pipeline on a level of CoinRun, where drawn actions bring 5.6 of 10.
-
-    Args:
-        base: values of the configuration beside those of all trials.
-        change: values that are not the base's.
-    """
+    """Return a trial of the mario pipeline on one CoinRun level, where a random policy scores 5.6 of 10."""
     return Trial("mario", {**MARIO, **base}, change, 20_000, 16_000, 64, "return", 5.6)
 
 
 def procgen(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
-    """Return a trial of PPO on five levels of Jumper, where drawn actions bring 4.5 of 10.
-
-    Args:
-        base: values of the configuration beside those of all trials.
-        change: values that are not the base's.
-    """
+    """Return a PPO trial on five Jumper levels, where a random policy scores 4.5 of 10."""
     return Trial("procgen", {**PROCGEN, **base}, change, 100_000, 50_000, 100, "training_return", 4.5)
 
 
@@ -112,13 +97,9 @@ TRIALS = {
 
 
 def trained(trial: Trial, seed: int, changed: bool, steps: int) -> dict[str, Any]:
-    """Return the mean ``figure`` of the evaluation after a training, and a hash of the ``weights`` after its start.
+    """Train one side; return a hash of its early ``weights``, and the mean ``figure`` of the evaluation.
 
-    Args:
-        trial: of ``TRIALS``.
-        seed: of the training.
-        changed: whether the change is made.
-        steps: of the environment; there is no evaluation after fewer than the trial's.
+    With fewer than the trial's steps there is no evaluation and no ``figure``.
     """
     from importlib import import_module
 
@@ -138,7 +119,7 @@ def trained(trial: Trial, seed: int, changed: bool, steps: int) -> dict[str, Any
 
 
 def hash_of(weights: Mapping[str, Any]) -> str:
-    """Return a hash of arrays by their names."""
+    """Return a hash of named arrays."""
     import hashlib
 
     import numpy as np
@@ -150,11 +131,7 @@ def hash_of(weights: Mapping[str, Any]) -> str:
 
 
 def code(trial: Trial) -> str:
-    """Return a hash of the code that learns, and of what it is asked.
-
-    Args:
-        trial: of ``TRIALS``.
-    """
+    """Return a hash of a trial, the code that it trains, and the locked requirements."""
     import hashlib
 
     from rlgauge.revisions import digest
@@ -167,26 +144,21 @@ def code(trial: Trial) -> str:
 
 
 def kept(name: str, folder: Path = KEPT) -> dict[str, Any]:
-    """Return the evidence of a trial, whatever code it is of; nothing where there is none."""
+    """Return the stored evidence of a trial, stale or not; empty if there is none."""
     path = folder / f"{name}.json"
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
 
 def pairs_of(name: str, folder: Path = KEPT) -> list[dict[str, float]]:
-    """Return what was learned from each seed by the code as it is; nothing where the evidence is stale or missing."""
+    """Return the results per seed if they belong to the current code, else an empty list."""
     found = kept(name, folder)
     pairs: list[dict[str, float]] = found["pairs"] if found.get("code") == code(TRIALS[name]) else []
     return pairs
 
 
 def excess(pairs: Sequence[Mapping[str, float]], random: float) -> tuple[float, float]:
-    """Return the 95 % interval of what the change gains beyond three quarters of the base's gain.
-
-    Args:
-        pairs: ``base`` and ``change`` of each seed.
-        random: mean of a policy that plays at random.
-    """
+    """Return the 95 % interval of the change's gain minus three quarters of the base's, paired by seed."""
     import numpy as np
     from scipy.stats import ttest_1samp
 
@@ -198,12 +170,7 @@ def excess(pairs: Sequence[Mapping[str, float]], random: float) -> tuple[float, 
 
 
 def stays(pairs: Sequence[Mapping[str, float]], random: float) -> bool | None:
-    """Return whether what is learned stays the same; None where the seeds do not tell, or are fewer than five.
-
-    Args:
-        pairs: ``base`` and ``change`` of each seed.
-        random: mean of a policy that plays at random.
-    """
+    """Return whether learning is unaffected; None if undecided, or with fewer than five seeds."""
     if len(pairs) < SEEDS:
         return None
     low, high = excess(pairs, random)
@@ -211,12 +178,12 @@ def stays(pairs: Sequence[Mapping[str, float]], random: float) -> bool | None:
 
 
 def evidence(name: str) -> bool | None:
-    """Return whether both sides of a trial learn the same; None where nothing that is kept tells, or without a name."""
+    """Return :func:`stays` for the stored results of a trial; None without a name."""
     return stays(pairs_of(name), TRIALS[name].random) if name else None
 
 
 def in_a_process(name: str, seed: int, changed: bool, steps: int) -> dict[str, Any]:
-    """Return what :func:`trained` returns, from a fresh process; a failure ends this one with its exit code."""
+    """Run :func:`trained` in a fresh process; exit with its code if it fails."""
     command = [sys.executable, "-m", "perf_tests.claims.returns", name, f"--one={seed}", f"--steps={steps}"]
     with by_sigterm():
         done = subprocess.run([*command, *["--changed"] * changed], stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -227,14 +194,14 @@ def in_a_process(name: str, seed: int, changed: bool, steps: int) -> dict[str, A
 
 
 def write(name: str, folder: Path, weights: Sequence[str], pairs: Sequence[Mapping[str, float]]) -> None:
-    """Keep the evidence of a trial, as of the code as it is."""
+    """Store the evidence of a trial under the hash of the current code."""
     found = {"trial": name, "code": code(TRIALS[name]), "weights": weights, "pairs": pairs}
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / f"{name}.json", (json.dumps(found, indent=1) + "\n").encode())
 
 
 def renewed(name: str, folder: Path) -> bool:
-    """Return whether stale evidence is of the same weights as this code computes; keep it as of this code if it is."""
+    """Return whether the current code computes the weights of stale evidence; if so, store it for the current code."""
     found, trial = kept(name, folder), TRIALS[name]
     if not found.get("weights"):
         return False
@@ -245,7 +212,7 @@ def renewed(name: str, folder: Path) -> bool:
 
 
 def train(name: str, seeds: int, folder: Path) -> None:
-    """Train the pairs of a trial that are missing; keep each as soon as it is there."""
+    """Train the missing seeds of a trial; store each pair as soon as it is finished."""
     if not pairs_of(name, folder) and renewed(name, folder):
         print(f"{name}: this code computes the same weights as that of the evidence")
     pairs, weights = pairs_of(name, folder), kept(name, folder).get("weights", [])
@@ -262,7 +229,7 @@ def train(name: str, seeds: int, folder: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train what is missing, keep it, and say of each trial whether what is learned stays the same."""
+    """Parse the command line and run the trials; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.claims.returns", description=(__doc__ or "").split("\n")[0]
     )
@@ -282,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the command line says."""
+    """Train what is missing and print a verdict per trial, or train one side for :func:`in_a_process`."""
     process.set_up(process.cores())
     names = options.trial or list(TRIALS)
     if options.one is not None:
@@ -300,7 +267,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def in_words(name: str, pairs: Sequence[Mapping[str, float]]) -> str:
-    """Return whether what a trial learns stays the same, in a line."""
+    """Return the verdict on a trial in one line."""
     trial = TRIALS[name]
     low, high = excess(pairs, trial.random)
     word = {True: "stays the same", False: "is less", None: "unclear"}[stays(pairs, trial.random)]

@@ -1,4 +1,4 @@
-"""The ledger as Markdown and as lines."""
+"""The ledger as Markdown, and as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -29,30 +29,18 @@ HEAD = "| claim | promised | on | ratio | verdict |\n| --- | --- | --- | ---: | 
 
 
 def cell(text: str) -> str:
-    """Return a text as it stands in a table's cell.
-
-    Args:
-        text: on one line.
-    """
+    """Escape the pipes in the text of a table cell."""
     return text.replace("|", "\\|")
 
 
 def verdict_words(context: Mapping[str, Any]) -> str:
-    """Return a verdict, with what it is for where the ratio does not say it.
-
-    Args:
-        context: of a row.
-    """
+    """Return a verdict, marked if it was refuted because outputs or learning changed."""
     other = context["verdict"] == "refuted" and context["same_holds"] is False
     return f"{context['verdict']}: another answer" if other else str(context["verdict"])
 
 
 def ratio_words(context: Mapping[str, Any]) -> str:
-    """Return a ratio with its interval, as in ``2.07 (1.89-2.20), n = 6``; a wide one has a mark.
-
-    Args:
-        context: of a row.
-    """
+    """Return a ratio with its interval, as in ``2.07 (1.89-2.20), n = 6``; ``~`` marks a wide interval."""
     if context["ratio"] is None:
         return "-"
     low, high = factor(context["low"]), factor(context["high"])
@@ -60,11 +48,7 @@ def ratio_words(context: Mapping[str, Any]) -> str:
 
 
 def figure_words(figure: Mapping[str, Any]) -> str:
-    """Return a figure of ours beside the published one.
-
-    Args:
-        figure: of a row.
-    """
+    """Return our value of a figure next to the published one."""
     if figure["ours"] is None:
         ours = f"needs {figure['needs']}" if figure.get("needs") else "not measured"
     elif figure["unit"] == "s":
@@ -75,11 +59,7 @@ def figure_words(figure: Mapping[str, Any]) -> str:
 
 
 def lines_of(rows: Sequence[Row]) -> list[str]:
-    """Return a line for each comparison and figure, for a terminal.
-
-    Args:
-        rows: of a ledger.
-    """
+    """Return one line per comparison and figure, for a terminal."""
     lines = []
     for row in rows:
         for context in row["contexts"]:
@@ -91,11 +71,7 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the comparisons as a Markdown table, a row for each context.
-
-    Args:
-        rows: of a ledger.
-    """
+    """Return the comparisons as a Markdown table, one row per context."""
     lines = [HEAD]
     for row in rows:
         for number, context in enumerate(row["contexts"]):
@@ -106,11 +82,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return how many comparisons came out how, in a sentence.
-
-    Args:
-        rows: of a ledger.
-    """
+    """Return the number of comparisons with each verdict, in sentences."""
     promised, others, absent = Counter[str](), Counter[str](), 0
     for row in rows:
         for context in row["contexts"]:
@@ -127,20 +99,12 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def counted(words: Counter[str]) -> str:
-    """Return how many there are of each verdict, the most first.
-
-    Args:
-        words: verdicts.
-    """
+    """Return the count of each verdict in words, most frequent first."""
     return ", ".join(f"{count} {PLURAL.get(word, word)}" for word, count in words.most_common())
 
 
 def page(ledger: Mapping[str, Any]) -> str:
-    """Return the whole ledger as a page.
-
-    Args:
-        ledger: as ``claims.json`` holds it.
-    """
+    """Return the whole ledger as a Markdown page."""
     machine, older = ledger["machine"], ledger["version"] < VERSION
     parts = [
         "# Published claims, measured",

@@ -1,1 +1,1 @@
-"""This suite as a source of the gate's cases, and the gate's self-check on them."""
+"""Measurements of the gate's own error rates, and the tables about them in ``docs``."""

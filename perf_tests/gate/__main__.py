@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate docs``, ``small``: what the gate is worth, and the tables about it in ``docs``."""
+"""Measure the gate's error rates on a small repository (small), or write the tables about them (docs)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in both pages
 
 
 def docs(options: argparse.Namespace) -> int:
-    """Put the rates of ``small``, and those of ``rlgauge power`` where a file is named, into the pages about the gate.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Write the error rates of ``small`` and, if given, of ``rlgauge power`` into the pages about the gate."""
     pages = {OTHERS: small.table(small.read(small.FILE))}
     if options.power:
         pages[DOCUMENT] = power.table(power.read(options.power), read(ROOT).rules())
@@ -36,11 +32,7 @@ def docs(options: argparse.Namespace) -> int:
 
 
 def measure_small(options: argparse.Namespace) -> int:
-    """Run the gate and pytest-benchmark's own rule on a small repository, round after round; print the rates.
-
-    Args:
-        options: the command line as parsed.
-    """
+    """Measure more rounds of ``small``, if any are asked for, and print the table."""
     if options.rounds < 0:
         raise GateError(f"--rounds: got {options.rounds}, wanted 0 or more")
     if options.rounds:
@@ -50,11 +42,7 @@ def measure_small(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one of the commands; a mistake is one line and code 2.
-
-    Args:
-        arguments: the command line, that of the process unless given.
-    """
+    """Run a command; return its exit code, 2 for an error."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
     commands = parser.add_subparsers(required=True)
     pages = commands.add_parser("docs", help="write the tables of error rates in docs")

@@ -1,6 +1,6 @@
-"""Compare our code with other people's: ``python -m perf_tests.peers [--only NAME] [--json FILE]``.
+"""Compare our code with other libraries: ``python -m perf_tests.peers [--only NAME] [--json FILE]``.
 
-The comparisons are those of ``comparisons.toml``; ``rlgauge compare`` measures each. Other options go to it, such as
+``rlgauge compare`` measures each comparison of ``comparisons.toml``. It also receives all further options, such as
 ``--minutes 1``.
 """
 
@@ -26,7 +26,7 @@ ROOM = 1 << 20  # bytes of the JSON, at most
 
 
 def compared(one: dict[str, Any], arguments: Sequence[str], folder: Path) -> dict[str, Any] | int:
-    """Make a comparison; return its figures, or the exit code of one that failed: 0 if its library is not installed."""
+    """Measure one comparison; return its figures, or an exit code if it failed: 0 if its library is not installed."""
     result = folder / "result.json"
     command = [sys.executable, "-m", "rlgauge", "compare", one["a"], one["b"], f"--json={result}", *arguments]
     command += [f"--outputs={one.get('outputs', 'close')}", *(["--items"] if one.get("items") else [])]
@@ -41,7 +41,7 @@ def compared(one: dict[str, Any], arguments: Sequence[str], folder: Path) -> dic
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make all comparisons whose libraries are installed; return the exit code."""
+    """Measure all comparisons whose libraries are installed; return the exit code."""
     known = {one["name"]: one for one in tomllib.loads(FILE.read_text())["comparison"]}
     parser = argparse.ArgumentParser(prog="python -m perf_tests.peers", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=known, action="append", help="make this comparison alone")

@@ -1,4 +1,4 @@
-"""The fixture ``bench`` without a row in the suite's table: peers have neither form nor backend."""
+"""The ``bench`` fixture without a row in the suite's table, as peers have neither form nor backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # NumPy takes its threads when it is imported, and they are n
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, benchmark: Any) -> Bench:
-    """Time a function, see :mod:`perf_tests.bench`."""
+    """Time a peer; see :mod:`perf_tests.bench` for the arguments."""
     from ..bench import Bench
 
     return Bench(request, benchmark)

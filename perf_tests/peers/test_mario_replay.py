@@ -1,7 +1,7 @@
-"""mario's replays by Stable-Baselines3 and cpprb: they hold the same experiences as ours, as stacks of four frames.
+"""mario's replay buffers against those of Stable-Baselines3 and cpprb, with the same experiences.
 
-Each is given what a program that uses it has at hand: ours single frames in the packets of a collector, the others a
-stack and the next one for each step.
+Each buffer gets what its users have at hand: ours single frames in a collector's packets, the others a stack of four
+frames and the next stack for each step.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ FOR_CPPRB = {  # by what it stores once
 
 
 def stacks(frames: Any, ends: Any, times: Any) -> tuple[Any, Any]:
-    """Return the states at each of some steps, and after it, u8[B, 4, S, S]; zeros stand before and after an episode.
+    """Return the stacked states before and after each step, u8[B, 4, S, S], zero-padded at episode boundaries.
 
     Args:
-        frames: of whole episodes, u8[B, S, S].
-        ends: whether the episode ended with a step, bool[B].
-        times: steps of the episode before each, i32[B].
+        frames: u8[B, S, S], frames of whole episodes.
+        ends: bool[B], whether the episode ended with the step.
+        times: i32[B], number of earlier steps in the episode.
     """
     back = np.arange(STACK - 1, -1, -1)
     states = frames[np.arange(len(frames))[:, None] - back]
@@ -44,14 +44,14 @@ def stacks(frames: Any, ends: Any, times: Any) -> tuple[Any, Any]:
 
 
 def one_by_one(columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield steps as the ``add`` of Stable-Baselines3 takes them, given those that ours takes."""
+    """Convert our columns to the arguments of ``add`` in Stable-Baselines3, step by step."""
     frames, actions, rewards, ends, times = columns
     for step in zip(*(column[:, None] for column in (*stacks(frames, ends, times), actions, rewards, ends))):
         yield (*step, [{}])
 
 
 def sb3_buffer(config: Mapping[str, Any]) -> Any:
-    """Return Stable-Baselines3's ReplayBuffer that stores each stack once, filled as ours is."""
+    """Return Stable-Baselines3's ReplayBuffer, which stores each stack once, filled like ours."""
     with silent_gym():  # Stable-Baselines3 imports it if it is there
         buffers = pytest.importorskip("stable_baselines3.common.buffers")
     from gymnasium import spaces
@@ -68,11 +68,9 @@ def sb3_buffer(config: Mapping[str, Any]) -> Any:
 
 
 def cpprb_buffer(config: Mapping[str, Any], once: str) -> Any:
-    """Return cpprb's PrioritizedReplayBuffer with the experiences and priorities of ours.
+    """Return cpprb's PrioritizedReplayBuffer, with the experiences and priorities of ours.
 
-    Args:
-        config: of our prioritised replay.
-        once: what it stores once: ``nothing``, ``stacks`` or ``frames``.
+    ``once`` tells what cpprb deduplicates: ``nothing``, ``stacks`` or ``frames``.
     """
     cpprb, side = pytest.importorskip("cpprb"), config["side"]
     last = once == "frames"  # the stack must be the last axis
@@ -98,7 +96,7 @@ def cpprb_buffer(config: Mapping[str, Any], once: str) -> Any:
 
 
 def test_sb3_push(bench: Bench, seed: int) -> None:
-    """Add 1,000 experiences. Left out: stacks are made before the clock starts."""
+    """Add 1,000 experiences. Left out: stacking frames, which happens before timing."""
     problem = mario.push(seed, 1000, SIDE)
     buffer, steps = sb3_buffer(problem.config), list(one_by_one(problem.args))
 
@@ -110,7 +108,7 @@ def test_sb3_push(bench: Bench, seed: int) -> None:
 
 
 def test_sb3_sample(bench: Bench, seed: int) -> None:
-    """Draw a batch of 256. Left out: it returns tensors, ours arrays."""
+    """Sample a batch of 256. Left out: theirs returns tensors, ours arrays."""
     problem = mario.sample(seed, BATCH_SIZE, BUFFER, SIDE)
     buffer = sb3_buffer(problem.config)
     np.random.seed(seed)
@@ -119,9 +117,9 @@ def test_sb3_sample(bench: Bench, seed: int) -> None:
 
 @pytest.mark.parametrize("once", FOR_CPPRB)
 def test_cpprb_sample_and_update(bench: Bench, seed: int, once: str) -> None:
-    """Draw a batch of 256 by priority, and give its experiences new priorities.
+    """Sample a batch of 256 by priority, then update its priorities.
 
-    Left out: it makes new arrays for each batch, ours gathers into the same ones; it is given the sizes of the errors.
+    Left out: theirs allocates arrays for each batch, ours reuses them; theirs gets the absolute errors.
     """
     problem = mario.per_sample(seed, BATCH_SIZE, BUFFER, SIDE)
     buffer = cpprb_buffer(problem.config, once)
@@ -136,7 +134,7 @@ def test_cpprb_sample_and_update(bench: Bench, seed: int, once: str) -> None:
 
 
 def test_our_sample_and_update(bench: Bench, seed: int) -> None:
-    """The same by our prioritised replay."""
+    """Our prioritised replay, as the counterpart of cpprb's."""
     problem = mario.per_sample(seed, BATCH_SIZE, BUFFER, SIDE)
     replay = prioritised(problem.config, backends.forms("mario")["full"])
     rng, out = np.random.default_rng(seed), replay.frames_of(BATCH_SIZE)
@@ -150,7 +148,7 @@ def test_our_sample_and_update(bench: Bench, seed: int) -> None:
 
 
 def test_cpprb_update(bench: Bench, seed: int) -> None:
-    """Give 256 experiences new priorities. Left out: it is given the sizes of errors; ours returns the priorities."""
+    """Update 256 priorities. Left out: theirs gets the absolute errors; ours also returns the new priorities."""
     problem = mario.per_update(seed, BATCH_SIZE, BUFFER, SIDE)
     buffer, (rows, errors) = cpprb_buffer(problem.config, "stacks"), problem.args
     bench(partial(buffer.update_priorities, rows, np.abs(errors)), **problem.cost)

@@ -1,4 +1,4 @@
-"""Procgen's games by gym3, as the package procgen has them."""
+"""Procgen environments through gym3, the interface of the procgen package."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ GAME, NUM_ENVS = "coinrun", 32
 
 
 class Gym3:
-    """``ProcgenGym3Env``, with ``act`` and ``observe`` for each step.
+    """``ProcgenGym3Env`` with ``act`` and ``observe`` for each step.
 
     Args:
-        config: of the environments, as our op takes them.
-        reuse: whether gym3 returns its own arrays, and copies nothing.
+        config: environment settings of our op.
+        reuse: whether gym3 returns its internal arrays instead of copies.
     """
 
     def __init__(self, config: dict[str, Any], reuse: bool) -> None:
@@ -34,16 +34,12 @@ class Gym3:
         self.start = self.env.get_state()
 
     def reset(self) -> None:
-        """Restore the games."""
+        """Restore the environments' start states."""
         self.env.set_state(self.start)
         self.env.observe()
 
     def __call__(self, actions: Any) -> tuple[Any, ...]:
-        """Make some steps; return the last one's frames u8[N, 64, 64, 3], rewards f32[N] and ends bool[N].
-
-        Args:
-            actions: i32[T, N].
-        """
+        """Take the actions i32[T, N]; return the last frames u8[N, 64, 64, 3], rewards f32[N] and ends bool[N]."""
         for action in actions:
             self.env.act(action)
             rewards, obs, ended = self.env.observe()
@@ -52,10 +48,10 @@ class Gym3:
 
 @pytest.mark.parametrize("arrays", ["copied", "reused"])
 def test_gym3(bench: Bench, seed: int, arrays: str) -> None:
-    """Eight steps of 32 games by the same actions as ours, from the same start.
+    """Eight steps of 32 environments, from the same states and with the same actions as ours.
 
-    Left out: ours keeps frames, rewards and ends in a rollout, and statistics of episodes; gym3's are dropped. Users
-    get ``copied`` arrays; with ``reused``, gym3 copies nothing.
+    Left out: ours also stores frames, rewards and ends in a rollout, and keeps episode statistics. Users get ``copied``
+    arrays; with ``reused``, gym3 copies nothing.
     """
     for package in ("procgen", "gym3"):
         pytest.importorskip(package)

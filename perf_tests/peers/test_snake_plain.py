@@ -1,4 +1,4 @@
-"""snake's loop as users of CleanRL write it: a DQN in the shape of CleanRL 1.0's ``dqn.py``, on the same game."""
+"""snake's DQN loop as CleanRL users write it: in the shape of CleanRL 1.0's ``dqn.py``, on the same environment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EVERY, BATCH_SIZE = 4, 32  # environment steps from one update to the next; tran
 
 
 class PlainLoop:
-    """A DQN with a replay ring of NumPy arrays, and one call of the net for each environment step.
+    """A DQN with a NumPy replay buffer, and a forward pass of one board per environment step.
 
     Args:
-        config: weights, game, memory and constants, as our loop takes them.
-        fused: whether Adam updates all arrays in one kernel; otherwise as torch chooses.
+        config: weights, environment state, replay memory and hyperparameters of our loop.
+        fused: whether Adam updates all arrays in one kernel; False leaves the choice to torch.
     """
 
     def __init__(self, config: dict[str, Any], fused: bool) -> None:
@@ -43,7 +43,7 @@ class PlainLoop:
         self.reset()
 
     def reset(self) -> None:
-        """Restore the game, the memory, the weights and the moments of Adam."""
+        """Restore the environment, the replay memory, the weights and Adam's moments."""
         import torch
 
         config = self.config
@@ -65,10 +65,10 @@ class PlainLoop:
         """Play and learn.  -> actions i32[T, 1], rewards f32[T, 1], ended bool[T, 1], losses f32[U]
 
         Args:
-            explore: whether a step takes a random action, bool[T, 1].
-            random_actions: those actions, i32[T, 1].
-            draws: random numbers of the environment, i32[T, 1, 3].
-            rows: of the memory, that each update learns from, i64[U, B].
+            explore: bool[T, 1], whether a step takes the random action.
+            random_actions: i32[T, 1].
+            draws: i32[T, 1, 3], random numbers of the environment.
+            rows: i64[U, B], the transitions of each minibatch, as rows of the replay memory.
         """
         import torch
         from torch import nn
@@ -118,16 +118,16 @@ class PlainLoop:
         return actions.astype(np.int32), rewards.astype(np.float32), ends, np.array(losses, np.float32)
 
     def output(self, result: Any) -> list[Any]:
-        """Return the result and the weights, as our loop does."""
+        """Return the result and the weights, in the format of our loop."""
         weights = (array.detach().numpy().T.copy() for array in self.net.parameters())
         return [result, dict(zip(self.config["params"], weights, strict=True))]
 
 
 @pytest.mark.parametrize("adam", ["default", "fused"])
 def test_plain_loop(bench: Bench, seed: int, adam: str) -> None:
-    """64 steps and 16 updates, from the same start and by the same random numbers as our loop.
+    """64 steps and 16 updates, from the start state and with the random numbers of our loop.
 
-    Left out: drawing the random numbers, and statistics of episodes.
+    Left out: generating random numbers, and episode statistics.
     """
     pytest.importorskip("torch")
     problem = snake.collect_and_learn(seed, 1, EVERY, BATCH_SIZE)

@@ -1,4 +1,4 @@
-"""snake's loop by Stable-Baselines3's DQN, called as its users call it."""
+"""snake's DQN loop in Stable-Baselines3, called as its users call it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1
 
 
 def make_dqn(config: dict[str, Any], seed: int) -> Any:
-    """Return a DQN with our net, optimiser, memory and constants, after as many random steps as ours has stored."""
+    """Return a DQN with our network and hyperparameters, whose replay memory has as many transitions as ours."""
     with silent_gym():  # Stable-Baselines3 imports it if it is there
         stable_baselines3 = pytest.importorskip("stable_baselines3")
     import torch
@@ -51,8 +51,8 @@ def make_dqn(config: dict[str, Any], seed: int) -> Any:
 def test_dqn(bench: Bench, seed: int) -> None:
     """1,024 steps and 256 updates.
 
-    Left out: it draws its random numbers while it is timed, ours are drawn before; ours keeps no statistics of
-    episodes. Its memory fills from call to call, ours starts each call with 1,000 transitions.
+    Left out: theirs generates its random numbers while it is timed, ours before; ours keeps no episode statistics.
+    Their replay memory grows from call to call, ours starts each call with 1,000 transitions.
     """
     model = make_dqn(dict(snake.collect_and_learn(seed, 1, EVERY, BATCH_SIZE).config), seed)
     bench(partial(model.learn, STEPS, reset_num_timesteps=False), items=STEPS, unit="environment steps")

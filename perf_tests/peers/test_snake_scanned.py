@@ -1,6 +1,6 @@
-"""snake's loop in the shape of purejaxrl's ``dqn.py``: one ``lax.scan`` over environment steps, on the same game.
+"""snake's DQN loop in the shape of purejaxrl's ``dqn.py``: one ``lax.scan`` over environment steps.
 
-The scan carries one train state and one buffer, and asks at every step by ``lax.cond`` whether to learn.
+The scan carries one train state and one replay buffer, and decides at every step by ``lax.cond`` whether to learn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1  # environment steps from one update to 
 
 
 def drawn_for_a_step(key: Any, num_envs: int) -> Any:
-    """Return the next key, one for the rows of a batch, and the numbers of a step: explore, random moves, draws."""
+    """Return the next key, a key for minibatch rows, and a step's random numbers: explore, random actions, draws."""
     import jax
 
     from rl_impls.snake.env import DRAWS
@@ -33,24 +33,22 @@ def drawn_for_a_step(key: Any, num_envs: int) -> Any:
 
 
 def drawn_rows(key: Any, num_envs: int, stored: Any) -> Any:
-    """Return the rows of the batches of a step, of those that are stored, i32[U, B]."""
+    """Return random rows of the stored transitions for each minibatch of a step, i32[U, B]."""
     import jax
 
     return jax.random.randint(key, (max(1, num_envs // EVERY), BATCH_SIZE), 0, stored)
 
 
 def of_updates(values: Any, num_envs: int) -> Any:
-    """Return the part of all steps' values that belongs to steps that learn."""
+    """Return the entries of the steps that learn."""
     return values[EVERY // num_envs - 1 :: EVERY // num_envs] if num_envs < EVERY else values
 
 
 def make_train(config: dict[str, Any], num_envs: int, num_steps: int) -> Any:
-    """Return the optimiser and ``train(state, *numbers) -> state, outcome``, which draws numbers that it is not given.
+    """Return the optimizer and ``train(state, *numbers) -> state, outcome``.
 
-    Args:
-        config: weights, games, memory and constants, as our loop takes them.
-        num_envs: environments N that are played at once.
-        num_steps: environment steps T of each.
+    Without ``numbers``, ``train`` generates its random numbers from the key in the state. It plays ``num_steps``
+    environment steps T in each of ``num_envs`` environments N.
     """
     import jax
     import jax.numpy as jnp
@@ -125,13 +123,13 @@ def make_train(config: dict[str, Any], num_envs: int, num_steps: int) -> Any:
 
 
 class ScannedLoop:
-    """A DQN as one program.
+    """A DQN compiled into one program.
 
     Args:
-        config: weights, games, memory and constants, as our loop takes them.
-        num_envs: environments N that are played at once.
-        num_steps: environment steps T of each, in a call.
-        seed: of JAX's key, for a loop that draws.
+        config: weights, environment state, replay memory and hyperparameters of our loop.
+        num_envs: number of parallel environments N.
+        num_steps: environment steps T per environment and call.
+        seed: seed of the JAX key, for a loop that generates its random numbers.
     """
 
     def __init__(self, config: dict[str, Any], num_envs: int, num_steps: int, seed: int = 0) -> None:
@@ -158,14 +156,14 @@ class ScannedLoop:
         self.reset()
 
     def reset(self) -> None:
-        """Restore games, memory, weights, the moments of Adam and the key."""
+        """Restore environments, replay memory, weights, Adam's moments and the key."""
         import jax
         import jax.numpy as jnp
 
         self.state = jax.block_until_ready(jax.tree.map(lambda array: jnp.array(array, copy=True), self.start))
 
     def __call__(self, *numbers: Any) -> tuple[Any, ...]:
-        """Play and learn, by numbers that are given or drawn.
+        """Play and learn, with the given random numbers or with generated ones.
 
         -> actions i32[T, N], rewards f32[T, N], ended bool[T, N], losses f32[U]
         """
@@ -176,24 +174,20 @@ class ScannedLoop:
         return actions, rewards, ended, of_updates(losses, self.num_envs).reshape(-1)
 
     def rows_of_steps(self, rows: Any) -> Any:
-        """Return the rows of all steps, given those of each update; a step that does not learn has some, too."""
+        """Expand the minibatch rows of each update to every step; steps that do not learn ignore theirs."""
         if self.num_envs < EVERY:
             return np.repeat(rows[:, None], EVERY // self.num_envs, axis=0)
         return rows.reshape(-1, self.num_envs // EVERY, BATCH_SIZE)
 
     def output(self, result: Any) -> list[Any]:
-        """Return the result and the weights, as our loop does."""
+        """Return the result and the weights, as ``Built.output`` does."""
         return [result, {name: np.array(array) for name, array in self.state["train"]["params"].items()}]
 
 
 def drawn(seed: int, num_envs: int, num_steps: int, stored: int) -> tuple[Any, ...]:
-    """Return the numbers that a loop draws that starts from a seed, as our loop takes them.
+    """Return the random numbers that a generating loop with this seed uses, in the format of our loop.
 
-    Args:
-        seed: of JAX's key.
-        num_envs: environments N that are played at once.
-        num_steps: environment steps T of each.
-        stored: transitions that the memory starts with.
+    ``stored`` is the number of transitions that the replay memory starts with.
     """
     import jax
 
@@ -209,9 +203,9 @@ def drawn(seed: int, num_envs: int, num_steps: int, stored: int) -> tuple[Any, .
 
 @pytest.mark.parametrize("num_envs", [1, 64])
 def test_scanned_loop(bench: Bench, seed: int, num_envs: int) -> None:
-    """1,024 environment steps and 256 updates, from the same start and by the same random numbers as our loop.
+    """1,024 environment steps and 256 updates, with the start state and the random numbers of our loop.
 
-    Left out: drawing the random numbers, and statistics of episodes.
+    Random numbers are generated before timing, and episode statistics are left out.
     """
     pytest.importorskip("optax")
     problem = snake.collect_and_learn(seed, num_envs, EVERY, BATCH_SIZE, "compiled")
@@ -223,9 +217,9 @@ def test_scanned_loop(bench: Bench, seed: int, num_envs: int) -> None:
 
 @pytest.mark.parametrize("num_envs", [1, 64])
 def test_scanned_loop_that_draws(bench: Bench, seed: int, num_envs: int) -> None:
-    """The same, drawing its random numbers in the program from a key that it carries, as purejaxrl's does.
+    """The same loop, generating its random numbers in the program from a carried key, as purejaxrl does.
 
-    Left out: statistics of episodes.
+    Left out: episode statistics.
     """
     pytest.importorskip("optax")
     problem = snake.collect_and_learn(seed, num_envs, EVERY, BATCH_SIZE, "compiled")
@@ -235,7 +229,7 @@ def test_scanned_loop_that_draws(bench: Bench, seed: int, num_envs: int) -> None
 
 @pytest.mark.parametrize("num_envs", [1, 64])
 def test_our_loop_that_draws(bench: Bench, seed: int, num_envs: int) -> None:
-    """Our loop, drawing as many random numbers by NumPy, as its trainer does, and then playing by the other's."""
+    """Our loop with the scanned loop's random numbers, while generating as many with NumPy as its trainer does."""
     problem = snake.collect_and_learn(seed, num_envs, EVERY, BATCH_SIZE, "compiled")
     op = build(problem, "compiled", "jax")
     num_steps, stored = snake.loop_steps(num_envs, "compiled"), len(problem.config["stored"][0])

@@ -1,1 +1,1 @@
-"""The benchmark cases and the harness-independent way to run them."""
+"""Process set-up, machine metadata and the machine's measured limits."""

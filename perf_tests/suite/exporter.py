@@ -1,4 +1,7 @@
-"""PyTorch's ONNX exporter parses all its 500 operators anew at each export, two thirds of a small net's export."""
+"""Speed up PyTorch's ONNX exporter, which parses all its 500 operators in every export.
+
+That is two thirds of the time of exporting a small net.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import functools
 
 @functools.cache
 def parse_once() -> None:
-    """Have it parse them once in this process; where another PyTorch has no such place, leave it as it is."""
+    """Cache the parsed operators for this process; do nothing if this PyTorch version has no such registry."""
     try:
         from torch.onnx._internal.exporter._registration import ONNXRegistry
     except ImportError:

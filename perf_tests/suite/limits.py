@@ -1,11 +1,11 @@
-"""What this machine can do at most, and the share of it that an op reaches.
+"""The limits of this machine (peak FLOP/s and copy bandwidth), and the share of them that an op reaches.
 
-What a call costs is stated beside its case, and is the least work that any form needs, so that the limit is one:
+Each problem in ``rl_impls`` states the cost of a call as the least work that any form needs:
 
-- FLOPs are those of its matrix products, two for each multiplication; work element by element is not counted.
-- Bytes are those of the batches it reads and writes, once each. Weights, moments, games and whatever else an op keeps
-  from call to call are charged nowhere: they stay in the caches.
-- An op with neither products nor batches worth counting states neither, and shows no share.
+- FLOPs are those of matrix products, two per multiplication; element-wise work is not counted.
+- Bytes are those of the batches read and written, once each. Weights, optimizer moments, environment states and
+  whatever else an op keeps between calls are not counted, as they stay in the caches.
+- An op without matrix products or large batches states no cost, and shows no share.
 """
 
 from __future__ import annotations
@@ -35,12 +35,9 @@ Call = Callable[[], Any]
 
 
 def products(size: int) -> Iterator[tuple[str, float, Call]]:
-    """Yield a matrix product in each library, as the figure it tells, its FLOPs and the call.
+    """Yield a square float32 or bfloat16 matrix product per library: name of the limit, FLOPs and the call.
 
     The libraries differ by a factor of two on some processors.
-
-    Args:
-        size: rows and columns of the matrices.
     """
     import numpy as np
 
@@ -63,7 +60,10 @@ def products(size: int) -> Iterator[tuple[str, float, Call]]:
 
 
 def copies() -> Iterator[tuple[str, float, Call]]:
-    """Yield a copy of the next piece in each library, as the figure it tells, bytes read and written, and the call."""
+    """Yield a copy per library: name of the limit, bytes read and written, and the call.
+
+    Each call copies the next of several arrays, which together exceed the caches.
+    """
     import numpy as np
 
     sources, targets = np.ones((2, PIECES, PIECE // 8))
@@ -77,10 +77,10 @@ def copies() -> Iterator[tuple[str, float, Call]]:
 
 
 def on_gpu() -> dict[str, float]:
-    """Measure the GPU: FLOP/s of a matrix product by precision, and bytes per second of a copy in its memory.
+    """Measure the GPU: FLOP/s of a matrix product by precision, and bytes per second of a copy.
 
     Returns:
-        ``cuda_float32_flops`` and so on, and ``cuda_copy_bytes``; nothing where torch finds no GPU.
+        ``cuda_float32_flops`` and so on, and ``cuda_copy_bytes``; empty where torch finds no GPU.
     """
     if not find_spec("torch"):
         return {}
@@ -101,7 +101,7 @@ def on_gpu() -> dict[str, float]:
 
 
 def least_time_on_gpu(call: Call) -> float:
-    """Return the least time of several calls, each until the GPU has finished, in seconds."""
+    """Return the shortest of several calls in seconds, each synchronised with the GPU."""
     import torch
 
     seconds = []
@@ -114,11 +114,7 @@ def least_time_on_gpu(call: Call) -> float:
 
 
 def least_time(call: Call) -> float:
-    """Return the least time of the calls of one burst, in seconds.
-
-    Args:
-        call: what is timed.
-    """
+    """Return the shortest call within one burst, in seconds."""
     least, end = float("inf"), time.perf_counter() + BURST
     while (start := time.perf_counter()) < end:
         call()
@@ -127,10 +123,9 @@ def least_time(call: Call) -> float:
 
 
 def measure(threads: int) -> dict[str, float]:
-    """Measure in this process: the best of bursts that take turns, so that what else runs lowers no figure for long.
+    """Measure the limits in this process, as the best of interleaved bursts.
 
-    Args:
-        threads: of the process that measures.
+    Interleaving keeps a short disturbance by other programs from lowering a single limit.
     """
     set_up(threads)
     calls = [*itertools.chain.from_iterable(map(products, SIZES)), *copies()]
@@ -146,15 +141,12 @@ def measure(threads: int) -> dict[str, float]:
 
 
 def here(threads: int) -> dict[str, float]:
-    """Measure this machine's limits anew, with ``threads`` threads, in a process of its own; takes a few seconds.
-
-    Args:
-        threads: of the process that measures.
+    """Measure this machine's limits in a process of its own, with ``threads`` threads; takes a few seconds.
 
     Returns:
-        ``threads``; ``float32_flops`` and ``bfloat16_flops`` per second, the peak of a matrix product in the fastest
-        library installed, 0.0 where none can tell; ``copy_bytes`` read and written per second; with ``cuda_`` before
-        them the same of a GPU.
+        ``threads``; ``float32_flops`` and ``bfloat16_flops``, the peak per second of a matrix product in the fastest
+        installed library (0.0 if unknown); ``copy_bytes``, bytes read and written per second; with ``cuda_`` before the
+        name, the same for a GPU.
     """
     command, root = [sys.executable, "-m", __name__, str(threads)], Path(__file__).parents[2]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}  # looking for a GPU takes longer than all that is measured
@@ -168,15 +160,15 @@ def share(
 ) -> tuple[float | None, str | None]:
     """Return the share of the machine's limit that a call reaches, and which limit binds: ``flops`` or ``bytes``.
 
-    Both are None where the call has no cost, or nothing is known of the limit.
+    Both are None if the call states no cost or the limit is unknown.
 
     Args:
-        flops: floating-point operations of the call; 0 for none worth counting.
-        bytes: bytes that it reads and writes; 0 for none worth counting.
-        precision: of its products, such as ``float32``.
-        seconds: time of the call.
-        limits: what ``here`` returned.
-        device: that computes.
+        flops: floating-point operations per call; 0 if not worth counting.
+        bytes: bytes read and written per call; 0 if not worth counting.
+        precision: precision of the matrix products, such as ``float32``.
+        seconds: duration of a call.
+        limits: what :func:`here` returned.
+        device: ``cpu`` or ``cuda``.
     """
     of = "" if device == "cpu" else f"{device}_"
     rates = limits.get(f"{of}{precision}_flops", 0.0), limits.get(f"{of}copy_bytes", 0.0)
@@ -189,12 +181,7 @@ def share(
 
 
 def share_words(share: float | None, bound: str | None) -> str:
-    """Return a share as a table shows it: ``12 %``, ``in cache`` for more bytes than memory can move, or ``-``.
-
-    Args:
-        share: part of the limit, 1.0 for all of it; None where a call has no cost.
-        bound: ``flops`` or ``bytes``, which limit binds; None likewise.
-    """
+    """Return a share for a table: ``12 %``, ``in cache`` above the memory bandwidth, or ``-`` without a cost."""
     if share is None:
         return "-"
     if bound == "bytes" and share > 1:
@@ -203,19 +190,15 @@ def share_words(share: float | None, bound: str | None) -> str:
 
 
 def above_peak(row: Mapping[str, Any]) -> bool:
-    """Return whether a row computes faster than the peak that was measured in the same run."""
+    """Return whether a row exceeds the peak FLOP/s measured in the same run."""
     return bool(row["bound"] == "flops" and row["limit_share"] > 1)
 
 
 def above_peak_warnings(rows: Iterable[Mapping[str, Any]], limits: Mapping[str, float]) -> list[str]:
-    """Return a warning that names the rows which compute faster than the measured peak, nothing if there are none.
+    """Return a warning that names the rows above the measured peak; an empty list if there are none.
 
-    The tests compare the costs of the cases with what torch dispatches, so the peak is what is usually wrong: it is
-    measured in a few seconds, and on a shared machine other programs can lower it.
-
-    Args:
-        rows: each with ``id``, ``limit_share`` and ``bound``.
-        limits: what ``here`` returned.
+    The correctness tests check the stated FLOPs against what torch dispatches, so the peak is more likely wrong: it is
+    measured in a few seconds, and other programs on a shared machine can lower it.
     """
     found = [f"{row['id']} ({share_words(row['limit_share'], row['bound'])})" for row in rows if above_peak(row)]
     if not found:

@@ -1,4 +1,4 @@
-"""What machine and which versions a figure belongs to."""
+"""The machine and the package versions that a measurement belongs to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("numpy", "torch", "jax", "jaxlib", "optax", "onnxruntime", "gymnasiu
 
 
 def versions() -> dict[str, str]:
-    """Return the installed versions of what the figures depend on, without importing it."""
+    """Return the installed versions of the packages that affect timings, without importing them."""
     found = {}
     for package in PACKAGES:
         try:
@@ -26,7 +26,7 @@ def versions() -> dict[str, str]:
 
 
 def blas() -> str:
-    """Return the name and version of NumPy's linear algebra."""
+    """Return the name and version of NumPy's BLAS library."""
     import numpy as np
 
     build: Any = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
@@ -34,7 +34,7 @@ def blas() -> str:
 
 
 def gpu() -> str:
-    """Return the names of the NVIDIA GPUs that the driver lists, empty if there is none."""
+    """Return the names of the NVIDIA GPUs that the driver lists; empty if there are none."""
     lists = Path("/proc/driver/nvidia/gpus").glob("*/information")
     models = [line.partition(":")[2].strip() for file in lists for line in file.read_text().splitlines()
               if line.startswith("Model:")]  # fmt: skip
@@ -42,7 +42,7 @@ def gpu() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Return what stays the same from run to run: the hardware, settings and versions."""
+    """Return the hardware, settings and versions, which are the same in every run."""
     return {
         "cpu_model": cpu_model(),
         "vectors": vectors(),
@@ -56,5 +56,5 @@ def environment() -> dict[str, Any]:
 
 
 def info(root: Path) -> dict[str, Any]:
-    """Return the environment and the commit of the repository at ``root``."""
+    """Return the environment, and the commit of the repository at ``root``."""
     return {**environment(), "git": git_state(root)}

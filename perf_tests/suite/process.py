@@ -1,4 +1,4 @@
-"""What a process that times this suite's cases must have set before torch or JAX is imported."""
+"""Settings of a timing process that must precede the import of torch and JAX."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["CACHE", "MEMORY", "cores", "set_up", "waiting_policy"]
 
 
 def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:
-    """Give this process ``threads`` threads and the cores for them, and point the compilers at their caches.
+    """Set this process's threads, CPU affinity and memory policy, and the cache folders of the compilers.
 
     Args:
-        threads: how many.
-        memory: ``kept`` or ``default``, see :func:`rlgauge.process.set_up`.
-        turn: number of this process among those side by side, from 0.
+        threads: number of threads, at most the available cores.
+        memory: whether freed memory is ``kept`` or returned as by ``default``, see :func:`rlgauge.process.set_up`.
+        turn: index of this process among those that run side by side, which get separate cores.
 
     Raises:
-        ValueError: more threads than cores, or less than one; memory that is neither kept nor default.
-        RuntimeError: torch or JAX was imported before, or NumPy where it is not to have all cores.
+        ValueError: an invalid number of threads or memory policy.
+        RuntimeError: torch or JAX is already imported, or NumPy while fewer threads than cores are wanted.
     """
     process.set_up(threads, memory, turn)
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))

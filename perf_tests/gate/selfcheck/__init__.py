@@ -1,1 +1,1 @@
-"""What measures the gate itself: its error rates, whether bisect is right, what counts differ by on the same code."""
+"""Error rates of the gate itself, by simulation (``early``) and on a small repository (``small``)."""

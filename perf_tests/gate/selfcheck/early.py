@@ -1,7 +1,7 @@
-"""What the early end of a confirmation changes: ``python -m perf_tests.gate.selfcheck.early``.
+"""Simulate what the early end of a confirmation changes: ``python -m perf_tests.gate.selfcheck.early``.
 
-Pairs of the same code are drawn from distributions of processes, and from the recorded pairs of each case of the gate
-tier, and slowed by what the row names. No confirmation is stopped for futility here, which would only lower the rates.
+Pairs of identical code are sampled from model distributions and from recorded pairs of each benchmark of the gate tier,
+then slowed by a known factor. No confirmation is stopped for futility, which would only lower the rates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AWKWARD = list(PROCESSES)[2:]  # what such pairs find is of no interest
 
 
 def recorded(rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Return confirmations drawn from each case's recorded pairs, whose median is taken away.  -> f[rows, most]"""
+    """Return confirmations resampled from each benchmark's recorded pairs, centred on their median, f64[rows, most]."""
     pools: dict[str, list[float]] = {}
     for pair in json.loads(RECORDED.read_text())["pairs"]:
         for case, value in pair.items():
@@ -44,7 +44,7 @@ def recorded(rng: np.random.Generator) -> npt.NDArray[np.float64]:
 
 
 def main() -> None:
-    """Print a row for each distribution and slowdown."""
+    """Print one row per distribution and slowdown."""
     rng = np.random.default_rng(0)
     noises = {name: np.subtract(*draw(rng, (2, ROWS, NOW.most))) for name, draw in PROCESSES.items()}
     noises["recorded pairs of the gate tier"] = recorded(rng)

@@ -1,6 +1,6 @@
-"""Measures the gate on a small repository such as others have, and pytest-benchmark's own rule on the same tests.
+"""Compare the gate with pytest-benchmark's own rule on a small repository, such as users have.
 
-In each round half of its 20 tests, drawn anew, time code that was made 5 % slower; the others time what was left alone.
+Each round slows the code behind a random half of its 20 tests by 5 % and leaves the other half as it was.
 """
 
 from __future__ import annotations
@@ -115,12 +115,7 @@ def test_ready(benchmark, request, size):
 
 
 def write(folder: Path, slowed: Sequence[str]) -> None:
-    """Write the repository's files.
-
-    Args:
-        folder: of it.
-        slowed: ids of the tests whose code takes longer.
-    """
+    """Write the repository's files, with slower code for the tests in ``slowed``."""
     units = {name: round(UNITS * SLOWER) if name in slowed else UNITS for name in CASES}
     files = {
         "src/small/__init__.py": '"""A package."""\n',
@@ -136,11 +131,7 @@ def write(folder: Path, slowed: Sequence[str]) -> None:
 
 
 def repository(folder: Path) -> None:
-    """Make a repository of one commit, in which nothing is slowed.
-
-    Args:
-        folder: of it.
-    """
+    """Create a repository with one commit, in which nothing is slowed."""
     write(folder, ())
     told = "-c", "user.name=small", "-c", "user.email=small@localhost", "-c", "commit.gpgsign=false"
     for command in (("init", "--quiet"), ("add", "--all"), (*told, "commit", "--quiet", "--message", "start")):
@@ -148,12 +139,7 @@ def repository(folder: Path) -> None:
 
 
 def pytest(folder: Path, *arguments: str) -> int:
-    """Run pytest in a folder; return its exit code.
-
-    Args:
-        folder: of a repository.
-        *arguments: of pytest.
-    """
+    """Run pytest in a folder; return its exit code."""
     dropped = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")  # who installs a package has it compiled
     variables = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
@@ -161,14 +147,10 @@ def pytest(folder: Path, *arguments: str) -> int:
 
 
 def medians(folder: Path, slowed: Sequence[str]) -> dict[str, float]:
-    """Return the seconds that pytest-benchmark says of each test, in a run of its own.
-
-    Args:
-        folder: of the repository, whose files are written anew.
-        slowed: ids of the tests whose code takes longer.
+    """Return the median seconds of each test by pytest-benchmark, from one run of its own.
 
     Raises:
-        GateError: it does not end well.
+        GateError: pytest failed.
     """
     write(folder, slowed)
     file = folder / "times.json"
@@ -180,14 +162,7 @@ def medians(folder: Path, slowed: Sequence[str]) -> dict[str, float]:
 
 
 def one_round(seed: int) -> dict[str, Any]:
-    """Return what both say of every test, and which of them are slower.
-
-    Args:
-        seed: of which these are, and of all orders.
-
-    Raises:
-        GateError: a run does not end as it should.
-    """
+    """Run both tools once; return their findings. ``seed`` chooses the slowed tests and all orders."""
     rng, start = random.Random(seed), time.monotonic()
     slowed = sorted(rng.sample(CASES, len(CASES) // 2))
     with tempfile.TemporaryDirectory() as place:
@@ -206,11 +181,7 @@ def one_round(seed: int) -> dict[str, Any]:
 
 
 def overhead(rounds: int) -> list[float]:
-    """Return the seconds of pairs of all tests, beyond those that the samples themselves take.
-
-    Args:
-        rounds: how many pairs.
-    """
+    """Return the duration of each of several pairs of all tests minus that of its samples, in seconds."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         repository(root)
@@ -236,10 +207,9 @@ IMPORTING = (
 
 
 def unused(times: int) -> list[float]:
-    """Return the seconds that importing the plugin takes where pytest is imported, each in a fresh process.
+    """Return the seconds that ``import rlgauge.plugin`` takes after pytest is imported, in several fresh processes.
 
-    Args:
-        times: how many processes; one before them, which compiles it, does not count.
+    An extra first process compiles the bytecode and is not counted.
     """
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", IMPORTING]
@@ -248,13 +218,7 @@ def unused(times: int) -> list[float]:
 
 
 def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None:
-    """Add rounds to a file, and what it costs; each line is written whole or not at all.
-
-    Args:
-        file: of lines of JSON, to which is added.
-        rounds: how many.
-        log: prints a line.
-    """
+    """Append the machine, the overheads and some rounds to a file of JSON lines."""
     known = sum(line["what"] == "round" for line in read(file)) if file.exists() else 0
 
     measurements.keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **machine.this_machine()})
@@ -267,24 +231,18 @@ def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file.
-
-    Args:
-        file: that :func:`measure` wrote.
+    """Return the lines of a file that :func:`measure` wrote.
 
     Raises:
-        GateError: no such file, or another's.
+        GateError: the file is missing or invalid.
     """
     return measurements.read(file, ("machine", "costs", "round"), "python -m perf_tests.gate small")
 
 
 def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
-    """Return how often ``rlgauge`` and ``pytest-benchmark`` call a test slower, for those that are and the others.
+    """Return how often each tool reports a test as slower, by (tool, whether the test was slowed).
 
-    Rounds that the gate itself calls void say nothing, for either.
-
-    Args:
-        lines: as :func:`read` returns them.
+    Rounds that the gate declares void are left out for both tools.
     """
     from pytest_benchmark.utils import parse_compare_fail
 
@@ -304,13 +262,10 @@ def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return both rates and what it costs, as Markdown.
-
-    Args:
-        lines: as :func:`read` returns them.
+    """Return the rates and the overheads as Markdown.
 
     Raises:
-        GateError: no round was measured.
+        GateError: there is no valid round.
     """
     rounds, found = [line for line in lines if line["what"] == "round"], rates(lines)
     machines = [line for line in lines if line["what"] == "machine"]
