@@ -1,7 +1,7 @@
-"""Count how often ``rlgauge history show`` is wrong, for docs/history.md: ``python tools/history_rates.py``.
+"""Estimate how often ``rlgauge history show`` is wrong, for docs/history.md: ``python tools/history_rates.py``.
 
-Histories are drawn with replacement from recorded pairs of the same code, one test after the other. The sign of a pair
-is drawn too, as either side could be called the first. Each commit is then slowed by a known part.
+Histories are resampled, test by test, from recorded pairs of identical code, with a random sign, as either side could
+be the first. Each commit is then slowed by a known factor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlgauge.steps import Judged, judged
 
 RECORDED = Path(__file__).parents[1] / "perf_tests" / "gate" / "selfcheck" / "pairs.json"
 HISTORIES, COMMITS, PAIRS = 1000, 12, 16
-FEWEST = 20  # recorded pairs of a test from which histories are drawn
+FEWEST = 20  # tests with fewer recorded pairs are left out
 STEP, DRIFT, DRIFTS = 0.05, 0.01, 8
 ROWS = {
     "flat": "flat | wrong: a step, or a verdict",
@@ -32,7 +32,7 @@ Generator = np.random.Generator
 
 
 def levels(kind: str, rng: Generator) -> tuple[npt.NDArray[np.float64], int]:
-    """Return the true log-ratio of each commit, and the place of the step.  f[COMMITS]"""
+    """Return the true log-ratio of each commit to the root, f64[COMMITS], and the index of the step."""
     found, place = np.zeros(COMMITS), int(rng.integers(COMMITS))
     if kind == "step":
         found[place] = math.log1p(STEP)
@@ -42,7 +42,7 @@ def levels(kind: str, rng: Generator) -> tuple[npt.NDArray[np.float64], int]:
 
 
 def read_of(pool: Sequence[float], true: npt.NDArray[np.float64], tests: int, rng: Generator) -> Judged:
-    """Return what is concluded of a history that is drawn from pairs, with p-values adjusted for so many tests."""
+    """Return what is concluded from a resampled history, with p-values adjusted for ``tests`` tests."""
     order = [f"{number:040x}" for number in range(1 + COMMITS)]
     entries = []
     for commit, level in zip(order[1:], true):
@@ -52,7 +52,7 @@ def read_of(pool: Sequence[float], true: npt.NDArray[np.float64], tests: int, rn
 
 
 def is_counted(kind: str, place: int, found: Judged) -> bool:
-    """Return whether a history is counted in the row of its kind."""
+    """Return whether a history counts in the row of its kind: a false alarm for ``flat``, a hit for the others."""
     if kind == "flat":
         return bool(found.steps) or found.verdict != "ok"
     if kind == "drift":
@@ -61,7 +61,7 @@ def is_counted(kind: str, place: int, found: Judged) -> bool:
 
 
 def main() -> None:
-    """Print the table."""
+    """Simulate all kinds of histories, and print the table."""
     pools: dict[str, list[float]] = {}
     for pair in json.loads(RECORDED.read_bytes())["pairs"]:
         for test, value in pair.items():

@@ -1,9 +1,9 @@
-"""Try the gate on benchmarks of packages from PyPI: identical code, and one function that is slowed by 8 %.
+"""Run the gate on benchmarks of PyPI packages: on identical code, and with one function slowed by 8 %.
 
-Each package is unpacked from its sdist and committed to a repository of its own, in a folder that is gone at the end.
-The run ``aa`` adds a comment to a file of the package. The run ``slowdown`` adds a loop to a function that is named
-below, before any run. The length of the loop is calibrated: pairs of the gate, with another seed, time one named
-benchmark with a trial loop. Every start is a row of the results, whatever becomes of it, and a repeat is a new row.
+Each package is unpacked from its sdist and committed to a temporary repository. The run ``aa`` adds a comment to a file
+of the package. The run ``slowdown`` adds a loop to a function that is fixed below, before any run. The length of the
+loop is calibrated: pairs of the gate, with another seed, time one named benchmark with a trial loop. Every start is
+recorded in the results, whatever its outcome, and a repetition adds a new row.
 
     python tools/on_public_packages.py                        # both runs of all packages; hours
     python tools/on_public_packages.py attrs --only slowdown
@@ -45,8 +45,8 @@ from rlgauge.statistics import log_ratio, rate_interval
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "public-packages.jsonl"
 RUNS = "aa", "slowdown"
-SLOWDOWN, ENOUGH, TRIES = 0.08, 3, 8  # of the named benchmark; trials of a calibration that come near it, and all
-TRIAL_RULE = "screen=5,confirm=1,looks=1,blocks=6,level=0.9"  # of a calibration: pairs to time by, no verdict
+SLOWDOWN, ENOUGH, TRIES = 0.08, 3, 8  # target slowdown; calibration: wanted trials near it, maximum trials
+TRIAL_RULE = "screen=5,confirm=1,looks=1,blocks=6,level=0.9"  # for calibration, ignoring the verdict
 TRIAL_SEED = 1_000_000
 TIMED = ("ok", "faster", "slower", "inconclusive")
 COMMON = ("pytest==9.2.0", "pytest-benchmark==5.3.1", "pytest-codspeed==5.0.4", "numpy==2.4.6", "setuptools==84.2.1")
@@ -55,17 +55,17 @@ BUILD = "python -m pip install --no-deps --no-build-isolation ."
 
 @dataclass(frozen=True)
 class Package:
-    """A package, and what is slowed in it.
+    """A package, its benchmarks, and the function to slow.
 
     Attributes:
-        name: on PyPI.
-        version: of the sdist.
-        kind: of the package.
-        arguments: of pytest, which select its benchmarks.
-        beside: what else is installed.
+        name: name on PyPI.
+        version: version of the sdist.
+        kind: language and layout.
+        arguments: pytest arguments that select the benchmarks.
+        beside: further packages to install.
         build: command for ``--gate-build``; empty for a package that is imported from its tree.
-        file: with the slowed function.
-        function: qualified name in a Python file; elsewhere the text after which the loop is put.
+        file: file with the slowed function.
+        function: qualified name in a Python file, else the text after which the loop is inserted.
         named: id of the benchmark that becomes 8 % slower.
         slower: patterns of all ids that call the function.
     """
@@ -86,7 +86,7 @@ class Package:
 PACKAGES = (
     Package(
         "attrs", "26.1.0", "pure Python, src",
-        ("bench/test_benchmarks.py", "-k", "not create and not first_access"),  # a call of which takes 100 s
+        ("bench/test_benchmarks.py", "-k", "not create and not first_access"),  # their calls take 100 s
         "src/attr/_funcs.py", "asdict",
         "bench/test_benchmarks.py::test_asdict_complicated", ("*::test_asdict_*",),
     ),
@@ -150,11 +150,11 @@ PACKAGES = (
 
 
 class Failed(Exception):
-    """A start that comes to no verdicts; the message says why."""
+    """A run that produced no verdicts; the message says why."""
 
 
 def run(words: Sequence[str | Path], folder: Path, fails: Callable[[int], bool] = bool) -> tuple[int, str]:
-    """Return the exit code and the output of a command; raise Failed where ``fails`` says so of the code."""
+    """Return the exit code and output of a command; raise Failed if ``fails(code)``."""
     mine = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
     how: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen([*map(str, words)], cwd=folder, env=mine, start_new_session=True, **how) as process:
@@ -171,7 +171,7 @@ def run(words: Sequence[str | Path], folder: Path, fails: Callable[[int], bool] 
 
 
 def unpacked(package: Package, folder: Path) -> tuple[Path, Path]:
-    """Return an interpreter with the needs of a package and rlgauge, and a repository with its sdist."""
+    """Create a virtual environment and a repository of the package; return the interpreter and the repository."""
     python, tree, gauge = folder / "env" / "bin" / "python", folder / "tree", folder / "rlgauge"
     venv.create(folder / "env", with_pip=True)
     shutil.copytree(ROOT / "rlgauge", gauge / "rlgauge", ignore=shutil.ignore_patterns("__pycache__"))
@@ -187,7 +187,7 @@ def unpacked(package: Package, folder: Path) -> tuple[Path, Path]:
         archive.extractall(folder / "unpacked", filter="data")
     (top,) = (folder / "unpacked").iterdir()
     top.rename(tree)
-    # As its developers do, whose conftest may import it. From the sdist: a build in the tree would leave objects there.
+    # Install it, as its conftest may import it; from the sdist, as a build would leave object files in the tree.
     run([*pip, "install", "--no-deps", *([sdist] if package.build else ["-e", tree])], folder)
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "commit.gpgsign=false"]
     for words in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "sdist"]):
@@ -196,12 +196,12 @@ def unpacked(package: Package, folder: Path) -> tuple[Path, Path]:
 
 
 def commented(text: str, file: str) -> str:
-    """Return source with a comment at its end."""
+    """Return the source with a comment appended."""
     return text + ("\n# same\n" if Path(file).suffix in (".py", ".pyx") else "\n/* same */\n")
 
 
 def slowed(text: str, file: str, function: str, turns: int) -> str:
-    """Return source with a loop of so many turns at the start of a function."""
+    """Return the source with a loop of ``turns`` iterations at the start of a function."""
     if Path(file).suffix == ".py":
         nodes: list[Any] = [ast.parse(text)]
         for name in function.split("."):
@@ -219,7 +219,7 @@ def slowed(text: str, file: str, function: str, turns: int) -> str:
     else:
         at = text.index(function) + len(function)
         indent = len(text[at:]) - len(text[at:].lstrip(" "))
-    # The name is looked up in each turn, so that Cython's loop is not removed, and C's counter is volatile for that.
+    # Looking up a name keeps Cython from removing the loop; the volatile counter does the same in C.
     loop = f"for spin in range({turns}): __name__"
     if Path(file).suffix not in (".py", ".pyx"):
         loop = f"for (volatile long spin = 0; spin < {turns}; spin = spin + 1) {{}}"
@@ -228,14 +228,7 @@ def slowed(text: str, file: str, function: str, turns: int) -> str:
 
 @dataclass
 class Trial:
-    """The repository of a package, in which the gate is run.
-
-    Attributes:
-        package: that it is of.
-        python: that has its needs.
-        tree: of the repository.
-        rule: for ``--gate-rule``; empty for the gate's own.
-    """
+    """A prepared package: its interpreter, its repository ``tree``, and the gate's rule (empty: the default)."""
 
     package: Package
     python: Path
@@ -243,7 +236,7 @@ class Trial:
     rule: str
 
     def gate(self, arguments: Sequence[str], rule: str, seed: int) -> tuple[int, artifact.Artifact]:
-        """Return the exit code and what was measured; raise Failed where the gate refuses to measure."""
+        """Run the gate; return the exit code and the artifact, or raise Failed if there is none."""
         out = self.tree.parent / "gate.json"
         out.unlink(missing_ok=True)
         options = ["--gate-against", "HEAD", f"--gate-seed={seed}", f"--gate-json={out}"]
@@ -257,19 +250,19 @@ class Trial:
             raise Failed(f"pytest ends with code {code}: {' | '.join(last)}") from None
 
     def changed(self, make: Callable[[str], str]) -> None:
-        """Change the file of the named function, as it is in the sdist."""
+        """Apply ``make`` to the original source of the file with the slowed function."""
         run(["git", "checkout", "-q", "."], self.tree)
         path = self.tree / self.package.file
         path.write_text(make(path.read_text()))
 
     def slow(self, turns: int) -> None:
-        """Put a loop of so many turns into the named function."""
+        """Insert a loop of ``turns`` iterations into the function."""
         self.changed(lambda text: slowed(text, self.package.file, self.package.function, turns))
 
     def calibrated(self) -> tuple[int, list[tuple[int, float]]]:
-        """Return how many turns slow the named benchmark by 8 %, and the trials: turns and slowdown of each."""
+        """Return the iterations that slow the named benchmark by 8 %, and (iterations, slowdown) of each trial."""
         turns, trials = 100, list[tuple[int, float]]()
-        near: list[float] = []  # slowdown by a turn, in trials that come near
+        near: list[float] = []  # slowdown per iteration, in trials near the target
         plain = [word for word in self.package.arguments if "/" not in word]
         plain = plain[:-2] if plain[-2:-1] == ["-k"] else plain
         for number in range(TRIES):
@@ -288,7 +281,7 @@ class Trial:
         raise Failed(f"no loop slows {self.package.named} by {SLOWDOWN:.0%}; turns and slowdowns: {trials}")
 
     def measure(self, what: str, seed: int) -> dict[str, Any]:
-        """Return what a run concludes, as part of a row."""
+        """Run ``aa`` or ``slowdown``; return its findings as part of a row."""
         row: dict[str, Any] = {}
         if what == "aa":
             self.changed(lambda text: commented(text, self.package.file))
@@ -316,7 +309,7 @@ class Trial:
 
 
 def start(package: Package, what: str, results: Path, rule: str) -> None:
-    """Run once, and append a row when it begins and one when it ends."""
+    """Run one package once; append a row at the start and one at the end."""
     number = 1 + len({row["start"] for row in rows(results)})
     head = {"start": number, "package": f"{package.name} {package.version}", "kind": package.kind, "run": what}
     head |= {"seed": number, "rule": rule}
@@ -336,18 +329,18 @@ def start(package: Package, what: str, results: Path, rule: str) -> None:
 
 
 def add(results: Path, row: dict[str, Any]) -> None:
-    """Append a row."""
+    """Append a row to the results."""
     with results.open("a") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def rows(results: Path) -> list[dict[str, Any]]:
-    """Return all rows, in order."""
+    """Return all rows in order."""
     return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
 
 def table(results: Path) -> str:
-    """Return the table of all starts, and the totals of those with exit code 0 or 1."""
+    """Return the table of all runs, and totals over those with exit code 0 or 1."""
     starts: dict[int, dict[str, Any]] = {}
     for row in rows(results):
         starts.setdefault(row["start"], {}).update(row)
@@ -385,13 +378,13 @@ def table(results: Path) -> str:
 
 
 def failure(row: dict[str, Any]) -> str:
-    """Return why a start came to no verdicts, without paths of this machine."""
+    """Return why a run has no verdicts, shortened and without temporary paths."""
     words = re.sub(r"/tmp/\S*/", "", row.get("error", "not ended")).replace("|", "/")
     return words if len(words) < 120 else f"{words[:120]}..."
 
 
 def main() -> None:
-    """Parse the command line, and run or print."""
+    """Parse the command line; run the packages unless ``--table`` is given, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(one.name for one in PACKAGES)}")
     parser.add_argument("--only", choices=RUNS, help="one of the two runs")

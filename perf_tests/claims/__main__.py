@@ -31,7 +31,7 @@ from .returns import evidence
 from .table import lines_of
 
 RESULT = process.CACHE / "claims.json"
-ROOM = 1 << 20  # bytes of the result, more than it takes
+ROOM = 1 << 20  # upper bound for the size of the result in bytes
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -17,7 +17,7 @@ from ..report.html.runs import first
 
 HERE = Path(__file__).parent
 DEVICES = {"cuda": "CUDA", "neuron": "Neuron"}
-CLOSE = 1e-3  # of outputs: after two steps of Adam 1.4e-4 was seen, and another gradient makes 1e-2
+CLOSE = 1e-3  # after two Adam steps, rounding causes up to 1.4e-4, and a wrong gradient 1e-2
 
 
 class ClaimsError(ValueError):

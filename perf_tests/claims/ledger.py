@@ -12,9 +12,9 @@ from .catalogue import Claim, Comparison, Figure, node_id
 from .measure import Measured
 
 FORMAT, VERSION = "rlgauge-claims", 2
-SOME = 1.02  # a ratio that is some gain at all
-WIDE = 0.10  # half of an interval, as a part of the ratio, beyond which it is wide
-MOST = 24  # pairs of a comparison
+SOME = 1.02  # smallest ratio that counts as a gain
+WIDE = 0.10  # half-width above which an interval is wide, relative to the median
+MOST = 24  # maximum number of pairs of a comparison
 Known = Mapping[Comparison, Measured]
 
 

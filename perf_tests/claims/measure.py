@@ -24,8 +24,8 @@ from .. import run
 from .catalogue import Comparison
 
 ROOT = Path(__file__).parents[2]
-AT_ONCE = 4  # comparisons that get more pairs before it is asked again which are unclear
-LIMIT = 600.0  # seconds of a request: a call of some loops takes a minute
+AT_ONCE = 4  # comparisons per round of additional pairs
+LIMIT = 600.0  # timeout of a request to a worker in seconds: one call of some loops takes a minute
 
 
 @dataclass

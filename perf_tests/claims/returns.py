@@ -42,7 +42,7 @@ PROCGEN: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-# Files of what a training is asked by at a terminal, and of what is shown of it: nothing is learned by them.
+# Command-line and progress code, which does not affect what is learned.
 TERMINAL = ("__main__.py", "command.py", "config_fields.py", "config_file.py", "runs.py", "training.py")
 
 

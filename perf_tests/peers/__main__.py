@@ -22,7 +22,7 @@ from rlgauge.files import reserved
 from rlgauge.interrupts import by_sigterm
 
 ROOT, FILE = Path(__file__).parents[2], Path(__file__).with_name("comparisons.toml")
-ROOM = 1 << 20  # bytes of the JSON, at most
+ROOM = 1 << 20  # maximum size of the JSON in bytes
 
 
 def compared(one: dict[str, Any], arguments: Sequence[str], folder: Path) -> dict[str, Any] | int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:  # NumPy takes its threads when it is imported, and they are not set yet
+if TYPE_CHECKING:  # importing NumPy here would precede setting its number of threads
     from ..bench import Bench
 
 

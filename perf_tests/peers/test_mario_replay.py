@@ -22,7 +22,7 @@ from ..bench import Bench
 
 pytestmark = pytest.mark.peer
 BUFFER, SIDE, STACK, BATCH_SIZE = 50_000, 84, 4, 256
-FOR_CPPRB = {  # by what it stores once
+FOR_CPPRB = {  # cpprb's options, by what it deduplicates
     "nothing": {}, "stacks": {"next_of": "obs"}, "frames": {"next_of": "obs", "stack_compress": "obs"},
 }  # fmt: skip
 
@@ -52,7 +52,7 @@ def one_by_one(columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 def sb3_buffer(config: Mapping[str, Any]) -> Any:
     """Return Stable-Baselines3's ReplayBuffer, which stores each stack once, filled like ours."""
-    with silent_gym():  # Stable-Baselines3 imports it if it is there
+    with silent_gym():  # Stable-Baselines3 imports gym if it is installed
         buffers = pytest.importorskip("stable_baselines3.common.buffers")
     from gymnasium import spaces
 
@@ -73,7 +73,7 @@ def cpprb_buffer(config: Mapping[str, Any], once: str) -> Any:
     ``once`` tells what cpprb deduplicates: ``nothing``, ``stacks`` or ``frames``.
     """
     cpprb, side = pytest.importorskip("cpprb"), config["side"]
-    last = once == "frames"  # the stack must be the last axis
+    last = once == "frames"  # stack_compress wants the stack on the last axis
     stack = {"shape": (side, side, STACK) if last else (STACK, side, side), "dtype": np.uint8}
     fields: dict[str, Any] = {"obs": stack, "act": {"dtype": np.int32}, "rew": {}, "done": {}}
     if once == "nothing":

@@ -12,7 +12,7 @@ from rl_impls.snake import problem as snake
 from ..bench import Bench
 
 pytestmark = pytest.mark.peer
-EVERY, BATCH_SIZE = 4, 32  # environment steps from one update to the next; transitions of an update
+EVERY, BATCH_SIZE = 4, 32  # environment steps per update; transitions per minibatch
 
 
 class PlainLoop:
@@ -95,7 +95,7 @@ class PlainLoop:
 
             self.step += 1
             if self.step % EVERY == 0:
-                slots = next(batches)  # the ring is not full
+                slots = next(batches)  # rows are slots, as the buffer is not full
                 b_obs = torch.as_tensor(self.memory_obs[slots])
                 b_next_obs = torch.as_tensor(self.memory_next_obs[slots])
                 b_actions = torch.as_tensor(self.memory_actions[slots])

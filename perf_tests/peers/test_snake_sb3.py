@@ -13,13 +13,13 @@ from rl_impls.snake import problem as snake
 from ..bench import Bench
 
 pytestmark = pytest.mark.peer
-STEPS = 1024  # environment steps of a call of ``learn``, whose own cost is then small
+STEPS = 1024  # environment steps per call of ``learn``, enough to make its own overhead small
 EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1
 
 
 def make_dqn(config: dict[str, Any], seed: int) -> Any:
     """Return a DQN with our network and hyperparameters, whose replay memory has as many transitions as ours."""
-    with silent_gym():  # Stable-Baselines3 imports it if it is there
+    with silent_gym():  # Stable-Baselines3 imports gym if it finds it
         stable_baselines3 = pytest.importorskip("stable_baselines3")
     import torch
     from gymnasium.wrappers import FlattenObservation

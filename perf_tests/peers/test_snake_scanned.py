@@ -17,7 +17,7 @@ from ..bench import Bench
 from ..ops import build
 
 pytestmark = pytest.mark.peer
-EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1  # environment steps from one update to the next; transitions; share of moves
+EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1  # steps per update; minibatch size; share of random actions
 
 
 def drawn_for_a_step(key: Any, num_envs: int) -> Any:

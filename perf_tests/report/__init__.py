@@ -1,1 +1,1 @@
-"""What is made of results: tables for the terminal and the pages."""
+"""Tables and pages of results."""

@@ -26,7 +26,7 @@ START, END = "<!-- results: generated -->", "<!-- end of results -->"
 
 
 def insert(text: str, start: str, end: str, body: str) -> str:
-    """Return a page's text with what is between two markers renewed.
+    """Return ``text`` with ``body`` between two markers, in place of what stood there.
 
     Raises:
         ValueError: a marker is missing.
@@ -39,13 +39,13 @@ def insert(text: str, start: str, end: str, body: str) -> str:
 
 
 def gain(found: Mapping[str, Any]) -> str:
-    """Return how many times as fast the second benchmark is, or why that is not known."""
+    """Return the speedup of the second benchmark with its interval, preceded by the verdict if there is one."""
     interval = f"{found['value']:.3g} [{found['low']:.3g}, {found['high']:.3g}]"
     return f"{found['verdict']}: {interval}" if found["verdict"] else f"**{interval}**"
 
 
 def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:
-    """Return the line of a comparison."""
+    """Return the table row of a comparison."""
     sides = [known[found[side]] for side in ("first", "second")]
     cells = [f"`{sides[0].workload}.{sides[0].op}`", " ".join(f"{a} {b}" for a, b in sides[0].axes.items())]
     for side, seconds in zip(sides, found["sides"], strict=True):
@@ -54,12 +54,9 @@ def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:
 
 
 def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, Any], date: str) -> str:
-    """Return the table of the README.
+    """Return the README's table of gains.
 
-    Args:
-        comparisons: results of ``rlgauge compare --file``, by name.
-        machine: as :func:`perf_tests.suite.machine.info` returns it.
-        date: of the measurement.
+    ``comparisons`` are the results of ``rlgauge compare --file`` by name, ``date`` is that of the measurement.
     """
     known = {f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]": one for one in benchmarks()}
     measured = [found for found in comparisons.values() if "value" in found]
@@ -79,7 +76,7 @@ def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Renew the README's table; return the exit code."""
+    """Update the README's table; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
     parser.add_argument("comparisons", type=Path, help="what rlgauge compare --file wrote")
     parser.add_argument("--readme", type=Path, default=README, help="file with the markers (default: README.md)")

@@ -1,7 +1,7 @@
 """Write ``results/<machine>.md``: ``python -m perf_tests.report.results RESULT.json...``.
 
-The page has a table for each op: median, spread, rate and share of the machine's limit. It has no order, since one run
-does not tell which of two benchmarks is faster; ``rlgauge compare`` and ``rlgauge rank`` do.
+The page has a table per op: median, spread, rate and share of the machine's limit. It ranks nothing, because one run
+cannot tell which of two benchmarks is faster; ``rlgauge compare`` and ``rlgauge rank`` can.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read(path: Path) -> dict[str, Any]:
     """Return a pytest-benchmark JSON of this suite.
 
     Raises:
-        ValueError: it is none, or has no benchmarks.
+        ValueError: the file cannot be read, is something else, or has no benchmarks.
     """
     try:
         found: dict[str, Any] = json.loads(path.read_text())
@@ -50,19 +50,19 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def devices(machine: Mapping[str, Any]) -> str:
-    """Return what computes: processor, and GPU if there is one."""
+    """Return the GPU, if there is one, and the processor in words."""
     vectors = f" ({machine['vectors']})" if machine.get("vectors") else ""
     processor = f"{machine['cpu_model']}{vectors}, {machine['cores']} cores"
     return ", ".join(filter(None, [machine.get("gpu"), processor]))
 
 
 def name_of(machine: Mapping[str, Any]) -> str:
-    """Return the name of a machine's page, as in ``amd-epyc-avx2-2-cores``."""
+    """Return the file name of a machine's page without suffix, such as ``amd-epyc-avx2-2-cores``."""
     return "-".join(re.findall("[a-z0-9]+", devices(machine).lower()))
 
 
 def limits_in_words(limits: Mapping[str, float]) -> str:
-    """Return the limits that shares are of, as in ``float32 293 GFLOP/s, copy 18.9 GB/s``."""
+    """Return a machine's limits in words: ``float32 293 GFLOP/s, copy 18.9 GB/s``."""
     units = {"flops": "FLOP/s", "bytes": "B/s"}
     split = [(name.rpartition("_"), value) for name, value in limits.items()]
     return ", ".join(
@@ -71,7 +71,7 @@ def limits_in_words(limits: Mapping[str, float]) -> str:
 
 
 def cells(row: Row) -> list[str]:
-    """Return what a table shows of a benchmark, in the order of ``COLUMNS``."""
+    """Return the table cells of a benchmark, in the order of ``COLUMNS``."""
     precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
     return [
         row["form"],
@@ -86,27 +86,25 @@ def cells(row: Row) -> list[str]:
 
 
 def sources(workload: str) -> list[str]:
-    """Return a line for each form that stands for somebody's code: whose, and how far it is from its own speed."""
+    """Return a list of the forms that reproduce published code: the source, and how far the form is from its speed."""
     try:
         knobs = importlib.import_module(f"rl_impls.{workload}.knobs")
-    except ImportError:  # results of another revision
+    except ImportError:  # the workload does not exist in this revision
         return []
     found = [f"- `{form}`: {sentence}" for form, sentence in getattr(knobs, "SOURCES", {}).items()]
     return [*found, ""] if found else []
 
 
 def table(rows: Iterable[Row]) -> list[str]:
-    """Return the lines of a Markdown table."""
+    """Return the lines of a Markdown table of benchmarks."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |"]
     return [*lines, *("| " + " | ".join(cells(row)) + " |" for row in rows), ""]
 
 
 def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> str:
-    """Return the page of a machine as Markdown.
+    """Return the results of one machine as a Markdown page.
 
-    Args:
-        results: parsed JSON of runs on one machine.
-        failed: what could not be measured there, a sentence each.
+    ``results`` are the parsed JSON files; ``failed`` has one sentence per benchmark that could not be measured.
     """
     machine = machine_of(results[0])
     rows = [benchmark["extra_info"] for result in results for benchmark in result["benchmarks"]]
@@ -134,7 +132,7 @@ def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page; return the exit code."""
+    """Write the page of a machine; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.results", description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path, nargs="+", help="JSON of pytest-benchmark runs on one machine")
     parser.add_argument("--failed", action="append", default=[], metavar="TEXT", help="what could not be measured")

@@ -1,4 +1,4 @@
-"""Results as text tables: a row per benchmark with its time, spread, rate and share of the machine's limit."""
+"""Results as text tables: one row per benchmark with time, spread, rate and share of the machine's limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perf_tests.suite.limits import above_peak, above_peak_warnings, share_words
 
 from .order import Row, Span
 
-WIDTH = 80  # columns of the text tables
+WIDTH = 80  # columns of the terminal
 NAMES = "  {form:<17} {backend:<20}"
 FIGURES = "  {time:>7}  {spread:>5}  {rate:>7}  {share:>8}"
 PLAIN = (
@@ -20,11 +20,11 @@ PLAIN = (
     '"of limit" is the share of the best that this machine was measured to do in this run: "in cache" means more '
     'bytes per second than main memory delivers, "-" means no work worth counting.'
 )
-UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # the space between a number and its unit
+UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # spaces between a number and its unit
 
 
 def quantity(value: float) -> str:
-    """Return three significant digits with a prefix: 12.3k, 4.56M."""
+    """Format three significant digits with a prefix: 12.3k, 4.56M."""
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{value / factor:.3g}{prefix}"
@@ -32,7 +32,7 @@ def quantity(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return three significant digits in us, ms or s."""
+    """Format seconds with three significant digits in us, ms or s."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
@@ -40,28 +40,28 @@ def duration(seconds: float) -> str:
 
 
 def percent(part: float) -> str:
-    """Return a fraction as a percentage with two significant digits or more: 0.013 %, 4.2 %, 140 %."""
+    """Format a fraction as a percentage with at least two significant digits: 0.013 %, 4.2 %, 140 %."""
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
 
 def factor(value: float) -> str:
-    """Return a ratio with two decimals, or with two significant digits below 0.1 and three from 10 on."""
+    """Format a ratio: two decimals from 0.1 to 10, else two (below) or three (above) significant digits."""
     return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
 def axes(row: Row) -> str:
-    """Return the axes as in ``batch 32, io host``."""
+    """Return the axes in words: ``batch_size 32, io host``."""
     return ", ".join(f"{name} {value}" for name, value in row["axes"].items())
 
 
 def title(row: Row) -> str:
-    """Return what a row is a row of: op, axes, and the precision if it is not float32."""
+    """Return the op, the axes and, if it is not float32, the precision of a row."""
     precision = "" if row["precision"] == "float32" else f"in {row['precision']}"
     return " ".join(filter(None, [f"{row['workload']}.{row['op']}", axes(row), precision]))
 
 
 def phases(row: Row) -> str:
-    """Return the shares of a loop's phases, longest first, and the lag of the acting policy."""
+    """Return the shares of a loop's phases, longest first, and the acting policy's lag."""
     spent: Mapping[str, float] = row.get("phases") or {}
     whole = sum(spent.values())
     told = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
@@ -71,7 +71,7 @@ def phases(row: Row) -> str:
 
 
 def notes(row: Row) -> str:
-    """Return what qualifies a row: a share above the peak, latencies, phases."""
+    """Return remarks on a row: a share above the peak, latencies, phases."""
     return "; ".join(
         filter(
             None,
@@ -87,12 +87,7 @@ def notes(row: Row) -> str:
 
 
 def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
-    """Return what limits the trust in a run: uncommitted changes, rows above the machine's peak.
-
-    Args:
-        machine: the machine and its limits.
-        rows: of a result.
-    """
+    """Return warnings about a run: uncommitted changes, and rows above the machine's measured peak."""
     dirty = f"The working tree had uncommitted changes: {machine['git']}."
     return [
         *([dirty] if machine["git"].endswith("+dirty") else []),
@@ -101,18 +96,15 @@ def warnings(machine: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
 
 
 def ratio_words(ratio: Span) -> str:
-    """Return a ratio with its interval, as in ``1.26 (1.20-1.31)``; names an interval that includes 1."""
+    """Format a ratio with its interval, ``1.26 (1.20-1.31)``, and mark one without a significant difference."""
     shown = f"{factor(ratio.middle)} ({factor(ratio.low)}-{factor(ratio.high)})"
     return f"{shown}: no significant difference" if ratio.undecided else shown
 
 
 def wrapped(text: str, indent: int = 0, hanging: int | None = None) -> str:
-    """Wrap text to 80 columns at spaces, never between a number and its unit.
+    """Wrap a paragraph to 80 columns, but never between a number and its unit.
 
-    Args:
-        text: one paragraph.
-        indent: columns before the first line.
-        hanging: columns before the other lines; those before the first unless given.
+    ``indent`` is the number of columns before the first line, ``hanging`` before the others (default: the same).
     """
     lines = textwrap.wrap(
         UNBROKEN.sub("\xa0", text),
@@ -126,12 +118,12 @@ def wrapped(text: str, indent: int = 0, hanging: int | None = None) -> str:
 
 
 def listed(text: str) -> str:
-    """Return text that :func:`wrapped` breaks after commas and semicolons alone."""
+    """Return text that :func:`wrapped` breaks only after commas and semicolons."""
     return re.sub(r"(?<![,;]) ", "\xa0", text)
 
 
 def text_row(row: Row) -> list[str]:
-    """Return the lines of one row of a text table."""
+    """Return the lines of a benchmark in a text table."""
     names = NAMES.format(form=row["form"], backend=row["backend"])
     said = FIGURES.format(
         time=duration(row["seconds_per_call"]),
@@ -145,7 +137,7 @@ def text_row(row: Row) -> list[str]:
 
 
 def text_tables(rows: Iterable[Row]) -> str:
-    """Return all results as text of at most 80 columns: a heading for each op and its axes, a line for each row."""
+    """Return all results as text of at most 80 columns: a heading per op and axes, a line per benchmark."""
     head = NAMES.format(form="form", backend="backend")
     head += FIGURES.format(time="a call", spread="IQR", rate="rate", share="of limit")
     groups: dict[str, list[Row]] = {}

@@ -24,12 +24,12 @@ from typing import Any
 
 from .process import set_up
 
-SIZES = (256, 1024)  # of the matrices: one that is done before another process gets its turn, one for many threads
-PIECE, PIECES = 4 << 20, 32  # bytes copied at a time, and how many take their turn: together beyond the caches
+SIZES = (256, 1024)  # matrix sizes: small enough to finish within a time slice, large enough for many threads
+PIECE, PIECES = 4 << 20, 32  # bytes per copy, number of arrays: together larger than the caches
 FIGURES = ("float32_flops", "bfloat16_flops", "copy_bytes")
-GPU_SIZE, GPU_BYTES, GPU_CALLS = 8192, 1 << 30, 20  # of its matrices, of its copy, and how often each is done
+GPU_SIZE, GPU_BYTES, GPU_CALLS = 8192, 1 << 30, 20  # matrix size, bytes per copy, calls of each
 GPU_PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
-BURSTS, BURST = 6, 0.02  # of each call: how many, and seconds of one
+BURSTS, BURST = 6, 0.02  # bursts per call, seconds per burst
 
 Call = Callable[[], Any]
 
@@ -130,12 +130,12 @@ def measure(threads: int) -> dict[str, float]:
     set_up(threads)
     calls = [*itertools.chain.from_iterable(map(products, SIZES)), *copies()]
     for _, _, call in calls:
-        call()  # compiles
+        call()  # compile
     most = dict.fromkeys(FIGURES, 0.0)
     for _ in range(BURSTS):
         for figure, work, call in calls:
             most[figure] = max(most[figure], work / least_time(call))
-    # a processor without instructions for it computes in 32 bits, as programs do; a library's own way may be slower
+    # without bfloat16 instructions programs compute in float32, which can be faster than a library's emulation
     most["bfloat16_flops"] = max(most["bfloat16_flops"], most["float32_flops"]) if most["bfloat16_flops"] else 0.0
     return {"threads": float(threads), **most, **on_gpu()}
 
@@ -149,7 +149,7 @@ def here(threads: int) -> dict[str, float]:
         name, the same for a GPU.
     """
     command, root = [sys.executable, "-m", __name__, str(threads)], Path(__file__).parents[2]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}  # looking for a GPU takes longer than all that is measured
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}  # JAX's search for a GPU takes longer than all measurements
     measured = subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     limits: dict[str, float] = json.loads(measured)
     return limits

@@ -1,7 +1,8 @@
-"""Apply each mutant to a copy of the repository, and report which of them the fast tests notice.
+"""Apply each mutant to a copy of the repository, and report which ones the fast tests notice.
 
-A mutant is a patch with a plausible bug, ``tools/mutants/AREA/NAME.patch``. The tests of its area run first, then those
-that all areas share, both until the first failure. Results are appended to a file, so a run that was stopped goes on.
+A mutant is a patch with a plausible bug, ``tools/mutants/AREA/NAME.patch``. The tests of its area run first, then the
+tests shared by all areas, each up to the first failure. Results are appended to a file, so an interrupted run can be
+resumed.
 
     python tools/mutants/run.py                      # all mutants that have no result yet
     python tools/mutants/run.py pirl rlgauge/first-pattern-wins
@@ -26,9 +27,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = Path(__file__).parent
 RESULTS = ROOT / "results" / "mutants.jsonl"
-LIMIT = 1200  # seconds of one run of the tests; a mutant that hangs them is noticed
+LIMIT = 1200  # timeout of one test run in seconds; a mutant that hangs counts as noticed
 TESTS = "correctness_tests"
-AREAS = {  # which folders have an area's own tests
+AREAS = {  # folders with the area's own tests
     **{name: [name] for name in ("pirl", "snake", "treasurehunt", "mario", "procgen")},
     "common": ["mario", "procgen", "pirl", "snake", "treasurehunt"],
     "rlgauge": ["gate", "repositories"],
@@ -41,7 +42,7 @@ def git(*words: str | Path, folder: Path = ROOT) -> str:
 
 
 def interpreter(folder: Path, tree: Path) -> Path:
-    """Make an environment that imports the repository from a tree and other packages from this interpreter's."""
+    """Create an environment that imports the repository from ``tree`` and all else from this interpreter's packages."""
     venv.create(folder, symlinks=True)
     places = [tree, *(path for path in site.getsitepackages() if Path(path).is_dir())]
     packages = sysconfig.get_path("purelib", vars={"base": str(folder)})
@@ -50,7 +51,7 @@ def interpreter(folder: Path, tree: Path) -> Path:
 
 
 def failure(python: Path, tree: Path, paths: list[str], jobs: int) -> str | None:
-    """Return the first test that fails, or why there is none to name; None if all pass."""
+    """Return the first failing test, or another reason for the failure; None if all tests pass."""
     command = [python, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *paths]
     command += ["--numprocesses", str(jobs), "--dist", "loadfile", "--threads", "1", "--hypothesis-profile", "fixed"]
     with subprocess.Popen(
@@ -72,13 +73,13 @@ def failure(python: Path, tree: Path, paths: list[str], jobs: int) -> str | None
 
 
 def tried(patch: Path, jobs: int) -> dict[str, object]:
-    """Return what the tests say of one mutant."""
+    """Test one mutant; return its result."""
     name, start = mutant(patch), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         git("worktree", "add", "--quiet", "--detach", tree, "HEAD")
         try:
-            git("apply", patch, folder=tree)  # fails for a patch that the code has moved away from
+            git("apply", patch, folder=tree)  # fails if the patch no longer matches the code
             own = [f"{TESTS}/{part}" for part in AREAS[patch.parent.name]]
             shared = sorted(str(path.relative_to(ROOT)) for path in (ROOT / TESTS).glob("test_*.py"))
             python = interpreter(Path(folder) / "env", tree)
@@ -103,7 +104,7 @@ def read() -> list[dict[str, object]]:
 
 
 def table() -> str:
-    """Return a Markdown table of the latest result of each mutant, by area, and the mutants that nobody noticed."""
+    """Return a Markdown table of the latest results by area, and a list of the unnoticed mutants."""
     latest = {str(row["mutant"]): row for row in read()}
     areas = Counter(name.partition("/")[0] for name in latest)
     noticed = Counter(name.partition("/")[0] for name, row in latest.items() if row["noticed"])
@@ -115,7 +116,7 @@ def table() -> str:
 
 
 def main() -> None:
-    """Try the mutants that are asked for, or show what is known."""
+    """Test the requested mutants, or print the results so far."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "names", nargs="*", metavar="AREA[/NAME]", help="mutants to try (default: those without a result)"

@@ -30,7 +30,7 @@ from rlgauge.statistics import interval
 
 FILE = Path(__file__).with_name("small.jsonl")
 SLOWER, UNITS = 1.05, 100
-FAIL = "median:5%"  # pytest-benchmark's rule that is put beside the gate's
+FAIL = "median:5%"  # the pytest-benchmark rule that the gate is compared with
 KINDS, SIZES = ("loop", "numbers", "text", "table"), (2, 10, 40)
 CASES = (
     *(f"benchmarks/test_work.py::test_work[{kind}-{size}]" for kind in KINDS for size in SIZES),
@@ -140,7 +140,7 @@ def repository(folder: Path) -> None:
 
 def pytest(folder: Path, *arguments: str) -> int:
     """Run pytest in a folder; return its exit code."""
-    dropped = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")  # who installs a package has it compiled
+    dropped = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")  # installed packages have compiled bytecode
     variables = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True).returncode
@@ -198,7 +198,7 @@ def overhead(rounds: int) -> list[float]:
                 spent = time.monotonic() - start
                 timed = [sum(pair) for record in records.values() for pair in record.screen[0]]
                 found.append(spent - sum(timed))
-    return found[1:]  # the first says how many calls each sample has, as that of a run does
+    return found[1:]  # the first pair also calibrates the number of calls per sample, as in a run
 
 
 IMPORTING = (

@@ -16,11 +16,7 @@ from .runs import BadInput, read
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write the page; a file that cannot be shown ends it with a line, and nothing is written.
-
-    Args:
-        arguments: the command line, that of the process unless given.
-    """
+    """Write the page; exit with a message, and without writing anything, if an input is invalid."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.html", description=__doc__.splitlines()[0])
     parser.add_argument(
         "results",
@@ -54,12 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def check_apart(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End with a line where what is written would take the place of what is read, or of the other file.
-
-    Args:
-        parser: that parsed them.
-        options: the command line as parsed.
-    """
+    """Reject an output path that is also an input, or the path of the other output."""
     taken = {path.resolve(): "RESULT.json" for path in options.results}
     for name in ("claims", "gate", "history", "output", "png"):
         path = getattr(options, name)

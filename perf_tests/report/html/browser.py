@@ -1,4 +1,4 @@
-"""A page in Chromium: its picture, and how long it takes to open. ``python -m perf_tests.report.html.browser PAGE``."""
+"""Open a page in Chromium, for a picture or to time it: ``python -m perf_tests.report.html.browser PAGE``."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from pathlib import Path
 from typing import Any
 
 BROWSERS = ("chromium", "google-chrome")
-WIDTH = 1120  # of the picture, in pixels
-DRAWN = "html[data-drawn=true]"  # what the page is when all its plots are drawn
+WIDTH = 1120  # viewport width in pixels
+DRAWN = "html[data-drawn=true]"  # matches once all plots are drawn
 
 
 class NoBrowser(RuntimeError):
-    """No browser is installed; the message says how to get one."""
+    """No browser is installed; the message says how to install one."""
 
 
 @contextmanager
 def opened(**context: Any) -> Iterator[Any]:
-    """Yield an empty page of a browser without a network.
-
-    Args:
-        context: what playwright's ``new_context`` takes.
+    """Yield an empty, offline browser page; ``context`` is passed to playwright's ``new_context``.
 
     Raises:
-        NoBrowser: none is installed.
+        NoBrowser: no browser is installed.
     """
     from playwright.sync_api import sync_playwright
 
@@ -38,14 +35,7 @@ def opened(**context: Any) -> Iterator[Any]:
 
 
 def picture(html: str) -> bytes:
-    """Return a page down to its first plot, as PNG.
-
-    Args:
-        html: of the page.
-
-    Raises:
-        NoBrowser: none is installed.
-    """
+    """Return a PNG of a page, from its top down to its first plot."""
     with opened(viewport={"width": WIDTH, "height": WIDTH}, device_scale_factor=1.5, color_scheme="light") as page:
         page.set_content(html)
         page.wait_for_selector(DRAWN, state="attached")
@@ -56,14 +46,7 @@ def picture(html: str) -> bytes:
 
 
 def opening(path: Path) -> tuple[int, float]:
-    """Return the bytes of a page, and the seconds from opening it until all its plots are drawn.
-
-    Args:
-        path: of the page.
-
-    Raises:
-        NoBrowser: none is installed.
-    """
+    """Return the size of a page in bytes, and the seconds from opening it until all plots are drawn."""
     with opened() as page:
         page.goto(path.resolve().as_uri())
         page.wait_for_selector(DRAWN, state="attached")
@@ -72,11 +55,7 @@ def opening(path: Path) -> tuple[int, float]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print how large a page is, and how long it takes to open.
-
-    Args:
-        arguments: the command line, that of the process unless given.
-    """
+    """Print a page's size and opening time."""
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.report.html.browser", description="how large a page is, how long it takes to open"
     )

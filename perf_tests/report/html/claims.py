@@ -1,4 +1,4 @@
-"""What ``python -m perf_tests.claims`` writes: claims of others about speed, and what was measured of them."""
+"""Reader for the ledger that ``python -m perf_tests.claims`` writes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Context(BaseModel):
     """One comparison that a claim was judged by.
 
     Attributes:
-        context: what else was on, as ``alone``.
-        base: what is compared with.
-        change: what is said to be faster.
-        ratio: seconds of base over seconds of change; None where it was not measured.
-        low, high: its interval.
+        context: what else was enabled, such as ``alone``.
+        base: the benchmark without the claimed change.
+        change: the benchmark with it.
+        ratio: base over change in the measured quantity, more than 1 if the change is better; None if not measured.
+        low, high: interval of the ratio.
         n: number of pairs.
-        verdict: in a word.
-        same_holds: whether both sides compute the same, as far as the claim wants that.
+        verdict: the verdict, such as ``holds``.
+        same_holds: whether outputs or learning stayed the same; None if unknown or not claimed.
     """
 
     context: str
@@ -42,7 +42,7 @@ class Context(BaseModel):
 
 
 class Figure(BaseModel):
-    """A figure that was stated, and the same of this machine."""
+    """A published figure, and our value of it."""
 
     what: str
     ours: float | None = None
@@ -51,7 +51,7 @@ class Figure(BaseModel):
 
 
 class Claim(BaseModel):
-    """A claim, in words and as the least ratio that was promised, None where nothing is judged."""
+    """A claim in words, with the promised ratio; ``least`` is None if no ratio was promised."""
 
     id: str
     workload: str
@@ -77,13 +77,10 @@ class Claims(BaseModel):
 
 
 def read(path: Path) -> Claims:
-    """Return the claims of a file.
-
-    Args:
-        path: of the file.
+    """Return the claims of a ledger file.
 
     Raises:
-        BadInput: it is something else, of a newer version, or one of its claims is about a case that does not exist.
+        BadInput: the file is invalid or of a newer version, or a claim names an unknown workload or benchmark.
     """
     found = parse(path, WANTED)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -98,7 +95,7 @@ def read(path: Path) -> Claims:
     for claim in claims.claims:
         if claim.workload not in workloads():
             raise BadInput(f"{path}: claim {claim.id}: there is no workload {claim.workload!r}")
-        for context in claim.contexts if version == VERSION else ():  # older ones have other names
+        for context in claim.contexts if version == VERSION else ():  # older ledgers use other benchmark names
             gone = [test for test in (context.base, context.change) if test not in by_name(claim.workload)]
             if gone:
                 raise BadInput(f"{path}: claim {claim.id}: there is no benchmark {gone[0]}")

@@ -1,4 +1,4 @@
-"""What is to be known before any figure: the machine, the commit, the date, how loud it was."""
+"""The head of the page: machine, commit, date, and warnings about the run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ from .runs import Run
 
 
 def machine(run: Run) -> str:
-    """Return the processor, its cores and the system.
-
-    Args:
-        run: that is shown.
-    """
+    """Return the processor, its cores and the operating system."""
     info, own = run.result.machine_info, run.machine
     cpu = part(info, "cpu")
     model = own.get("cpu_model") or cpu.get("brand_raw") or info.get("processor") or info.get("machine")
@@ -29,22 +25,13 @@ def machine(run: Run) -> str:
 
 
 def part(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a named part of a head, nothing where it is missing or something else.
-
-    Args:
-        found: the head.
-        name: of its part.
-    """
+    """Return ``found[name]`` if it is a dict, else an empty one."""
     value = found.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def facts(run: Run) -> dict[str, str]:
-    """Return what is known of a run, by name.
-
-    Args:
-        run: that is shown.
-    """
+    """Return the metadata of a run, by label."""
     info, own = run.result.machine_info, run.machine
     versions = part(own, "versions")
     python = " ".join(str(info[name]) for name in ("python_implementation", "python_version") if info.get(name))
@@ -64,12 +51,9 @@ def facts(run: Run) -> dict[str, str]:
 
 
 def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str]:
-    """Return what a reader has to know first.
+    """Return warnings for the reader: noisy or single samples, and other runs or claims that do not match this run.
 
-    Args:
-        run: that is shown.
-        others: runs at other numbers of threads.
-        claims: that are shown too, if any.
+    ``others`` are the runs at other numbers of threads.
     """
     told = warnings({**run.machine, "git": run.commit}, run.rows)
     if not run.machine:
@@ -97,21 +81,12 @@ def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str
 
 
 def place(machine: Mapping[str, Any]) -> str:
-    """Return what a machine is called, and its cores; nothing where that is not known.
-
-    Args:
-        machine: as a result says it.
-    """
+    """Return a machine's name and cores; empty if its processor is unknown."""
     return f"{called(machine)}, {machine.get('cores', '?')} cores" if machine.get("cpu_model") else ""
 
 
 def tiles(rows: Sequence[Row], others: dict[str, str]) -> dict[str, str]:
-    """Return the figures of the first line, by what they count.
-
-    Args:
-        rows: of the run.
-        others: of claims and of the gate.
-    """
+    """Return the headline counts by label, followed by those in ``others``."""
     count = {
         "benchmarks": len(rows),
         "workloads": len({row["workload"] for row in rows}),

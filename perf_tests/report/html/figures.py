@@ -1,4 +1,4 @@
-"""What a plot shows, as data: :mod:`.page` writes it into the page, ``plots.js`` draws it."""
+"""The data of a plot: :mod:`.page` embeds it in the page, and ``plots.js`` draws it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Series:
-    """What belongs together in a plot: points of one colour and one line.
+    """Points that share a colour and a line.
 
     Attributes:
-        name: as hovering and legends show it.
-        backend: that a reader can switch off; empty for what stays.
-        form: that a reader can switch off within the plot; empty for what stays.
-        points: each with ``x`` or ``at``, ``y``, ``low``, ``high`` and ``text``, as the kind of plot needs.
-        part: name of the part of a whole that it is, as a phase is; empty for what is none.
+        name: label in legends and on hover.
+        backend: backend whose button hides the series; empty if it is always shown.
+        form: form whose button hides the series within the plot; empty if it is always shown.
+        points: dicts with ``x`` or ``at``, ``y`` and further keys that depend on the kind of plot.
+        part: name that sets the colour in place of the backend, such as a phase or a verdict; empty for none.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Figure:
     """One plot, and the table of its data.
 
     Attributes:
-        workload: that a reader has to have chosen to see it; empty for one that is always shown.
-        title: which names it among the others of its chapter.
+        workload: workload that must be selected to see the plot; empty if it is always shown.
+        title: unique within the chapter.
         kind: name of the function in ``plots.js`` that draws it.
-        series: what it shows.
-        columns: heads of its table.
-        rows: of its table.
-        labels: words for its axes, and what else drawing it needs, by name.
-        words: sentences that stand below it.
+        series: what the plot shows.
+        columns: column heads of the table.
+        rows: cells of the table.
+        labels: axis labels and other parameters of the drawing function.
+        words: sentences below the plot.
     """
 
     workload: str
@@ -58,22 +58,22 @@ class Figure:
     words: Sequence[str] = ()
 
     def data(self) -> dict[str, Any]:
-        """Return it as JSON can hold it, with None for what is not known."""
+        """Return the figure as JSON-compatible data, with None for unknown numbers."""
         found: dict[str, Any] = plain(asdict(self))
         return found
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A part of the page.
+    """A section of the page.
 
     Attributes:
-        name: its anchor.
-        title: its heading.
-        lead: what it shows and how to read it.
-        figures: its plots, of which a reader sees one at a time.
-        choices: names of what a reader may choose to see in each plot, as time or rate; none or several.
-        html: what stands below the plot.
+        name: anchor of the section.
+        title: heading.
+        lead: what the plots show, and how to read them.
+        figures: the plots, of which the reader sees one at a time.
+        choices: views of each plot that the reader can switch between, such as time or rate.
+        html: HTML below the plot.
     """
 
     name: str
@@ -85,11 +85,7 @@ class Chapter:
 
 
 def plain(value: Any) -> Any:
-    """Return a value with None in the place of numbers that JSON does not have, and others to six digits.
-
-    Args:
-        value: nested dicts, lists, numbers and words.
-    """
+    """Round floats to six digits and replace NaN and infinity, which JSON lacks, by None, in nested dicts and lists."""
     if isinstance(value, Mapping):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -100,59 +96,34 @@ def plain(value: Any) -> Any:
 
 
 def label(row: Row) -> str:
-    """Return what tells a row from others of its op: form, backend, and a precision other than float32.
-
-    Args:
-        row: of a result.
-    """
+    """Return what distinguishes a row within its op: form, backend, and a precision other than float32."""
     precision = "" if row["precision"] in ("float32", row["form"]) else f"({row['precision']})"
     return " ".join(filter(None, [row["form"], row["backend"], precision]))
 
 
 def name(row: Row) -> str:
-    """Return the op of a row and its axes.
-
-    Args:
-        row: of a result.
-    """
+    """Return the op and the axes of a row."""
     return " ".join(filter(None, [row["op"], axis_words(row)]))
 
 
 def known(row: Row) -> bool:
-    """Return whether the interval of a row is known: it has more than one sample.
-
-    Args:
-        row: of a result.
-    """
+    """Return whether the interval of a row is known, i.e. it has more than one sample."""
     return not math.isnan(row["low"])
 
 
 def time_words(row: Row) -> list[str]:
-    """Return the time of a call and its interval.
-
-    Args:
-        row: of a result.
-    """
+    """Return the time per call, and its interval, in words."""
     between = f"{duration(row['low'])} to {duration(row['high'])}" if known(row) else "one sample"
     return [duration(row["seconds_per_call"]), between]
 
 
 def span_words(span: Span) -> str:
-    """Return a ratio with its interval, and whether it can be told apart from 1.
-
-    Args:
-        span: the ratio.
-    """
+    """Format a ratio like :func:`ratio_words`, and one without a known interval as of a single sample."""
     return ratio_words(span) if math.isfinite(span.low + span.high) else f"{span.middle:.3g} (one sample)"
 
 
 def by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return rows in groups that have the same values, in the order in which they first came.
-
-    Args:
-        rows: of a result.
-        names: of the values.
-    """
+    """Group rows by the values of some keys, in order of first appearance."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[one] for one in names), []).append(row)

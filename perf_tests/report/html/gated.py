@@ -1,4 +1,4 @@
-"""What the gate found: the verdict on each case."""
+"""Chapter on a gate run: the verdict on each benchmark."""
 
 from __future__ import annotations
 
@@ -19,13 +19,10 @@ COLUMNS = ("case", "verdict", "time", "pairs", "p", "notes")
 
 
 def read(path: Path) -> Artifact:
-    """Return the artifact of a run of the gate.
-
-    Args:
-        path: of the file.
+    """Read the artifact of a gate run.
 
     Raises:
-        BadInput: it is something else, or of another version.
+        BadInput: the file is something else, or of another version.
     """
     try:
         return artifact.read(path)
@@ -34,24 +31,13 @@ def read(path: Path) -> Artifact:
 
 
 def cells(name: str, finding: Finding, reason: str) -> list[str]:
-    """Return what is said of one case.
-
-    Args:
-        name: of the case.
-        finding: the verdict on it.
-        reason: why it is allowed to be slower or gone, if it is.
-    """
+    """Return the table row of a benchmark; ``reason`` says why a regression is allowed, if it is."""
     notes = "; ".join([*finding.notes, *([f"allowed: {reason}"] if reason else [])])
     return [name, finding.verdict, change(finding), str(finding.pairs or ""), significance(finding), notes]
 
 
 def figure(workload: str, outcome: Outcome) -> Figure:
-    """Return the dots of a workload's cases.
-
-    Args:
-        workload: its name.
-        outcome: what the run concludes.
-    """
+    """Return the dot plot of a workload's benchmarks."""
     found = {name: one for name, one in cases(outcome.findings).items() if name.partition(".")[0] == workload}
     timed = {name: one for name, one in found.items() if one.ratio is not None}
     series = [
@@ -74,13 +60,10 @@ def figure(workload: str, outcome: Outcome) -> Figure:
 
 
 def chapter(artifact: Artifact | None) -> Chapter:
-    """Return the chapter: the outcome in words, the dots, and the verdict on each case.
-
-    Args:
-        artifact: of a run of the gate, if one was given.
+    """Return the chapter: the outcome in words, the failed benchmarks, and a dot plot per workload.
 
     Raises:
-        BadInput: it cannot be decided.
+        BadInput: the decision rule cannot be applied to the artifact.
     """
     if artifact is None:
         return Chapter("gate", "The gate", LEAD, ())

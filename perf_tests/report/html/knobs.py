@@ -1,4 +1,4 @@
-"""What each optimisation gains by itself, from naive to all of them together, as a waterfall."""
+"""Chapter on single optimisations: the gain of each, from naive to all of them together, as a waterfall plot."""
 
 from __future__ import annotations
 
@@ -20,20 +20,12 @@ JUDGED = {True: "faster", False: "slower", None: "no significant difference"}
 
 
 def judged(gain: Span) -> bool | None:
-    """Return whether a gain is one, or a loss; None where the samples do not tell.
-
-    Args:
-        gain: how many times as fast something is.
-    """
+    """Return True for a gain, False for a loss, None if the interval contains 1."""
     return True if gain.low > 1 else False if gain.high < 1 else None
 
 
 def waterfall(rows: Sequence[Row]) -> Figure | None:
-    """Return the bars of one op on one backend; None where there is no baseline, or nothing to compare with it.
-
-    Args:
-        rows: of one op, backend and axes.
-    """
+    """Return the plot of one op, backend and axes; None without a naive form or without single optimisations."""
     found = {row["form"]: row for row in rows}
     naive = found.get("naive")
     if naive is None or not any(form.startswith(ONLY) for form in found):
@@ -69,11 +61,7 @@ def waterfall(rows: Sequence[Row]) -> Figure | None:
 
 
 def chapter(rows: Sequence[Row]) -> Chapter:
-    """Return the chapter.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the chapter, with one plot per op, backend and axes that have single optimisations."""
     groups = by([{**row, "at": axes(row)} for row in rows], "workload", "op", "backend", "at")
     found = [waterfall(group) for group in groups.values()]
     return Chapter("knobs", "What each optimisation gains", LEAD, [figure for figure in found if figure])

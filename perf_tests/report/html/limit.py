@@ -1,4 +1,4 @@
-"""The share of the machine's limit that each benchmark reaches."""
+"""Chapter on the share of the machine's limit that each benchmark reaches."""
 
 from __future__ import annotations
 
@@ -20,12 +20,7 @@ COLUMNS = ("benchmark", "form", "backend", "a call", "of limit", "bound by")
 
 
 def figure(workload: str, rows: Sequence[Row]) -> Figure:
-    """Return the dots of a workload, a line for each op.
-
-    Args:
-        workload: its name.
-        rows: of the workload that have a share.
-    """
+    """Return the strip plot of a workload, with a line for each op."""
     ops = list(dict.fromkeys(row["op"] for row in rows))
     series: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -47,11 +42,7 @@ def figure(workload: str, rows: Sequence[Row]) -> Figure:
 
 
 def chapter(rows: Sequence[Row]) -> Chapter:
-    """Return the chapter.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the chapter, with one plot per workload that has shares."""
     shared = [row for row in rows if row["limit_share"]]
     figures = [figure(workload, found) for (workload,), found in by(shared, "workload").items()]
     return Chapter("limit", "Share of the machine's limit", LEAD, figures)

@@ -1,4 +1,4 @@
-"""Pieces of HTML, with what they show escaped."""
+"""HTML fragments with escaped content."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from html import escape
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in a box of its own, which scrolls where the page does not.
-
-    Args:
-        columns: their heads.
-        rows: cells of each row.
-    """
+    """Return a table in a box that scrolls on its own."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

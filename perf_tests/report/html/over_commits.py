@@ -1,4 +1,4 @@
-"""Speed over commits: a curve of each case, its steps marked."""
+"""Chapter on speed over commits: one curve per benchmark, with its steps marked."""
 
 from __future__ import annotations
 
@@ -25,13 +25,10 @@ Case = Mapping[str, Any]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return what there is to draw of a history.
-
-    Args:
-        path: of the file that ``rlgauge history`` writes.
+    """Return the series of a file that ``rlgauge history`` writes, as :func:`rlgauge.history_table.drawn` does.
 
     Raises:
-        BadInput: it is missing, or something else.
+        BadInput: the file is missing or invalid.
     """
     if not path.exists():
         raise BadInput(f"{path}: wanted what rlgauge history writes: there is no such file")
@@ -42,11 +39,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def figure(case: Case) -> Figure:
-    """Return the curve of a case.
-
-    Args:
-        case: as :func:`rlgauge.history_table.drawn` returns it.
-    """
+    """Return the curve of a benchmark, given its series."""
     commits, steps = case["points"], {step["commit"]: step for step in case["steps"]}
     points = [
         {
@@ -80,10 +73,6 @@ def figure(case: Case) -> Figure:
 
 
 def chapter(cases: Sequence[Case] | None) -> Chapter:
-    """Return the chapter: a curve of each case, those that became slower first.
-
-    Args:
-        cases: as :func:`read` returns them, if a history was given.
-    """
+    """Return the chapter, with regressed benchmarks first; ``cases`` is what :func:`read` returned, if anything."""
     found = sorted(cases or (), key=lambda case: (WORST.index(case["verdict"]), case["case"]))
     return Chapter("history", "Speed over commits", LEAD, [figure(case) for case in found])

@@ -1,4 +1,4 @@
-// What the reader chose, the buttons to choose by, and the tables.
+// The reader's choices, the buttons for them, and the tables.
 
 const PAGE = JSON.parse(document.getElementById("data").textContent);
 const NARROW = matchMedia("(max-width: 640px)"), DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -15,7 +15,7 @@ const element = (tag, properties, ...children) => {
   return made;
 };
 
-// The plot of a chapter that shows most is the first that a reader sees.
+// A chapter first shows the plot with the most points.
 function fullest(name) {
   const sizes = shownFigures(name).map((one) => one.series.reduce((sum, series) => sum + series.points.length, 0));
   return Math.max(0, sizes.indexOf(Math.max(...sizes)));
@@ -38,7 +38,7 @@ function button(words, pressed, press, swatch) {
 function shownFigures(name) {
   return PAGE.chapters[name].figures.filter((one) => !one.workload || one.workload === chosen.workload);
 }
-// Forms with one knob crowd a plot with others: they are off at first, where there is anything else.
+// Forms with a single optimisation crowd a plot: they start hidden if there are other forms.
 function offForms(figure) {
   const forms = new Set(figure.series.map((one) => one.form).filter(Boolean));
   const single = [...forms].filter((form) => form.startsWith("only_"));
@@ -114,7 +114,7 @@ function controls(name) {
   if (figures.length) forms(name, box);
 }
 
-// What tells forms or parts of the chosen plot apart, as buttons or as a key.
+// Legend of the chosen plot: buttons for its forms, or a key of its parts.
 function forms(name, box) {
   box.querySelectorAll(".form, .key.of").forEach((one) => one.remove());
   const own = chosen.of[name], figures = shownFigures(name), figure = figures[Math.min(own.figure, figures.length - 1)];

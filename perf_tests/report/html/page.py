@@ -1,4 +1,4 @@
-"""The whole page, as one file that asks for nothing."""
+"""The whole page as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -43,14 +43,7 @@ def chapters(
     artifact: Artifact | None,
     history: Sequence[over_commits.Case] | None,
 ) -> list[Chapter]:
-    """Return all chapters with plots.
-
-    Args:
-        runs: the one that is shown, then those at other numbers of threads.
-        claims: of others, if any were given.
-        artifact: of a run of the gate, if one was given.
-        history: cases over commits, if any were given.
-    """
+    """Return all chapters; the first of ``runs`` is the one shown, the others differ in their number of threads."""
     rows = runs[0].rows
     of_rows = [module.chapter(rows) for module in (scaling, limit, knobs, phases)]
     others = [threads.chapter(runs), promised.chapter(claims), gated.chapter(artifact)]
@@ -58,11 +51,7 @@ def chapters(
 
 
 def section(chapter: Chapter) -> str:
-    """Return the HTML of a chapter; its plot is drawn by the page's script.
-
-    Args:
-        chapter: which.
-    """
+    """Return a chapter as HTML, with an empty plot that the page's script fills."""
     head = f'<section id="{chapter.name}"><h2>{escape(chapter.title)}</h2>'
     if not chapter.figures:
         return f'{head}<p class="absent">{escape(ABSENT.get(chapter.name, ""))}</p>{chapter.html}</section>'
@@ -77,11 +66,7 @@ def section(chapter: Chapter) -> str:
 
 
 def every(rows: Sequence[Row]) -> str:
-    """Return the tables of all benchmarks, folded, one for each workload.
-
-    Args:
-        rows: of a result.
-    """
+    """Return folded tables of all benchmarks, one per workload."""
     told = []
     for (workload,), found in by(rows, "workload").items():
         lines = [[f"{workload}.{row['op']}", *cells(row)] for row in found]
@@ -93,20 +78,12 @@ def every(rows: Sequence[Row]) -> str:
 
 
 def embedded(data: object) -> str:
-    """Return data as JSON that may stand in a script of a page: no part of it ends that.
-
-    Args:
-        data: what JSON can hold.
-    """
+    """Return data as JSON that is safe inside a ``<script>`` element."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def colors(rows: Sequence[Row]) -> dict[str, int]:
-    """Return the number of each backend's colour: that of this suite's backends stays, others take what is free.
-
-    Args:
-        rows: of all results.
-    """
+    """Return the colour number of each backend: fixed for this suite's backends, the free ones for others."""
     present = list(dict.fromkeys(row["backend"] for row in rows))
     ours = {name: BACKENDS.index(name) for name in present if name in BACKENDS}
     free = [number for number in range(len(BACKENDS)) if number not in ours.values()] or [0]
@@ -116,9 +93,9 @@ def colors(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def plotly() -> str:
-    """Return plotly's script, with its licence.
+    """Return plotly's script and licence.
 
-    What makes a module of it for other loaders is left out where it is found: with it, a browser reads all once more.
+    The wrapper for module loaders is removed where it is found, because it makes browsers parse the script twice.
     """
     text = (files("plotly") / "package_data" / "plotly.min.js").read_text()
     licence, start, end = text.find("*/") + 2, text.find('"use strict";var Plotly='), text.rfind("return Plotly;")
@@ -131,13 +108,13 @@ def page(
     artifact: Artifact | None = None,
     history: Sequence[over_commits.Case] | None = None,
 ) -> str:
-    """Return the page.
+    """Return the page as HTML.
 
     Args:
-        runs: the one that is shown, then those at other numbers of threads.
-        claims: of others, if any were given.
-        artifact: of a run of the gate, if one was given.
-        history: cases over commits, if any were given.
+        runs: the run that is shown, then runs at other numbers of threads.
+        claims: ledger of published claims.
+        artifact: artifact of a gate run.
+        history: series of benchmarks over commits.
     """
     run, found = runs[0], chapters(runs, claims, artifact, history)
     data = {
@@ -169,11 +146,7 @@ def page(
 
 
 def verdicts(claims: Claims | None) -> dict[str, str]:
-    """Return how many of the comparisons with a published figure hold, where there are any.
-
-    Args:
-        claims: of others, if any were given.
-    """
+    """Return the headline count of published figures that hold; empty without claims."""
     if claims is None:
         return {}
     promised = [claim for claim in claims.claims if claim.least is not None]
@@ -183,9 +156,5 @@ def verdicts(claims: Claims | None) -> dict[str, str]:
 
 
 def outcome(artifact: Artifact | None) -> dict[str, str]:
-    """Return how the gate came out, where it ran.
-
-    Args:
-        artifact: of a run of the gate, if one was given.
-    """
+    """Return the headline outcome of the gate; empty without a gate run."""
     return {} if artifact is None else {"the gate": WORDS[artifact.decide().code].partition(":")[0]}

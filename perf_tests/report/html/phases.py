@@ -1,4 +1,4 @@
-"""Where the time of loops goes: a stacked bar for each form and backend."""
+"""Chapter on where loops spend their time: a stacked bar for each form and backend."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ CHOICES = ("share of the time", "time of an item")
 
 
 def figure(rows: Sequence[Row], phases: Sequence[str]) -> Figure:
-    """Return the bars of one op with the same axes.
-
-    Args:
-        rows: that have phases.
-        phases: names of all phases there are, for an order and colours that stay.
-    """
+    """Return the bars of one op and axes; ``phases`` fixes the order and colours of phases across plots."""
     here = [phase for phase in phases if any(row["phases"].get(phase) for row in rows)]
     series = []
     for phase in here:
@@ -42,11 +37,7 @@ def figure(rows: Sequence[Row], phases: Sequence[str]) -> Figure:
 
 
 def chapter(rows: Sequence[Row]) -> Chapter:
-    """Return the chapter.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the chapter, with one plot per op and axes whose rows have phases."""
     loops = [{**row, "name": name(row)} for row in rows if sum(row["phases"].values()) > 0]
     phases = list(dict.fromkeys(phase for row in loops for phase in row["phases"]))
     figures = [figure(group, phases) for group in by(loops, "workload", "name").values()]

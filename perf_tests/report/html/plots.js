@@ -1,5 +1,5 @@
 "use strict";
-// Each kind of figure as Plotly's traces and layout. A view says what the reader chose, and the colours.
+// Plotly traces and layout for each kind of figure. A view holds the reader's choices and the colours.
 
 const DASHES = { naive: "dash", full: "solid" }, OTHER_DASHES = ["dot", "dashdot", "longdash", "longdashdot"];
 const dash = (form, others) => DASHES[form] || OTHER_DASHES[others.indexOf(form) % 4] || "solid";
@@ -23,7 +23,7 @@ const percent = (value) => `${significant(100 * value)} %`;
 const times = (value) => `${significant(value)}x`;
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
-// A logarithmic axis: where its ticks are, and its range.
+// Ticks and range of a logarithmic axis.
 function logarithmic(values, words, narrow) {
   const known = values.filter((value) => value > 0);
   let [low, high] = known.length ? [Math.min(...known), Math.max(...known)] : [1, 10];
@@ -46,7 +46,7 @@ function logarithmic(values, words, narrow) {
   return { type: "log", range, tickvals: ticks, ticktext: ticks.map(words) };
 }
 
-// A point's figure and its interval, as time or as rate.
+// A point's value and interval, as time or as rate.
 function figure(point, rate) {
   if (!rate) return [point.y, point.low, point.high];
   const over = (value) => (value ? point.items / value : null);
@@ -67,7 +67,7 @@ const visible = (figure, view) =>
   figure.series.filter((one) => !view.off.has(one.backend) && !(one.form && view.offForms.has(one.form)));
 const flat = (lists) => lists.flat().flat().filter((value) => value != null);
 
-// Categories from top to bottom that have a point, with their labels beside the plot or, where it is narrow, above each.
+// Categories with points, top to bottom; labels stand beside the plot, or above each row on narrow screens.
 function rows(figure, shown, view) {
   const used = [...new Set(shown.flatMap((one) => one.points.map((point) => point.at)))].sort((a, b) => a - b);
   const at = new Map(used.map((one, k) => [one, k])), names = used.map((one) => figure.labels.categories[one]);
@@ -215,7 +215,7 @@ const KINDS = {
   },
 };
 
-// Whether a tick is far enough from the one before it and from the last.
+// Whether a tick is far enough from the previous one and from the last.
 function spaced(ends, k, gap) {
   let kept = ends[0];
   for (let n = 1; n <= k; n++) if (ends[n] - kept >= gap && (n === ends.length - 1 || ends.at(-1) - ends[n] >= gap)) {

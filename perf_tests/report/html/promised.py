@@ -1,4 +1,4 @@
-"""Claims about speed: what was promised, and what was measured."""
+"""Chapter on published claims: what was promised, and what was measured."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ SAME: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
 
 
 def measured(context: Context) -> str:
-    """Return what was measured in a context.
-
-    Args:
-        context: of a claim.
-    """
+    """Return the measured ratio of a context in words."""
     if context.ratio is None:
         return "not measured"
     if context.low is None or context.high is None:
@@ -34,12 +30,7 @@ def measured(context: Context) -> str:
 
 
 def cells(claim: Claim, context: Context) -> list[str]:
-    """Return what is said of a claim in one context.
-
-    Args:
-        claim: which is judged.
-        context: in which it was measured.
-    """
+    """Return the table row of a claim in one context."""
     compared = f"{context.context}: {context.change} against {context.base}"
     same = " ".join(filter(None, [SAME[context.same_holds], f"({claim.same})" if claim.same else ""]))
     pairs = str(context.n) if context.n else ""
@@ -47,12 +38,7 @@ def cells(claim: Claim, context: Context) -> list[str]:
 
 
 def figure(workload: str, claims: list[Claim]) -> Figure:
-    """Return the dots of a workload's claims.
-
-    Args:
-        workload: its name.
-        claims: of the workload.
-    """
+    """Return the dot plot of a workload's claims."""
     pairs = [(claim, context) for claim in claims for context in claim.contexts]
     categories = [f"{claim.id}, {context.context}" for claim, context in pairs]
     verdicts = list(dict.fromkeys(context.verdict for _, context in pairs))
@@ -82,11 +68,7 @@ def figure(workload: str, claims: list[Claim]) -> Figure:
 
 
 def stated(claims: Claims) -> str:
-    """Return a table of the figures that claims state, beside ours, folded; nothing where there are none.
-
-    Args:
-        claims: of which some may state figures.
-    """
+    """Return a folded table of published figures next to ours; empty if there are none."""
     rows = [
         [claim.id, one.what, f"{quantity(one.ours)} {one.unit}" if one.ours is not None else "not measured", one.theirs]
         for claim in claims.claims
@@ -99,11 +81,7 @@ def stated(claims: Claims) -> str:
 
 
 def chapter(claims: Claims | None) -> Chapter:
-    """Return the chapter: how many claims got each verdict, the dots, and all of them in a table.
-
-    Args:
-        claims: that were given, if any were.
-    """
+    """Return the chapter: the count of each verdict, a dot plot per workload, figures and notes."""
     if claims is None:
         return Chapter("claims", "Claims, promised and measured", LEAD, ())
     groups: dict[str, list[Claim]] = {}

@@ -1,4 +1,4 @@
-"""What a pytest-benchmark JSON holds, of this suite or of another, as rows of one kind."""
+"""Reader for pytest-benchmark JSON of this or any other suite, as rows of one format."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from perf_tests.report.order import SCATTER, Row
 from perf_tests.rows import FORMAT, machine_of
 from rlgauge.statistics import interval
 
-KNOWN = 5  # major version of pytest-benchmark whose JSON is read here
+KNOWN = 5  # newest major version of pytest-benchmark whose JSON is supported
 WANTED = "the JSON of a pytest-benchmark run, as make bench writes it"
-NOTCH = 1.57  # times the interquartile range over the root of the count: about the 95 % interval of a median
+NOTCH = 1.57  # median +- NOTCH * IQR / sqrt(n) is about its 95 % interval
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class BadInput(Exception):
-    """A file that cannot be shown; the message names it and says why."""
+    """An input file that cannot be shown; the message names the file and the reason."""
 
 
 class Stats(BaseModel):
-    """What pytest-benchmark says of the samples of one benchmark.
+    """pytest-benchmark's statistics of one benchmark.
 
     Attributes:
-        median: seconds of a call.
-        iqr: of the samples.
+        median: seconds per call.
+        iqr: interquartile range of the samples in seconds.
         rounds: number of samples.
-        data: seconds of a call in each sample, where they were saved.
+        data: seconds per call in each sample; empty if they were not saved.
     """
 
     median: Seconds
@@ -42,7 +42,7 @@ class Stats(BaseModel):
 
 
 class Benchmark(BaseModel):
-    """One benchmark of any pytest-benchmark JSON."""
+    """One benchmark of a pytest-benchmark JSON."""
 
     group: str | None = None
     name: str
@@ -53,7 +53,7 @@ class Benchmark(BaseModel):
 
 
 class Measured(BaseModel):
-    """What this suite adds to one, as far as pages show it; see :func:`perf_tests.rows.row`."""
+    """The part of :func:`perf_tests.rows.row` that the page needs, validated."""
 
     model_config = ConfigDict(extra="allow")
     id: str
@@ -78,7 +78,7 @@ class Measured(BaseModel):
 
 
 class Result(BaseModel):
-    """A pytest-benchmark JSON, with what this suite adds."""
+    """A pytest-benchmark JSON, with the additions of this suite."""
 
     machine_info: dict[str, Any] = {}
     rlgauge: dict[str, Any] = {}
@@ -90,13 +90,13 @@ class Result(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """A run of benchmarks.
+    """One run of benchmarks.
 
     Attributes:
-        path: of its file.
-        result: its head: machine, commit, date.
-        machine: what this suite says of the machine; empty in other suites' results.
-        rows: one for each benchmark. The interval of one that has a single sample is not known: it is NaN.
+        path: the JSON file.
+        result: its parsed content.
+        machine: this suite's metadata; empty for results of other suites.
+        rows: one row per benchmark; ``low`` and ``high`` are NaN if it has a single sample.
     """
 
     path: Path
@@ -106,13 +106,13 @@ class Run:
 
     @property
     def threads(self) -> int | None:
-        """The threads of the processes that timed, if they are known."""
+        """Number of threads of the timing processes, if known."""
         found = self.machine.get("threads")
         return int(found) if found else None
 
     @property
     def commit(self) -> str:
-        """The commit that was measured, with ``+dirty`` where the working tree differed."""
+        """The measured commit, with ``+dirty`` if the working tree had uncommitted changes."""
         info = self.result.commit_info
         if known := self.machine.get("git"):
             return str(known)
@@ -120,14 +120,10 @@ class Run:
 
 
 def parse(path: Path, wanted: str) -> Any:
-    """Return what a JSON file holds.
-
-    Args:
-        path: of the file.
-        wanted: what it should be, for the message.
+    """Return the content of a JSON file; ``wanted`` describes the expected file in error messages.
 
     Raises:
-        BadInput: it cannot be read, or is no JSON.
+        BadInput: the file cannot be read or is not JSON.
     """
     try:
         return json.loads(path.read_text())
@@ -138,19 +134,16 @@ def parse(path: Path, wanted: str) -> Any:
 
 
 def first(error: ValidationError) -> str:
-    """Return the first invalid field and what is wrong with it, in one line."""
+    """Return the first error of a failed validation in one line: the field and the reason."""
     found = error.errors()[0]
     return ": ".join([".".join(map(str, found["loc"])), found["msg"]] if found["loc"] else [found["msg"]])
 
 
 def read(path: Path) -> Run:
-    """Return the run that a pytest-benchmark JSON holds.
-
-    Args:
-        path: of the file.
+    """Return the run in a pytest-benchmark JSON.
 
     Raises:
-        BadInput: it is something else, is newer than what is known here, or holds no benchmark.
+        BadInput: the file is something else, too new, or has no benchmarks.
     """
     found = parse(path, WANTED)
     try:
@@ -176,11 +169,7 @@ def read(path: Path) -> Run:
 
 
 def row(benchmark: Benchmark) -> Row:
-    """Return the row of a benchmark.
-
-    Args:
-        benchmark: of this suite, or of another.
-    """
+    """Return the row of a benchmark of this suite or of another."""
     if not {"id", "workload", "seconds_per_call"} <= benchmark.extra_info.keys():
         return foreign(benchmark)
     found = Measured.model_validate(benchmark.extra_info).model_dump()
@@ -190,11 +179,9 @@ def row(benchmark: Benchmark) -> Row:
 def foreign(benchmark: Benchmark) -> Row:
     """Return the row of another suite's benchmark.
 
-    Its file stands for the workload. Numbers among its parameters are axes; what is compared is its function and all
-    other parameters, or these alone within one function.
-
-    Args:
-        benchmark: of another suite.
+    The file takes the place of the workload, and numeric parameters are axes. A group is taken for the op, with
+    functions in place of backends and the other parameters in place of forms. Without a group the function is the op,
+    and the other parameters take the place of backends.
     """
     params = benchmark.params or {}
     numbers = {name: value for name, value in params.items() if is_number(value)}
@@ -227,11 +214,7 @@ def foreign(benchmark: Benchmark) -> Row:
 
 
 def foreign_interval(stats: Stats) -> tuple[float, float]:
-    """Return the interval of a median: of the samples, or by their quartiles; wider by what processes differ.
-
-    Args:
-        stats: of the samples.
-    """
+    """Return the interval of the median, from the samples or else from the quartiles, widened by ``SCATTER``."""
     if stats.rounds < 2:
         return math.nan, math.nan
     half = NOTCH * stats.iqr / math.sqrt(stats.rounds)
@@ -242,9 +225,5 @@ def foreign_interval(stats: Stats) -> tuple[float, float]:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a parameter is a number.
-
-    Args:
-        value: of the parameter.
-    """
+    """Return whether a parameter is a finite number and not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,4 +1,4 @@
-"""Time and rate of each op over the axis that varies most, by form and backend."""
+"""Chapter on time and rate of each op, over the axis with the most values, by form and backend."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ COLUMNS = ("benchmark", "form", "backend", "a call", "interval", "rate")
 
 
 def varied(rows: Sequence[Row]) -> str:
-    """Return the axis of numbers that has the most values, ``batch`` first among equals; empty where none has two.
-
-    Args:
-        rows: of one op.
-    """
+    """Return the numeric axis with the most values, preferring one named ``batch``; empty if no axis varies."""
     values: dict[str, set[Any]] = {}
     for row in rows:
         for axis, value in row["axes"].items():
@@ -35,22 +31,12 @@ def varied(rows: Sequence[Row]) -> str:
 
 
 def point(row: Row) -> dict[str, Any]:
-    """Return the time of a row, and how many items a call handles.
-
-    Args:
-        row: of a result.
-    """
+    """Return the plot point of a row: time with interval, items per call, id."""
     return {"y": row["seconds_per_call"], "low": row["low"], "high": row["high"], "items": items(row), "id": row["id"]}
 
 
 def over_axis(rows: Sequence[Row], axis: str, title: str) -> Figure:
-    """Return the lines of rows over an axis.
-
-    Args:
-        rows: of one op whose other axes are the same.
-        axis: that varies.
-        title: of the plot.
-    """
+    """Return the line plot of rows over an axis; their other axes are equal."""
     series = []
     for (form, backend, _), found in by(rows, "form", "backend", "precision").items():
         points = [{"x": row["axes"][axis], **point(row)} for row in sorted(found, key=lambda row: row["axes"][axis])]
@@ -62,12 +48,7 @@ def over_axis(rows: Sequence[Row], axis: str, title: str) -> Figure:
 
 
 def side_by_side(rows: Sequence[Row], title: str) -> Figure:
-    """Return a line of dots for each form and backend of rows of which nothing varies.
-
-    Args:
-        rows: of one op with the same axes.
-        title: of the plot.
-    """
+    """Return the dot plot of rows with equal axes."""
     series: dict[str, list[dict[str, Any]]] = {}
     for at, row in enumerate(rows):
         series.setdefault(row["backend"], []).append({"at": at, **point(row)})
@@ -77,11 +58,7 @@ def side_by_side(rows: Sequence[Row], title: str) -> Figure:
 
 
 def cells(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the table of rows.
-
-    Args:
-        rows: of one plot.
-    """
+    """Return the table rows of a plot."""
     return [
         [
             name(row),
@@ -95,11 +72,7 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
-    """Return a plot for each op and each combination of the axes that are not drawn.
-
-    Args:
-        rows: of a result.
-    """
+    """Return a plot for each op and each combination of the axes that are not on the x axis."""
     found = []
     for of_op in by(rows, "workload", "op").values():
         axis = varied(of_op)
@@ -116,11 +89,7 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
 
 
 def by_name(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return rows by op and axes.
-
-    Args:
-        rows: of a result.
-    """
+    """Group rows by op and axes."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(name(row), []).append(row)
@@ -128,9 +97,5 @@ def by_name(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def chapter(rows: Sequence[Row]) -> Chapter:
-    """Return the chapter.
-
-    Args:
-        rows: of a result.
-    """
+    """Return the chapter, which has all rows."""
     return Chapter("scaling", "Time and rate", LEAD, figures(rows), CHOICES)

@@ -1,4 +1,4 @@
-"""Rates over the number of threads, of several runs, and where more threads are slower."""
+"""Chapter on the number of threads: rates over several runs, and benchmarks that more threads slow down."""
 
 from __future__ import annotations
 
@@ -20,19 +20,14 @@ COLUMNS = ("benchmark", "form", "backend", "threads", "a call", "rate")
 
 
 def apart(row: Row) -> Span:
-    """Return the seconds of a call without what each pass gave: passes of two runs have nothing in common.
-
-    Args:
-        row: of a result.
-    """
+    """Return the seconds per call with their interval."""
     return Span(row["seconds_per_call"], row["low"], row["high"])
 
 
 def over_threads(runs: Sequence[Run]) -> dict[str, dict[int, Row]]:
-    """Return the row of each benchmark at each number of threads, of those that several have.
+    """Return the rows of each benchmark id by number of threads, for benchmarks measured at several.
 
-    Args:
-        runs: of which a later one takes the place of an earlier one with as many threads.
+    Of two runs with equally many threads, the later one counts.
     """
     found: dict[str, dict[int, Row]] = {}
     for run in runs:
@@ -44,13 +39,9 @@ def over_threads(runs: Sequence[Run]) -> dict[str, dict[int, Row]]:
 
 
 def slower(identity: str, rows: Mapping[int, Row]) -> list[str]:
-    """Return a sentence where a benchmark takes longer with more threads, beyond the intervals.
+    """Return a sentence if a benchmark is significantly slower with more threads, else an empty list.
 
-    It compares the number with which it takes longest with the smaller number with which it is fastest.
-
-    Args:
-        identity: id of the benchmark.
-        rows: by the number of threads.
+    Of all such pairs of thread counts, it describes the one with the largest slowdown.
     """
     ratios = [(more, fewer, apart(rows[more]) / apart(rows[fewer])) for more in rows for fewer in rows if fewer < more]
     worse = [(more, fewer, ratio) for more, fewer, ratio in ratios if ratio.low > 1]
@@ -64,11 +55,7 @@ def slower(identity: str, rows: Mapping[int, Row]) -> list[str]:
 
 
 def figure(found: Mapping[str, Mapping[int, Row]]) -> Figure:
-    """Return the lines of one op with the same axes.
-
-    Args:
-        found: rows by the number of threads, by id.
-    """
+    """Return the line plot of one op and axes; ``found`` holds rows by id and number of threads."""
     series, cells = [], []
     for rows in found.values():
         first = next(iter(rows.values()))
@@ -90,11 +77,7 @@ def figure(found: Mapping[str, Mapping[int, Row]]) -> Figure:
 
 
 def chapter(runs: Sequence[Run]) -> Chapter:
-    """Return the chapter.
-
-    Args:
-        runs: all that were given.
-    """
+    """Return the chapter, with a list of the benchmarks that more threads slow down."""
     groups: dict[tuple[str, str], dict[str, Mapping[int, Row]]] = {}
     flagged = []
     for identity, rows in over_threads(runs).items():
