@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """A filter for benchmarks; an empty field matches everything.
-
-    Attributes:
-        workloads: names of workloads.
-        ops: names of ops.
-        forms: names of forms.
-        backends: names of backends.
-        axes: accepted values of each axis, as text.
-        tier: ``gate``, ``bench`` (which includes ``gate``) or ``full`` (which includes both).
-    """
+    """A filter for benchmarks by names and by axis values, as text; an empty field matches everything."""
 
     workloads: Sequence[str] = ()
     ops: Sequence[str] = ()
@@ -63,11 +54,7 @@ class Selection:
 
 
 def axis(text: str) -> tuple[str, tuple[str, ...]]:
-    """Parse the argument of ``--axis``, ``name=value[,value]``, into the name and the values.
-
-    Raises:
-        ValueError: the text has another form.
-    """
+    """Parse the argument of ``--axis``, ``name=value[,value]``, into the name and the values."""
     name, equals, values = text.partition("=")
     found = tuple(word.strip() for word in values.split(",") if word.strip())
     if not equals or not found:
@@ -76,13 +63,7 @@ def axis(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def selection_of(config: pytest.Config) -> Selection:
-    """Return the selection that pytest's command line asks for.
-
-    The tier defaults to ``gate`` in a gate run and to ``bench`` otherwise.
-
-    Raises:
-        ValueError: an ``--axis`` that cannot be parsed.
-    """
+    """Return the selection on pytest's command line; the tier defaults to ``gate`` in a gate run, else to ``bench``."""
     axes: dict[str, tuple[str, ...]] = {}
     for name, values in map(axis, config.getoption("axis")):
         axes[name] = axes.get(name, ()) + values
@@ -112,11 +93,7 @@ def in_order(values: Iterable[int | str]) -> list[str]:
 
 
 def selected(selection: Selection) -> list[Benchmark]:
-    """Return the selected benchmarks.
-
-    Raises:
-        ValueError: a name or an axis value is unknown, or nothing matches.
-    """
+    """Return the selected benchmarks; raise ValueError for an unknown name or value, or if nothing matches."""
     everything = list(benchmarks())
     for name in selection.workloads:
         choose("workload", name, sorted({one.workload for one in everything}))

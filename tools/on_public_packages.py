@@ -58,13 +58,9 @@ class Package:
     """A package, its benchmarks, and the function to slow.
 
     Attributes:
-        name: name on PyPI.
-        version: version of the sdist.
-        kind: language and layout.
         arguments: pytest arguments that select the benchmarks.
         beside: further packages to install.
         build: command for ``--gate-build``; empty for a package that is imported from its tree.
-        file: file with the slowed function.
         function: qualified name in a Python file, else the text after which the loop is inserted.
         named: id of the benchmark that becomes 8 % slower.
         slower: patterns of all ids that call the function.

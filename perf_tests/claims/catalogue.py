@@ -160,11 +160,7 @@ def claims_of(workload: str) -> list[Claim]:
 
 
 def checked(where: str, workload: str, tables: list[dict[str, Any]]) -> list[Claim]:
-    """Validate the ``[[claim]]`` tables of a file, which is named ``where`` in errors.
-
-    Raises:
-        ClaimsError: a claim is invalid, or names an unknown test, claim or trial.
-    """
+    """Validate the ``[[claim]]`` tables of the file ``where``; raise ClaimsError if one is invalid."""
     from .returns import TRIALS
 
     found: dict[str, Claim] = {}

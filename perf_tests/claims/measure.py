@@ -32,10 +32,8 @@ LIMIT = 600.0  # timeout of a request to a worker in seconds: one call of some l
 class Measured:
     """Results of one comparison.
 
-    Attributes:
-        values: the ratio of each pair, first test over second.
-        sides: median of each test's measurements over the pairs of the first round.
-        error: why the comparison failed, else empty.
+    ``values`` has the ratio of each pair, first test over second; ``sides`` the median of each test's measurements over
+    the pairs of the first round; ``error`` the reason for a failure.
     """
 
     values: list[float] = field(default_factory=list)
@@ -59,17 +57,7 @@ def as_toml(comparisons: Iterable[Comparison]) -> str:
 
 
 def round_of(comparisons: Sequence[Comparison], number: int, folder: Path) -> dict[Comparison, Measured]:
-    """Measure six pairs of each comparison, resuming an interrupted run of the same round.
-
-    Args:
-        comparisons: what to measure.
-        number: number of the round, which seeds the order.
-        folder: where the files of the round are kept.
-
-    Raises:
-        GateError: a test is unknown.
-        KeyboardInterrupt: the run was interrupted.
-    """
+    """Measure six pairs of each comparison, resuming an interrupted run of round ``number``, which seeds the order."""
     file, out = folder / f"round-{number}.toml", folder / f"round-{number}.json"
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(as_toml(comparisons))
@@ -100,12 +88,8 @@ def measure(
 ) -> dict[Comparison, Measured]:
     """Measure all comparisons, then repeat the unclear ones until none is left or the time is up.
 
-    Args:
-        comparisons: what to measure.
-        folder: where partial results are kept for resuming.
-        minutes: time after which no round is started.
-        unclear: returns the comparisons that more pairs may decide, widest interval first.
-        measured: measures one round; replaceable in tests.
+    Partial results are kept in ``folder``. ``unclear`` returns the comparisons that more pairs may decide, widest
+    interval first, and ``measured`` measures a round; no round starts after ``minutes``.
     """
     if not comparisons:
         return {}
@@ -120,11 +104,7 @@ def measure(
 
 
 def timed(tests: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the ``extra_info`` of tests from a plain run, by pytest id; ``tests`` maps each id to its backend.
-
-    Raises:
-        GateError: a test failed.
-    """
+    """Return the ``extra_info`` of tests from a plain run, by pytest id; ``tests`` maps each id to its backend."""
     if not tests:
         return {}
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):

@@ -32,11 +32,7 @@ def front(ledger: Mapping[str, Any], name: str) -> str:
 
 
 def show(ledger: Mapping[str, Any]) -> None:
-    """Write the page, the JSON and the README's section, all or none.
-
-    Raises:
-        ClaimsError: the README lacks the markers of the section.
-    """
+    """Write the page, the JSON and the README's section, all or none."""
     name = name_of(ledger["machine"])
     try:
         readme = insert(README.read_text(), START, END, front(ledger, name))

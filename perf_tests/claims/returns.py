@@ -51,9 +51,7 @@ class Trial:
     """Two trainings that should learn equally well.
 
     Attributes:
-        workload: workload whose agent is trained.
-        base: configuration of the base.
-        change: values that differ in the change.
+        change: values of the configuration that differ from ``base``.
         steps: environment steps of a training.
         first: environment steps after which the weights are hashed; both sides make 1,000 or more updates by then.
         episodes: number of evaluation episodes.

@@ -30,10 +30,7 @@ FOR_CPPRB = {  # cpprb's options, by what it deduplicates
 def stacks(frames: Any, ends: Any, times: Any) -> tuple[Any, Any]:
     """Return the stacked states before and after each step, u8[B, 4, S, S], zero-padded at episode boundaries.
 
-    Args:
-        frames: u8[B, S, S], frames of whole episodes.
-        ends: bool[B], whether the episode ended with the step.
-        times: i32[B], number of earlier steps in the episode.
+    ``frames`` u8[B, S, S] are of whole episodes, ``times`` i32[B] the number of earlier steps in the episode.
     """
     back = np.arange(STACK - 1, -1, -1)
     states = frames[np.arange(len(frames))[:, None] - back]
@@ -68,10 +65,7 @@ def sb3_buffer(config: Mapping[str, Any]) -> Any:
 
 
 def cpprb_buffer(config: Mapping[str, Any], once: str) -> Any:
-    """Return cpprb's PrioritizedReplayBuffer, with the experiences and priorities of ours.
-
-    ``once`` tells what cpprb deduplicates: ``nothing``, ``stacks`` or ``frames``.
-    """
+    """Return cpprb's PrioritizedReplayBuffer filled like ours; ``once`` is what it deduplicates, see ``FOR_CPPRB``."""
     cpprb, side = pytest.importorskip("cpprb"), config["side"]
     last = once == "frames"  # stack_compress wants the stack on the last axis
     stack = {"shape": (side, side, STACK) if last else (STACK, side, side), "dtype": np.uint8}

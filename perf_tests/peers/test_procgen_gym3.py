@@ -16,12 +16,7 @@ GAME, NUM_ENVS = "coinrun", 32
 
 
 class Gym3:
-    """``ProcgenGym3Env`` with ``act`` and ``observe`` for each step.
-
-    Args:
-        config: environment settings of our op.
-        reuse: whether gym3 returns its internal arrays instead of copies.
-    """
+    """``ProcgenGym3Env`` with ``act`` and ``observe`` for each step; with ``reuse``, it returns its internal arrays."""
 
     def __init__(self, config: dict[str, Any], reuse: bool) -> None:
         threads = default_threads()

@@ -18,9 +18,7 @@ EVERY, BATCH_SIZE = 4, 32  # environment steps per update; transitions per minib
 class PlainLoop:
     """A DQN with a NumPy replay buffer, and a forward pass of one board per environment step.
 
-    Args:
-        config: weights, environment state, replay memory and hyperparameters of our loop.
-        fused: whether Adam updates all arrays in one kernel; False leaves the choice to torch.
+    ``config`` is that of our loop. With ``fused``, Adam updates all arrays in one kernel; else torch chooses.
     """
 
     def __init__(self, config: dict[str, Any], fused: bool) -> None:

@@ -123,13 +123,9 @@ def make_train(config: dict[str, Any], num_envs: int, num_steps: int) -> Any:
 
 
 class ScannedLoop:
-    """A DQN compiled into one program.
+    """A DQN compiled into one program, with the configuration of our loop.
 
-    Args:
-        config: weights, environment state, replay memory and hyperparameters of our loop.
-        num_envs: number of parallel environments N.
-        num_steps: environment steps T per environment and call.
-        seed: seed of the JAX key, for a loop that generates its random numbers.
+    ``num_steps`` is the number of steps T per environment and call, ``seed`` that of a loop that generates its numbers.
     """
 
     def __init__(self, config: dict[str, Any], num_envs: int, num_steps: int, seed: int = 0) -> None:

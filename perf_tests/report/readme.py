@@ -26,11 +26,7 @@ START, END = "<!-- results: generated -->", "<!-- end of results -->"
 
 
 def insert(text: str, start: str, end: str, body: str) -> str:
-    """Return ``text`` with ``body`` between two markers, in place of what stood there.
-
-    Raises:
-        ValueError: a marker is missing.
-    """
+    """Return ``text`` with ``body`` between two markers; raise ValueError if a marker is missing."""
     before, found, rest = text.partition(start)
     _, closing, after = rest.partition(end)
     if not found or not closing:
@@ -54,10 +50,7 @@ def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:
 
 
 def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, Any], date: str) -> str:
-    """Return the README's table of gains.
-
-    ``comparisons`` are the results of ``rlgauge compare --file`` by name, ``date`` is that of the measurement.
-    """
+    """Return the README's table of gains, given the results of ``rlgauge compare --file`` by name."""
     known = {f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]": one for one in benchmarks()}
     measured = [found for found in comparisons.values() if "value" in found]
     head = ["op", "parameters", "naive", "optimised", "times as fast [95 %]", "pairs"]

@@ -34,11 +34,7 @@ Row = Mapping[str, Any]
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a pytest-benchmark JSON of this suite.
-
-    Raises:
-        ValueError: the file cannot be read, is something else, or has no benchmarks.
-    """
+    """Return a pytest-benchmark JSON of this suite; raise ValueError for anything else."""
     try:
         found: dict[str, Any] = json.loads(path.read_text())
         rows = [benchmark["extra_info"]["id"] for benchmark in found["benchmarks"]]
@@ -102,10 +98,7 @@ def table(rows: Iterable[Row]) -> list[str]:
 
 
 def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> str:
-    """Return the results of one machine as a Markdown page.
-
-    ``results`` are the parsed JSON files; ``failed`` has one sentence per benchmark that could not be measured.
-    """
+    """Return results from one machine as a Markdown page; ``failed`` names benchmarks that could not be measured."""
     machine = machine_of(results[0])
     rows = [benchmark["extra_info"] for result in results for benchmark in result["benchmarks"]]
     versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())

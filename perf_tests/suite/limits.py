@@ -77,11 +77,7 @@ def copies() -> Iterator[tuple[str, float, Call]]:
 
 
 def on_gpu() -> dict[str, float]:
-    """Measure the GPU: FLOP/s of a matrix product by precision, and bytes per second of a copy.
-
-    Returns:
-        ``cuda_float32_flops`` and so on, and ``cuda_copy_bytes``; empty where torch finds no GPU.
-    """
+    """Measure ``cuda_<precision>_flops`` and ``cuda_copy_bytes`` per second; empty where torch finds no GPU."""
     if not find_spec("torch"):
         return {}
     import torch
@@ -123,10 +119,7 @@ def least_time(call: Call) -> float:
 
 
 def measure(threads: int) -> dict[str, float]:
-    """Measure the limits in this process, as the best of interleaved bursts.
-
-    Interleaving keeps a short disturbance by other programs from lowering a single limit.
-    """
+    """Measure the limits in this process; bursts are interleaved so that a short disturbance lowers no limit."""
     set_up(threads)
     calls = [*itertools.chain.from_iterable(map(products, SIZES)), *copies()]
     for _, _, call in calls:
@@ -160,15 +153,8 @@ def share(
 ) -> tuple[float | None, str | None]:
     """Return the share of the machine's limit that a call reaches, and which limit binds: ``flops`` or ``bytes``.
 
-    Both are None if the call states no cost or the limit is unknown.
-
-    Args:
-        flops: floating-point operations per call; 0 if not worth counting.
-        bytes: bytes read and written per call; 0 if not worth counting.
-        precision: precision of the matrix products, such as ``float32``.
-        seconds: duration of a call.
-        limits: what :func:`here` returned.
-        device: ``cpu`` or ``cuda``.
+    Both are None if the call states no cost or the limit is unknown. ``seconds`` is the duration of a call, and
+    ``limits`` what :func:`here` returned.
     """
     of = "" if device == "cpu" else f"{device}_"
     rates = limits.get(f"{of}{precision}_flops", 0.0), limits.get(f"{of}copy_bytes", 0.0)

@@ -13,17 +13,7 @@ __all__ = ["CACHE", "MEMORY", "cores", "set_up", "waiting_policy"]
 
 
 def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:
-    """Set this process's threads, CPU affinity and memory policy, and the cache folders of the compilers.
-
-    Args:
-        threads: number of threads, at most the available cores.
-        memory: whether freed memory is ``kept`` or returned as by ``default``, see :func:`rlgauge.process.set_up`.
-        turn: index of this process among those that run side by side, which get separate cores.
-
-    Raises:
-        ValueError: an invalid number of threads or memory policy.
-        RuntimeError: torch or JAX is already imported, or NumPy while fewer threads than cores are wanted.
-    """
+    """Call :func:`rlgauge.process.set_up`, and set the cache folders of the compilers."""
     process.set_up(threads, memory, turn)
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))

@@ -147,11 +147,7 @@ def pytest(folder: Path, *arguments: str) -> int:
 
 
 def medians(folder: Path, slowed: Sequence[str]) -> dict[str, float]:
-    """Return the median seconds of each test by pytest-benchmark, from one run of its own.
-
-    Raises:
-        GateError: pytest failed.
-    """
+    """Return the median seconds of each test by pytest-benchmark, from one run of its own."""
     write(folder, slowed)
     file = folder / "times.json"
     if code := pytest(folder, "--benchmark-only", f"--benchmark-json={file}"):
@@ -207,10 +203,7 @@ IMPORTING = (
 
 
 def unused(times: int) -> list[float]:
-    """Return the seconds that ``import rlgauge.plugin`` takes after pytest is imported, in several fresh processes.
-
-    An extra first process compiles the bytecode and is not counted.
-    """
+    """Return the seconds that ``import rlgauge.plugin`` takes after pytest, in fresh processes, once compiled."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", IMPORTING]
     told = {"env": variables, "check": True, "capture_output": True, "text": True}
@@ -231,19 +224,12 @@ def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file that :func:`measure` wrote.
-
-    Raises:
-        GateError: the file is missing or invalid.
-    """
+    """Return the lines of a file that :func:`measure` wrote."""
     return measurements.read(file, ("machine", "costs", "round"), "python -m perf_tests.gate small")
 
 
 def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
-    """Return how often each tool reports a test as slower, by (tool, whether the test was slowed).
-
-    Rounds that the gate declares void are left out for both tools.
-    """
+    """Return how often each tool reports a test as slower, by (tool, whether it was slowed), without void rounds."""
     from pytest_benchmark.utils import parse_compare_fail
 
     check = parse_compare_fail(FAIL)  # type: ignore[no-untyped-call]
@@ -262,11 +248,7 @@ def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rates and the overheads as Markdown.
-
-    Raises:
-        GateError: there is no valid round.
-    """
+    """Return the rates and the overheads as Markdown."""
     rounds, found = [line for line in lines if line["what"] == "round"], rates(lines)
     machines = [line for line in lines if line["what"] == "machine"]
     if not any(not line["void"] for line in rounds):

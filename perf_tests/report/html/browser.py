@@ -20,11 +20,7 @@ class NoBrowser(RuntimeError):
 
 @contextmanager
 def opened(**context: Any) -> Iterator[Any]:
-    """Yield an empty, offline browser page; ``context`` is passed to playwright's ``new_context``.
-
-    Raises:
-        NoBrowser: no browser is installed.
-    """
+    """Yield an empty, offline browser page; ``context`` is passed to playwright's ``new_context``."""
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, BROWSERS)), None)

@@ -19,15 +19,8 @@ Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Context(BaseModel):
     """One comparison that a claim was judged by.
 
-    Attributes:
-        context: what else was enabled, such as ``alone``.
-        base: the benchmark without the claimed change.
-        change: the benchmark with it.
-        ratio: base over change in the measured quantity, more than 1 if the change is better; None if not measured.
-        low, high: interval of the ratio.
-        n: number of pairs.
-        verdict: the verdict, such as ``holds``.
-        same_holds: whether outputs or learning stayed the same; None if unknown or not claimed.
+    ``ratio`` is base over change in the measured quantity, more than 1 if the change is better. ``same_holds`` tells
+    whether outputs or learning stayed the same; None if unknown or not claimed.
     """
 
     context: str
@@ -77,11 +70,7 @@ class Claims(BaseModel):
 
 
 def read(path: Path) -> Claims:
-    """Return the claims of a ledger file.
-
-    Raises:
-        BadInput: the file is invalid or of a newer version, or a claim names an unknown workload or benchmark.
-    """
+    """Return the claims of a ledger file; raise BadInput if it is invalid, too new, or names an unknown benchmark."""
     found = parse(path, WANTED)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadInput(f"{path}: wanted {WANTED}, with the format {FORMAT!r}")

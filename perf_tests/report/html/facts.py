@@ -51,10 +51,7 @@ def facts(run: Run) -> dict[str, str]:
 
 
 def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str]:
-    """Return warnings for the reader: noisy or single samples, and other runs or claims that do not match this run.
-
-    ``others`` are the runs at other numbers of threads.
-    """
+    """Return warnings: single samples, and other runs or claims that do not match this run."""
     told = warnings({**run.machine, "git": run.commit}, run.rows)
     if not run.machine:
         told.append(

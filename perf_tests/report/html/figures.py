@@ -19,7 +19,6 @@ class Series:
     """Points that share a colour and a line.
 
     Attributes:
-        name: label in legends and on hover.
         backend: backend whose button hides the series; empty if it is always shown.
         form: form whose button hides the series within the plot; empty if it is always shown.
         points: dicts with ``x`` or ``at``, ``y`` and further keys that depend on the kind of plot.
@@ -39,12 +38,8 @@ class Figure:
 
     Attributes:
         workload: workload that must be selected to see the plot; empty if it is always shown.
-        title: unique within the chapter.
         kind: name of the function in ``plots.js`` that draws it.
-        series: what the plot shows.
-        columns: column heads of the table.
-        rows: cells of the table.
-        labels: axis labels and other parameters of the drawing function.
+        labels: axis labels and other parameters of that function.
         words: sentences below the plot.
     """
 
@@ -65,14 +60,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Chapter:
-    """A section of the page.
+    """A section of the page; the reader sees one of its ``figures`` at a time.
 
     Attributes:
         name: anchor of the section.
-        title: heading.
         lead: what the plots show, and how to read them.
-        figures: the plots, of which the reader sees one at a time.
-        choices: views of each plot that the reader can switch between, such as time or rate.
+        choices: views of each plot to switch between, such as time or rate.
         html: HTML below the plot.
     """
 

@@ -19,11 +19,7 @@ COLUMNS = ("case", "verdict", "time", "pairs", "p", "notes")
 
 
 def read(path: Path) -> Artifact:
-    """Read the artifact of a gate run.
-
-    Raises:
-        BadInput: the file is something else, or of another version.
-    """
+    """Read the artifact of a gate run."""
     try:
         return artifact.read(path)
     except GateError as error:
@@ -60,11 +56,7 @@ def figure(workload: str, outcome: Outcome) -> Figure:
 
 
 def chapter(artifact: Artifact | None) -> Chapter:
-    """Return the chapter: the outcome in words, the failed benchmarks, and a dot plot per workload.
-
-    Raises:
-        BadInput: the decision rule cannot be applied to the artifact.
-    """
+    """Return the chapter: the outcome in words, the failed benchmarks, and a dot plot per workload."""
     if artifact is None:
         return Chapter("gate", "The gate", LEAD, ())
     try:

@@ -25,11 +25,7 @@ Case = Mapping[str, Any]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the series of a file that ``rlgauge history`` writes, as :func:`rlgauge.history_table.drawn` does.
-
-    Raises:
-        BadInput: the file is missing or invalid.
-    """
+    """Return the series of a file that ``rlgauge history`` writes, as :func:`rlgauge.history_table.drawn` does."""
     if not path.exists():
         raise BadInput(f"{path}: wanted what rlgauge history writes: there is no such file")
     try:

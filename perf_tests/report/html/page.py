@@ -108,14 +108,7 @@ def page(
     artifact: Artifact | None = None,
     history: Sequence[over_commits.Case] | None = None,
 ) -> str:
-    """Return the page as HTML.
-
-    Args:
-        runs: the run that is shown, then runs at other numbers of threads.
-        claims: ledger of published claims.
-        artifact: artifact of a gate run.
-        history: series of benchmarks over commits.
-    """
+    """Return the page as HTML; see :func:`chapters` for the runs."""
     run, found = runs[0], chapters(runs, claims, artifact, history)
     data = {
         "workloads": {name: len(rows) for (name,), rows in by(run.rows, "workload").items()},

@@ -26,14 +26,7 @@ class BadInput(Exception):
 
 
 class Stats(BaseModel):
-    """pytest-benchmark's statistics of one benchmark.
-
-    Attributes:
-        median: seconds per call.
-        iqr: interquartile range of the samples in seconds.
-        rounds: number of samples.
-        data: seconds per call in each sample; empty if they were not saved.
-    """
+    """pytest-benchmark's statistics in seconds per call, of ``rounds`` samples; ``data`` may hold them."""
 
     median: Seconds
     iqr: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -90,13 +83,9 @@ class Result(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of benchmarks.
+    """One run of benchmarks; ``machine`` is this suite's metadata, empty for other suites.
 
-    Attributes:
-        path: the JSON file.
-        result: its parsed content.
-        machine: this suite's metadata; empty for results of other suites.
-        rows: one row per benchmark; ``low`` and ``high`` are NaN if it has a single sample.
+    ``low`` and ``high`` of a row with a single sample are NaN.
     """
 
     path: Path
@@ -120,11 +109,7 @@ class Run:
 
 
 def parse(path: Path, wanted: str) -> Any:
-    """Return the content of a JSON file; ``wanted`` describes the expected file in error messages.
-
-    Raises:
-        BadInput: the file cannot be read or is not JSON.
-    """
+    """Return the content of a JSON file; ``wanted`` describes the expected file in the message of a BadInput."""
     try:
         return json.loads(path.read_text())
     except OSError as error:
@@ -140,11 +125,7 @@ def first(error: ValidationError) -> str:
 
 
 def read(path: Path) -> Run:
-    """Return the run in a pytest-benchmark JSON.
-
-    Raises:
-        BadInput: the file is something else, too new, or has no benchmarks.
-    """
+    """Return the run in a pytest-benchmark JSON; raise BadInput for another, a newer or an empty file."""
     found = parse(path, WANTED)
     try:
         result = Result.model_validate(found)
