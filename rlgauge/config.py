@@ -37,7 +37,7 @@ class Config:
         cores: ``one``, or ``all`` for benchmarks that start threads or processes, by pattern of test ids.
         tolerances: largest difference between equal outputs, as a fraction of an array's largest value, by pattern of
             test ids.
-        lock: lock file; if it differs, base gets a separate environment.
+        lock: lock file; a side whose lock file differs from the installed packages gets its own environment.
     """
 
     benchmarks: list[str] = field(default_factory=list)

@@ -331,8 +331,8 @@ def test_lines_are_of_one_precision_and_their_table_in_the_order_of_the_axis(run
 
 
 def test_among_axes_with_as_many_values_the_batch_is_drawn(run_of):
-    axes = [{"envs": envs, "batch": batch, "agents": envs} for envs in (1, 2) for batch in (1, 2)]
-    assert scaling.varied(run_of(ours(axes=one) for one in axes).rows) == "batch"
+    axes = [{"envs": envs, "batch_size": batch, "agents": envs} for envs in (1, 2) for batch in (1, 2)]
+    assert scaling.varied(run_of(ours(axes=one) for one in axes).rows) == "batch_size"
 
 
 def test_rows_that_lack_the_axis_are_drawn_side_by_side(run_of):

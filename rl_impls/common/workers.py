@@ -315,5 +315,6 @@ class Workers:
 
     def settle(self):
         """Wait for all outstanding answers and discard them."""
+        self.check_open()
         while self.owed[0]:
             self.answers()

@@ -143,6 +143,7 @@ class RayCrew(Crew):
 
     def answers(self):
         """Wait for every actor's answer to its oldest pending message; return them in order."""
+        self.check_open()
         found = {}
         while len(found) < self.actors:
             waited_for = {self.owed[index][0][1]: index for index in range(self.actors) if index not in found}

@@ -13,7 +13,7 @@ ONLY = "only_"
 LEAD = (
     "Each bar is how many times as fast an op is with one optimisation alone, beside naive, in the order in which they "
     "are written down; the bars stand end to end on a logarithmic axis. What is left to all of them together is drawn "
-    "for itself, as optimisations depend on each other. Grey ones cannot be told apart from no gain."
+    "for itself, as optimisations depend on each other. Grey bars are no significant gain."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "judged")
 JUDGED = {True: "faster", False: "slower", None: "no significant difference"}

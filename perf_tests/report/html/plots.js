@@ -194,7 +194,7 @@ const KINDS = {
       const point = points.find(({ at }) => names[at] === name);
       return point ? `${name}  ${point.text}` : name;
     });
-    const color = { faster: "--good", slower: "--bad", "not told apart": "--quiet", rest: "--5", full: "--1" };
+    const color = { faster: "--good", slower: "--bad", "no significant difference": "--quiet", rest: "--5", full: "--1" };
     const place = rows({ labels: { categories: worded } }, [{ points }], view);
     const thick = { width: view.narrow ? 0.42 : 0.66, offset: view.narrow ? -0.16 : -0.33 };
     const middle = (point) => point.at + (view.narrow ? 0.05 : 0), colors = points.map((point) => view.css(color[point.kind]));

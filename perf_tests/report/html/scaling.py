@@ -20,14 +20,14 @@ COLUMNS = ("benchmark", "form", "backend", "a call", "interval", "rate")
 
 
 def varied(rows: Sequence[Row]) -> str:
-    """Return the numeric axis with the most values, preferring one named ``batch``; empty if no axis varies."""
+    """Return the numeric axis with the most values, preferring ``batch_size``; empty if no axis varies."""
     values: dict[str, set[Any]] = {}
     for row in rows:
         for axis, value in row["axes"].items():
             if is_number(value):
                 values.setdefault(axis, set()).add(value)
     several = {axis: len(found) for axis, found in values.items() if len(found) > 1}
-    return max(several, key=lambda axis: (several[axis], axis == "batch")) if several else ""
+    return max(several, key=lambda axis: (several[axis], axis == "batch_size")) if several else ""
 
 
 def point(row: Row) -> dict[str, Any]:
