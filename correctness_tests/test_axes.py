@@ -1,4 +1,4 @@
-"""What an axis or a form switches shows: in the shapes of what is given, or in the answer to what is timed."""
+"""Every axis of a benchmark changes the shape of its inputs, or its output."""
 
 from __future__ import annotations
 
@@ -8,45 +8,17 @@ import pytest
 
 from perf_tests.bench import leaves
 from perf_tests.recorded import benchmarks, problem_of, record
-from rl_impls import backends
 
 from .reference import largest_difference, reference_output
 
 FAR = 10  # tolerances of a problem
-AMOUNTS = {  # axes that say how much of the same is done, and so change the shape of what is given
-    "batch_size": "states, transitions or boards of a call",
-    "hidden": "units of a layer",
-    "num_envs": "games side by side",
-    "worlds": "worlds side by side",
-    "agents": "agents, each with a net of its own",
-    "clients": "threads that ask, each for four states",
-    "snake.collect_and_learn every": "updates of a call, each with its rows",
-    "num_steps": "steps of each environment",
-    "epochs": "passes over what was played",
-    "actors": "processes that play",
-    "procgen.parallel_ppo lag": "rollouts that are played ahead",
-    "procgen.parallel_impala lag": "rollouts that are played ahead",
-    "side": "pixels along a side of a frame",
-    "frames": "of an experience that is handed over",
-    "collectors": "processes that play",
-    "buffer": "experiences that a replay keeps",
-    "updates": "batches of an epoch",
-    "mario.train_step norm": "arrays of a convolution, of which batch norm has more",
-    "mario.pipeline_waits publish": "epochs from one publication of weights to the next",
-    "mario.pipeline publish": "epochs from one publication of weights to the next",
-}
-PLACES = {  # axes that say where the same is done, or in how many parts
-    "io": "where arguments come from and results go",
-    "serve": "the backend of the net that acts",
-    "options": "options of a form, which change how the same is computed",
-    "accumulate": "parts of a batch that go through a net one after the other",
-}
-ANOTHER = {  # knobs that change what is computed; all others change how: in which order, where, how precisely
-    "pirl": {"order"},
-    "snake": {"collection"},
-    "treasurehunt": {"order"},
-}
-FORMS = {  # benchmarks whose form computes another thing than that of a second one
+AMOUNTS = {  # axes that say how much of the same is done, and so change the shape of the inputs
+    "batch_size", "hidden", "num_envs", "worlds", "agents", "clients", "snake.collect_and_learn every", "num_steps",
+    "epochs", "actors", "procgen.parallel_ppo lag", "procgen.parallel_impala lag", "side", "frames", "collectors",
+    "buffer", "updates", "mario.train_step norm", "mario.pipeline_waits publish", "mario.pipeline publish",
+}  # fmt: skip
+PLACES = {"io", "serve", "options", "accumulate"}  # axes that say where or how the same is computed
+FORMS = {  # benchmarks whose form computes something else than that of a second one
     "snake.collect_and_learn_threaded[threaded-torch-64-4-32]": "snake.collect_and_learn[vectorised-torch-64-4-32]",
     "treasurehunt.turn[interleaved-torch-5-16]": "treasurehunt.turn[one_by_one-torch-5-16]",
     "treasurehunt.epoch[interleaved-torch-5-1]": "treasurehunt.epoch[one_by_one-torch-5-1]",
@@ -59,7 +31,7 @@ for one in BENCHMARKS.values():
 
 
 def values_of(first):
-    """Values of each axis that has several, for benchmarks that differ from the first one in that axis alone."""
+    """Return by axis the benchmarks that differ from the first one in that axis alone, after the first one."""
     found = {}
     for one in BENCHMARKS.values():
         if one.test is not first.test:
@@ -87,8 +59,8 @@ SHOWING = [param for param in AXES if param not in AMOUNTING]
 
 
 @pytest.mark.parametrize(("axis", "chosen"), AMOUNTING)
-def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(axis, chosen, seed):
-    def shapes(one):  # a whole number in a configuration says how much of something there is, as a shape does
+def test_axis_of_an_amount_changes_the_shape_of_the_inputs(axis, chosen, seed):
+    def shapes(one):  # an integer in a configuration is an amount too
         problem = problem_of(one, seed)
         found = leaves([dict(problem.config), problem.args])
         return [leaf.shape if leaf.ndim or leaf.dtype.kind != "i" else int(leaf) for leaf in found]
@@ -97,7 +69,7 @@ def test_an_axis_of_how_much_changes_the_shape_of_what_is_given(axis, chosen, se
 
 
 @pytest.mark.parametrize(("axis", "chosen"), SHOWING)
-def test_outputs_for_the_values_of_any_other_axis_are_far_apart(axis, chosen, seed):
+def test_any_other_axis_changes_the_output(axis, chosen, seed):
     problems = [problem_of(one, seed) for one in chosen]
     outputs = [leaves(reference_output(problem)[0]) for problem in problems]
     for one, other in itertools.combinations(outputs, 2):
@@ -119,18 +91,6 @@ def output_of(name, seed):
 
 
 @pytest.mark.parametrize(("name", "other"), FORMS.items())
-def test_a_form_that_computes_another_thing_returns_another_output(name, other, seed):
+def test_form_that_computes_something_else_changes_the_output(name, other, seed):
     (first, tolerance), (second, _) = output_of(name, seed), output_of(other, seed)
     assert max(map(largest_difference, first, second)) > FAR * tolerance
-
-
-def test_each_form_that_computes_another_thing_is_in_the_table():
-    wanted = set()
-    for one in BENCHMARKS.values():
-        forms = backends.forms(one.workload)
-        fixed = problem_of(one, 0).options if one is FIRST[one.test] else {}
-        options = ANOTHER.get(one.workload, set()) - one.params.keys() - fixed.keys()
-        if any(getattr(forms[one.params["form"]], name) != getattr(forms["naive"], name) for name in options):
-            wanted.add((one.workload, one.test.__name__, one.params["form"]))
-    named = [BENCHMARKS[name] for name in FORMS]
-    assert wanted == {(one.workload, one.test.__name__, one.params["form"]) for one in named}

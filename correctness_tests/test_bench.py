@@ -168,26 +168,6 @@ def test_other_options_do_what_the_manual_says(run, folder, tmp_path):
     assert "Performance has regressed" in text
 
 
-def test_rows_are_grouped_by_parameters(run):
-    code, text, _, _ = run("-k", "stateless", "--benchmark-group-by=param:backend")
-    assert code == 0, text
-    assert "benchmark 'backend=one': 1 tests" in text
-    assert "benchmark 'backend=two': 1 tests" in text
-
-
-def test_profiles_name_the_timed_function(run):
-    code, text, found, _ = run("-k", "state and not less", "--benchmark-cprofile=tottime")
-    assert code == 0, text
-    assert any("add" in row["function_name"] for row in found["test_state"]["cprofile"]), found["test_state"].keys()
-
-
-def test_histograms_are_drawn(run, tmp_path):
-    pytest.importorskip("pygal")
-    code, text, _, _ = run("-k", "stateless", f"--benchmark-histogram={tmp_path / 'drawn'}")
-    assert code == 0, text
-    assert list(tmp_path.glob("drawn*.svg"))
-
-
 @pytest.mark.parametrize("path", ["perf_tests/test_pirl.py", "perf_tests/peers/test_snake_plain.py"])
 def test_one_thread_can_be_asked_for_when_a_file_is_named(path):
     options = ["--threads", "1", "--collect-only", "--quiet", "--tier", "full", "--backend", "numpy,torch"]

@@ -1,20 +1,17 @@
-"""``python -m rl_impls.<workload>``: trains, goes on and evaluates; a mistake is one line."""
+"""``python -m rl_impls.<workload>`` trains, resumes, evaluates and compares; a mistake is one line."""
 
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import re
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from correctness_tests.commands import ROOT, python
 from correctness_tests.quick import quick
@@ -46,7 +43,7 @@ def run(workload, capsys, *arguments):
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_training_resuming_and_evaluating(tmp_path, capsys, workload):
+def test_train_resume_and_evaluate(tmp_path, capsys, workload):
     path, options, small = tmp_path / "agent", as_options(SMALL[workload]), make(workload)
     chunk, unit = small.chunk, small.UNIT
     text = run(workload, capsys, "train", path, "--steps", chunk + 1, "--seed", 1, *options)
@@ -61,7 +58,7 @@ def test_training_resuming_and_evaluating(tmp_path, capsys, workload):
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_the_options_of_a_command_reach_the_agent(tmp_path, capsys, workload):
+def test_options_reach_the_agent(tmp_path, capsys, workload):
     path, kind = tmp_path / "agent", agent_of(workload)
     run(workload, capsys, "train", path, "--steps", 1, "--seed", 5, *as_options(SMALL[workload] | {"form": "naive"}))
     agent = kind(form="naive", seed=5, **SMALL[workload])
@@ -76,7 +73,7 @@ def test_the_options_of_a_command_reach_the_agent(tmp_path, capsys, workload):
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_auto_is_a_backend(tmp_path, monkeypatch, capsys, workload):
+def test_auto_backend_is_saved_as_the_backend_found(tmp_path, monkeypatch, capsys, workload):
     monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), lambda: "no device")
     path, options = tmp_path / "agent", as_options(SMALL[workload])
     run(workload, capsys, "train", path, "--backend", "auto", "--steps", 1, *options)
@@ -91,34 +88,29 @@ MISTAKES = [
     (("evaluate", "agent", "--episodes", "0"), "episodes: got 0, wanted an integer from 1 to"),
     (("train", "agent", "--steps", "0"), "steps: got 0, wanted an integer from 1 to"),
     (("train", "agent", "--threads", "0"), "threads: got 0, wanted an integer from 1 to"),
-    (("train", "agent", "--seed", "-1"), "seed: got -1, wanted an integer from 0 to"),
     (("train", "folder/agent"), "checkpoint: folder/agent must be a file in a folder that exists"),
-    (("train", "."), "checkpoint: . must be a file in a folder that exists"),
-    (
-        ("train", "agent", "--resume", "--seed", "3"),
-        "seed: got a change, wanted what the checkpoint says: ",
-    ),
+    (("train", "agent", "--resume", "--seed", "3"), "seed: got a change, wanted what the checkpoint says: "),
     (("train", "agent", "--resume"), "train: agent: No such file or directory"),
-    (("train", ".", "--resume"), "train: agent.safetensors: No such file or directory"),
 ]
 
 
 def mistakes_in_a_configuration(workload):
-    """Each mistake that is made with a field of this workload's agent, and what is said of it."""
+    """A value out of range of one integer and one float field, and a change of it on resuming."""
     for kind, wrong, wanted in ((int, str(2**31), "an integer"), (float, "nan", "a")):
         for name in fields_of(workload, kind)[:1]:
             yield ("train", "agent", option(name), wrong), f"{name}: got {wrong}, wanted {wanted} "
-            changed, free = ("train", "agent", "--resume", option(name), "3"), "backend and form"
-            if workload == "procgen":
-                free = "backend, form, actors, lag and cluster"
-            yield changed, f"{name}: got a change, wanted what the checkpoint says: {free} alone may be changed"
+            changed = ("train", "agent", "--resume", option(name), "3")
+            yield changed, f"{name}: got a change, wanted what the checkpoint says: "
 
 
 @pytest.mark.parametrize(
     ("workload", "arguments", "message"),
-    [(name, *one) for name in SMALL for one in (*MISTAKES, *mistakes_in_a_configuration(name))],
+    [
+        *(("snake", *one) for one in MISTAKES),
+        *((name, *one) for name in SMALL for one in mistakes_in_a_configuration(name)),
+    ],
 )
-def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, workload, arguments, message):
+def test_mistake_is_one_line(tmp_path, monkeypatch, capsys, workload, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         run(workload, capsys, *arguments)
@@ -135,7 +127,7 @@ NEVER_COMPILED = ("numpy", "torch-trace", "onnx")
     ("workload", "backend"),
     [(name, backend) for name in SMALL for backend in NEVER_COMPILED if backend in backends.names_of(name)],
 )
-def test_a_backend_trains_or_is_refused_in_a_line(tmp_path, capsys, workload, backend):
+def test_backend_trains_or_is_refused_in_one_line(tmp_path, capsys, workload, backend):
     path, refused = tmp_path / "agent", ""
     try:
         run(workload, capsys, "train", path, "--steps", 1, "--backend", backend, *as_options(SMALL[workload]))
@@ -148,7 +140,7 @@ def test_a_backend_trains_or_is_refused_in_a_line(tmp_path, capsys, workload, ba
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_what_an_option_takes_and_what_it_may_be_is_asked_first(tmp_path, capsys, workload):
+def test_wrong_option_or_value_exits_with_2(tmp_path, capsys, workload):
     numbers = dict.fromkeys(fields_of(workload, int, float), "wide")
     for name, word in {"backend": "abacus", "form": "fastest", "gama": "1", **numbers}.items():
         with pytest.raises(SystemExit) as ended:
@@ -162,7 +154,7 @@ STOPPED.append(("pirl", signal.SIGHUP))
 
 
 @pytest.mark.parametrize(("workload", "number"), quick([("pirl", signal.SIGTERM)], STOPPED))
-def test_a_stopped_training_is_saved_and_can_be_resumed(tmp_path, capsys, workload, number):
+def test_stopped_training_is_saved_and_can_be_resumed(tmp_path, capsys, workload, number):
     folder = tmp_path / "run"
     words = [sys.executable, "-m", f"rl_impls.{workload}", "train", "--output-dir", str(folder), "--steps", "10000000"]
     with started([*words, *as_options(SMALL[workload]), "--threads", "1", "--inter-op-threads", "1"]) as process:
@@ -185,7 +177,7 @@ for name in ("snake", "treasurehunt", "procgen", "mario"):
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_a_training_that_diverges_ends_and_keeps_the_last_good_checkpoint(tmp_path, capsys, workload):
+def test_diverged_training_keeps_the_last_good_checkpoint(tmp_path, capsys, workload):
     path, small = tmp_path / "agent", {**SMALL[workload]}
     small.pop("learning_rate", None)
     many = 100 * make(workload).chunk
@@ -201,7 +193,7 @@ def test_a_training_that_diverges_ends_and_keeps_the_last_good_checkpoint(tmp_pa
 
 @pytest.mark.parametrize("command", ["evaluate", "train"])
 @pytest.mark.parametrize("workload", AGENTS)
-def test_a_checkpoint_of_weights_that_are_not_finite_is_refused(tmp_path, capsys, workload, command):
+def test_checkpoint_with_nan_weights_is_refused(tmp_path, capsys, workload, command):
     path, made = tmp_path / "agent", make(workload)
     made.save(path)
     made.close()
@@ -215,7 +207,7 @@ def test_a_checkpoint_of_weights_that_are_not_finite_is_refused(tmp_path, capsys
 
 
 @pytest.mark.parametrize("workload", [name for name in ("snake", "pirl") if name in SMALL])
-def test_runs_are_compared_by_their_returns(tmp_path, capsys, workload):
+def test_compare_shows_the_mean_of_the_last_20_returns(tmp_path, capsys, workload):
     folder = tmp_path / "run"
     options = as_options(SMALL[workload])
     run(workload, capsys, "train", "--output-dir", folder, "--steps", 2000, "--seed", 7, *options)
@@ -225,7 +217,7 @@ def test_runs_are_compared_by_their_returns(tmp_path, capsys, workload):
     assert float(shown) == pytest.approx(np.mean(returns[-20:]), abs=0.006)
 
 
-def test_memory_that_is_not_there_is_one_line(tmp_path, capsys):
+def test_failed_allocation_is_one_line(tmp_path, capsys):
     with pytest.raises(
         SystemExit, match=r"^train: not enough memory \(Unable to allocate .*\); try a smaller --capacity"
     ):
@@ -235,7 +227,7 @@ def test_memory_that_is_not_there_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     "words", [("rl_impls",), ("rl_impls.procgen", "advise"), ("rl_impls.snake", "train", "--help")]
 )
-def test_output_that_nobody_reads_ends_a_command_quietly(words):
+def test_closed_pipe_ends_a_command_quietly(words):
     ours, theirs = os.pipe()
     os.close(ours)
     done = subprocess.run([sys.executable, "-m", *words], stdout=theirs, stderr=subprocess.PIPE, text=True)
@@ -243,40 +235,23 @@ def test_output_that_nobody_reads_ends_a_command_quietly(words):
     assert done.stderr == ""
 
 
-def test_an_option_cannot_be_shortened(tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run("procgen", capsys, "train", tmp_path / "agent", "--env", 3)
-    assert ended.value.code == 2
-    assert "unrecognized arguments: --env" in capsys.readouterr().err
-
-
-def help_of(main, capsys, *words):
-    """The help of a command, in one line."""
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--help"])
-    assert ended.value.code == 0
-    return " ".join(capsys.readouterr().out.split())
-
-
 @pytest.mark.parametrize("workload", AGENTS)
-def test_every_field_of_a_configuration_is_an_option_with_its_default(monkeypatch, capsys, workload):
-    monkeypatch.setenv("COLUMNS", "1000")
+def test_every_field_of_a_configuration_is_an_option(capsys, workload):
     agent = importlib.import_module(f"rl_impls.{workload}.agent")
-    text = help_of(importlib.import_module(f"rl_impls.{workload}.__main__").main, capsys, "train")
-    for entry, _, sentence in single_fields(agent.Config):
-        default = entry.default
-        default = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        shown = text.rpartition(f" {option(entry.name)} ")[2].partition(" --")[0]
-        assert f"{sentence.rstrip('.')} (default: {default})" in shown
+    with pytest.raises(SystemExit) as ended:
+        run(workload, capsys, "train", "--help")
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for entry, _, _ in single_fields(agent.Config):
+        assert f" {option(entry.name)} " in text
 
 
 @dataclass(frozen=True)
 class Board:
-    """A part.
+    """A part of a configuration.
 
     Attributes:
-        width: of the board, in cells, which is said
-            in two lines.
+        width: of the board, in cells.
         share: 50 % of it.
     """
 
@@ -290,15 +265,12 @@ class Board:
 
 @dataclass(frozen=True)
 class Config:
-    """A whole.
+    """A configuration.
 
     Attributes:
         board: that is played on.
         layers: widths.
         form: of play.
-
-    Raises:
-        ValueError: never.
     """
 
     board: Board = field(default_factory=Board)
@@ -307,10 +279,7 @@ class Config:
 
 
 class Player:
-    """Learns nothing.
-
-    It only notes what it is made of and asked.
-    """
+    """An agent that learns nothing and records how it was made."""
 
     UNIT, chunk, made = "moves", 10, []
 
@@ -340,17 +309,28 @@ class Player:
 
 @pytest.fixture
 def play(capsys):
-    """Return a function that runs a command of the player. -> what it prints"""
+    """Return a function that runs a command of an agent and returns what it prints."""
     Player.made.clear()
 
-    def play(*words, **how):
-        command.main(Player, Config, {"form": ("full", "naive")}, list(map(str, words)), **how)
+    def play(*words, agent=Player, **how):
+        command.main(agent, Config, {"form": ("full", "naive")}, list(map(str, words)), **how)
         return capsys.readouterr().out
 
     return play
 
 
-def test_fields_of_a_part_are_options_like_the_others(tmp_path, play):
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a function that makes each look at the training's clock so many seconds later than the one before."""
+
+    def every(seconds):
+        times = iter(range(0, 1000 * seconds, seconds))
+        monkeypatch.setattr(training, "perf_counter", lambda: next(times))
+
+    return every
+
+
+def test_nested_fields_are_options(tmp_path, play):
     out = play("train", tmp_path / "it", "--width", 5, "--layers", "6,7", "--form", "naive", "--seed", 4, "--steps", 11)
     assert Player.made == [(4, Config(Board(5, 0.5), (6, 7), "naive")), "closed"]
     assert out.startswith("training from step 0 to 11\n")
@@ -358,30 +338,30 @@ def test_fields_of_a_part_are_options_like_the_others(tmp_path, play):
 
 
 @pytest.mark.parametrize("kind", [WorkersEnded, TransportBroken])
-def test_workers_that_failed_are_one_line(tmp_path, play, monkeypatch, kind):
-    def learn(self):
-        raise kind("actor 1 died 6 times before it had answered")
+def test_workers_that_failed_are_one_line(tmp_path, play, kind):
+    class Failing(Player):
+        def learn(self):
+            raise kind("actor 1 died 6 times before it had answered")
 
-    monkeypatch.setattr(Player, "learn", learn)
     with pytest.raises(SystemExit) as ended:
-        play("train", tmp_path / "it", "--steps", 1)
+        play("train", tmp_path / "it", "--steps", 1, agent=Failing)
     kept = f"{tmp_path / 'it'} holds step 0, continue with --resume"
     assert ended.value.code == f"train: actor 1 died 6 times before it had answered; {kept}"
     assert (tmp_path / "it").read_text() == "0"
     assert Player.made[-1] == "closed"
 
 
-def test_what_is_given_as_zero_is_given(tmp_path, play):
+def test_zero_is_not_taken_for_a_missing_option(tmp_path, play):
     play("train", tmp_path / "it", "--width", 0, "--share", 0.0, "--seed", 0)
     assert Player.made == [(0, Config(Board(0, 0.0))), "closed"]
 
 
-def test_what_is_not_given_is_as_in_the_configuration(tmp_path, play):
+def test_options_default_to_the_configuration(tmp_path, play):
     assert play("train", tmp_path / "it", steps=7).endswith("10 moves\n")
     assert Player.made == [(0, Config()), "closed"]
 
 
-def test_figures_are_means_and_standard_errors(tmp_path, play):
+def test_evaluate_prints_means_and_standard_errors(tmp_path, play):
     (tmp_path / "it").write_text("0")
     lines = play("evaluate", tmp_path / "it", "--episodes", 5, "--seed", 3).splitlines()
     assert lines[0] == "a           2.00 +- 0.63, n = 5 episodes"
@@ -389,41 +369,13 @@ def test_figures_are_means_and_standard_errors(tmp_path, play):
     assert Player.made[-1] == "closed"
 
 
-def test_what_is_given_for_an_evaluation_reaches_the_agent(tmp_path, play):
+def test_evaluate_options_reach_the_agent(tmp_path, play):
     (tmp_path / "it").write_text("0")
     play("evaluate", tmp_path / "it", "--form", "naive", "--episodes", 1)
     assert Player.made == [(0, Config(form="naive")), "closed"]
 
 
-def test_a_mistake_in_a_part_is_one_line(tmp_path, play):
-    with pytest.raises(SystemExit, match=r"^train: width: got 10, wanted at most 9$"):
-        play("train", tmp_path / "it", "--width", 10)
-
-
-def test_help_is_what_the_docstrings_say(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "1000")
-    shown = help_of(lambda words: command.main(Player, Config, {}, words, steps=7), capsys, "train")
-    assert "--width N of the board, in cells, which is said in two lines (default: 3)" in shown
-    assert "--share X 50 % of it (default: 0.5)" in shown
-    assert "--layers N,... widths (default: 4,5)" in shown
-    assert "--steps N moves, rounded up to whole chunks (default: 7)" in shown
-    assert "--board" not in shown
-    assert "Learns nothing." in help_of(lambda words: command.main(Player, Config, {}, words), capsys)
-    assert "--width" not in help_of(lambda words: command.main(Player, Config, {}, words), capsys, "evaluate")
-
-
-def test_a_configuration_without_sentences_is_refused():
-    @dataclass
-    class Bare:
-        """It says nothing."""
-
-        width: int = 1
-
-    with pytest.raises(TypeError, match="Bare: its docstring has no Attributes"):
-        command.main(Player, Bare, {}, ["train", "it"])
-
-
-def test_a_file_says_what_an_agent_is_made_of_and_the_command_line_counts_more(tmp_path, play):
+def test_command_line_overrides_the_file(tmp_path, play):
     (tmp_path / "it.yaml").write_text("width: 6\nlayers: [7]\nform: naive\nseed: 9\nsteps: 21\n")
     out = play("train", tmp_path / "it", "--config", tmp_path / "it.yaml")
     assert Player.made == [(9, Config(Board(6), (7,), "naive")), "closed"]
@@ -440,15 +392,21 @@ def test_a_file_says_what_an_agent_is_made_of_and_the_command_line_counts_more(t
     [
         ("form: full\nwidth: 10\n", (), "{file}, line 2: width: got 10, wanted at most 9"),
         ("width: 5\n", ("--width", 10), "width: got 10, wanted at most 9"),
+        ("form: full\nwidth: many\n", (), "{file}, line 2: width: got 'many', wanted an integer"),
+        ("share: true\n", (), "{file}, line 1: share: got True, wanted a number"),
+        ("layers: [4, x]\n", (), "{file}, line 1: layers: got [4, 'x'], wanted a list of integers"),
+        ("width: 1\nform: full\nwidth: 2\n", (), "{file}, line 3: got width again, it stands on line 1 already"),
+        ("width: 1\nwide: 2\n", (), "{file}, line 2: got the unknown name 'wide'; known: width, share, layers, form"),
+        ("- width\n", (), "{file}, line 1: got no names with values"),
+        ("form: full\nlayers: [1\n", (), "{file}, line 3: got no YAML"),
+        ("form: !!python/object:os.system x\n", (), "{file}, line 1: could not determine a constructor"),
         ("\nsteps: 0\n", (), "{file}, line 2: steps: got 0, wanted an integer from 1 to 2147483647"),
         ("form: full\nduration: 0.0\n", (), "{file}, line 2: duration: got '0.0', wanted more than 0 hours"),
-        ("duration: true\n", (), "{file}, line 1: duration: got True, wanted hours, or as 30m or 90s"),
-        ("duration: 0m\n", (), "{file}, line 1: duration: got '0m', wanted more than 0 hours, or as 30m or 90s"),
         ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration: got it with steps, wanted one of them"),
         ("width: 5\n", ("--resume",), "config: a file cannot be combined with --resume"),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line_that_names_its_line(tmp_path, play, text, words, message):
+def test_mistake_in_a_file_is_one_line_that_names_its_line(tmp_path, play, text, words, message):
     file = tmp_path / "it.yaml"
     file.write_text(text)
     if words == ("--resume",):
@@ -459,41 +417,43 @@ def test_a_mistake_in_a_file_is_one_line_that_names_its_line(tmp_path, play, tex
     assert len(ended.value.code.splitlines()) == 1
 
 
-def test_a_training_of_some_time_ends_with_the_chunk_in_which_it_is_over(tmp_path, play, monkeypatch):
-    seconds = iter(range(0, 1000, 10))
-    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+@pytest.mark.parametrize("text", ["5e-1", "0.5", "+5E-1"])
+def test_number_in_a_file_may_be_written_as_in_python(tmp_path, play, text):
+    (tmp_path / "it.yaml").write_text(f"share: {text}\nsteps: 1\nlayers: [3, 4]\n")
+    play("train", tmp_path / "it", "--config", tmp_path / "it.yaml")
+    assert Player.made == [(0, Config(Board(share=0.5), (3, 4))), "closed"]
+
+
+def test_duration_ends_training_after_the_chunk(tmp_path, play, clock):
+    clock(10)
     out = play("train", tmp_path / "it", "--duration", "25s")
     assert out.startswith("training from step 0 for 25 s\n")
     assert out.endswith(f"{tmp_path / 'it'}: 30 moves\n")  # after 10, 20 and 30 seconds
     assert "1 moves per second" in out
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("0.5", 1800), ("1", 3600), ("2m", 120), ("'.5'", 1800)])
-def test_a_file_says_a_duration_as_the_command_line_does(tmp_path, text, seconds):
-    (tmp_path / "it.yaml").write_text(f"duration: {text}\n")
-    chosen = training.from_file(Config, tmp_path / "it.yaml")
-    assert training.length(SimpleNamespace(steps=None, duration=None), chosen) == (None, seconds)
-
-
-def test_the_rate_of_a_training_that_goes_on_counts_what_it_made_itself(tmp_path, play, monkeypatch):
+def test_rate_of_a_resumed_training_counts_its_own_steps_only(tmp_path, play, clock):
     play("train", "--output-dir", tmp_path / "run", "--steps", 50)
-    seconds = iter(range(0, 1000, 10))
-    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+    clock(10)
     out = play("train", "--output-dir", tmp_path / "run", "--steps", 20, "--resume")
     assert "\n1 moves per second" in out  # 20 moves in 20 seconds, and 70 in all
     assert runs.summary(tmp_path / "run")["rate"] == 1
 
 
-def test_a_training_is_saved_now_and_then_so_that_little_is_lost_if_it_fails(tmp_path, play, monkeypatch):
-    seconds, saves = iter(range(0, 10_000, 200)), []
-    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
-    monkeypatch.setattr(Player, "save", lambda self, path: saves.append((path, self.step)))
+def test_checkpoint_is_saved_every_ten_minutes(tmp_path, play, clock):
+    saves = []
+
+    class Saved(Player):
+        def save(self, path):
+            saves.append((path, self.step))
+
+    clock(200)
     path = tmp_path / "it"
-    play("train", path, "--steps", 70)
+    play("train", path, "--steps", 70, agent=Saved)
     assert saves == [(path, 0), (path, 30), (path, 60), (path, 70)]  # after 600 and 1,200 seconds, and at the end
 
 
-def test_a_folder_keeps_the_checkpoint_the_curve_and_what_came_of_it(tmp_path, play):
+def test_output_dir_keeps_checkpoint_curve_and_summary(tmp_path, play):
     play("train", "--output-dir", tmp_path / "run", "--steps", 30, "--width", 5)
     assert [point["step"] for point in runs.points(tmp_path / "run")] == [10, 20, 30]
     found = runs.summary(tmp_path / "run")
@@ -507,7 +467,7 @@ def test_a_folder_keeps_the_checkpoint_the_curve_and_what_came_of_it(tmp_path, p
     assert "picture: " in play("compare", tmp_path / "run", "--output", tmp_path / "it.html")
 
 
-def test_a_folder_that_holds_a_run_takes_no_other_one(tmp_path, play):
+def test_run_is_not_overwritten(tmp_path, play):
     folder, words = tmp_path / "run", ("train", "--output-dir", tmp_path / "run", "--steps", 30)
     play(*words)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -518,49 +478,46 @@ def test_a_folder_that_holds_a_run_takes_no_other_one(tmp_path, play):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_folder_without_a_checkpoint_can_be_used_again(tmp_path, play):
-    folder = tmp_path / "run"
-    play("train", "--output-dir", folder, "--steps", 30)
-    (folder / runs.CHECKPOINT).unlink()
-    assert play("train", "--output-dir", folder, "--steps", 20).startswith("training from step 0 to 20\n")
-    assert [point["step"] for point in runs.points(folder)] == [10, 20]
+def test_checkpoint_that_cannot_be_written_is_found_before_training(play):
+    class Writing(Player):
+        def save(self, path):
+            files.write_whole(path, b"0")
 
+        def learn(self):
+            pytest.fail("it trained")
 
-def test_a_place_that_cannot_be_written_is_found_before_training(play, monkeypatch):
-    monkeypatch.setattr(Player, "save", lambda self, path: files.write_whole(path, b"0"))
-    monkeypatch.setattr(Player, "learn", lambda self: pytest.fail("it trained"))
     with pytest.raises(SystemExit, match=r"^train: /proc/agent: cannot be written: "):
-        play("train", "/proc/agent", "--steps", 1)
+        play("train", "/proc/agent", "--steps", 1, agent=Writing)
 
 
-def test_a_checkpoint_that_cannot_be_written_later_does_not_end_training(tmp_path, play, monkeypatch):
-    seconds = iter(range(0, 10_000, 200))
-    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+def test_full_disk_at_a_later_checkpoint_does_not_end_training(tmp_path, play, clock):
+    class Full(Player):
+        def save(self, path):
+            if self.step == 30:
+                raise OSError(28, "No space left on device", str(path))
+            super().save(path)
 
-    def save(self, path):
-        if self.step == 30:
-            raise OSError(28, "No space left on device", str(path))
-        path.write_text(str(self.step))
-
-    monkeypatch.setattr(Player, "save", save)
-    out = play("train", tmp_path / "it", "--steps", 70)
+    clock(200)
+    out = play("train", tmp_path / "it", "--steps", 70, agent=Full)
     assert "warning: no checkpoint at step 30: [Errno 28] No space left on device" in " ".join(out.split())
     assert (tmp_path / "it").read_text() == "70"
 
 
-def test_a_curve_that_cannot_be_written_ends_training_with_a_checkpoint(tmp_path, play, monkeypatch):
+def test_curve_that_cannot_be_written_ends_training_with_a_checkpoint(tmp_path, play):
     class Full(float):
         def __repr__(self):  # the writer of the curve finds the disk full
             raise OSError(28, "No space left on device", "curve.csv")
 
-    learn = Player.learn
-    monkeypatch.setattr(Player, "learn", lambda self: learn(self) | ({"score": Full()} if self.step == 20 else {}))
+    class Filling(Player):
+        def learn(self):
+            return super().learn() | ({"score": Full()} if self.step == 20 else {})
+
     with pytest.raises(SystemExit, match=r"^train: curve.csv: No space left on device$"):
-        play("train", "--output-dir", tmp_path / "run", "--steps", 70)
+        play("train", "--output-dir", tmp_path / "run", "--steps", 70, agent=Filling)
     assert (tmp_path / "run" / runs.CHECKPOINT).read_text() == "20"
 
 
-def test_a_run_keeps_its_seed_commit_and_versions(tmp_path, play):
+def test_run_records_seed_threads_commit_and_versions(tmp_path, play):
     folder = tmp_path / "run"
     play("train", "--output-dir", folder, "--steps", 10, "--seed", 4)
     play("train", folder, "--steps", 10, "--resume")
@@ -583,7 +540,7 @@ command.main(Hanging, Config, {})
 """
 
 
-def test_a_second_ctrl_c_ends_a_training_that_hangs(tmp_path):
+def test_second_ctrl_c_ends_a_training_that_hangs(tmp_path):
     words = [sys.executable, "-c", HANGS, "train", str(tmp_path / "it")]
     with started(words, cwd=ROOT) as process:
         while process.stdout.readline() != "learning\n":
@@ -632,51 +589,29 @@ command.main(Threaded, Config, {})
     [
         ((), "", "1"),
         (("--weights", "10000000"), "", str(len(os.sched_getaffinity(0)))),
-        ((), "2", "2"),
         (("--threads", "2"), "1", "2"),
     ],
 )
-def test_threads_are_chosen_by_the_size_of_the_net_and_sleep_while_they_wait(tmp_path, words, variable, threads):
+def test_default_threads_depend_on_the_size_of_the_net(tmp_path, words, variable, threads):
     done = python("-c", THREADS, "train", tmp_path / "it", "--steps", 1, *words, OMP_NUM_THREADS=variable)
     assert f"{threads} thread" in done.stdout.splitlines()[1]
     assert f"\n{threads} threads, 1000 spins\n" in done.stdout
 
 
-def test_a_run_can_be_seen_while_it_goes_on(tmp_path, play, monkeypatch):
-    seen, learn = [], Player.learn
+def test_run_can_be_compared_while_it_trains(tmp_path, play):
+    class Watched(Player):
+        def learn(self):
+            figures = super().learn()
+            if self.step == 20:
+                assert runs.summary(tmp_path / "run")["config"]["layers"] == [4, 5]
+                runs.compare([tmp_path / "run"], tmp_path / "it.html")
+            return figures
 
-    def looked(self):
-        figures = learn(self)
-        if self.step == 20:
-            seen.append(runs.summary(tmp_path / "run"))
-            runs.compare([tmp_path / "run"], tmp_path / "it.html")
-        return figures
-
-    monkeypatch.setattr(Player, "learn", looked)
-    out = play("train", "--output-dir", tmp_path / "run", "--steps", 30)
-    (found,) = seen
-    assert found["config"] == {"board": {"width": 3, "share": 0.5}, "layers": [4, 5], "form": "full"}
-    assert "step" not in found
+    out = play("train", "--output-dir", tmp_path / "run", "--steps", 30, agent=Watched)
     assert re.search(r"steps +│ 10 ", out)
-    assert re.search(r"steps a second +│ - ", out)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_done_time_left_rate_and_every_figure_are_seen_in_a_terminal(width):
-    figures = "return 5.1, length 300, episodes 12, loss 0.1234, policy_lag 0.5, most_policy_lag 1, replaced_actors 0"
-    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
-    with training.progress_bar(console=console, auto_refresh=False, get_time=iter(range(99)).__next__) as bar:
-        task = bar.add_task("training", total=1_000_000, completed=0, rate="")
-        for done in (100_000, 200_000):
-            bar.update(task, completed=done, rate="1,234 environment frames/s", description=figures)
-        bar.refresh()
-    shown = re.sub(r"\x1b\[[?\d]*\w", "\n", console.file.getvalue())
-    (line,) = {line for line in shown.splitlines() if "frames/s" in line}
-    assert re.search(r"200000/1\S+ 0:00:\d\d 1,234 environment frames/s$", line.rstrip())
-    assert figures in " ".join(shown.split())
-
-
-def test_threads_are_those_of_the_games_too(tmp_path, play, monkeypatch):
+def test_threads_option_sets_threads_of_torch_and_of_the_games(tmp_path, play, monkeypatch):
     import torch
 
     monkeypatch.setattr(procgen_env, "CHOSEN", [])
@@ -689,16 +624,7 @@ def test_threads_are_those_of_the_games_too(tmp_path, play, monkeypatch):
         torch.set_num_threads(before)
 
 
-def test_an_agent_that_can_is_evaluated_without_what_it_trains_by(tmp_path, play, monkeypatch):
-    (tmp_path / "it").write_text("0")
-    monkeypatch.setattr(
-        Player, "load_to_evaluate", classmethod(lambda cls, path, **changes: cls(seed=7)), raising=False
-    )
-    play("evaluate", tmp_path / "it", "--episodes", 1)
-    assert Player.made == [(7, Config()), "closed"]
-
-
-def test_a_checkpoint_needs_a_place(tmp_path, play):
+def test_train_needs_a_file_or_a_folder(tmp_path, play):
     with pytest.raises(SystemExit, match=r"^train: checkpoint: no file was given; name one, or a folder by --output"):
         play("train", "--steps", 1)
     (tmp_path / "file").touch()
@@ -707,14 +633,20 @@ def test_a_checkpoint_needs_a_place(tmp_path, play):
     assert Player.made == []
 
 
-def test_the_likeliest_action_is_taken_where_that_is_asked_for(tmp_path, play, monkeypatch):
+def test_deterministic_evaluation_is_offered_by_stochastic_agents_only(tmp_path, play):
+    asked = []
+
+    class Drawing(Player):
+        STOCHASTIC = True
+
+        def evaluate(self, episodes, seed, **how):
+            asked.append(how)
+            return {"a": np.ones(2)}
+
     (tmp_path / "it").write_text("0")
     with pytest.raises(SystemExit) as ended:
-        play("evaluate", tmp_path / "it", "--deterministic")  # an agent that always does
+        play("evaluate", tmp_path / "it", "--deterministic")
     assert ended.value.code == 2
-    asked = []
-    monkeypatch.setattr(Player, "STOCHASTIC", True, raising=False)
-    monkeypatch.setattr(Player, "evaluate", lambda self, episodes, seed, **how: asked.append(how) or {"a": np.ones(2)})
-    play("evaluate", tmp_path / "it", "--deterministic")
-    play("evaluate", tmp_path / "it")
+    play("evaluate", tmp_path / "it", "--deterministic", agent=Drawing)
+    play("evaluate", tmp_path / "it", agent=Drawing)
     assert asked == [{"deterministic": True}, {}]

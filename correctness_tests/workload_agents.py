@@ -1,4 +1,4 @@
-"""Agents small enough for a test, one of each workload that has one; how small is said in that workload's own tests."""
+"""Small agents of all workloads; their sizes are in each workload's ``agent_sizes.py``."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ import pytest
 
 from rl_impls import backends, params
 
-HERE = Path(__file__).parent
-WITH_AGENT = [name for name in backends.workloads() if (HERE.parent / "rl_impls" / name / "agent.py").is_file()]
+RL_IMPLS = Path(__file__).parents[1] / "rl_impls"
 SIZES = {
     name: importlib.import_module(f"correctness_tests.{name}.agent_sizes")
-    for name in WITH_AGENT
-    if (HERE / name / "agent_sizes.py").is_file()
+    for name in backends.workloads()
+    if (RL_IMPLS / name / "agent.py").is_file()
 }
 SMALL = {name: sizes.SMALL for name, sizes in SIZES.items()}
 AGENTS = [
     pytest.param(name, marks=pytest.mark.slow) if getattr(sizes, "SLOW", False) else name
     for name, sizes in SIZES.items()
-]  # those whose every agent starts processes are tried in their own tests, and here where there is time
+]  # slow: those whose agents start processes
 FIGURES = {name: sizes.FIGURES for name, sizes in SIZES.items()}
 
 
 def agent_of(workload):
-    """The class of a workload's agent."""
+    """Return the class of a workload's agent."""
     [found] = (
         value
         for value in vars(importlib.import_module(f"rl_impls.{workload}.agent")).values()
@@ -37,7 +36,7 @@ def agent_of(workload):
 
 
 def fields_of(workload, *kinds):
-    """The names of the fields of an agent's configuration that are of some types, in order."""
+    """Return the names of the fields of a configuration that have one of these types."""
     hints = get_type_hints(importlib.import_module(f"rl_impls.{workload}.agent").Config)
     return [name for name, kind in hints.items() if kind in kinds]
 
@@ -48,24 +47,24 @@ def make(workload, backend="torch", seed=3, **config):
 
 
 def contents(path):
-    """All that a checkpoint holds, comparable; the order in its file is by chance."""
+    """Return the arrays and metadata of a checkpoint, comparable: the order in the file varies."""
     arrays, metadata = params.load_with_metadata(path)
     return {name: (value.dtype, value.shape, value.tobytes()) for name, value in arrays.items()}, metadata
 
 
 def single(config):
-    """The fields of a configuration and of those within it, by name."""
+    """Yield name and value of the fields of a configuration, nested ones too."""
     for name, value in config.items():
         yield from single(asdict(value)) if is_dataclass(value) else [(name, value)]
 
 
 def option(field):
-    """The option of a command line that sets a field."""
+    """Return the command-line option of a field."""
     return f"--{field.replace('_', '-')}"
 
 
 def as_options(config):
-    """Return a configuration as the options of a command line."""
+    """Return a configuration as command-line options."""
     words = []
     for name, value in single(config):
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
