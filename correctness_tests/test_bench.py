@@ -1,4 +1,4 @@
-"""The fixture ``bench``: what it times, checks and reports, under the options of pytest-benchmark."""
+"""The fixture ``bench``: what it times, checks and reports, with pytest-benchmark's options."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def run(folder, tmp_path):
-    """Run the small benchmarks. -> exit code, output, benchmarks by name, lines of the log"""
+    """Return a function that runs these benchmarks and returns exit code, output, benchmarks by name, lines of the log."""
 
     def started(*options):
         out = tmp_path / "out.json"
@@ -96,7 +96,7 @@ def run(folder, tmp_path):
     return started
 
 
-def test_a_round_is_several_calls_after_one_reset_and_reports_the_seconds_of_one(run):
+def test_round_is_several_calls_after_one_reset_and_reports_seconds_per_call(run):
     code, text, found, log = run("-k", "state or limited")
     assert code == 0, text
     state, limited = found["test_state"]["stats"], found["test_limited"]["stats"]
@@ -107,7 +107,7 @@ def test_a_round_is_several_calls_after_one_reset_and_reports_the_seconds_of_one
     assert log == [f"closed {state['iterations']}"]
 
 
-def test_what_a_call_handles_is_reported(run):
+def test_items_unit_and_flops_are_reported(run):
     _, _, found, _ = run("-k", "stateless")
     assert found.keys() == {"test_stateless[one]", "test_stateless[two]"}
     for one in found.values():
@@ -115,7 +115,7 @@ def test_what_a_call_handles_is_reported(run):
         assert 0.0005 <= one["stats"]["median"] < 0.005
 
 
-def test_state_that_reset_does_not_restore_fails_the_test_which_is_closed(run):
+def test_state_that_reset_does_not_restore_fails_the_test(run):
     code, text, found, log = run("-k", "drifts")
     assert (code, found, log) == (1, {}, ["closed 4"])
     assert "DriftError: test_drifts: two samples gave different outputs" in text
@@ -128,15 +128,12 @@ def test_without_warm_up_the_first_timed_call_is_the_first_call(run):
 
 
 @pytest.mark.parametrize("name", ["test_stateless[one]", "test_state"])
-@pytest.mark.parametrize("rounds", [7, 9])
-def test_min_rounds_is_obeyed(run, name, rounds):
-    _, text, found, _ = run(
-        "-k", name.partition("[")[0], f"--benchmark-min-rounds={rounds}", "--benchmark-max-time=0.000001"
-    )
-    assert found[name]["stats"]["rounds"] == rounds, text
+def test_min_rounds_is_obeyed(run, name):
+    _, text, found, _ = run("-k", name.partition("[")[0], "--benchmark-min-rounds=7", "--benchmark-max-time=0.000001")
+    assert found[name]["stats"]["rounds"] == 7, text
 
 
-def test_the_timer_is_the_one_asked_for(run):
+def test_timer_option_is_obeyed(run):
     _, text, found, _ = run("-k", "stateless or state", "--benchmark-timer=time.process_time")
     assert found["test_state"]["options"]["timer"] == "process_time", text
     assert found["test_state"]["stats"]["median"] < 0.001  # a sleeping process takes no time of the processor
@@ -148,7 +145,7 @@ def test_disabled_benchmarks_run_once_after_a_reset(run):
     assert (code, found, log) == (0, {}, ["closed 1"]), text
 
 
-def test_other_options_do_what_the_manual_says(run, folder, tmp_path):
+def test_save_compare_and_compare_fail_work(run, folder, tmp_path):
     stored = f"--benchmark-storage={tmp_path / 'saved'}"
     code, text, _, _ = run("-k", "stateless or state", stored, "--benchmark-save=first", "--benchmark-warmup=on")
     assert code == 0, text
@@ -169,7 +166,7 @@ def test_other_options_do_what_the_manual_says(run, folder, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["perf_tests/test_pirl.py", "perf_tests/peers/test_snake_plain.py"])
-def test_one_thread_can_be_asked_for_when_a_file_is_named(path):
+def test_threads_option_works_when_a_file_is_named(path):
     options = ["--threads", "1", "--collect-only", "--quiet", "--tier", "full", "--backend", "numpy,torch"]
     done = python("-m", "pytest", path, *options, "-p", "no:cacheprovider")
     assert "before the number of threads was set" not in done.stdout + done.stderr
