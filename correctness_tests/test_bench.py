@@ -81,7 +81,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def run(folder, tmp_path):
-    """Return a function that runs these benchmarks and returns exit code, output, benchmarks by name, lines of the log."""
+    """Return a function that runs the benchmarks. -> exit code, output, benchmarks by name, lines of the log"""
 
     def started(*options):
         out = tmp_path / "out.json"

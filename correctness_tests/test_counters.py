@@ -1,4 +1,4 @@
-"""Exact counts of benchmarks: what is counted of each kind of backend, and that it is the same each time."""
+"""Exact counts of benchmarks: which each backend has, and that they repeat."""
 
 from __future__ import annotations
 
