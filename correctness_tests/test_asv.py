@@ -1,4 +1,4 @@
-"""What ASV is given: the gate tier, an op each, with form, backend and every axis as parameters."""
+"""ASV: its benchmarks are the gate tier, and commits run and publish."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WHO = ("-c", "user.name=A User", "-c", "user.email=user@localhost", "-c", "commi
 
 
 def combinations(made):
-    """Return the values of the parameters that ASV would run of a class."""
+    """Return the combinations of parameters that ASV would run of a class."""
     return [values for values in itertools.product(*made.params) if values not in made.skip_params]
 
 
-def test_each_benchmark_of_the_gate_is_one_combination_of_parameters():
+def test_asv_has_every_benchmark_of_the_gate_tier():
     found = []
     for name, made in CLASSES.items():
         for values in combinations(made):
@@ -34,15 +34,15 @@ def test_each_benchmark_of_the_gate_is_one_combination_of_parameters():
     assert sorted(found, key=repr) == sorted(gated, key=repr)
 
 
-@pytest.mark.parametrize("name", ["pirl.forward", "mario.push", "procgen.gae", "snake.env_step", "treasurehunt.sample"])
-def test_samples_run_what_the_test_hands_to_bench(name):
+@pytest.mark.parametrize("name", ["pirl.forward", "snake.env_step"])
+def test_benchmark_is_built_once_per_process(name):
     made = CLASSES[f"{name}.time_call"]()
     values = next(values for values in combinations(made) if "numpy" in values)
     made.setup(*values)
     built = made.recorded
     made.time_call(*values)
     made.setup(*values)
-    assert made.recorded is built  # once per process
+    assert made.recorded is built
     made.time_call(*values)
 
 
@@ -58,12 +58,6 @@ def test_each_sample_starts_from_a_reset():
     assert (made.number, made.rounds, made.warmup_time) == (1, 1, 0)
 
 
-def test_the_version_follows_the_inputs():
-    versions = [made().version for made in CLASSES.values()]
-    assert len(set(versions)) == len(versions)
-    assert versions == [made().version for made in CLASSES.values()]
-
-
 def git(folder, *arguments):
     """Return what a git command prints."""
     command = ["git", *WHO, *arguments]
@@ -72,7 +66,7 @@ def git(folder, *arguments):
 
 
 @pytest.mark.slow
-def test_asv_runs_and_publishes_commits_and_skips_those_without_the_problem(tmp_path):
+def test_asv_runs_and_publishes_commits_and_skips_older_ones(tmp_path):
     checkout, installed = tmp_path / "checkout", tmp_path / "installed"
     for name in ("perf_tests", "rl_impls", "rlgauge"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))

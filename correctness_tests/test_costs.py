@@ -30,6 +30,7 @@ ITEMS = {  # what one call handles, from which rates are computed
     "procgen.env_step[full-numpy-64-coinrun]": 8 * 64,
     "procgen.parallel_ppo[full-torch-8-8-1-2-1]": 4 * 8 * 8,
     "snake.env_step[vectorised-numpy-64]": 8 * 64,
+    "treasurehunt.turn[full-torch-5-16]": 160,
     "snake.collect_and_learn[vectorised-torch-64-4-32]": 256,
 }
 MOVED = [  # benchmarks whose stated bytes are those of all arguments and outputs
