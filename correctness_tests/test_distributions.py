@@ -1,4 +1,4 @@
-"""The two distributions, as their users get them: from a wheel that is built from the sdist."""
+"""The two distributions, installed from their sdists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ print(backends.__file__)
 
 
 def ran(*command, folder):
-    """Run a command of its own environment. -> its exit code, and what it says"""
+    """Run a command in a clean environment. -> exit code, output"""
     left_out = "GIT_", "PYTEST_", "PYTHON"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 600}
@@ -90,7 +90,7 @@ def own(files):
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_rlgauge_is_the_gate_alone_and_gates_a_repository(clone, installed, tmp_path):
+def test_rlgauge_distribution_gates_a_repository(clone, installed, tmp_path):
     programs, files = installed("rlgauge", ".", "pytest-benchmark")
     assert own(files) == tracked(clone, "rlgauge")
     assert any(file.endswith("licenses/LICENSE") for file in files)
@@ -109,7 +109,7 @@ def test_rlgauge_is_the_gate_alone_and_gates_a_repository(clone, installed, tmp_
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_rlgauge_workloads_is_rl_impls_which_needs_no_torch(clone, installed, tmp_path):
+def test_workloads_distribution_needs_no_torch(clone, installed, tmp_path):
     programs, files = installed("rlgauge_workloads", "workloads")
     assert own(files) == tracked(clone, "rl_impls")
     assert any(file.endswith("licenses/LICENSE") for file in files)

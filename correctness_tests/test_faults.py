@@ -1,4 +1,4 @@
-"""Each mistake that the gate is to find computes what the benchmark without it does."""
+"""The slowdowns that the gate is tested with change no output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TESTS = {f"perf_tests/test_{found.workload}.py::{found.test.__name__}[{found.nam
 
 
 @pytest.mark.parametrize(("fault", "test"), faults.FOUND)
-def test_a_mistake_changes_no_output(fault, test):
+def test_injected_slowdown_changes_no_output(fault, test):
     assert TESTS[test].tier == "gate"
     found = record(TESTS[test], 0)
     wanted = leaves(found.function(*found.args))

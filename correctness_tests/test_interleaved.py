@@ -1,4 +1,4 @@
-"""Two sides timed in turns, and their ratio."""
+"""Two sides timed in turns, and the ratio of their times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlgauge.statistics import log_ratio, log_ratios
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_block_is_four_turns_that_cancel_a_drift(first):
+def test_block_of_four_turns_cancels_a_drift(first):
     turns = []
 
     def sample(side, changed):
@@ -24,7 +24,7 @@ def test_a_block_is_four_turns_that_cancel_a_drift(first):
     assert (spent[0] - 2 * 10, spent[1] - 2 * 20) == (5, 5)
 
 
-def test_the_ratio_of_blocks_is_the_median_of_second_over_first():
+def test_log_ratio_is_the_median_of_second_over_first():
     assert log_ratio([(1.0, 2.0), (1.0, 3.0), (1.0, 50.0)]) == pytest.approx(math.log(3))
     assert log_ratio([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(0.0)
     assert log_ratios([(2.0, 1.0), (1.0, 3.0)]) == pytest.approx([-math.log(2), math.log(3)])

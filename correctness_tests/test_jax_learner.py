@@ -1,4 +1,4 @@
-"""What the JAX workloads share: arrays that are put on the device are copies."""
+"""Arrays that are put on a JAX device are copies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rl_impls import backends
 
 
 def aligned(size):
-    """Return ones f32[size] whose memory JAX would share rather than copy."""
+    """Return ones f32[size], aligned so that JAX would share rather than copy their memory."""
     memory = np.zeros(4 * size + 64, np.uint8)
     start = -memory.ctypes.data % 64
     ones = memory[start : start + 4 * size].view(np.float32)
@@ -16,7 +16,7 @@ def aligned(size):
     return ones
 
 
-def test_what_was_put_on_the_device_does_not_follow_its_source():
+def test_arrays_on_the_device_are_copies():
     import jax
 
     from rl_impls.common.jax_learner import put

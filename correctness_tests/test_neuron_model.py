@@ -1,8 +1,8 @@
-"""A model on Neuron: on hardware where there is some, and always on stand-ins for both lines of torch-neuronx."""
+"""A model on Neuron, on stand-ins for both lines of torch-neuronx, and on hardware where there is some."""
 
 from __future__ import annotations
 
-import json
+import os
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ TOLERANCE = 1e-6
 
 @pytest.fixture(params=[*INSTALL, "hardware"])
 def line(request, monkeypatch, unavailable):
-    """Each line of torch-neuronx: stand-ins, and the installed one where there is a device. -> what it has compiled"""
+    """Stand-ins for each line of torch-neuronx, and the installed one on a device. -> what it has compiled"""
     if request.param == "hardware":
         try:
             backends.get("neuron").require()
@@ -60,14 +60,6 @@ def difference(out, params, states):
     return np.abs(out.numpy() - q_values(exact, states.astype(np.float64))).max()
 
 
-def test_stand_in_refuses_a_shape_it_has_not_traced(xla):
-    import torch
-
-    compiled = model(weights()).compiled.models[4]
-    with pytest.raises(torch.jit.Error, match="not the shape this model was traced for"):
-        compiled(tensor(batch(3)))
-
-
 @pytest.mark.usefixtures("line")
 def test_batches_of_any_size_match_the_numpy_reference():
     params = weights()
@@ -81,15 +73,7 @@ def test_batches_of_any_size_match_the_numpy_reference():
 
 
 @pytest.mark.usefixtures("line")
-def test_padded_rows_get_the_very_answers_of_a_full_batch():
-    compiled, states = model(weights(), sizes=(8,)), tensor(batch(8))
-    full = compiled(states)
-    for rows in (1, 3, 8):
-        assert compiled(states[:rows]).equal(full[:rows])
-
-
-@pytest.mark.usefixtures("line")
-def test_call_leaves_its_input_alone_and_its_output_can_be_learnt_from():
+def test_call_leaves_its_input_alone_and_its_output_takes_gradients():
     import torch
 
     compiled, states = model(weights()), tensor(batch(4))
@@ -101,7 +85,7 @@ def test_call_leaves_its_input_alone_and_its_output_can_be_learnt_from():
     assert scale.grad.item() == pytest.approx(out.sum().item(), rel=1e-5)
 
 
-def test_every_size_is_compiled_once_when_built(stand_in):
+def test_each_batch_size_is_compiled_once(stand_in):
     import torch
 
     compiled = model(weights(), SIZES)
@@ -111,16 +95,6 @@ def test_every_size_is_compiled_once_when_built(stand_in):
         with torch.inference_mode():
             compiled(tensor(batch(rows)) + 0)
     assert len(stand_in) == len(SIZES)
-
-
-def test_native_call_waits_for_the_device(monkeypatch):
-    import torch
-
-    INSTALL["native"](monkeypatch)
-    compiled, waits = model(weights()), []
-    monkeypatch.setattr(torch.neuron, "synchronize", lambda: waits.append(1))
-    compiled(tensor(batch(9)))
-    assert len(waits) == 3
 
 
 def test_new_weights_are_used_without_compiling_again(line):
@@ -140,29 +114,15 @@ def test_new_weights_are_used_without_compiling_again(line):
         (lambda: batch(2), r"ndarray float32\[2, 16\]"),
         (lambda: tensor(batch(0)), r"Tensor float32\[0, 16\]"),
         (lambda: tensor(batch(2)[:, :15]), r"Tensor float32\[2, 15\]"),
-        (lambda: tensor(batch(2)[0]), r"Tensor float32\[16\]"),
         (lambda: tensor(batch(2)).double(), r"Tensor float64\[2, 16\]"),
-        (lambda: [[0.0] * 16], "list"),
     ],
-    ids=["numpy", "empty", "narrow", "one row", "float64", "list"],
+    ids=["numpy", "empty", "narrow", "float64"],
 )
 @pytest.mark.usefixtures("xla")
-def test_other_states_than_those_compiled_for_are_refused(make, got):
+def test_states_of_another_type_width_or_dtype_are_an_error(make, got):
     compiled = model(weights())
     with pytest.raises(ValueError, match=rf"states: got {got}, wanted a tensor float32\[1 or more, 16\]"):
         compiled(make())
-
-
-@pytest.mark.usefixtures("xla")
-def test_example_that_is_no_batch_is_refused():
-    with pytest.raises(ValueError, match=r"example: got Tensor float32\[16\], wanted a tensor \[B, S\]"):
-        neuron.NeuronModel(net(weights()), tensor(batch(1))[0], ONE)
-
-
-@pytest.mark.usefixtures("xla")
-def test_unknown_api_is_refused():
-    with pytest.raises(ValueError, match="unknown api 'cuda'; known: xla, native"):
-        model(weights(), api="cuda")
 
 
 # auto-cast
@@ -171,7 +131,7 @@ def test_unknown_api_is_refused():
 @pytest.mark.parametrize(
     ("options", "mode"), [({}, "none"), ({"autocast": False}, "none"), ({"autocast": True}, "matmult")]
 )
-def test_compiler_casts_down_only_when_asked(xla, options, mode):
+def test_autocast_is_off_by_default(xla, options, mode):
     model(weights(), SIZES, **options)
     assert [traced["compiler_args"] for traced in xla] == [["--auto-cast", mode]] * len(SIZES)
 
@@ -212,13 +172,6 @@ def test_saved_weights_replace_those_in_the_traced_files(tmp_path):
     assert difference(restored(tensor(states)), new, states) <= TOLERANCE
 
 
-def test_restoring_traces_nothing(xla, tmp_path):
-    model(weights()).save(tmp_path / "model")
-    count = len(xla)
-    neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
-    assert len(xla) == count
-
-
 @pytest.mark.usefixtures("stand_in")
 def test_restored_model_keeps_autocast(tmp_path):
     model(weights(), autocast=True).save(tmp_path / "model")
@@ -246,7 +199,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", ["model.json", "weights.safetensors", "4.pt", "SHA256SUMS"])
-def test_damaged_save_is_refused_and_loads_nothing(xla, tmp_path, name, damage):
+def test_damaged_save_is_an_error_and_loads_nothing(xla, tmp_path, name, damage):
     folder = tmp_path / "model"
     model(weights(0)).save(folder)
     DAMAGE[damage](folder / name)
@@ -257,15 +210,8 @@ def test_damaged_save_is_refused_and_loads_nothing(xla, tmp_path, name, damage):
     assert len(xla) == count
 
 
-@pytest.mark.usefixtures("xla")
-def test_folder_that_is_no_save_is_refused(tmp_path):
-    for folder in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(ValueError, match="not a saved model"):
-            neuron.NeuronModel.restore(folder, net(weights()))
-
-
 @pytest.mark.usefixtures("stand_in")
-def test_save_of_another_architecture_is_refused_and_loads_nothing(tmp_path):
+def test_save_of_another_architecture_is_an_error_and_loads_nothing(tmp_path):
     model(weights()).save(tmp_path / "model")
     other = weights(9, (16, 64, 32, 32, 25))
     module, states = net(other), tensor(batch(3))
@@ -275,21 +221,10 @@ def test_save_of_another_architecture_is_refused_and_loads_nothing(tmp_path):
 
 
 @pytest.mark.usefixtures("xla")
-def test_save_of_the_other_api_is_refused(tmp_path):
+def test_save_of_the_other_api_is_an_error(tmp_path):
     model(weights()).save(tmp_path / "model")
     with pytest.raises(ValueError, match="got a model of the api 'xla', wanted 'native'"):
         neuron.NeuronModel.restore(tmp_path / "model", net(weights()), api="native")
-
-
-@pytest.mark.usefixtures("xla")
-def test_save_of_another_format_is_refused(tmp_path):
-    folder = tmp_path / "model"
-    model(weights()).save(folder)
-    about = json.loads((folder / "model.json").read_text())
-    (folder / "model.json").write_text(json.dumps({**about, "format": 2}))
-    (folder / "SHA256SUMS").write_text("".join(neuron._sums(folder)))
-    with pytest.raises(ValueError, match="got format 2, wanted 1"):
-        neuron.NeuronModel.restore(folder, net(weights()))
 
 
 @pytest.mark.usefixtures("xla")
@@ -298,7 +233,7 @@ def test_failed_save_leaves_nothing_behind(monkeypatch, tmp_path):
         raise OSError("no space left")
 
     compiled = model(weights())
-    monkeypatch.setattr(neuron.weights, "save", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         compiled.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

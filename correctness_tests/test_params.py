@@ -1,4 +1,4 @@
-"""Weights on disk: whole or not at all, and nothing that is not what was saved."""
+"""Weights on disk: written whole or not at all, read back bit for bit, damage detected."""
 
 from __future__ import annotations
 
@@ -35,21 +35,10 @@ def test_arrays_and_metadata_come_back_bit_for_bit(tmp_path, tree, note):
     assert metadata == {"note": note}
 
 
-def test_transposed_arrays_come_back_as_they_were(tmp_path):
-    tree = {"w0": np.arange(6.0).reshape(2, 3).T}
-    params.save(tmp_path / "net", tree)
-    np.testing.assert_array_equal(params.load(tmp_path / "net")["w0"], tree["w0"])
-
-
-def test_loaded_weights_are_the_callers_own(tmp_path):
+def test_loaded_weights_are_copies(tmp_path):
     params.save(tmp_path / "net", NET)
     params.load(tmp_path / "net")["w0"][:] = 0
     assert_same(params.load(tmp_path / "net"), NET)
-
-
-def test_weights_come_back_in_the_order_of_like(tmp_path):
-    params.save(tmp_path / "net", NET)
-    assert list(params.load(tmp_path / "net", like=NET)) == list(NET)
 
 
 OTHERS = {
@@ -61,13 +50,13 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("like", OTHERS.values(), ids=OTHERS.keys())
-def test_weights_of_another_architecture_are_refused(tmp_path, like):
+def test_weights_of_another_architecture_are_an_error(tmp_path, like):
     params.save(tmp_path / "net", NET)
     with pytest.raises(CheckpointError, match=r"another architecture .*got .*, wanted"):
         params.load(tmp_path / "net", like=like)
 
 
-def test_a_truncated_file_is_refused_at_every_length(tmp_path):
+def test_truncated_file_is_an_error_at_every_length(tmp_path):
     params.save(tmp_path / "net", NET)
     data = (tmp_path / "net").read_bytes()
     for length in range(len(data)):
@@ -78,7 +67,7 @@ def test_a_truncated_file_is_refused_at_every_length(tmp_path):
 
 @ON_DISK
 @given(st.data())
-def test_a_changed_byte_is_noticed_or_changes_nothing(tmp_path, data):
+def test_changed_byte_is_an_error_or_changes_nothing(tmp_path, data):
     params.save(tmp_path / "net", NET, note="a note")
     content = bytearray((tmp_path / "net").read_bytes())
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -92,7 +81,7 @@ def test_a_changed_byte_is_noticed_or_changes_nothing(tmp_path, data):
 
 @ON_DISK
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_checkpoint_are_refused(tmp_path, content):
+def test_arbitrary_bytes_are_an_error(tmp_path, content):
     (tmp_path / "junk").write_bytes(content)
     with pytest.raises(CheckpointError, match="junk"):
         params.load(tmp_path / "junk")
@@ -106,7 +95,7 @@ def test_files_without_a_digest_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["fsync", "replace"])
-def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken):
+def test_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken):
     params.save(tmp_path / "net", NET)
 
     def fail(*args):
@@ -117,18 +106,6 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkey
         params.save(tmp_path / "net", OTHERS["float64"])
     assert [path.name for path in tmp_path.iterdir()] == ["net"]
     assert_same(params.load(tmp_path / "net"), NET)
-
-
-def test_a_save_takes_the_place_of_the_old_file(tmp_path):
-    for tree in (NET, OTHERS["a layer more"]):
-        params.save(tmp_path / "net", tree)
-    assert [path.name for path in tmp_path.iterdir()] == ["net"]
-    assert_same(params.load(tmp_path / "net"), OTHERS["a layer more"])
-
-
-def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        params.load(tmp_path / "net")
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 99))
@@ -144,6 +121,6 @@ def test_initial_weights_lie_within_one_over_the_root_of_fan_in(sizes, seed):
 
 
 @pytest.mark.parametrize("sizes", [(), (3,), (3, 0), (3, -1, 2)])
-def test_widths_that_make_no_net_are_refused(sizes):
+def test_widths_that_make_no_net_are_an_error(sizes):
     with pytest.raises(ValueError, match="sizes: got"):
         params.init_mlp(np.random.default_rng(0), sizes)

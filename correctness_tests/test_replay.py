@@ -1,4 +1,4 @@
-"""The memory of transitions: what it holds, samples, restores and refuses."""
+"""The replay buffer: what it holds, samples and restores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPERATIONS = st.one_of(st.sampled_from(["push", "sample", "restore"]), st.intege
 
 
 @given(st.integers(1, 6), st.lists(OPERATIONS, max_size=40), st.integers(0, 99))
-def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, seed):
+def test_replay_holds_the_last_items(capacity, operations, seed):
     replay, model, numbers = small_replay(capacity), [], itertools.count()
     rng = np.random.default_rng(seed)
     for operation in operations:
@@ -62,7 +62,7 @@ def test_replay_holds_what_a_list_of_the_last_items_holds(capacity, operations, 
         assert not model or replay.fields["action"][(replay.pushed - 1) % capacity] == model[-1]
 
 
-def test_every_item_is_sampled_equally_often():
+def test_items_are_sampled_uniformly():
     replay, draws = small_replay(10), 4000
     for k in range(15):
         replay.push(**item(k))
@@ -72,7 +72,7 @@ def test_every_item_is_sampled_equally_often():
     assert np.abs(counts[5:] - 0.4 * draws).max() < 5 * np.sqrt(draws * 0.4 * 0.6)
 
 
-def test_a_sample_of_all_is_each_item_once():
+def test_sample_is_without_replacement():
     replay, rng = small_replay(10), np.random.default_rng(0)
     for k in range(15):
         replay.push(**item(k))
@@ -81,77 +81,25 @@ def test_a_sample_of_all_is_each_item_once():
     assert len(set(map(tuple, samples))) == 20
 
 
-def test_samples_are_copies():
-    replay = small_replay(3)
-    replay.push(**item(1))
-    replay.sample(np.random.default_rng(0), 1)["obs"][:] = 9
-    replay.arrays()["obs"][:] = 9
-    assert stored(replay) == [(1, 1)]
-
-
-BAD_ITEMS = {
-    "a field missing": {"obs": np.zeros(2, np.float32)},
-    "a field too much": {**item(1), "reward": 0.0},
-    "a wrong shape": {**item(1), "obs": np.zeros(3, np.float32)},
-    "a shape that would broadcast": {**item(1), "obs": np.float32(1)},
-    "a fraction for an integer": {**item(1), "action": 0.5},
-    "text": {**item(1), "action": "left"},
-}
-
-
-@pytest.mark.parametrize("bad", BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
-def test_a_bad_item_is_refused_and_nothing_is_changed(bad):
-    replay = small_replay(3)
-    replay.push(**item(1))
-    with pytest.raises(ValueError, match=r"got .*wanted"):
-        replay.push(**bad)
-    assert stored(replay) == [(1, 1)]
-
-
 BAD_COLUMNS = {
-    **BAD_ITEMS,
-    "not as many of one field": {**items(1, 2), "action": np.arange(3)},
+    "a field missing": {"obs": np.zeros((2, 2), np.float32)},
+    "a field too much": {**items(1, 2), "reward": np.zeros(2)},
+    "lengths differ": {**items(1, 2), "action": np.arange(3)},
     "one item alone": item(1),
     "items of another shape": {**items(1, 2), "obs": np.zeros((2, 3), np.float32)},
     "one item for all": {**items(1, 2), "obs": np.zeros((1, 2), np.float32)},
     "fractions for integers": {**items(1, 2), "action": np.zeros(2)},
-    "no fields": {},
 }
 
 
 @pytest.mark.parametrize("bad", BAD_COLUMNS.values(), ids=BAD_COLUMNS.keys())
-def test_bad_columns_are_refused_and_nothing_is_changed(bad):
+def test_wrong_columns_are_an_error_and_change_nothing(bad):
     replay = small_replay(3)
     replay.push_batch(**items(1, 2))
     with pytest.raises(ValueError, match=r"got .*wanted"):
         replay.push_batch(**bad)
     assert stored(replay) == [(1, 1), (2, 2)]
     assert replay.pushed == 2
-
-
-class Writes:
-    """A field of five rows that notes what is written where."""
-
-    def __init__(self):
-        self.places, self.slices = [], 0
-
-    def __len__(self):
-        return 5
-
-    def __setitem__(self, place, column):
-        self.places += zip(range(place.start, place.stop), column.tolist(), strict=True)
-        self.slices += 1
-
-
-@pytest.mark.parametrize("before", [0, 3, 5])
-@pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 13])
-def test_many_items_are_written_in_two_slices_at_most_and_no_row_twice(before, count):
-    writes = Writes()
-    replay = Replay.over(number=writes)
-    replay.pushed = before
-    replay.store(np.arange(before, before + count))
-    assert writes.slices <= 2
-    assert sorted(writes.places) == sorted((k % 5, k) for k in range(before + count)[-min(count, 5) :])
 
 
 def test_columns_are_copied_and_may_be_lists():
@@ -162,7 +110,7 @@ def test_columns_are_copied_and_may_be_lists():
     assert stored(replay) == [(1, 1), (2, 2), (3, 3)]
 
 
-def test_a_replay_over_parts_of_arrays_keeps_its_items_there():
+def test_replay_over_slices_of_arrays_keeps_its_items_there():
     obs, actions = np.full((9, 2), 7, np.float32), np.full(9, 7, np.int32)
     replays = [Replay.over(obs=obs[k : k + 3], action=actions[k : k + 3]) for k in (0, 3)]
     for k, replay in enumerate(replays):
@@ -175,17 +123,8 @@ def test_a_replay_over_parts_of_arrays_keeps_its_items_there():
     assert replays[0].pushed == 5
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"obs": np.zeros((0, 2))}, {"obs": np.zeros(3), "action": np.zeros(2)}, {"pushed": np.zeros(3)}],
-)
-def test_fields_that_a_replay_cannot_be_over_are_refused(fields):
-    with pytest.raises(ValueError, match="fields: got"):
-        Replay.over(**fields)
-
-
 @pytest.mark.parametrize("batch", [-1, 0, 3])
-def test_a_sample_larger_than_what_is_stored_is_refused(batch):
+def test_sample_larger_than_the_replay_is_an_error(batch):
     replay, rng = small_replay(5), np.random.default_rng(0)
     for k in range(2):
         replay.push(**item(k))
@@ -195,26 +134,13 @@ def test_a_sample_larger_than_what_is_stored_is_refused(batch):
     assert rng.bit_generator.state == before
 
 
-@pytest.mark.parametrize("capacity", [0, -1])
-def test_a_capacity_below_one_is_refused(capacity):
-    with pytest.raises(ValueError, match="capacity: got"):
-        small_replay(capacity)
-
-
-@pytest.mark.parametrize("fields", [{}, {"pushed": np.zeros(1)}])
-def test_fields_that_cannot_be_stored_are_refused(fields):
-    with pytest.raises(ValueError, match="fields: got"):
-        Replay(3, **fields)
-
-
 @pytest.mark.parametrize(
     "changed",
     [
-        {"pushed": np.array(3)}, {"pushed": np.array(-1)}, {"pushed": np.array(2.0)}, {"pushed": np.array([2])},
-        {"obs": np.zeros((2, 3), np.float32)}, {"obs": np.zeros((2, 2))}, {"more": np.zeros(2)},
+        {"pushed": np.array(3)}, {"pushed": np.array(-1)}, {"obs": np.zeros((2, 3), np.float32)}, {"more": np.zeros(2)},
     ],
 )  # fmt: skip
-def test_arrays_that_do_not_fit_are_refused_and_nothing_is_changed(changed):
+def test_restoring_wrong_arrays_is_an_error_and_changes_nothing(changed):
     replay, other = small_replay(3), small_replay(3)
     for k in range(2):
         replay.push(**item(k))

@@ -1,4 +1,4 @@
-"""Arrays that several processes have: 0 at first, apart from each other, the same everywhere, and gone afterwards."""
+"""Arrays in shared memory: seen and written by several processes, and freed afterwards."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LAYOUT = {dtype: ((3, 1 + k), np.dtype(dtype)) for k, dtype in enumerate(DTYPES)
 
 
 def ours():
-    """How many descriptors and mappings of such memory this process has."""
+    """Return how many descriptors and mappings of shared arrays this process has."""
     mapped, links = Path("/proc/self/maps").read_text().count("memfd:rl_impls"), Path("/proc/self/fd").iterdir()
     return sum("memfd:rl_impls" in os.readlink(link) for link in links if link.is_symlink()), mapped
 
 
 def named():
-    """The files of /dev/shm that this process has mapped: what else lies there may be another process's."""
+    """Return the files of /dev/shm that this process has mapped."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return {line.partition("/dev/shm/")[2] for line in lines if "/dev/shm/" in line}
 
 
-def test_arrays_are_0_at_first_and_of_the_shape_and_dtype_that_was_asked_for():
+def test_arrays_are_zero_and_have_the_shape_and_dtype_asked_for():
     shared = SharedArrays(LAYOUT | {"one": ((), np.int64), "none": ((0, 4), np.float32)})
     for name, (shape, dtype) in LAYOUT.items():
         assert (shared[name].shape, shared[name].dtype) == (shape, dtype)
@@ -50,12 +50,8 @@ def test_arrays_are_aligned_and_do_not_overlap():
         assert (shared[name].view(np.uint8) == 1 + k).all()
 
 
-def test_nothing_is_needed_for_no_arrays():
-    assert SharedArrays({}).arrays == {}
-
-
 def answer(shared, pipe):
-    """Tell what is seen in all arrays, and write to them."""
+    """Send the contents of all arrays, and write to them."""
     seen = {name: shared[name].tolist() for name in LAYOUT}
     for name in LAYOUT:
         shared[name][1] = 1
@@ -93,7 +89,7 @@ def test_a_spawned_process_sees_and_writes_the_same_arrays():
         pipe.close()
 
 
-def test_memory_and_descriptor_are_given_back_when_the_arrays_are_gone():
+def test_memory_and_descriptor_are_freed_with_the_arrays():
     gc.collect()
     before, files = ours(), named()
     shared = SharedArrays(LAYOUT)

@@ -1,4 +1,4 @@
-"""Processes that are forked from one that has imported what they need: what they have of the first process's."""
+"""Worker processes forked from a server: their modules, cores and signals, and that they end with their parent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 
 
 def script(tmp_path, lines):
-    """A file in a folder that has another rl_impls."""
+    """Return a command that runs these lines in a folder with a misleading ``rl_impls``, and options of its process."""
     (tmp_path / "rl_impls").mkdir()
     (tmp_path / "rl_impls" / "__init__.py").write_text("raise RuntimeError('this is not what was asked for')")
     path = tmp_path / "elsewhere" / "script.py"
@@ -59,7 +59,7 @@ def script(tmp_path, lines):
 
 
 def said(tmp_path, *lines):
-    """What a script prints as JSON."""
+    """Run a script; return what it prints as JSON."""
     command, options = script(tmp_path, lines)
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, **options)
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ def said(tmp_path, *lines):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_of_one_thread_each_they_are_forked_and_else_started_anew(tmp_path, threads):
+def test_single_threaded_workers_are_forked_and_others_spawned(tmp_path, threads):
     found = said(tmp_path, f"print(json.dumps(say({threads})[1]))")
     assert [each["found"] for each in found] == [threads == 1] * 2
     for each in found:
@@ -75,7 +75,7 @@ def test_of_one_thread_each_they_are_forked_and_else_started_anew(tmp_path, thre
         assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
 
 
-def test_they_have_the_cores_that_the_first_process_has_when_they_are_started(tmp_path):
+def test_workers_have_the_cores_of_their_parent(tmp_path):
     cores = len(os.sched_getaffinity(0))
     before, after = said(
         tmp_path,
@@ -87,7 +87,7 @@ def test_they_have_the_cores_that_the_first_process_has_when_they_are_started(tm
     assert [each["cores"] for each in after] == [1] * 2
 
 
-def test_where_the_process_that_they_are_forked_from_is_killed_another_is_there(tmp_path):
+def test_killed_fork_server_is_replaced(tmp_path):
     server = "forkserver._forkserver._forkserver_pid"
     first, second = said(
         tmp_path,
@@ -100,14 +100,14 @@ def test_where_the_process_that_they_are_forked_from_is_killed_another_is_there(
     assert not {each["pid"] for each in first} & {each["pid"] for each in second}
 
 
-def test_where_no_socket_can_have_the_path_of_temporary_files_they_are_started_anew(tmp_path, monkeypatch):
+def test_workers_are_spawned_where_the_temporary_path_is_too_long_for_a_socket(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / ("long" * 30)))
     (tmp_path / ("long" * 30)).mkdir()
     assert [each["found"] for each in said(tmp_path, "print(json.dumps(say()[1]))")] == [False] * 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_workers_outlive_a_signal_to_the_group_that_the_first_process_handles(tmp_path, number):
+def test_workers_survive_a_group_signal_that_the_parent_handles(tmp_path, number):
     before, after = said(
         tmp_path,
         "os.setsid()",
@@ -126,7 +126,7 @@ folder = tempfile.TemporaryDirectory()  # so that its finalizer and those after 
 """
 
 
-def test_a_worker_that_is_stopped_does_not_keep_the_first_process_from_ending(tmp_path):
+def test_stopped_worker_does_not_keep_the_parent_from_ending(tmp_path):
     lines = [
         "workers, found = say()",
         "print(json.dumps([each['pid'] for each in found]), flush=True)",
@@ -144,7 +144,7 @@ def test_a_worker_that_is_stopped_does_not_keep_the_first_process_from_ending(tm
     until(lambda: not any(map(alive, pids)), "they have ended")
 
 
-def test_a_worker_ends_with_the_first_process_although_it_writes_an_answer_that_nobody_reads(tmp_path):
+def test_worker_that_writes_an_answer_ends_with_its_parent(tmp_path):
     lines = [
         "workers, found = say()",
         "workers.tell([('large',)] * 2)",
@@ -167,7 +167,7 @@ SIGNALS = [
 
 
 @pytest.mark.parametrize(("send", "how"), SIGNALS)
-def test_all_of_them_end_with_the_first_process_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
+def test_workers_end_with_their_parent_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
     lines = [
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one of nohup this one",

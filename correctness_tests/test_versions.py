@@ -1,4 +1,4 @@
-"""The gate in the versions of Python, pytest, pytest-benchmark and NumPy that the workflow lists, without torch."""
+"""rlgauge without torch, in the versions of Python, pytest, pytest-benchmark and NumPy that the workflow lists."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def interpreter(version):
     return None
 
 
-def test_each_promised_version_is_in_a_row():
+def test_each_promised_version_is_tested():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pythons = [name.rpartition(" ")[2] for name in project["classifiers"] if "Python :: " in name]
     assert list(dict.fromkeys(row["python"] for row in ROWS.values())) == pythons
@@ -56,7 +56,7 @@ def test_the_oldest_row_pins_the_lowest_versions_that_the_package_accepts():
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("name", ROWS)
-def test_the_package_passes_its_tests_in_the_versions_of_a_row(tmp_path, name):
+def test_package_passes_its_tests_in_these_versions(tmp_path, name):
     row = ROWS[name]
     python = interpreter(row["python"])
     if python is None:

@@ -1,4 +1,4 @@
-"""Workers in processes: what they are started with, and what comes of one that dies before it has read it."""
+"""Worker processes: arguments, niceness, and a worker that dies before it has read its arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ workers.answers()
 
 
 class Holder:
-    """Says what it was started with."""
+    """A worker that reports its arguments."""
 
     def __init__(self, index, array, shared, lock):
         self.index, self.array, self.shared, self.lock = index, array, shared, lock
@@ -44,7 +44,7 @@ class Holder:
 
 
 class Threaded:
-    """Says the priorities that its threads have, and that its process had before there was a worker."""
+    """A worker that reports the priority of its process before it began, and those of its threads now."""
 
     def __init__(self):
         self.before, self.going = os.getpriority(os.PRIO_PROCESS, 0), threading.Event()
@@ -56,7 +56,7 @@ class Threaded:
 
 
 def handed():
-    """What this process has open of what workers were started with."""
+    """Return the open descriptors of arguments that were handed to workers."""
     found = []
     for path in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # that by which the folder was read
@@ -78,7 +78,7 @@ def test_large_arrays_shared_memory_and_locks_reach_each_worker():
         workers.close()
 
 
-def test_workers_give_way_with_all_their_threads_once_they_have_begun_and_so_do_those_in_their_places():
+def test_niceness_applies_to_all_threads_and_to_replaced_workers():
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     workers = Workers(1, Threaded, lambda index, life: (), 1, niceness=5)
     try:
@@ -93,7 +93,7 @@ def test_workers_give_way_with_all_their_threads_once_they_have_begun_and_so_do_
     assert os.getpriority(os.PRIO_PROCESS, 0) == ours
 
 
-def test_workers_of_a_script_that_starts_itself_again_are_an_error_and_no_endless_wait(tmp_path):
+def test_script_without_a_main_guard_is_an_error(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED)
     done = subprocess.run(
