@@ -72,17 +72,6 @@ def test_options_reach_the_agent(tmp_path, capsys, workload):
         assert float(error.rstrip(",")) == pytest.approx(np.std(figures[name]) / 2, abs=0.006)
 
 
-@pytest.mark.parametrize("workload", AGENTS)
-def test_auto_backend_is_saved_as_the_backend_found(tmp_path, monkeypatch, capsys, workload):
-    monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), lambda: "no device")
-    path, options = tmp_path / "agent", as_options(SMALL[workload])
-    run(workload, capsys, "train", path, "--backend", "auto", "--steps", 1, *options)
-    assert agent_of(workload).load(path).config.backend == "torch"
-    said = " ".join(params.load_with_metadata(path)[1].values())
-    assert not re.search(r"\bauto\b", said)  # which would be another backend on another machine
-    assert "n = 1 episodes" in run(workload, capsys, "evaluate", path, "--backend", "auto", "--episodes", 1)
-
-
 MISTAKES = [
     (("evaluate", "nowhere"), "evaluate: nowhere: No such file or directory"),
     (("evaluate", "agent", "--episodes", "0"), "episodes: got 0, wanted an integer from 1 to"),
@@ -206,17 +195,6 @@ def test_checkpoint_with_nan_weights_is_refused(tmp_path, capsys, workload, comm
         run(workload, capsys, command, path, *more)
 
 
-@pytest.mark.parametrize("workload", [name for name in ("snake", "pirl") if name in SMALL])
-def test_compare_shows_the_mean_of_the_last_20_returns(tmp_path, capsys, workload):
-    folder = tmp_path / "run"
-    options = as_options(SMALL[workload])
-    run(workload, capsys, "train", "--output-dir", folder, "--steps", 2000, "--seed", 7, *options)
-    text = run(workload, capsys, "compare", folder, "--output", tmp_path / "it.html")
-    (shown,) = re.findall(r"return, last 20 points +│ (\S+)", text)
-    returns = [point["return"] for point in runs.points(folder) if point["return"] == point["return"]]
-    assert float(shown) == pytest.approx(np.mean(returns[-20:]), abs=0.006)
-
-
 def test_failed_allocation_is_one_line(tmp_path, capsys):
     with pytest.raises(
         SystemExit, match=r"^train: not enough memory \(Unable to allocate .*\); try a smaller --capacity"
@@ -330,9 +308,20 @@ def clock(monkeypatch):
     return every
 
 
-def test_nested_fields_are_options(tmp_path, play):
-    out = play("train", tmp_path / "it", "--width", 5, "--layers", "6,7", "--form", "naive", "--seed", 4, "--steps", 11)
-    assert Player.made == [(4, Config(Board(5, 0.5), (6, 7), "naive")), "closed"]
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        ((), (0, Config())),
+        (
+            ("--width", 5, "--layers", "6,7", "--form", "naive", "--seed", 4),
+            (4, Config(Board(5, 0.5), (6, 7), "naive")),
+        ),
+        (("--width", 0, "--share", 0.0, "--seed", 0), (0, Config(Board(0, 0.0)))),  # 0 is a value, not a missing option
+    ],
+)
+def test_options_set_fields_and_nested_fields(tmp_path, play, words, made):
+    out = play("train", tmp_path / "it", *words, steps=11)
+    assert Player.made == [made, "closed"]
     assert out.startswith("training from step 0 to 11\n")
     assert out.endswith(f"{tmp_path / 'it'}: 20 moves\n")
 
@@ -348,24 +337,6 @@ def test_workers_that_failed_are_one_line(tmp_path, play, kind):
     kept = f"{tmp_path / 'it'} holds step 0, continue with --resume"
     assert ended.value.code == f"train: actor 1 died 6 times before it had answered; {kept}"
     assert (tmp_path / "it").read_text() == "0"
-    assert Player.made[-1] == "closed"
-
-
-def test_zero_is_not_taken_for_a_missing_option(tmp_path, play):
-    play("train", tmp_path / "it", "--width", 0, "--share", 0.0, "--seed", 0)
-    assert Player.made == [(0, Config(Board(0, 0.0))), "closed"]
-
-
-def test_options_default_to_the_configuration(tmp_path, play):
-    assert play("train", tmp_path / "it", steps=7).endswith("10 moves\n")
-    assert Player.made == [(0, Config()), "closed"]
-
-
-def test_evaluate_prints_means_and_standard_errors(tmp_path, play):
-    (tmp_path / "it").write_text("0")
-    lines = play("evaluate", tmp_path / "it", "--episodes", 5, "--seed", 3).splitlines()
-    assert lines[0] == "a           2.00 +- 0.63, n = 5 episodes"
-    assert lines[1] == "longest     3.00 +- 0.00, n = 5 episodes"
     assert Player.made[-1] == "closed"
 
 
@@ -596,19 +567,6 @@ def test_default_threads_depend_on_the_size_of_the_net(tmp_path, words, variable
     done = python("-c", THREADS, "train", tmp_path / "it", "--steps", 1, *words, OMP_NUM_THREADS=variable)
     assert f"{threads} thread" in done.stdout.splitlines()[1]
     assert f"\n{threads} threads, 1000 spins\n" in done.stdout
-
-
-def test_run_can_be_compared_while_it_trains(tmp_path, play):
-    class Watched(Player):
-        def learn(self):
-            figures = super().learn()
-            if self.step == 20:
-                assert runs.summary(tmp_path / "run")["config"]["layers"] == [4, 5]
-                runs.compare([tmp_path / "run"], tmp_path / "it.html")
-            return figures
-
-    out = play("train", "--output-dir", tmp_path / "run", "--steps", 30, agent=Watched)
-    assert re.search(r"steps +│ 10 ", out)
 
 
 def test_threads_option_sets_threads_of_torch_and_of_the_games(tmp_path, play, monkeypatch):

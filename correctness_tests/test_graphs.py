@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,11 +29,6 @@ def ones():
     return jnp.ones(8, jnp.float32)
 
 
-@dataclass(frozen=True)
-class Settings:
-    factor: int = 3
-
-
 def functions():
     """Return function, arguments and options of jit, by the kind of argument."""
     import jax.numpy as jnp
@@ -43,9 +37,6 @@ def functions():
         "static by number": (lambda x, n: x * n, (ones(), 3), {"static_argnums": 1}),
         "static by name": (lambda x, n: x * n, (ones(), 3), {"static_argnames": "n"}),
         "a static string": (lambda x, how: getattr(jnp, how)(x, x), (ones(), "multiply"), {"static_argnums": (1,)}),
-        "static settings": (lambda x, s: x * s.factor, (ones(), Settings()), {"static_argnums": 1}),
-        "a static tuple": (lambda x, shape: x.reshape(shape) * 3, (ones(), (2, 4)), {"static_argnums": 1}),
-        "a NumPy number that is static": (lambda x, n: x * n, (ones(), np.int32(3)), {"static_argnums": 1}),
         "a number": (lambda x, y: x * y, (ones(), 3.0), {}),
         "an array of NumPy": (lambda x, y: x * y, (ones(), np.ones(8, np.float32)), {}),
         "a tree with nothing in it": (lambda tree, no: tree["x"][0] * 3, ({"x": [ones()], "none": None}, None), {}),

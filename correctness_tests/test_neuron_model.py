@@ -72,19 +72,6 @@ def test_batches_of_any_size_match_the_numpy_reference():
         assert difference(out, params, states) <= TOLERANCE
 
 
-@pytest.mark.usefixtures("line")
-def test_call_leaves_its_input_alone_and_its_output_takes_gradients():
-    import torch
-
-    compiled, states = model(weights()), tensor(batch(4))
-    before = states.clone()
-    out = compiled(states)
-    assert states.equal(before)
-    scale = torch.ones(1, requires_grad=True)
-    (scale * out).sum().backward()
-    assert scale.grad.item() == pytest.approx(out.sum().item(), rel=1e-5)
-
-
 def test_each_batch_size_is_compiled_once(stand_in):
     import torch
 
@@ -170,12 +157,6 @@ def test_saved_weights_replace_those_in_the_traced_files(tmp_path):
     saved.save(tmp_path / "model")
     restored = neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
     assert difference(restored(tensor(states)), new, states) <= TOLERANCE
-
-
-@pytest.mark.usefixtures("stand_in")
-def test_restored_model_keeps_autocast(tmp_path):
-    model(weights(), autocast=True).save(tmp_path / "model")
-    assert neuron.NeuronModel.restore(tmp_path / "model", net(weights())).autocast is True
 
 
 def flip(path):
