@@ -52,7 +52,7 @@ def test_a_run_with_a_wrong_canary_is_invalid(changed, allowed):
     assert not any(line.startswith(name) for line in wrong for name in GOOD.keys() - changed.keys())
 
 
-def test_each_pass_that_times_something_has_canaries_of_its_own():
+def test_each_pass_needs_its_own_canaries():
     assert outcome(**ON_ALL) == ([], 0)
     assert outcome(**dict.fromkeys(GOOD), **ON_ALL) == ([], 0)
     not_measured = [f"{name} was not measured" for name in (SAME_ON_ALL, SLOWED_ON_ALL)]
@@ -64,11 +64,11 @@ def test_each_pass_that_times_something_has_canaries_of_its_own():
 
 
 @pytest.mark.parametrize("name", ["all_cores", "wide"])
-def test_a_record_is_read_under_the_present_name_of_its_pass_and_under_the_older_one(name):
+def test_all_cores_is_also_read_under_its_older_name(name):
     assert parse(Record, {name: True}) == Record(all_cores=True) != Record()
 
 
-def test_canaries_are_none_of_the_family():
+def test_canaries_do_not_count_in_the_family():
     assert decide(GOOD | ON_ALL | {"case": timed(SLOW[:4], SLOW)}, RULE)["case"].p == pytest.approx(2 * 2**-16)
 
 
@@ -82,14 +82,14 @@ def test_only_slower_and_gone_fail_and_only_where_not_allowed():
     assert outcome(**dict.fromkeys(GOOD, None), kept=Record(state="unchanged")) == ([], 0)
 
 
-def test_a_strict_run_fails_what_is_undecided_or_answers_otherwise():
+def test_strict_fails_inconclusive_cases_and_changed_answers():
     undecided = timed(SLOW[:4], SLOW[:9])
     for record in (undecided, timed([0.0] * 4, answer_changed=True)):
         assert [outcome([("other", "because")], strict, other=record)[1] for strict in (False, True)] == [0, 1]
     assert outcome([], True, **{SAME: undecided}) == ([], 0)
 
 
-def test_reasons_are_those_of_the_patterns_that_name_a_failing_case():
+def test_reasons_come_from_patterns_that_match_a_failing_case():
     slow, gone = timed(SLOW[:4], SLOW), Record(state="gone")
     records = GOOD | {"a.x[1]": slow, "a.y[1]": gone, "a.z[1]": timed([0.0] * 4), "b.x[1]": slow}
     given = [("a.*", "known"), ("a.x[1]", "a new net"), ("canary*", "no"), ("?.z[1]", "no")]
@@ -128,22 +128,17 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
 @pytest.mark.parametrize(
     ("changed", "part", "reason"),
     [
-        ({}, False, None),
         ({"dead": DEAD}, False, None),
         ({"dead": DEAD, "more": DEAD}, False, "2 of 3 tests could not be measured: dead: head: Killed"),
         ({"dead": DEAD, "more": DEAD}, True, None),
         ({"case": Record(state="new")}, False, "no test was measured, and none is proven unchanged"),
-        ({"case": Record(state="new"), "old": Record(state="unchanged")}, False, None),
         ({SAME: DEAD}, False, f"{SAME} came out as error instead of ok or inconclusive"),
-        ({SLOWED: DEAD}, False, f"{SLOWED} came out as error instead of slower"),
         ({SLOWED: timed([0.0])}, False, None),  # its screen goes on
         ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} came out as ok instead of slower"),
-        ({SLOWED: timed(SLOW[:4], [0.0] * 3)}, False, f"{SLOWED} came out as ok instead of slower"),
         ({SAME: timed(SLOW[:4], SLOW[:15])}, False, None),
-        ({SAME: timed(SLOW[:4], SLOW)}, False, f"{SAME} came out as slower instead of ok or inconclusive"),
     ],
 )
-def test_a_run_is_certain_to_be_invalid_where_no_pair_to_come_could_change_that(changed, part, reason):
+def test_a_run_ends_early_only_if_no_pair_could_make_it_valid(changed, part, reason):
     so_far = {name: timed([0.03]) for name in (SAME, SLOWED, "case")}
     found = certainly_invalid(so_far | changed, RULE, part=part)
     assert found[:1] == ([reason] if reason else [])
@@ -156,14 +151,10 @@ NOTHING = ["no test was measured, and none is proven unchanged"]
     ("cases", "wrong", "code"),
     [
         ({}, NOTHING, 2),
-        ({"a": "new"}, NOTHING, 2),
-        ({"a": "skipped", "b": "new", "c": "skipped"}, NOTHING, 2),
+        ({"a": "skipped", "b": "new"}, NOTHING, 2),
         ({"a": "skipped", "b": "unchanged"}, [], 0),
         ({"allowed": "gone"}, NOTHING, 2),
         ({"a": "gone"}, [], 1),
-        ({"a": "gone", "b": "unchanged"}, [], 1),
-        ({"allowed": "gone", "b": "unchanged"}, [], 0),
-        ({"allowed": "error", "b": "skipped"}, NOTHING, 2),
         ({"allowed": "error"}, ["1 of 1 tests could not be measured: allowed"], 2),
     ],
 )
@@ -180,7 +171,7 @@ def test_a_shard_may_have_nothing_to_measure():
 
 @pytest.mark.parametrize("code", [0, 1, 2])
 @pytest.mark.parametrize("older", [0, 1, 2])
-def test_the_worse_of_both_comparisons_is_the_code(code, older):
+def test_the_exit_code_is_the_worse_of_base_and_anchor(code, older):
     other = {0: {}, 1: {"other": timed(SLOW[:4], SLOW)}, 2: {"other": DEAD, "more": DEAD}}
     anchor = Artifact(**ABOUT, records=GOOD | other[older])
     assert Artifact(**ABOUT, records=GOOD | other[code], anchor=anchor).decide().code == max(code, older)
@@ -188,15 +179,15 @@ def test_the_worse_of_both_comparisons_is_the_code(code, older):
 
 @pytest.mark.parametrize(
     ("pattern", "matched"),
-    [("a.b[full-torch-n1]", True), ("a.b[full-*]", True), ("*", True), ("?.b[full-torch-n?]", True), ("a.b*-n1]", True),
-     ("a.b", False), ("a.b[full-torch-n1", False), ("A.*", False), ("a.?[full]", False), ("a.b[!x]*", False)],
+    [("a.b[full-torch-n1]", True), ("a.b[full-*]", True), ("?.b[full-torch-n?]", True), ("a.b", False),
+     ("A.*", False), ("a.b[!x]*", False)],
 )  # fmt: skip
-def test_a_pattern_has_wildcards_and_brackets_that_stand_for_themselves(pattern, matched):
+def test_patterns_have_wildcards_and_literal_brackets(pattern, matched):
     assert matches("a.b[full-torch-n1]", pattern) is matched
     assert not matches("a.bf", "a.b[full]")
 
 
-def test_every_id_names_itself_alone_and_can_stand_before_a_reason():
+def test_every_id_of_the_suite_works_as_a_pattern():
     for one in benchmarks():
         name = f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]"
         assert allowances([f"{name} = n=1 is  rare"], [name]) == [(name, "n=1 is rare")]
@@ -207,16 +198,16 @@ def test_every_id_names_itself_alone_and_can_stand_before_a_reason():
 @pytest.mark.parametrize(
     ("pattern", "name"),
     [
-        *((name, name) for name in ("a.py::t[x=1]", "a.py::t[x==[y]=z]", "a.py::t[a]b=c]", "a.py::t[a[=b]", "a.py::t")),
+        ("a.py::t[x=1]", "a.py::t[x=1]"),
+        ("a.py::t[x==[y]=z]", "a.py::t[x==[y]=z]"),
         ("a.py::t[x=*]", "a.py::t[x=1]"),
-        ("a*", "a.py::t[x=1]"),
     ],
 )
 def test_an_id_may_hold_an_equals_sign(pattern, name):
     assert allowances([f"{pattern}=by design, see x=y"], ["b.py::t", name]) == [(pattern, "by design, see x=y")]
 
 
-@pytest.mark.parametrize("text", ["", "why", "=why", "a.b=", " = ", "a.b = "])
+@pytest.mark.parametrize("text", ["", "why", "=why", "a.b = "])
 def test_a_pattern_without_a_reason_is_refused(text):
     with pytest.raises(GateError, match=r"--gate-allow: got '.*', wanted ID-PATTERN=REASON"):
         allowances(["a.c=why", text])
@@ -229,51 +220,12 @@ def test_a_pattern_that_names_no_case_is_refused():
         check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
 
 
-def test_wrong_canaries_are_named_pass_by_pass():
-    records = {
-        "gone": Record(state="gone"),
-        "dead": DEAD,
-        "spread": timed([0.0] * 4, all_cores=True),
-        "calm": timed([0.0] * 4),
-        SLOWED: timed([0.0] * 4),
-        SAME_ON_ALL: timed(SLOW[:4], SLOW, all_cores=True),
-    }
-    assert Artifact(**ABOUT, records=records).decide().wrong == [
-        f"{SAME} was not measured",
-        f"{SLOWED} came out as ok instead of slower",
-        f"{SAME_ON_ALL} came out as slower instead of ok or inconclusive",
-        f"{SLOWED_ON_ALL} was not measured",
-    ]
-
-
 def test_a_pass_that_timed_nothing_needs_no_canary():
     records = {"dead": DEAD, "calm": Record(state="unchanged"), "kept": Record(state="unchanged")}
     assert outcome(**dict.fromkeys(GOOD), **records) == ([], 1)
 
 
-def test_cases_fail_in_their_order_and_in_a_strict_run_more_of_them():
-    records = {"z": timed(SLOW[:4], SLOW), "c": timed([0.0] * 4, answer_changed=True), "b": timed(SLOW[:4]),
-               "a": Record(state="gone"), "n": Record(state="new"), SLOWED: timed(SLOW[:4], SLOW)}  # fmt: skip
-    assert Artifact(**ABOUT, records=records).decide().failed == ["z", "a"]
-    allowed = [("a", "why"), ("c", "why")]
-    assert Artifact(**ABOUT, records=records, allowed=allowed, strict=True).decide().failed == ["z", "c", "b"]
-
-
-def test_a_run_decides_by_what_it_was_allowed_and_as_strictly_as_it_was_told():
-    undecided, slow = {"other": timed(SLOW[:4], SLOW[:9])}, {"other": timed(SLOW[:4], SLOW)}
-    for told, records, code, failed in (
-        ({}, undecided, 0, []),
-        ({"strict": True}, undecided, 1, ["other"]),
-        ({}, slow, 1, ["other"]),
-        ({"allowed": [("oth*", "why")]}, slow, 0, []),
-    ):
-        found = Artifact(**ABOUT, **told, records=GOOD | records).decide()
-        assert (found.code, found.failed, found.anchor, found.wrong) == (code, failed, None, [])
-    assert found.excused == {"other": "why"}
-    assert found.findings["other"].verdict == "slower"
-
-
-def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
+def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):
     file = tmp_path / "gate.json"
     whole = Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], strict=True, shard=(1, 2), told=["more"])
     whole.anchor = Artifact(**ABOUT | {"base": "older"}, records=GOOD)
@@ -281,9 +233,6 @@ def test_what_is_read_is_what_was_written_or_refused_in_a_line(tmp_path):
     assert read(file) == whole
     for change, message in (
         ({"version": 1}, "of version 1 of the gate's format, wanted 2"),
-        ({"version": None}, "of version None of the gate's format, wanted 2"),
-        ({"version": "2"}, "of version '2' of the gate's format, wanted 2"),
-        ({"version": 3}, "of version 3 of the gate's format, wanted 2"),
         ({"version": 3, "more": 1}, "of version 3 of the gate's format, wanted 2"),
     ):
         file.write_text(json.dumps(json.loads(whole.to_json()) | change))
@@ -301,29 +250,17 @@ MISSING = object()
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
-    [(["more"], 1, "more: unknown key; choose from version, base, head, "),
-     (["records", "case", "state_"], "timed", "records.case.state_: unknown key; did you mean 'state'?"),
-     (["anchor", "rule", "pairs"], 3, "anchor.rule.pairs: unknown key; choose from screen, confirm, "),
+    [(["records", "case", "state_"], "timed", "records.case.state_: unknown key; did you mean 'state'?"),
      (["seed"], MISSING, "seed: the key is missing; add it"),
      (["seconds"], math.nan, "seconds: got nan; give a finite number"),
-     (["seconds"], 10**400, "seconds: got 1000"),
      (["seed"], True, "seed: got True; give an integer"),
-     (["seed"], 1.5, "seed: got 1.5; give an integer"),
-     (["rule", "level"], math.inf, "rule.level: got inf; give a finite number"),
-     (["rule", "level"], 1, "rule.level: got 1; give a number between 0 and 1"),
-     (["rule", "confirm"], 3, "rule: confirm 3 and looks 2 cannot reach the level 0.01; raise confirm or level"),
+     (["anchor", "rule", "level"], 1, "anchor.rule.level: got 1; give a number between 0 and 1"),
      (["allowed", 0], ["a"], "allowed.0: got 1 items; give 2"),
-     (["shard"], "1/2", "shard: got '1/2'; give a list"),
-     (["anchor"], [], "anchor: got []; give a table of keys and values"),
      (["records", "case", "state"], "slower", "records.case.state: got 'slower'; choose from timed, unchanged, "),
-     (["records", "case", "state"], [], "records.case.state: got []; choose from timed, unchanged, "),
-     (["records", "case", "screen", 1, 0, 1], math.nan, "records.case.screen.1.0.1: got nan; give a finite number"),
-     (["records", "case", "screen", 1, 0, 1], None, "records.case.screen.1.0.1: got None; give a finite number"),
-     (["records", "case", "screen", 1, 0, 1], -1, "records.case.screen.1.0: got (1.0, -1), not positive"),
      (["records", "case", "screen", 1, 0, 0], 0.0, "records.case.screen.1.0: got (0.0, 1.0), not positive"),
      (["records", "case", "screen", 2], [], "records.case.screen.2: the pair has no blocks; measure again")],
 )  # fmt: skip
-def test_an_artifact_is_refused_with_the_field_that_is_wrong(tmp_path, path, value, message):
+def test_a_refused_artifact_names_the_wrong_field(tmp_path, path, value, message):
     anchor = Artifact(**ABOUT, records=GOOD)
     told = json.loads(Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], anchor=anchor).to_json())
     *above, last = path

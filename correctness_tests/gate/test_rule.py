@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from dataclasses import asdict, replace
@@ -14,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlgauge import rule
-from rlgauge.fields import FieldError, parse
+from rlgauge.fields import parse
 from rlgauge.rule import Finding, Record, Rule, decide
 from rlgauge.statistics import alike, holm, interval, log_ratio, signed_rank
 
@@ -25,7 +24,7 @@ SECONDS = st.floats(1e-9, 1e3)
 SLOW, FAST = [0.03 + k / 200 for k in range(16)], [-0.03 - k / 200 for k in range(16)]  # not alike: no early end
 EVEN = [(k - 7.5) / 1000 for k in range(16)]
 UNDECIDED = [0.012, 0.012, 0.012, -0.2] * 4
-BEYOND, SHORT = math.nextafter(TOLERATED, 1), math.nextafter(TOLERATED, 0)
+BEYOND = math.nextafter(TOLERATED, 1)
 STATES = "timed", "unchanged", "new", "gone", "skipped", "error"
 
 
@@ -60,14 +59,14 @@ def test_identical_sides_are_ok(times, tolerated):
 
 
 @given(st.lists(st.floats(-1, TOLERATED) | st.just(TOLERATED), min_size=16, max_size=16))
-def test_what_is_at_most_the_tolerated_is_never_significant(confirm):
+def test_slowdowns_up_to_the_tolerated_are_never_significant(confirm):
     assert signed_rank(confirm, RULE.tolerated) == 1
     record = timed([0.5] * 4, [value - 1e-9 for value in confirm])
     assert {verdict_on(record).verdict, verdict_on(swapped(record)).verdict} <= {"ok", "inconclusive"}
 
 
 @given(st.sampled_from([-60, 0, 60]).flatmap(lambda offset: st.tuples(grid(4, offset), grid(16, offset))))
-def test_exchanging_base_and_head_exchanges_slower_and_faster(values):
+def test_swapping_base_and_head_swaps_slower_and_faster(values):
     record = timed(*values)
     one, other = verdict_on(record), verdict_on(swapped(record))
     if min(map(abs, values[0])) > TOLERATED and len({value > 0 for value in values[0]}) == 1:  # a screen sure of itself
@@ -80,33 +79,12 @@ def test_exchanging_base_and_head_exchanges_slower_and_faster(values):
 
 
 @given(grid(4, 100), grid(16, 50), st.lists(st.floats(0, 3), min_size=20, max_size=20))
-def test_a_longer_head_never_makes_slower_milder(screen, confirm, longer):
+def test_a_slower_head_never_gets_a_milder_verdict(screen, confirm, longer):
     before = verdict_on(timed(screen, confirm))
     more = [value + extra for value, extra in zip([*screen, *confirm], longer)]
     after = verdict_on(timed(more[:4], more[4:]))
     assert after.verdict == "slower" or before.verdict != "slower"
     assert before.p is None or after.p <= before.p
-
-
-@given(st.integers(1, 12).flatmap(lambda n: st.tuples(grid(n), grid(n))))
-def test_p_never_rises_where_values_rise(two):
-    lower, upper = [min(pair) for pair in zip(*two)], [max(pair) for pair in zip(*two)]
-    assert signed_rank(upper, RULE.tolerated) <= signed_rank(lower, RULE.tolerated)
-
-
-@given(st.integers(1, 8).flatmap(grid), st.sampled_from([0.01, 0.03]))
-def test_signed_rank_counts_all_signs(values, tolerated):
-    beyond = sorted((value - math.log1p(tolerated) for value in values), key=abs)
-    observed = sum(rank for rank, value in enumerate(beyond, 1) if value > 0)
-    signs = itertools.product((0, 1), repeat=len(values))
-    reached = [sum(rank * sign for rank, sign in enumerate(row, 1)) >= observed for row in signs]
-    assert signed_rank(values, tolerated) == pytest.approx(sum(reached) / len(reached), rel=1e-12)
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 16, 30])
-def test_the_smallest_p_is_one_of_all_signs(count):
-    values = [0.02 + k / 1000 for k in range(count)]
-    assert signed_rank(values, RULE.tolerated) == pytest.approx(2**-count, rel=1e-12)
 
 
 def test_signed_rank_on_examples_worked_by_hand():
@@ -127,33 +105,14 @@ def test_holm_on_examples_worked_by_hand(raw, wanted):
     assert holm(raw) == pytest.approx(wanted)
 
 
-@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.2]), max_size=12), st.randoms())
-def test_holm_is_its_definition_in_any_order(raw, rng):
-    adjusted = holm(raw)
-    for p, found in zip(raw, adjusted):
-        assert p <= found == min(1, max(sum(r >= q for r in raw) * q for q in raw if q <= p))
-    order = rng.sample(range(len(raw)), len(raw))
-    assert holm([raw[i] for i in order]) == [adjusted[i] for i in order]
-
-
-@given(st.integers(1, 30).flatmap(grid))
-def test_the_interval_is_the_narrowest_of_95_percent_between_order_statistics_of_few_the_extremes(values):
-    coins = [math.comb(len(values), heads) / 2 ** len(values) for heads in range(len(values))]
-    rank = max((rank for rank in range(1, len(values)) if 2 * sum(coins[:rank]) <= 0.05), default=1)
-    low, high = interval(values)
-    assert (low, high) == (sorted(values)[rank - 1], sorted(values)[-rank])
-    assert low <= median(values) <= high
-
-
-def test_the_interval_of_sixteen_is_from_the_fourth_to_the_thirteenth():
-    coins = [math.comb(16, heads) / 2**16 for heads in range(16)]
-    assert 2 * sum(coins[:4]) <= 0.05 < 2 * sum(coins[:5])
+def test_interval_of_sixteen_values_is_from_the_fourth_to_the_thirteenth():
+    assert interval([3.0, 1.0, 2.0, 5.0, 4.0]) == (1, 5)  # the extremes of fewer than six
     values = [float(k) for k in (9, 2, 16, 5, 1, 12, 7, 14, 3, 10, 6, 15, 4, 11, 8, 13)]
     assert interval(values) == (4, 13)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=3, max_size=9, unique=True), SECONDS, SECONDS)
-def test_a_pair_says_the_median_of_its_blocks(ratios, base, head):
+def test_a_pair_yields_the_median_log_ratio_of_its_blocks(ratios, base, head):
     blocks = [(2.0, 2 * ratio) for ratio in ratios]
     assert log_ratio(blocks) == pytest.approx(median(map(math.log, ratios)))
     assert log_ratio([(1.0, 1.5)] * len(ratios) + [(base, head)]) == math.log(1.5)
@@ -161,11 +120,10 @@ def test_a_pair_says_the_median_of_its_blocks(ratios, base, head):
 
 @pytest.mark.parametrize(
     ("values", "side"),
-    [([TOLERATED] * 4, 0), ([BEYOND] * 4, 1), ([-TOLERATED] * 4, 0), ([-BEYOND] * 4, -1), ([0], 0),
-     ([SHORT] * 3 + [9], 0), ([-9] + [BEYOND] * 3, 1), ([0.0, 0.0, 0.03, 0.03], 1), ([9] + [-BEYOND] * 3, 0),
-     ([-9] * 3 + [-BEYOND], -1), ([-9] * 3 + [-TOLERATED], 0)],
+    [([TOLERATED] * 4, 0), ([BEYOND] * 4, 1), ([-TOLERATED] * 4, 0), ([-BEYOND] * 4, -1), ([-9] + [BEYOND] * 3, 1),
+     ([0.0, 0.0, 0.03, 0.03], 1), ([9] + [-BEYOND] * 3, 0), ([-9] * 3 + [-TOLERATED], 0)],
 )  # fmt: skip
-def test_a_suspect_has_a_median_beyond_the_tolerated_or_is_faster_in_every_pair(values, side):
+def test_a_suspect_has_a_slower_median_or_is_faster_in_every_pair(values, side):
     assert rule.suspected(values, RULE) == side
 
 
@@ -174,7 +132,7 @@ def test_only_what_was_timed_can_be_suspected():
     assert rule.suspects({**records, "nothing": Record(), "faster": timed([-0.5])}, RULE) == {"timed": 1, "faster": -1}
 
 
-def test_of_a_suspect_only_the_confirmation_counts_and_of_others_only_the_screen():
+def test_confirmation_decides_on_suspects_and_the_screen_on_others():
     found = verdict_on(timed([0.5] * 4, SLOW))
     assert (found.verdict, found.pairs, found.ratio) == ("slower", 16, pytest.approx(math.exp(0.0675)))
     assert math.log(found.high) == pytest.approx(0.09)
@@ -185,7 +143,7 @@ def test_of_a_suspect_only_the_confirmation_counts_and_of_others_only_the_screen
 
 
 @pytest.mark.parametrize("values", [SLOW, FAST], ids=["slower", "faster"])
-def test_a_suspect_without_all_its_pairs_is_inconclusive(values):
+def test_a_suspect_with_missing_pairs_is_inconclusive(values):
     found = verdict_on(timed(values[:4], values[:15]))
     assert (found.verdict, found.pairs, found.p) == ("inconclusive", 15, None)
     assert verdict_on(timed(values[:4], values)).verdict in ("slower", "faster")
@@ -197,7 +155,7 @@ def test_a_suspect_without_all_its_pairs_is_inconclusive(values):
      ([0.06] * 12 + [-0.5] * 4, "inconclusive"), (UNDECIDED[:12] + [0.5] * 4, "inconclusive"),
      (UNDECIDED[:12] + [0.0] + [0.5] * 3, "ok")],
 )  # fmt: skip
-def test_an_interval_from_the_tolerated_to_the_promised_is_inconclusive(confirm, verdict):
+def test_an_interval_that_reaches_the_promised_slowdown_is_inconclusive(confirm, verdict):
     found = verdict_on(timed(SLOW[:4], confirm), ONE)
     assert found.verdict == verdict
     assert found.p > ONE.level
@@ -208,40 +166,27 @@ def test_each_direction_is_a_family_of_its_settled_suspects():
                "short": timed(SLOW[:4], SLOW[:9]), "not": timed(SLOW[:4], 2 * UNDECIDED),
                "over": timed(SLOW[:4], EVEN[:4])}  # fmt: skip
     found = decide(records, RULE)
-    assert found["a"].p == pytest.approx(3 * 2 * 2**-16)
-    assert found["fast"].p == pytest.approx(2 * 2**-16)
-    assert found["not"].p == pytest.approx(min(1, 2 * 2 * signed_rank(2 * UNDECIDED, RULE.tolerated)))
-    assert (found["over"].p, found["over"].stopped_for_futility, found["not"].stopped_for_futility) == (
-        None,
-        True,
-        False,
-    )
     assert [finding.verdict for finding in found.values()] == ["slower", "faster", "ok", "inconclusive", "ok", "ok"]
+    assert found["a"].p == pytest.approx(3 * 2 * 2**-16)  # Holm over three, Bonferroni over two looks
+    assert found["fast"].p == pytest.approx(2 * 2**-16)
+    assert (found["over"].p, found["over"].stopped_for_futility) == (None, True)
 
 
 @pytest.mark.parametrize(
     ("confirm", "over"),
-    [([], False), ([0.0] * 2, False), ([0.0] * 3, True), ([0.0, 0.0, 0.011], True), ([0.0, 0.011, 0.011], False),
-     ([0.011] * 4 + [0.0] * 4, True), ([0.011] * 3 + [0.0] * 4, True), ([0.011] * 3 + [0.0] * 5, True),
-     ([0.0] * 4, True), ([0.0] * 3 + SLOW, True), ([0.011] * 4 + [0.0] * 3, False),
-     ([0.0] * 2 + [0.011] * 4 + [0.0] * 2, True), ([0.011] * 9 + [-1.0] * 2, False), ([0.0099] * 4, True),
-     ([0.011] * 5 + [0.0] * 7, True), ([0.011] * 12 + [-1.0] * 4, False), (SLOW, False)],
+    [([0.0] * 2, False), ([0.0] * 3, True), ([0.0, 0.011, 0.011], False), ([0.0] * 3 + SLOW, True),
+     ([0.011] * 4 + [0.0] * 3, False), ([0.011] * 4 + [0.0] * 4, True), ([0.011] * 12 + [-1.0] * 4, False)],
 )  # fmt: skip
-def test_a_suspect_is_let_go_where_the_median_is_not_beyond_the_tolerated_after_4_8_or_12_pairs(confirm, over):
-    assert rule.stopped_for_futility([confirm], ONE)[0] == over
-    assert not rule.stopped_for_futility([confirm], Rule(screen=20, looks=1))[0]
-    records = {
-        "slow": timed(SLOW[:4], confirm),
-        "fast": timed(FAST[:4], [-x for x in confirm]),
-    }
+def test_futility_is_a_median_within_the_tolerated_after_4_8_or_12_pairs(confirm, over):
+    records = {"slow": timed(SLOW[:4], confirm), "fast": timed(FAST[:4], [-x for x in confirm])}
     assert rule.unsettled(records, ONE) == ([] if over or len(confirm) == 16 else ["slow", "fast"])
     if over:
         verdicts = [(found.verdict, found.p, found.stopped_for_futility) for found in decide(records, ONE).values()]
         assert verdicts == [("ok", None, True)] * 2
 
 
-@pytest.mark.parametrize("end", [4, 8, 12, 16, 20, 24, 28])
-def test_every_fourth_pair_of_a_confirmation_that_goes_on_may_be_its_last(end):
+@pytest.mark.parametrize("end", [4, 16, 28])
+def test_futility_is_checked_after_every_fourth_pair(end):
     calm = [0.011] * (end // 2 - 1) + [0.0] * (end // 2 + 1)
     assert rule.stopped_for_futility([calm], RULE)[0]
     assert rule.stopped_for_futility([calm + SLOW], RULE)[0]
@@ -250,14 +195,14 @@ def test_every_fourth_pair_of_a_confirmation_that_goes_on_may_be_its_last(end):
 
 
 @given(grid(16, 12), st.lists(st.floats(0, 0.02), min_size=16, max_size=16), st.integers(0, 16))
-def test_a_suspect_once_let_go_stays_so_and_a_longer_head_is_let_go_later(confirm, longer, n):
+def test_futility_is_final_and_a_slower_head_is_stopped_later(confirm, longer, n):
     first, whole = rule.stopped_for_futility([confirm[:n]], RULE)[0], rule.stopped_for_futility([confirm], RULE)[0]
     assert whole or not first
     assert whole or not rule.stopped_for_futility([[a + b for a, b in zip(confirm, longer)]], RULE)[0]
 
 
 @given(grid(32, 30), st.integers(0, 31))
-def test_a_suspect_is_settled_early_only_where_it_is_found_or_no_outcome_could_make_it_so(confirm, n):
+def test_a_suspect_is_settled_early_only_if_found_or_hopeless(confirm, n):
     record = timed(SLOW[:4], confirm[:n])
     best = timed(SLOW[:4], confirm[:n] + [1.0 + k for k in range(32 - n)])
     settled, found, end = rule.unsettled({"case": record}, RULE) == [], verdict_on(record), verdict_on(best)
@@ -270,23 +215,10 @@ def test_a_suspect_is_settled_early_only_where_it_is_found_or_no_outcome_could_m
         assert (found.stopped_for_futility, found.p) == (settled, None)
 
 
-@pytest.mark.parametrize(("against", "settled"), [(6, False), (7, True)])
-def test_seven_values_that_speak_against_it_settle_a_suspect_however_small(against, settled):
-    record = timed(SLOW[:4], [*SLOW[:6], *EVEN[4 : 4 + against]])  # their ranks add up to 21, or to 28: p > 0.01
-    assert (rule.unsettled({"case": record}, ONE) == []) is settled
-
-
-@given(st.lists(grid(16, 15), min_size=1, max_size=5))
-def test_letting_go_takes_from_what_is_found_and_adds_nothing(rows):
-    for values, p in zip(rows, rule.confirmed(rows, ONE)):
-        over = rule.stopped_for_futility([values], ONE)[0]
-        assert p == (1 if over else signed_rank(values, ONE.tolerated))
-
-
 LATE = [0.03, 0.09] * 6 + [-0.2] * 4 + SLOW  # open after sixteen, found after all
 
 
-def test_a_confirmation_that_the_first_look_leaves_open_gets_a_second():
+def test_an_undecided_first_look_leads_to_a_second():
     for side in (1, -1):
         first, whole = ([side * value for value in LATE[:n]] for n in (16, 32))
         assert rule.unsettled({"case": timed([side * 0.06] * 4, first)}, RULE) == ["case"]
@@ -296,20 +228,9 @@ def test_a_confirmation_that_the_first_look_leaves_open_gets_a_second():
     assert verdict_on(timed(SLOW[:4], LATE), ONE).verdict == "inconclusive"  # whose only look has the first sixteen
 
 
-def test_the_first_look_counts_where_the_second_sees_less():
+def test_a_significant_first_look_stays_significant():
     found = verdict_on(timed(SLOW[:4], SLOW + [-0.5] * 16))
     assert (found.verdict, found.pairs, found.p) == ("slower", 32, pytest.approx(2 * 2**-16))
-
-
-@given(st.lists(grid(32, 15), min_size=1, max_size=5))
-def test_p_is_the_least_of_the_looks_before_it_was_let_go_times_their_number(rows):
-    for values, p in zip(rows, rule.confirmed(rows, RULE), strict=True):
-        looks = [end for end in (16, 32) if not rule.stopped_for_futility([values], RULE, end)[0]]
-        early = 10 * alike(values, RULE.tolerated)
-        assert p == min([1.0, early, *(2 * signed_rank(values[:end], RULE.tolerated) for end in looks)])
-        (half,) = rule.confirmed([values[:20]], Rule(version=1))
-        assert half == min(1.0, 2 * signed_rank(values[:16], RULE.tolerated) if 16 in looks else 1.0)
-        assert rule.confirmed([values[:15]], Rule(version=1)) == [1.0]
 
 
 def processes(kind, shape, seed=0):
@@ -329,7 +250,7 @@ KINDS = "normal", "heavy tails", "two modes", "three modes", "skewed"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_slowdown_that_is_tolerated_is_found_no_more_often_than_the_level(kind):
+def test_false_alarms_at_the_tolerated_slowdown_stay_below_the_level(kind):
     rule_ = Rule(level=0.2)
     base, head = processes(kind, (2, 4000, 32))
     share = np.mean(np.asarray(rule.confirmed(TOLERATED + head - base, rule_)) <= rule_.level)
@@ -338,7 +259,7 @@ def test_a_slowdown_that_is_tolerated_is_found_no_more_often_than_the_level(kind
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_pairs_of_the_same_code_are_alike_no_more_often_than_their_p(kind, count):
+def test_the_early_end_bound_holds_for_every_distribution(kind, count):
     base, head = processes(kind, (2, 4000, count))
     bound = count / 2 / 4 ** (count - 1)
     share = np.mean([alike(row, 0.01) <= bound for row in (TOLERATED + head - base).tolist()])
@@ -347,23 +268,21 @@ def test_pairs_of_the_same_code_are_alike_no_more_often_than_their_p(kind, count
 
 @pytest.mark.parametrize(
     ("excess", "count"),
-    [([], 0), ([0.0], 0), ([-1, 2], 0), ([1], 1), ([1, 1.99], 2), ([1.99, 1], 2), ([1, 2.01], 1), ([2, 3, 1.4, 9], 2),
-     ([1, 1, -5, 1], 2), ([1.5, 1, 1.9, 1.2, 1.8], 5)],
-)  # fmt: skip
-def test_values_are_alike_up_to_one_that_exceeds_the_tolerated_by_twice_as_much_as_another(excess, count):
+    [([], 0), ([0.0], 0), ([1], 1), ([1, 1.99], 2), ([1, 2.01], 1), ([2, 3, 1.4, 9], 2), ([1.5, 1, 1.9, 1.2, 1.8], 5)],
+)
+def test_values_are_alike_until_one_is_twice_another(excess, count):
     found = alike([math.log1p(0.05) + value / 10 for value in excess], 0.05)
     assert found == (pytest.approx(count / 2 / 4 ** (count - 1)) if count else 1.0)
 
 
-@pytest.mark.parametrize(("family", "pairs"), [(1, 7), (2, 8), (4, 8), (5, 9), (14, 9), (52, 10)])
+@pytest.mark.parametrize(("family", "pairs"), [(1, 7), (5, 9), (52, 10)])
 @pytest.mark.parametrize("side", [1, -1])
-def test_a_huge_effect_ends_its_confirmation_after_few_pairs_more_where_there_are_more_suspects(family, pairs, side):
+def test_a_huge_effect_ends_confirmation_early(family, pairs, side):
     huge = [side * math.log(7) + k / 10 for k in range(16)]  # seven times as slow, and as fast
     others = {f"other{k}": timed([side * 0.03] * 4, [0.0] * 4) for k in range(family - 1)}
     for n in (pairs - 1, pairs):
         records = {"case": timed([side * 0.9] * 4, huge[:n])} | others
         assert rule.unsettled(records, RULE) == ([] if n == pairs else ["case"])
-        assert rule.unsettled({"case": records["case"]}, RULE, family - 1) == rule.unsettled(records, RULE)
         for earlier in (Rule(version=1), ONE):
             assert rule.unsettled(records, earlier) == ["case"]
     found = decide(records, RULE)["case"]
@@ -372,30 +291,27 @@ def test_a_huge_effect_ends_its_confirmation_after_few_pairs_more_where_there_ar
     assert found.p <= RULE.level
 
 
-def test_a_large_effect_that_differs_from_pair_to_pair_does_not_end_early():
+def test_a_large_but_noisy_effect_does_not_end_early():
     records = {"case": timed([0.5] * 4, [0.1, 0.5] * 7)}
     assert rule.unsettled(records, RULE) == ["case"]
     assert decide(records, RULE)["case"].verdict == "inconclusive"
 
 
-def test_a_first_look_is_enough_where_it_is_significant_among_all_suspects_of_its_side():
+def test_a_first_look_must_be_significant_among_the_suspects_of_all_shards():
     sure = [0.03, 0.09] * 7 + [-0.002, -0.003]  # p about 0.0001
     p = 2 * signed_rank(sure, RULE.tolerated)
-    rest = {f"other{k}": timed(SLOW[:4], [0.0] * 4) for k in range(4)}
-    records = {"case": timed(SLOW[:4], sure), "canary[slowed]": timed(SLOW[:4], sure), "fast": timed(FAST[:4])}
-    for number, factor in ((1, 1), (5, 5), (5, 5 * 3)):
-        some = records | (rest if number > 1 else {})
-        for level, settled in ((1.01 * factor * p, True), (0.99 * factor * p, False)):
-            waiting = rule.unsettled(some, Rule(level=level), factor - number)
-            assert ("case" not in waiting) is settled
-            assert ("canary[slowed]" not in waiting) is (settled or factor > 1)
-            assert "fast" in waiting
+    records = {name: timed(SLOW[:4], sure) for name in ("case", "canary[slowed]")}
+    for elsewhere in (0, 5):
+        factor = 1 + elsewhere
+        assert "case" not in rule.unsettled(records, Rule(level=1.01 * factor * p), elsewhere)
+        assert "case" in rule.unsettled(records, Rule(level=0.99 * factor * p), elsewhere)
+        assert "canary[slowed]" not in rule.unsettled(records, Rule(level=1.01 * p), elsewhere)  # in no family
 
 
 @given(
     st.lists(st.floats(-0.03, 0.03), max_size=4), st.lists(st.sampled_from([-9.0, 0.0, 9.0]), min_size=4, max_size=4)
 )
-def test_a_screen_ends_early_only_where_nothing_to_come_could_make_a_suspect(values, later):
+def test_a_screen_ends_early_only_if_no_outcome_makes_a_suspect(values, later):
     records = {"case": timed(values), "error": timed(values, state="error")}
     ended = rule.unscreened(records, RULE) == []
     whole = [[*values, *outcome][:4] for outcome in ([9.0] * 4, [-9.0] * 4, later)]
@@ -406,19 +322,12 @@ def test_a_screen_ends_early_only_where_nothing_to_come_could_make_a_suspect(val
         assert rule.suspects(records, RULE) == {}
 
 
-@pytest.mark.parametrize("pairs", [1, 2])
-def test_a_screen_has_as_many_pairs_as_tell_a_drift(pairs):
-    screened = {"case": timed([0.0] * pairs)}
-    assert rule.unscreened(screened, Rule(screen=pairs + 1)) == ["case"]
-    assert rule.unscreened(screened, Rule(screen=pairs)) == []
-
-
-def test_three_pairs_of_a_screen_that_see_nothing_are_enough():
+def test_three_unsuspicious_pairs_end_a_screen():
     for values, on in (([0.0] * 2, True), ([0.0] * 3, False), ([0.0, 0.0, 0.03], True), ([-0.03] * 3, True)):
         assert (rule.unscreened({"case": timed(values)}, RULE) == ["case"]) is on
 
 
-def test_pairs_after_a_suspect_was_let_go_change_no_verdict():
+def test_pairs_after_futility_change_no_verdict():
     for more in ([], SLOW[:8], SLOW[:12], [0.5] * 12):
         assert verdict_on(timed(SLOW[:4], [0.0] * 4 + more)).verdict == "ok"
 
@@ -428,13 +337,13 @@ def drifts(growth, pairs=3, blocks=6):
     return [[(growth**number, growth**number) for number in range(blocks)]] * pairs
 
 
-def test_what_takes_longer_and_longer_in_every_pair_is_an_error():
+def test_samples_that_grow_in_every_pair_are_an_error():
     found = verdict_on(Record(screen=drifts(1.05)))
     words = "its samples drift, in each pair by +22 %: its calls do not all do the same work"
-    assert (found.verdict, found.notes) == ("error", [words])
+    assert (found.verdict, found.notes, found.ratio, found.p) == ("error", [words], None, None)
 
 
-def test_what_takes_less_and_less_in_every_pair_is_said_for_it_may_be_warming_up():
+def test_samples_that_shrink_in_every_pair_are_noted():
     found = verdict_on(Record(screen=drifts(1 / 1.05)))
     assert (found.verdict, found.notes) == ("ok", ["its samples shrink, in each pair by -18 %"])
 
@@ -444,36 +353,56 @@ def test_what_takes_less_and_less_in_every_pair_is_said_for_it_may_be_warming_up
     [drifts(1.02), drifts(1.05, pairs=2), drifts(1.05, blocks=2), [*drifts(1.05), *drifts(1 / 1.05, pairs=1)]],
     ids=["a little", "two pairs", "two blocks", "not in all pairs"],
 )
-def test_what_may_be_noise_does_not_drift(screen):
+def test_noise_is_no_drift(screen):
     assert verdict_on(Record(screen=screen)).verdict == "ok"
 
 
+def test_a_drift_is_beyond_ten_percent_on_both_sides_of_every_pair():
+    def drift(*factors, head=None):
+        pairs = [[(1.0, 1.0), (factor**0.5, factor**0.5), (factor, head or factor)] for factor in factors]
+        return rule.drifting(Record(screen=pairs))
+
+    assert drift(1.2, 1.3, 1.101) == pytest.approx(1.2)
+    assert drift(0.6, 0.8, 0.5) == pytest.approx(0.6)
+    assert drift(1.2, 1.3, 1.099) is drift(1.2, 1.3, 1.4, head=1.05) is drift(1.2, 1.3) is None
+
+
+def test_a_drift_is_steady_in_three_of_four_pairs():
+    rising, unsteady = [0, 1, 2, 3, 4, 5], [0, 4, 2, 1, 3, 5]
+
+    def drift(*orders):
+        return rule.drifting(Record(screen=[[(1 + number / 10,) * 2 for number in order] for order in orders]))
+
+    assert drift(rising, unsteady, rising, rising) > 1.3
+    assert drift(rising, unsteady, rising) is drift(rising, unsteady, rising, unsteady) is None
+
+
 @pytest.mark.parametrize(("factor", "slower"), [(1, True), (0.99, False)])
-def test_p_may_be_as_large_as_the_level(factor, slower):
+def test_p_equal_to_the_level_is_significant(factor, slower):
     records = {"case": timed(SLOW[:4], SLOW), "not": timed(SLOW[:4], UNDECIDED)}
     holm_of_two = 2 * signed_rank(SLOW, RULE.tolerated)
     assert (decide(records, Rule(looks=1, level=factor * holm_of_two))["case"].verdict == "slower") is slower
 
 
 @pytest.mark.parametrize("state", STATES[1:])
-def test_what_was_not_timed_keeps_its_state_and_its_words(state):
+def test_a_case_that_was_not_timed_keeps_its_state_and_words(state):
     assert verdict_on(timed(SLOW[:4], SLOW, state=state)) == Finding(verdict=state)
     assert verdict_on(Record(state=state, words="Killed")) == Finding(verdict=state, notes=["Killed"])
 
 
 @pytest.mark.parametrize("times", [([0.0] * 4,), (FAST[:4], FAST), (FAST[:4], FAST[:7]), (SLOW[:4], EVEN)])
-def test_more_compiled_graphs_are_slower_whatever_the_times(times):
+def test_more_compiled_graphs_are_slower_at_any_time(times):
     found = verdict_on(timed(*times, counters=({"graphs": 1}, {"graphs": 2}), answer_changed=True))
     assert (found.verdict, found.notes) == ("slower", ["answer changed", "graphs 1 -> 2"])
 
 
-def test_other_counters_are_only_noted_where_they_rise():
+def test_other_counters_that_rise_are_noted():
     base = {"flops": 10, "bytes": 5, "graphs": 3, "ops": 4, "lost": 1}
     found = verdict_on(timed([0.0] * 4, counters=(base, {"flops": 11, "bytes": 4, "graphs": 2, "ops": 4, "found": 9})))
     assert (found.verdict, found.notes) == ("ok", ["flops 10 -> 11"])
 
 
-def test_a_speed_up_that_changes_the_answer_is_none():
+def test_a_speed_up_with_another_answer_is_not_faster():
     changed = [verdict_on(timed(v[:4], v, answer_changed=True)) for v in (FAST, SLOW, EVEN)]
     assert [found.verdict for found in changed] == ["ok", "slower", "ok"]
     assert all(found.notes == ["answer changed"] for found in changed)
@@ -490,28 +419,15 @@ FIELDS = {
 
 
 @given(st.dictionaries(st.text(max_size=3), st.builds(Record, state=..., answer_changed=..., words=..., **FIELDS)))
-def test_kept_records_give_the_same_verdicts(records):
+def test_records_survive_json_with_the_same_verdicts(records):
     kept = json.loads(json.dumps([records, RULE], default=asdict))
     again = parse(dict[str, Record], kept[0])
     assert again == records
     assert decide(again, parse(Rule, kept[1])) == decide(records, RULE)
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "value"),
-    [(Rule, "confirm", 3), (Rule, "looks", 0), (Rule, "level", 0), (Rule, "level", 1), (Rule, "screen", 0),
-     (Rule, "blocks", 0), (Rule, "tolerated", -0.01), (Rule, "promised", 0), (Rule, "pairs", 3), (Record, "pairs", 3),
-     (Rule, "version", 3), (Record, "state", "slower"), (Record, "screen", [[[1.0, 1.0, 1.0]]]),
-     (Record, "screen", [[]]),
-     (Record, "confirm", [[[1.0, 1.0]], [[1.0, 0.0]]]), (Record, "words", None), (Record, "all_cores", 1)],
-)  # fmt: skip
-def test_fields_that_are_unknown_or_out_of_range_are_refused(model, name, value):
-    with pytest.raises(FieldError, match=f"^{name}"):
-        parse(model, {name: value})
-
-
 @pytest.mark.parametrize(("shift", "least", "most"), [(0, 0, 0.01), (TOLERATED, 0, 0.01), (PROMISED, 0.95, 1)])
-def test_pairs_that_spread_by_1_6_percent_give_few_false_alarms_and_find_5_percent(shift, least, most):
+def test_five_percent_is_found_and_one_percent_is_not_with_1_6_percent_noise(shift, least, most):
     draws = np.random.default_rng(0).normal(shift, 0.016, (300, RULE.screen + RULE.most)).tolist()
     verdicts = [verdict_on(timed(values[: RULE.screen], values[RULE.screen :])).verdict for values in draws]
     assert least <= verdicts.count("slower") / len(verdicts) <= most
@@ -522,10 +438,6 @@ def test_the_numbers_of_the_rule():
     wanted |= {"level": 0.01, "version": 2}
     assert asdict(RULE) == wanted
     assert (RULE.most, Rule(confirm=7, looks=1, level=2**-7).most, Rule(confirm=7, level=2**-13).most) == (32, 7, 14)
-    few = {"confirm": 7, "looks": 1, "level": 0.99 * 2**-7}, {"confirm": 7, "level": 0.99 * 2**-13}
-    for changed in ({"promised": 0.01}, *few):
-        with pytest.raises(FieldError):
-            Rule(**changed)
 
 
 @pytest.mark.parametrize(
@@ -533,98 +445,36 @@ def test_the_numbers_of_the_rule():
     [
         ({"pairs": 3}, "rule, pairs: unknown key; choose from screen, confirm, looks, blocks, tolerated, promised"),
         ({"screen": "few"}, "rule, screen: got 'few'; give an integer"),
-        ({"screen": "3.5"}, "rule, screen: got 3.5; give an integer"),
-        ({"screen": 0}, "rule, screen: got 0; give 1 or more"),
         ({"level": "2"}, "rule, level: got 2; give a number between 0 and 1"),
-        ({"tolerated": "nan"}, "rule, tolerated: got nan; give a finite number"),
         ({"promised": 0.005}, "rule, promised: got 0.005; give more than tolerated, 0.01"),
         ({"confirm": 6, "looks": 1}, "rule, confirm 6 and looks 1 cannot reach the level 0.01"),
     ],
 )
-def test_a_rule_that_cannot_be_is_told_in_a_line(changes, message):
+def test_a_wrong_rule_is_one_line(changes, message):
     with pytest.raises(rule.GateError) as caught:
         rule.rule_with(changes)
     assert str(caught.value).startswith(message)
 
 
-def test_numbers_are_changed_of_the_rule_that_is_given():
+def test_rule_with_changes_the_given_rule():
     assert rule.rule_with({}) == RULE
     assert rule.rule_with({"screen": "3", "level": "0.5"}) == Rule(screen=3, level=0.5)
     assert rule.rule_with({"screen": 5}, Rule(screen=3, blocks=2)) == Rule(screen=5, blocks=2)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "factor"),
-    [([1, 3, 9, 9, 9, 9, 3], 3), ([1, 2, 3], 3), ([2, 4, 5, 5, 5, 1, 2], 0.5), ([1, 3, 5, 0, 9, 9, 7, 6, 8], 7 / 3)],
-)
-def test_a_trend_is_of_the_last_third_over_the_first(seconds, factor):
-    assert rule.trend(seconds) == pytest.approx(math.log(factor))
-
-
-def test_a_drift_is_beyond_ten_per_cent_on_both_sides_and_its_median_is_told():
-    def pairs(*factors, head=None):
-        return [[(1.0, 1.0), (factor**0.5, factor**0.5), (factor, head or factor)] for factor in factors]
-
-    assert rule.drifting(Record(screen=pairs(1.2, 1.3), confirm=pairs(1.5))) == pytest.approx(1.3)
-    assert rule.drifting(Record(screen=pairs(0.6, 0.8, 0.5))) == pytest.approx(0.6)
-    assert rule.drifting(Record(screen=pairs(1.2, 1.3, 1.099))) is None
-    assert rule.drifting(Record(screen=pairs(1.2, 1.3, 1.101))) == pytest.approx(1.2)
-    assert rule.drifting(Record(screen=pairs(0.6, 0.8, 0.91))) is None  # by less than a tenth, seen from its end
-    assert rule.drifting(Record(screen=pairs(0.6, 0.8, 0.909))) == pytest.approx(0.8)
-    assert rule.drifting(Record(screen=pairs(1.2, 1.3, 1.4, head=1.05))) is None
-    assert rule.drifting(Record(screen=pairs(1.2, 1.3))) is None
-    assert rule.drifting(Record()) is None
-
-
-def test_a_drift_is_steady_in_three_of_four_pairs():
-    def pairs(*orders):
-        return Record(screen=[[(1 + number / 10,) * 2 for number in order] for order in orders])
-
-    rising, nearly, not_quite = [0, 1, 2, 3, 4, 5], [0, 2, 1, 4, 3, 5], [0, 4, 2, 1, 3, 5]
-    assert [rule.steadiness(blocks) for blocks in pairs(rising, nearly, not_quite, rising[::-1]).screen] == (
-        pytest.approx([1, 1 - 4 * 6 / 210, 1 - 14 * 6 / 210, 1])
-    )
-    assert rule.drifting(pairs(rising, nearly, rising)) == pytest.approx(1.45 / 1.05)
-    assert rule.drifting(pairs(rising, not_quite, rising)) is None
-    assert rule.drifting(pairs(rising, not_quite, rising, nearly)) > 1.3
-    assert rule.drifting(pairs(rising, not_quite, rising, not_quite)) is None
-    assert rule.drifting(pairs(*[rising] * 15, *[not_quite] * 5)) == pytest.approx(1.45 / 1.05)
-    assert rule.drifting(pairs(*[rising] * 14, *[not_quite] * 6)) is None
-    assert rule.drifting(pairs(*[rising[::-1]] * 3)) == pytest.approx(1.05 / 1.45)
-    assert rule.steadiness([(1.0, 4.0), (2.0, 1.0), (3.0, 3.0)]) == pytest.approx(0.5)  # of both sides: 4, 2, 9
-
-
-def test_a_suspect_that_was_not_confirmed_yet_is_told_by_its_screen():
+def test_an_unconfirmed_suspect_shows_its_screen():
     found = verdict_on(timed([0.03, 0.02, 0.05, 0.04]))
     assert (found.verdict, found.pairs, found.p, found.stopped_for_futility) == ("inconclusive", 4, None, False)
     assert (found.low, found.ratio, found.high) == pytest.approx(tuple(math.exp(x) for x in (0.02, 0.035, 0.05)))
     assert verdict_on(Record()) == Finding(verdict="error", notes=["no pair was measured"])
 
 
-def test_what_drifts_is_told_without_a_time():
-    found = verdict_on(Record(screen=drifts(1.05)))
-    assert (found.pairs, found.ratio, found.p) == (3, None, None)
-
-
-def test_notes_come_in_one_order():
-    record = Record(
-        screen=drifts(1 / 1.05),
-        answer_changed=True,
-        counters=({"flops": 1, "ops": 5}, {"flops": 2, "ops": 5}),
-        memory=({"page_faults": 1, "grown_bytes": 0}, {"page_faults": 20, "grown_bytes": 1}),
-        words="not all was counted",
-    )
-    shrinks = "its samples shrink, in each pair by -18 %"
-    wanted = ["answer changed", "flops 1 -> 2", "page_faults 1 -> 20", "not all was counted", shrinks]
-    assert verdict_on(record).notes == wanted
-
-
-def test_fresh_memory_may_rise_by_a_little_or_by_a_twentieth():
+def test_fresh_memory_may_rise_by_a_margin():
     for name, base, head in (("page_faults", 0, 8), ("page_faults", 1000, 1050), ("grown_bytes", 0, 1 << 19)):
         assert not rule.beyond(name, base, head)
         assert rule.beyond(name, base, head + 1)
 
 
-def test_a_screen_goes_on_for_what_is_timed_alone():
+def test_only_timed_cases_are_screened():
     records = {"more": timed([0.0]), "whole": timed([0.5] * 4), "kept": Record(state="unchanged"), "none": Record()}
     assert rule.unscreened(records, RULE) == ["more", "none"]

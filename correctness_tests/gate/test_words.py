@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-
-import pytest
 
 from correctness_tests.repositories.made import rows
 from rlgauge import report
 from rlgauge.artifact import Artifact, Outcome
 from rlgauge.bisect import Step
-from rlgauge.fields import parse
 from rlgauge.rule import SAME, SLOWED, Finding, Record, Rule
 
 from .test_outcome import GOOD
@@ -27,18 +23,17 @@ def decided(records, **changed):
     return artifact, artifact.decide()
 
 
-def test_the_extremes_of_few_pairs_are_not_called_an_interval():
+def test_fewer_than_six_pairs_show_extremes_instead_of_an_interval():
     values = [math.log(1 + k / 1000) for k in (2, 4, 6, 8)]
     artifact, outcome = decided({"few": timed(values), "many": timed(SLOW[:4], SLOW)})
     assert report.line("few", outcome.findings["few"]) == "few: ok, +0.5 % (extremes +0.2, +0.8), n = 4 pairs"
     shown = rows(report.markdown(artifact, outcome))
     assert shown["few"][1] == "+0.5 % (extremes +0.2, +0.8)"
     assert shown["many"][1] == "+7.0 % [+4.6, +9.4]"
-    assert [report.spread(1, 2, count) for count in (5, 6)] == ["(extremes +1.0, +2.0)", "[+1.0, +2.0]"]
     assert str(Step("c" * 40, 0.0, 0.0, 0.0, 4, 0.1)) == "cccccccccccc +0.0 % (extremes +0.0, +0.0), n = 4 pairs"
 
 
-def test_a_confirmation_that_ended_early_shows_no_p():
+def test_a_confirmation_stopped_for_futility_shows_no_p():
     artifact, outcome = decided({"over": timed(SLOW[:4], EVEN[:4]), "whole": timed(SLOW[:4], SLOW)})
     assert report.line("over", outcome.findings["over"]) == (
         "over: ok, -0.6 % (extremes -0.7, -0.4), stopped for futility after 4 pairs"
@@ -47,14 +42,6 @@ def test_a_confirmation_that_ended_early_shows_no_p():
     assert shown["over"][2:] == ["4", "stopped for futility after 4 pairs", ""]
     assert shown["whole"][2:4] == ["16", "6.1e-05"]
     assert "n = 16 pairs, p = 6.1e-05" in report.line("whole", outcome.findings["whole"])
-
-
-def test_other_answers_and_what_is_undecided_are_counted():
-    changed = timed([0.0] * 4, answer_changed=True)
-    artifact, outcome = decided({"a": changed, "b": changed, "short": timed(SLOW[:4], SLOW[:9])})
-    assert report.counted(outcome) == "1 inconclusive, 3 ok; 2 answer changed"
-    assert "\n1 inconclusive, 3 ok; 2 answer changed; 1.5 min on abacus.\n" in report.markdown(artifact, outcome)
-    assert report.counted(decided({})[1]) == "1 ok"
 
 
 def test_each_allowed_case_has_its_reason():
@@ -69,7 +56,7 @@ def test_each_allowed_case_has_its_reason():
     assert outcome.code == 1
 
 
-def test_the_summary_has_a_line_on_what_is_ok_with_notes_and_none_on_what_is_plainly_ok():
+def test_the_summary_lists_ok_cases_only_with_notes():
     _, outcome = decided({"changed": timed([0.0] * 4, answer_changed=True), "kept": Record(state="unchanged")})
     assert outcome.findings["changed"].verdict == outcome.findings["case"].verdict == "ok"
     line, canaries = report.summary(outcome)
@@ -93,56 +80,30 @@ def test_an_allowed_error_is_shown_as_not_measured():
     assert rows(report.markdown(artifact, outcome))["dead"][0] == "NOT MEASURED"
 
 
-@pytest.mark.parametrize(("strict", "failing"), [(False, []), (True, ["changed", "short"])])
-def test_a_strict_run_says_what_fails(strict, failing):
-    records = {"changed": timed([0.0] * 4, answer_changed=True), "short": timed(SLOW[:4], SLOW[:9])}
-    artifact, outcome = decided(records, strict=strict)
-    assert [name for name in outcome.findings if report.failure(name, outcome)] == failing
-    again = parse(Artifact, json.loads(artifact.to_json()))
-    assert again.decide() == outcome
-
-
 HALF = {"ratio": 1.05, "low": 0.995, "high": 1.1, "pairs": 16}
 
 
-def test_a_change_is_the_ratio_less_one_in_per_cent_and_nothing_where_there_is_none():
-    assert report.change(Finding(verdict="ok", **HALF)) == "+5.0 % [-0.5, +10.0]"
-    assert report.change(Finding(verdict="ok", **HALF | {"pairs": 5})) == "+5.0 % (extremes -0.5, +10.0)"
-    assert report.change(Finding(verdict="gone")) == ""
-    for name in ("ratio", "low", "high"):
-        assert report.change(Finding(verdict="ok", **HALF | {name: None})) == ""
-
-
-def test_a_line_has_the_verdict_the_change_the_pairs_p_the_notes_and_the_reason_in_this_order():
+def test_a_line_shows_verdict_change_pairs_p_notes_and_reason():
     found = Finding(verdict="slower", **HALF, p=0.00123, notes=["answer changed", "graphs 1 -> 2"])
     told = "a: slower, +5.0 % [-0.5, +10.0], n = 16 pairs, p = 0.0012, answer changed, graphs 1 -> 2"
     assert report.line("a", found) == told
     assert report.line("a", found, "a new net") == f"{told}, allowed: a new net"
     assert report.line("a", Finding(verdict="gone")) == "a: gone"
-    assert report.line("a", Finding(verdict="ok", **HALF, p=0.0)) == "a: ok, +5.0 % [-0.5, +10.0], n = 16 pairs, p = 0"
-    assert [report.significance(Finding(verdict="ok", p=p)) for p in (None, 1.0, 0.0456)] == ["", "1", "0.046"]
 
 
-def test_cases_come_worst_first_those_of_one_verdict_by_their_names_and_canaries_not_at_all():
+def test_cases_are_sorted_worst_first_without_canaries():
     verdicts = "skipped", "ok", "faster", "error", "unchanged", "gone", "new", "inconclusive", "slower"
     findings = {SAME: Finding(verdict="ok"), f"{SLOWED}@2": Finding(verdict="error")}
     findings |= {f"{name} {verdict}": Finding(verdict=verdict) for name in "ba" for verdict in verdicts}
     order = "error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped"
     assert list(report.cases(findings)) == [f"{name} {verdict}" for verdict in order for name in "ab"]
-    outcome = Outcome(findings, [], {}, [], 0, 0)
-    assert report.counted(outcome) == ", ".join(f"2 {verdict}" for verdict in order)
     findings["c"] = Finding(verdict="ok", notes=["answer changed"])
-    assert report.counted(outcome).endswith(", 3 ok, 2 unchanged, 2 skipped; 1 answer changed")
+    counted = report.counted(Outcome(findings, [], {}, [], 0, 0))
+    assert counted.startswith("2 error, 2 slower, ")
+    assert counted.endswith(", 3 ok, 2 unchanged, 2 skipped; 1 answer changed")
 
 
-def test_canaries_are_told_in_their_order_and_nothing_where_there_are_none():
-    found = Finding(verdict="ok", **HALF)
-    findings = {SLOWED: found, "case": found, SAME: Finding(verdict="inconclusive")}
-    assert report.canaries(findings) == f"{report.line(SLOWED, found)}; {SAME}: inconclusive"
-    assert report.canaries({"case": found}) == ""
-
-
-def test_a_failure_names_the_comparison_that_it_is_of():
+def test_a_failure_against_the_anchor_says_so():
     older = decided({"case": timed(SLOW[:4], SLOW), "lost": Record(state="gone")})[0]
     outcome = decided({"both": timed(SLOW[:4], SLOW), "lost": Record(state="gone")}, anchor=older)[1]
     assert (
@@ -150,37 +111,9 @@ def test_a_failure_names_the_comparison_that_it_is_of():
     )
     assert report.failure("both", outcome) == report.line("both", outcome.findings["both"])
     assert report.failure("lost", outcome) == "lost: gone; against the anchor: lost: gone"
-    assert report.failure("nowhere", outcome) == ""
-    void = decided({"dead": Record(state="error", words="Killed"), "more": Record(state="error", words="Left")})[1]
-    wrong = "invalid run: 2 of 3 tests could not be measured: dead: Killed"
-    assert report.failure("case", void) == f"{report.line('case', void.findings['case'])}; {wrong}"
 
 
-def test_the_summary_is_worst_first_with_canaries_last():
-    records = {
-        "b": Record(state="gone"),
-        "a": Record(state="gone"),
-        "c": timed(FAST[:4], FAST),
-        "d": Record(state="new"),
-    }
-    told = report.summary(decided(records | {"e": timed(SLOW[:4], SLOW)}, allowed=[("b", "why")])[1])
-    assert [line.partition(",")[0] for line in told] == [
-        "e: slower", "a: gone", "b: gone", "c: faster", "d: new", "canary[same]: ok",
-    ]  # fmt: skip
-    assert told[2] == "b: gone, allowed: why"
-    assert report.summary(decided({SAME: Record(state="gone")})[1])[0].startswith(
-        "canary[same]: gone; canary[slowed]: "
-    )
-
-
-TABLE = [
-    "",
-    "| case | verdict | time [95 % interval] (extremes of fewer than 6 pairs) | pairs | p | notes |",
-    "|---|---|---|---|---|---|",
-]
-
-
-def test_the_table_of_a_run_is_this():
+def test_markdown_of_a_run():
     records = {
         "slow": timed(SLOW[:4], SLOW, answer_changed=True),
         "lost": Record(state="gone"),
@@ -193,17 +126,18 @@ def test_the_table_of_a_run_is_this():
         "1 slower, 1 gone, 1 new, 1 ok; 1 answer changed; 1.5 min on abacus.",
         "toy: base a, head b",
         "more",
-        *TABLE,
+        "",
+        "| case | verdict | time [95 % interval] (extremes of fewer than 6 pairs) | pairs | p | notes |",
+        "|---|---|---|---|---|---|",
         "| `slow` | slower | +7.0 % [+4.6, +9.4] | 16 | 3.1e-05 | answer changed |",
         "| `lost` | gone |  |  |  | allowed: a \\| b |",
         "| `case` | ok | +0.0 % (extremes +0.0, +0.0) | 4 |  |  |",
         "",
         report.canaries(outcome.findings),
     ]
-    assert report.markdown(artifact, outcome).endswith("\n")
 
 
-def test_a_run_that_timed_nothing_has_no_table_and_an_invalid_one_says_why():
+def test_markdown_of_a_run_that_timed_nothing_and_of_an_invalid_one():
     machine = {"cpu_model": "abacus"}
     about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 6.0, "machine": machine, "rule": Rule()}
     calm = Artifact(**about, records={"kept": Record(state="unchanged"), "more": Record(state="new")})
@@ -217,7 +151,7 @@ def test_a_run_that_timed_nothing_has_no_table_and_an_invalid_one_says_why():
     assert [line for line in text.splitlines() if line.startswith("**")] == [f"**{words}**" for words in wanted]
 
 
-def test_the_comparison_with_the_anchor_comes_second():
+def test_markdown_shows_the_anchor_second():
     older = replace(decided({"case": timed(SLOW[:4], SLOW)})[0], base="c" * 40)
     artifact, outcome = decided({"fast": timed(FAST[:4], FAST)}, anchor=older)
     alone = replace(artifact, anchor=None)
