@@ -11,7 +11,7 @@ from ..commands import ROOT, environment
 
 
 @pytest.mark.parametrize("command", [("rl_impls",), ("perf_tests.claims", "--list")], ids=lambda each: each[0])
-def test_a_reader_that_has_enough_ends_it_without_a_word(command):
+def test_a_closed_pipe_ends_a_command_silently_with_141(command):
     with subprocess.Popen(
         [sys.executable, "-m", *command], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

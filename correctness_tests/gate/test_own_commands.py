@@ -19,11 +19,6 @@ def test_a_mistake_is_one_line(capsys):
     assert capsys.readouterr().err == "--rounds: got -1, wanted 0 or more\n"
 
 
-def test_what_is_known_of_the_small_repository_is_printed(capsys):
-    assert main(["small", "--rounds", "0"]) == 0
-    assert capsys.readouterr().out == small.table(small.read(small.FILE)) + "\n"
-
-
 @pytest.fixture
 def pages(tmp_path):
     """Copies of both pages, whose tables are of old. -> what a page has between its markers"""
@@ -33,7 +28,7 @@ def pages(tmp_path):
     return lambda page: (tmp_path / page).read_text().split(f"{MARKERS[0]}\n")[1].split(f"\n{MARKERS[1]}")[0]
 
 
-def test_pages_get_what_was_measured_between_their_markers(pages, tmp_path):
+def test_tables_are_written_between_the_markers_of_a_page(pages, tmp_path):
     assert main(["docs", "--root", str(tmp_path)]) == 0
     assert (pages(OTHERS), pages(DOCUMENT)) == (small.table(small.read(small.FILE)), "old")
     said = {"test_a": {f"{dose:g}": 0.0 for dose in DOSES}}
@@ -44,11 +39,11 @@ def test_pages_get_what_was_measured_between_their_markers(pages, tmp_path):
     assert pages(DOCUMENT) == power.table(lines, Rule())
 
 
-def test_a_file_that_is_not_there_changes_no_page(pages, tmp_path, capsys):
+def test_a_missing_file_changes_no_page(pages, tmp_path, capsys):
     assert main(["docs", "--root", str(tmp_path), "--power", str(tmp_path / "none")]) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert (pages(OTHERS), pages(DOCUMENT)) == ("old", "old")
 
 
-def test_the_page_shows_what_was_measured_of_the_small_repository():
+def test_the_published_page_has_the_current_table():
     assert small.table(small.read(small.FILE)) in (ROOT / OTHERS).read_text()

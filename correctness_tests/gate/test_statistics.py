@@ -21,7 +21,7 @@ def drawn(rng, least):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_signed_rank_is_scipys(count):
+def test_signed_rank_equals_scipys(count):
     rng = random.Random(count)
     for _ in range(count):
         values = drawn(rng, 1)
@@ -31,7 +31,7 @@ def test_signed_rank_is_scipys(count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_rank_correlation_is_scipys(count):
+def test_rank_correlation_equals_scipys(count):
     rng = random.Random(count)
     for _ in range(count):
         second = drawn(rng, 3)
@@ -41,7 +41,7 @@ def test_rank_correlation_is_scipys(count):
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 16, 181])
-def test_the_tail_of_t_is_scipys(freedom):
+def test_t_tail_equals_scipys(freedom):
     for value in (-7.0, -1.0, 0.0, 0.3, 2.0, 6.0):
         assert t_tail(value, freedom) == pytest.approx(stats.t.sf(value, freedom), **EXACT)
     assert 0 < t_tail(1e6, 181) < 1e-15
@@ -52,7 +52,7 @@ def test_a_constant_has_no_rank_correlation():
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_the_interval_of_a_rate_is_scipys(count):
+def test_rate_interval_equals_scipys(count):
     rng = random.Random(count)
     for _ in range(count):
         n = rng.randint(1, rng.choice([10, 300, 3000]))
@@ -63,14 +63,8 @@ def test_the_interval_of_a_rate_is_scipys(count):
         assert rate_interval(found, n) == pytest.approx((low, high), **EXACT)
 
 
-def test_the_interval_of_a_rate_is_that_of_the_exact_binomial_test():
-    for found, n in ((0, 150), (1, 150), (7, 30), (30, 30), (950, 1000)):
-        wanted = stats.binomtest(found, n).proportion_ci(0.95, method="exact")
-        assert rate_interval(found, n) == pytest.approx((wanted.low, wanted.high), abs=4e-12)
-
-
 @pytest.mark.parametrize("count", COUNTS)
-def test_the_interval_of_a_median_is_scipys(count):
+def test_interval_of_a_median_equals_scipys(count):
     rng = random.Random(count)
     for _ in range(count):
         values = drawn(rng, 6) * rng.choice([1, 1, 30])

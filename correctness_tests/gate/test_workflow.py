@@ -1,4 +1,4 @@
-"""What the workflows of a pull request ask the gate for."""
+"""The workflow steps of a pull request: what is allowed, each shard, the verdict."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_every_line_of_the_description_allows_a_pattern(allowed):
     assert allowed("true", DESCRIPTION) == (ALLOWED, "")
 
 
-def test_nothing_is_allowed_without_the_label(allowed):
+def test_without_the_label_nothing_is_allowed(allowed):
     assert allowed("false", DESCRIPTION) == ([], "")
 
 
-def test_a_label_without_a_line_is_said(allowed):
+def test_a_label_without_a_line_is_reported(allowed):
     patterns, words = allowed("true", "A faster horse.")
     assert (patterns, words.count("\n")) == ([], 1)
     assert 'needs lines "perf-ok: ID-PATTERN=REASON"' in words
 
 
 @pytest.mark.parametrize(("ends", "written", "code"), [(0, "{}", 0), (1, "{}", 0), (2, "{}", 0), (2, "", 1)])
-def test_a_shard_fails_only_where_it_has_measured_nothing(tmp_path, ends, written, code):
+def test_a_shard_fails_only_if_it_measured_nothing(tmp_path, ends, written, code):
     python = tmp_path / "python"
     python.write_text(
         f"#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nprintf '{written}' > out/gate.json\nexit {ends}\n"
