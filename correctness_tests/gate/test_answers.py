@@ -7,13 +7,10 @@ import dataclasses
 import datetime
 import decimal
 import enum
-import fractions
-import hashlib
 import json
 import pathlib
 import subprocess
 import sys
-import uuid
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rlgauge import answer_files, answers
+from rlgauge import answers
 from rlgauge.answer_files import save
 from rlgauge.answers import AnswerError, close, same
 
@@ -57,7 +54,7 @@ def reordered(tree):
 
 
 @given(TREES, st.sampled_from([0.0, TOLERANCE]))
-def test_an_answer_is_the_same_as_its_copy_in_another_order_of_names(folder, tree, tolerance):
+def test_an_answer_equals_its_copy_in_another_order_of_keys(folder, tree, tolerance):
     assert kept_same(folder, tree, reordered(tree), tolerance)
 
 
@@ -105,20 +102,8 @@ def test_another_answer_is_not_the_same(folder, changed):
     assert not kept_same(folder, answer(**changed), answer())
 
 
-def test_names_decide_which_arrays_are_compared(folder):
-    assert kept_same(folder, {"a": 1, "b": 2.5}, {"b": 2.5, "a": 1})
-    assert not kept_same(folder, {"a": 1, "b": 2}, {"a": 2, "b": 1})
-
-
-def test_each_of_more_than_ten_arrays_counts(folder):
-    values = [np.array(k) for k in range(12)]
-    assert kept_same(folder, values, values)
-    for where in range(12):
-        assert not kept_same(folder, values, [*values[:where], np.array(-1), *values[where + 1 :]])
-
-
 @given(st.integers(0, 4), st.integers(-1, 1).filter(bool), st.sampled_from([np.uint8, np.int32, np.int64]))
-def test_an_integer_off_by_one_is_another_answer_at_any_tolerance(folder, where, by, dtype):
+def test_integers_are_compared_exactly_at_any_tolerance(folder, where, by, dtype):
     first = np.full(5, 100, dtype)
     second = first.copy()
     second[where] = 100 + by
@@ -128,7 +113,7 @@ def test_an_integer_off_by_one_is_another_answer_at_any_tolerance(folder, where,
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("largest", [1e-6, -1.0, 1e6])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_a_float_may_differ_by_the_tolerance_times_the_largest_value(folder, dtype, largest, sign):
+def test_the_tolerance_is_relative_to_the_largest_value(folder, dtype, largest, sign):
     first = np.array([largest, largest / 100, 0, np.nan, np.inf], dtype)
     for where in range(3):
         near, far = first.copy(), first.copy()
@@ -145,24 +130,10 @@ def test_each_array_has_its_own_scale(folder):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
-def test_without_a_tolerance_floats_are_equal_bit_by_bit(dtype):
+def test_without_a_tolerance_floats_are_compared_bit_by_bit(dtype):
     one = np.ones(3, dtype)
     assert close(one, one.copy(), 0.0)
     assert not close(one, np.nextafter(one.real, 2).astype(dtype), 0.0)
-
-
-@pytest.mark.parametrize("shape", [0, (0, 3), (2, 0)])
-def test_arrays_of_no_size_are_the_same_where_shape_and_dtype_are(folder, shape):
-    nothing = np.zeros(shape, np.float32)
-    assert kept_same(folder, nothing, nothing.copy(), 0.0)
-    assert not kept_same(folder, nothing, nothing.astype(np.int32))
-    assert not kept_same(folder, nothing, nothing[..., None])
-
-
-def test_answers_without_arrays_are_the_same(folder):
-    assert kept_same(folder, {}, {})
-    assert not kept_same(folder, {}, [])
-    assert not kept_same(folder, [], [np.zeros(0)])
 
 
 class Color(enum.Enum):
@@ -240,24 +211,20 @@ ITSELF.append(ITSELF)
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(True, False), (True, 1), (1, 1.0), (1, 2), ("a", "b"), ("1", 1), (b"a", "a"), (None, 0), (None, "None"),
-     (Color.RED, Color.BLUE), (Color.RED, "Color.RED!"), (2**70, 2**70 + 1), (-(2**63), 2**63), (1j, 2j),
-     ({1, 2}, {1, 3}), ({1}, frozenset({1})), ([1, 2], (1, 2)), ([1, 2], [1, 2, 2]), ([1, 2], [1.0, 2.0]),
-     ([1, 2], [2, 1]), ([1, "a"], ["a", 1]), ({"a": 1}, {"b": 1}), ({"a": 1}, {"a": 2}), ({1: 0}, {"1": 0}),
-     ({"a": 1}, {"a": 1, "b": 2}), (Found("a"), Found("b")), (Equal(1), Equal(2)), (Equal(1), Slotted(1)),
-     (range(3), range(4)), (slice(1), slice(2)), (decimal.Decimal(1), decimal.Decimal(2)), (int, float),
-     (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)), (pathlib.Path("a"), pathlib.Path("b")),
+    [(True, False), (True, 1), (1, 1.0), (1, 2), ("a", "b"), ("1", 1), (b"a", "a"), (None, 0), (Color.RED, Color.BLUE),
+     (2**70, 2**70 + 1), (1j, 2j), ({1, 2}, {1, 3}), ({1}, frozenset({1})), ([1, 2], (1, 2)), ([1, 2], [1, 2, 2]),
+     ([1, 2], [2, 1]), ({"a": 1}, {"b": 1}), ({"a": 1, "b": 2}, {"a": 2, "b": 1}), ({1: 0}, {"1": 0}), ({}, []),
+     (Found("a"), Found("b")), (Equal(1), Equal(2)), (Equal(1), Slotted(1)), (range(3), range(4)),
+     (decimal.Decimal(1), decimal.Decimal(2)), (int, float), (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
      ([2**63, 1], [2**63, 2]), (np.array(["a"]), np.array(["b"])), (np.float32(1), np.float64(1)),
-     (np.array([1], "datetime64[D]"), np.array([2], "datetime64[D]")), (np.bool_(True), np.bool_(False)),
-     ("x" * 2000, "x" * 1999 + "y"), ([1, Unlike(1), 2], [1, Unlike(1), 3]), ([Unlike(1)], [Unlike(1)] * 2),
-     (uuid.UUID(int=1), uuid.UUID(int=2)), (fractions.Fraction(1, 2), fractions.Fraction(1, 3)),
-     (np.array([None]), np.array([1, None])), (np.array([1, "a"], object), np.array([1, "b"], object)),
-     (np.array([(1, 2.5)], PAIRS), np.array([(1, 2.6)], PAIRS)), (np.array([(1, 2.5)], PAIRS), np.array([1])),
+     (np.array([1], "datetime64[D]"), np.array([2], "datetime64[D]")), ("x" * 2000, "x" * 1999 + "y"),
+     ([1, Unlike(1), 2], [1, Unlike(1), 3]), (np.zeros((0, 3)), np.zeros((2, 0))),
+     (np.array([1, "a"], object), np.array([1, "b"], object)),
+     (np.array([(1, 2.5)], PAIRS), np.array([(1, 2.6)], PAIRS)),
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 2.5], mask=[1, 0])),
-     (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.6, 2.5], mask=[0, 1])),
      (Point(1, 2), Point(1, 3)), (Named("a", 1, 2), Named("b", 1, 2)), (Named("a", 1, 2), Named("a", 2, 2))],
 )  # fmt: skip
-def test_what_differs_is_another_answer(folder, one, other):
+def test_different_values_are_another_answer(folder, one, other):
     assert kept_same(folder, one, copy.deepcopy(one), 1e-9)
     assert not kept_same(folder, one, other, 1e-9)
     assert not kept_same(folder, other, one, 1e-9)
@@ -265,17 +232,16 @@ def test_what_differs_is_another_answer(folder, one, other):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(Unlike(1), Unlike(2)), (Unlike(1), 3), ([1.5, Unlike(1)], [1.5, [1.5, 2.5]]), (Found("a", 1.0), Found("a", 2.0)),
-     (True, np.bool_(True)), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({0, 8}, {8, 0}),
-     (Broken(), Broken()), (Broken(), [1, 2]), (ITSELF, [["more"]]), ({"a": len}, {"a": print}), ([], []),
-     (object(), object()), (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 9.0], mask=[0, 1]))],
+    [(Unlike(1), Unlike(2)), (Unlike(1), 3), (Found("a", 1.0), Found("a", 2.0)), (True, np.bool_(True)),
+     ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({0, 8}, {8, 0}), (Broken(), [1, 2]), (ITSELF, [["more"]]),
+     (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 9.0], mask=[0, 1]))],
 )  # fmt: skip
-def test_what_cannot_be_told_apart_is_no_other_answer(folder, one, other):
+def test_values_that_cannot_be_compared_count_as_the_same(folder, one, other):
     assert kept_same(folder, one, other)
     assert kept_same(folder, other, one)
 
 
-def test_what_is_hidden_is_the_same_in_texts_keys_and_sets(folder):
+def test_the_folder_of_each_side_does_not_count(folder):
     def saved(name, answer, *hidden):
         save(folder / f"{name}.answer", answer, hidden)
 
@@ -293,37 +259,18 @@ def nested(depth, end):
     return [nested(depth - 1, end), "x"] if depth else end
 
 
-def test_of_what_is_too_deep_or_too_much_nothing_is_said(folder, monkeypatch):
-    assert (answer_files.DEEPEST, answer_files.MOST, answer_files.LONGEST) == (50, 200_000, 1000)
+def test_parts_nested_deeper_than_fifty_are_not_compared(folder):
     assert not kept_same(folder, nested(50, "a"), nested(50, "b"))
     assert kept_same(folder, nested(51, "a"), nested(51, "b"))
-    monkeypatch.setattr(answer_files, "MOST", 20)
-    many = ["x"] * 18
-    assert not kept_same(folder, [*many, "a"], [*many, "b"])
-    assert kept_same(folder, [*many, "x", "a"], [*many, "x", "b"])
 
 
-def test_a_part_that_is_there_twice_is_said_twice(folder):
+def test_a_shared_part_counts_each_time(folder):
     shared = ["a", 1.0]
     assert kept_same(folder, [shared, shared], [["a", 1.0], ["a", 1.0]])
     assert not kept_same(folder, [shared, shared], [["a", 1.0], ["b", 1.0]])
 
 
-def test_texts_are_kept_whole_up_to_a_thousand_characters():
-    made = answer_files.Description()
-    assert made.written("x" * 1000) == "x" * 1000
-    assert made.written("x" * 1001) == hashlib.sha256(b"x" * 1001).hexdigest()
-    assert made.written("\udcff" * 1001) != made.written("\udcff" * 1002)
-
-
-def test_numbers_of_a_list_are_one_array_where_they_are_of_one_kind():
-    assert (answer_files.row([1, 2]).dtype, answer_files.row((1.0, 2.0)).dtype) == ("<i8", "<f8")
-    assert answer_files.row([-(2**63) + 1, 2**63 - 1]).data.tolist() == [-(2**63) + 1, 2**63 - 1]
-    for mixed in ([1, 2.0], [True, False], [2**63], [-(2**63)], [], ["a"]):
-        assert answer_files.row(mixed) is None
-
-
-def test_arrays_of_other_libraries_are_taken_as_numbers(folder):
+def test_torch_tensors_are_compared_as_numbers(folder):
     torch = pytest.importorskip("torch")
     for made in (torch.ones(3, requires_grad=True), torch.ones(3, dtype=torch.bfloat16)):
         assert kept_same(folder, made, made.detach().clone())
@@ -355,7 +302,7 @@ for name, x in (("base", 2.5), ("near", 2.501), ("head", 3.5)):
 """
 
 
-def test_a_process_without_numpy_saves_what_is_compared_here(tmp_path):
+def test_answers_can_be_saved_without_numpy(tmp_path):
     subprocess.run([sys.executable, "-c", WITHOUT_NUMPY, str(tmp_path)], check=True, timeout=60)
     base, near, head = (tmp_path / f"{name}.answer" for name in ("base", "near", "head"))
     assert same(base, near, TOLERANCE)
@@ -371,18 +318,15 @@ def header(dtype="<f8", shape=(2,), offset=0, size=16):
 
 WHOLE = header() + bytes(16)
 BROKEN = {
-    "empty": b"", "no line": WHOLE[:20], "no JSON": b"{]\n", "no text": b"\xff\xfe\n", "no header": b"[1]\n",
-    "nothing": b"{}\n", "cut short": WHOLE[:-1], "too long": WHOLE + b"x",
-    "an unknown dtype": header("<x8") + bytes(16), "objects": header("|O") + bytes(16),
-    "more than is there": header(shape=(3,)) + bytes(16),
-    "another place": header(offset=8) + bytes(16), "a place before": header(offset=-8) + bytes(16),
-    "a negative shape": header(shape=(-2,)) + bytes(16), "too much": header(shape=(2**62, 2**62)) + bytes(16),
-    "a text": header(offset="0") + bytes(16), "too deep": b"[" * 100_000 + b"\n",
+    "empty": b"", "no JSON": b"{]\n", "no text": b"\xff\xfe\n", "no header": b"[1]\n", "cut short": WHOLE[:-1],
+    "too long": WHOLE + b"x", "an unknown dtype": header("<x8") + bytes(16), "objects": header("|O") + bytes(16),
+    "another place": header(offset=8) + bytes(16), "a negative shape": header(shape=(-2,)) + bytes(16),
+    "too much": header(shape=(2**62, 2**62)) + bytes(16), "too deep": b"[" * 100_000 + b"\n",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
-def test_a_file_that_holds_no_whole_answer_is_refused(folder, data):
+def test_a_broken_answer_file_is_refused(folder, data):
     (folder / "base.answer").write_bytes(WHOLE)
     (folder / "head.answer").write_bytes(data)
     assert same(folder / "base.answer", folder / "base.answer", 0.0)
@@ -390,22 +334,15 @@ def test_a_file_that_holds_no_whole_answer_is_refused(folder, data):
         same(folder / "base.answer", folder / "head.answer", 0.0)
 
 
-def test_a_file_that_is_not_there_is_refused(folder):
+def test_a_missing_answer_file_is_refused(folder):
     with pytest.raises(AnswerError, match=r"^none\.answer holds no whole answer: FileNotFoundError: "):
         same(folder / "none.answer", folder / "none.answer", 0.0)
 
 
-def test_complex_numbers_may_differ_by_the_tolerance_too():
+def test_the_tolerance_applies_to_complex_numbers():
     one = np.array([1 + 1j, 2j], np.complex64)
     assert close(one, one + 0.5e-3j, TOLERANCE)
     assert not close(one, one + 3e-3j, TOLERANCE)
     assert close(np.array([1.0]), np.array([10.0]), 0.9)  # of the larger
     assert close(np.array([10.0]), np.array([1.0]), 0.9)
     assert not close(np.array([1.0]), np.array([10.1]), 0.9)
-
-
-def test_structures_are_alike_but_for_what_is_not_said():
-    assert answers.alike(["a", ["?", "b"]], ["a", [["x"], "b"]])
-    assert not answers.alike(["a", ["?", "b"]], ["a", [["x"], "c"]])
-    assert not answers.alike(["a"], ["a", "?"])
-    assert not answers.alike(["a"], "a")
