@@ -1,9 +1,10 @@
-"""A side's samples: what is timed of them, and how much comes before."""
+"""A worker's samples: what of them is timed, how many there are, and what comes before."""
 
 from __future__ import annotations
 
 import ast
 import itertools
+import os
 
 import pytest
 
@@ -53,46 +54,59 @@ def counting(monkeypatch):
     return side, prepared
 
 
-def test_a_call_is_its_part_of_a_sample(counting):
+def test_a_call_takes_its_share_of_a_sample_and_its_wall_time_includes_the_reset(counting):
     side, prepared = counting
     prepared.measure_calls = lambda: prepared.calls
     assert side.measure("case") == {"calls": 10, "call": pytest.approx(1.0), "wall": pytest.approx(11.0)}
+    seconds = iter([8.0, 2.0, 14.0])
+    prepared.sample = lambda: next(seconds)
+    assert side.measure("case")["call"] == 0.2  # the fastest of three counts
 
 
-def test_a_sample_is_timed_from_its_reset_and_the_first_call_is_not(counting):
+def test_resets_and_the_warm_up_call_are_not_timed(counting):
     side, prepared = counting
     assert side.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
     assert (prepared.made, prepared.resets) == (31, 4)
 
 
-def test_a_sample_that_needs_no_warm_up_makes_its_calls_alone(counting):
+def test_without_warm_up_a_sample_makes_its_calls_alone(counting):
     side, prepared = counting
     assert side.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
-    assert prepared.made == 20
-
-
-def test_a_sample_of_fewer_calls_is_told_so(counting):
-    side, prepared = counting
     assert side.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
-    assert prepared.made == 6
+    assert prepared.made == 26
+
+
+def test_a_spin_counts(counting):
+    side, _ = counting
+    assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)
+
+
+def test_a_closed_case_is_closed_once_and_forgotten(counting):
+    side, prepared = counting
+    other, closed = Counting(), []
+    side.prepared["other"] = other
+    prepared.close, other.close = (lambda: closed.append("case")), (lambda: closed.append("other"))
+    side.close("case")
+    assert (closed, list(side.prepared)) == (["case"], ["other"])
+    side.close_all()
+    assert (closed, side.prepared) == (["case", "other"], {})
 
 
 @pytest.mark.parametrize(
     ("place", "call", "calls", "plan"),
-    [(ONE, 0.001, 1, (1, 5, True)), (ONE, 0.001, 9, (9, 1, True)), (ONE, 0.001, 30, (10, 1, True)),
-     (ONE, 0.004, 3, (2, 1, True)), (ONE, 0.012, 7, (1, 1, True)), (ONE, 0.051, 2, (1, 1, False)),
-     (ALL, 0.0125, 2, (2, 2, True)), (ALL, 0.05, 2, (1, 1, True)), (ALL, 0.016, 9, (5, 1, True))],
+    [(ONE, 0.001, 1, (1, 5, True)), (ONE, 0.001, 30, (10, 1, True)), (ONE, 0.0149, 7, (1, 1, True)),
+     (ONE, 0.015, 2, (1, 1, False)), (ALL, 0.0125, 2, (2, 2, True)), (ALL, 0.016, 9, (5, 1, True))],
 )  # fmt: skip
-def test_a_turn_takes_5_or_40_ms_and_not_twice_that_unless_a_call_does(place, call, calls, plan):
+def test_a_turn_takes_5_ms_on_one_core_and_40_ms_on_all(place, call, calls, plan):
     found = place.plan(call, calls)
     assert (found.calls, found.samples, found.warm) == plan
 
 
 @pytest.mark.parametrize(
     ("place", "call", "most"),
-    [(ONE, 0.0011, 227), (ONE, 0.07, 21), (ONE, 0.5, 3), (ONE, 9.0, 2), (ALL, 0.06, 12), (ALL, 0.5, 2)],
+    [(ONE, 0.0011, 227), (ONE, 0.5, 3), (ONE, 9.0, 2), (ALL, 0.06, 12)],
 )
-def test_the_blocks_of_a_pair_take_6_s_or_are_two(place, call, most):
+def test_the_blocks_of_a_pair_take_at_most_6_s_but_are_two(place, call, most):
     assert place.plan(call, 1).most_blocks == most
 
 
@@ -100,15 +114,9 @@ def test_the_blocks_of_a_pair_take_6_s_or_are_two(place, call, most):
     ("call", "calls", "wall", "samples"),
     [(0.001, 1, None, 5), (0.001, 1, 0.002, 5), (0.001, 1, 0.025, 4), (0.001, 2, 0.025, 2), (0.001, 1, 1.0, 1)],
 )
-def test_a_turn_of_which_most_is_not_timed_takes_a_tenth_of_a_second_at_most(call, calls, wall, samples):
+def test_a_turn_that_is_mostly_not_timed_takes_at_most_100_ms(call, calls, wall, samples):
     plan = ONE.plan(call, calls, wall)
     assert (plan.calls, plan.samples) == (calls, samples)
-    assert plan.most_blocks == max(2, int(6 / (4 * (wall or call) * (samples * calls + 1))))
-
-
-def test_a_spin_lasts_as_long_as_it_is_told(counting):
-    side, _ = counting
-    assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)
 
 
 PLACED = """
@@ -128,8 +136,24 @@ stop.set()
 """
 
 
-def test_all_threads_are_moved_to_the_core_that_is_named():
+def test_place_moves_all_threads_to_the_given_core():
     done = python("-c", PLACED)
     stay, moved = map(ast.literal_eval, done.stdout.splitlines())
     assert stay[0] == stay[1], done.stderr
     assert moved == [stay[0][-1:]] * 2
+
+
+BEGUN = """
+import gc, os
+from rlgauge.worker import begin
+
+replies = begin()
+print("of a library")
+replies.write(f"{sorted(os.sched_getaffinity(0))} {gc.isenabled()}\\n")
+"""
+
+
+def test_a_worker_keeps_standard_output_for_its_replies():
+    last = max(os.sched_getaffinity(0))
+    done = python("-c", BEGUN, last, 1, "kept")
+    assert (done.stdout, done.stderr) == (f"[{last}] False\n", "of a library\n")
