@@ -4,18 +4,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from rlgauge import answer_files, answers, workers
+from rlgauge import answer_files, answers
 from rlgauge.command import ended
 from rlgauge.interrupts import SIGNALS, by_sigterm, heard, held
+from rlgauge.rule import GateError
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -25,7 +26,7 @@ def interrupt(request):
     signal.signal(signal.SIGHUP, before)
 
 
-def test_an_interrupt_that_nobody_waits_for_is_raised_at_the_end(interrupt):
+def test_a_held_interrupt_is_raised_at_the_end(interrupt):
     done = []
     with pytest.raises(KeyboardInterrupt):
         with held():
@@ -36,7 +37,7 @@ def test_an_interrupt_that_nobody_waits_for_is_raised_at_the_end(interrupt):
 
 
 @pytest.mark.parametrize("context", [held, by_sigterm])
-def test_what_nohup_started_goes_on_when_its_terminal_is_closed(context):
+def test_nohup_ignores_a_closed_terminal(context):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with context():
@@ -46,7 +47,7 @@ def test_what_nohup_started_goes_on_when_its_terminal_is_closed(context):
         signal.signal(signal.SIGHUP, before)
 
 
-def test_an_interrupt_that_came_before_is_heard(interrupt):
+def test_an_earlier_interrupt_is_raised_where_interrupts_are_heard(interrupt):
     with pytest.raises(KeyboardInterrupt), held():
         interrupt()
         with heard():
@@ -66,7 +67,7 @@ def test_an_interrupt_ends_waiting(interrupt):
     os.close(writing)
 
 
-def test_a_second_interrupt_does_not_disturb_what_the_first_one_ends(interrupt):
+def test_a_second_interrupt_does_not_disturb_tidying_up(interrupt):
     done = []
     with pytest.raises(KeyboardInterrupt), held():
         try:
@@ -83,20 +84,11 @@ def test_an_error_is_not_hidden_by_an_interrupt(interrupt):
     with pytest.raises(ZeroDivisionError), held():
         interrupt()
         raise ZeroDivisionError
-    with held(), heard():  # which that interrupt does not reach any more
+    with held(), heard():  # nothing is left of that interrupt
         pass
 
 
-def test_handlers_are_as_before_and_nothing_is_left_of_an_interrupt(interrupt):
-    before = [signal.getsignal(number) for number in SIGNALS]
-    with pytest.raises(KeyboardInterrupt), held():
-        interrupt()
-    assert [signal.getsignal(number) for number in SIGNALS] == before
-    with held(), heard():
-        pass
-
-
-def test_an_interrupt_after_the_waiting_is_held_back_again(interrupt):
+def test_an_interrupt_after_waiting_is_held_again(interrupt):
     done = []
     with pytest.raises(KeyboardInterrupt), held():
         with heard():
@@ -106,7 +98,7 @@ def test_an_interrupt_after_the_waiting_is_held_back_again(interrupt):
     assert done == ["waited", "all of it"]
 
 
-def test_a_command_that_is_told_to_end_does_so_with_code_130_and_hears_signals_as_before(interrupt):
+def test_an_interrupted_command_ends_with_code_130_and_restores_handlers(interrupt):
     before = [signal.getsignal(number) for number in SIGNALS]
     assert ended(interrupt) == 130
     assert [signal.getsignal(number) for number in SIGNALS] == before
@@ -115,43 +107,33 @@ def test_a_command_that_is_told_to_end_does_so_with_code_130_and_hears_signals_a
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
-def test_sigterm_is_heard_at_once_for_as_long_as_it_is_asked_for():
+def test_by_sigterm_restores_the_handler_of_sigterm():
     done = []
 
     def handle(number, frame):
         done.append("as before")
 
-    before = signal.signal(signal.SIGTERM, handle)  # of pytest, which hears it so itself
+    before = signal.signal(signal.SIGTERM, handle)
     try:
         with pytest.raises(KeyboardInterrupt), by_sigterm():
             os.kill(os.getpid(), signal.SIGTERM)
             done.append("not heard")
-        with by_sigterm():
-            pass
         os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert done == ["as before"]
 
 
-def test_an_interrupt_is_heard_while_a_worker_is_waited_for(monkeypatch, interrupt):
-    done, worker = [], object.__new__(workers.Worker)
-    worker.buffer, worker.limit = b"", 60.0
-    worker.process = SimpleNamespace(stdout=SimpleNamespace(fileno=lambda: -1))
+@pytest.mark.parametrize("error", [GateError("no such revision"), OSError(errno.ENOSPC, "No space left on device")])
+def test_a_mistake_or_a_full_disk_ends_a_command_with_a_line_and_code_2(capsys, error):
+    def run():
+        raise error
 
-    def select(*how):
-        interrupt()
-        done.append("not heard")
-        return [True], [], []
-
-    monkeypatch.setattr(workers, "select", SimpleNamespace(select=select))
-    monkeypatch.setattr(workers, "os", SimpleNamespace(read=lambda *how: b'{"a": 1}\n'))
-    with pytest.raises(KeyboardInterrupt), held():
-        worker.reply()
-    assert done == []
+    assert ended(run) == 2
+    assert capsys.readouterr().err == f"{error}\n"
 
 
-def test_an_interrupt_between_a_file_and_its_reader_waits_for_both(tmp_path, monkeypatch, interrupt):
+def test_an_interrupt_waits_until_an_open_file_is_read(tmp_path, monkeypatch, interrupt):
     answer_files.save(tmp_path / "a.answer", np.zeros(3))
     opened, found = open, []
 

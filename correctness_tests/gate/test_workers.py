@@ -1,17 +1,16 @@
-"""The processes of a pair as the gate sees them: what they answer, how they end, what their end is called."""
+"""The processes of a pair as the gate sees them: what they reply, how they end, and what their end is called."""
 
 from __future__ import annotations
 
-import io
-import subprocess
+import os
+import random
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from correctness_tests.repositories.made import eventually
-from rlgauge import workers
+from rlgauge.pairs import PairError, Pairs, cores
 from rlgauge.workers import SIDE, Side, Worker, WorkerError, both
 
 STAND_IN = """
@@ -21,6 +20,10 @@ for line in sys.stdin:
     request = json.loads(line)
     if request["do"] == "hang":
         time.sleep(600)
+    while request["do"] == "drip":
+        sys.stdout.write("x")
+        sys.stdout.flush()
+        time.sleep(0.05)
     if request["do"] == "leave":
         print("no room left", file=sys.stderr, flush=True)
         os._exit(3)
@@ -30,6 +33,8 @@ for line in sys.stdin:
         request["text"] = "x" * 200_000
     if request["do"] == "where":
         request["where"] = os.getcwd(), os.environ["ITS"], os.getsid(0) == os.getpid()
+    if request["do"] == "seed":
+        request["seed"] = os.environ["PYTHONHASHSEED"]
     if request["do"] == "start":
         request["child"] = subprocess.Popen(["sleep", "600"]).pid
     print(json.dumps({**request, "arguments": sys.argv[1:]}), flush=True)
@@ -57,7 +62,7 @@ def alive(pid):
         return False
 
 
-def test_workers_answer_what_they_are_asked_on_their_cores_and_threads(root):
+def test_workers_reply_to_requests_on_their_cores_and_threads(root):
     with worker(root, "base") as base, worker(root) as head:
         answer = {"do": "prepare", "identity": "a", "arguments": ["some", "words", "0,1", "2", "kept"]}
         assert both([base, head], "prepare", identity="a") == [answer, answer]
@@ -66,7 +71,7 @@ def test_workers_answer_what_they_are_asked_on_their_cores_and_threads(root):
 
 
 def ask(head, do, limit):
-    """Ask a worker, once it has started."""
+    """Send a request to a worker once it has started."""
     both([head], "hello")
     head.limit = limit
     both([head], do)
@@ -76,48 +81,34 @@ def ask(head, do, limit):
     ("do", "limit", "words"),
     [
         ("hang", 0.2, r"^head: no answer in 0.2 s$"),
+        ("drip", 0.5, r"^head: no answer in 0.5 s$"),
         ("leave", 30.0, r"^head: ended with code 3; no room left$"),
         ("die", 30.0, r"^head: killed by SIGKILL$"),
     ],
 )
-def test_a_worker_that_does_not_answer_is_ended_and_its_last_words_kept(root, do, limit, words):
+def test_a_worker_without_a_reply_is_ended_and_its_last_words_are_shown(root, do, limit, words):
     head = worker(root)
     with pytest.raises(WorkerError, match=words), head:
         ask(head, do, limit)
     assert head.process.returncode is not None
 
 
-def test_what_a_worker_started_ends_with_it(root):
+def test_processes_that_a_worker_started_end_with_it(root):
     with worker(root) as head:
         (answer,) = both([head], "start")
         assert alive(answer["child"])
     assert eventually(lambda: not alive(answer["child"]))
 
 
-def test_a_worker_gets_another_hash_seed_each_time_and_nothing_of_this_run(root, monkeypatch):
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-x")
-    side = Side("base", root, Path(sys.executable), WORKER, {"ITS": "own"})
-    first, second = (side.environment() for _ in range(2))
-    assert first["PYTHONHASHSEED"] != second["PYTHONHASHSEED"]
-    assert (first["PYTHONPATH"], first[SIDE], first["ITS"]) == (str(root), "base", "own")
-    assert not [name for name in first if name.startswith("PYTEST_")]
+def test_a_dead_worker_says_so_at_every_request(root):
+    with worker(root, "base") as base:
+        for _ in range(3):
+            base.ask("leave")
+            with pytest.raises(WorkerError, match=r"^base: ended with code 3; no room left$"):
+                base.reply()
 
 
-@pytest.mark.parametrize(
-    ("errors", "words"),
-    [
-        (b"first\nlast", "; last"),
-        (b"first\n last \n\n", "; last"),
-        (b"", ""),
-        (b"\n", ""),
-        (b"a\n\xff b\n", "; \ufffd b"),
-    ],
-)
-def test_last_words_are_the_last_line_that_is_not_empty_whole_or_not(errors, words):
-    assert Worker.last_words(SimpleNamespace(errors=io.BytesIO(errors))) == words
-
-
-def test_a_worker_runs_in_its_side_s_folder_with_its_variables_and_memory_and_a_session_of_its_own(root):
+def test_a_worker_runs_in_its_own_folder_variables_memory_and_session(root):
     side = Side("base", root, Path(sys.executable), WORKER, {"ITS": "own"}, "default")
     with Worker(side, [3], 1, 30.0) as base:
         (answer,) = both([base], "where")
@@ -125,7 +116,7 @@ def test_a_worker_runs_in_its_side_s_folder_with_its_variables_and_memory_and_a_
     assert answer["arguments"] == ["some", "words", "3", "1", "default"]
 
 
-def test_answers_come_one_by_one_in_the_order_of_the_questions_however_long_they_are(root):
+def test_replies_come_in_the_order_of_requests_however_long_they_are(root):
     with worker(root) as head:
         for do in ("first", "long", "last"):
             head.ask(do, number=len(do))
@@ -134,107 +125,47 @@ def test_answers_come_one_by_one_in_the_order_of_the_questions_however_long_they
     assert answers[1]["text"] == "x" * 200_000
 
 
-def test_all_workers_are_asked_before_an_answer_is_waited_for():
-    done = []
-
-    class Noting:
-        def __init__(self, name):
-            self.name = name
-
-        def ask(self, do, **arguments):
-            done.append((self.name, do, arguments))
-
-        def reply(self):
-            done.append(self.name)
-            return {"name": self.name}
-
-    assert both([Noting("base"), Noting("head")], "sample", samples=2) == [{"name": "base"}, {"name": "head"}]
-    assert done == [("base", "sample", {"samples": 2}), ("head", "sample", {"samples": 2}), "base", "head"]
-
-
-def test_one_that_has_died_says_so_whenever_it_is_asked_again(root):
-    with worker(root, "base") as base:
-        for _ in range(3):
-            base.ask("leave")
-            with pytest.raises(WorkerError, match=r"^base: ended with code 3; no room left$"):
-                base.reply()
-
-
-def test_the_variables_of_a_worker_are_this_process_s_but_for_what_would_lead_it_elsewhere(root, monkeypatch):
-    for name in ("COV_CORE_SOURCE", "COVERAGE_PROCESS_START", "PYTEST_CURRENT_TEST", "GLIBC_TUNABLES"):
+def test_a_worker_gets_the_environment_without_variables_of_this_run(root, monkeypatch):
+    for name in ("COV_CORE_SOURCE", "COVERAGE_PROCESS_START", "PYTEST_ADDOPTS", "GLIBC_TUNABLES", "OTHER_PYTEST_"):
         monkeypatch.setenv(name, "given")
-    monkeypatch.setenv("OTHER_PYTEST_COV_", "given")
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
-    side = Side("head", root, Path(sys.executable), WORKER)
+    side = Side("head", root, Path(sys.executable), WORKER, {"ITS": "own"})
     given = side.environment()
     assert not {name for name in given if name.startswith(("COV", "PYTEST_", "GLIBC"))}
-    assert (given["OTHER_PYTEST_COV_"], given["PYTHONPATH"], given[SIDE]) == ("given", str(root), "head")
-    assert given["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert (given["OTHER_PYTEST_"], given["PYTHONPATH"], given[SIDE], given["ITS"]) == (
+        "given", str(root), "head", "own",
+    )  # fmt: skip
     assert len({len(side.environment()["RLGAUGE_PADDING"]) for _ in range(20)}) > 1  # so that the stack is another
-    own = {"PYTHONPATH": "/its/own", "PYTHONHASHSEED": "0", "PATH": "/bin"}
-    given = Side("head", root, Path(sys.executable), WORKER, own).environment()
-    assert {name: given[name] for name in own} == own
-    assert all(0 <= int(side.environment()["PYTHONHASHSEED"]) < 1 << 32 for _ in range(20))
 
 
-@pytest.fixture
-def ending(monkeypatch):
-    """End a worker whose process is a stand-in. -> what was done, in order"""
-
-    def run(error=None, late=False, broken=False):
-        done = []
-
-        def close():
-            done.append("told that there is no more")
-            if broken:
-                raise BrokenPipeError
-
-        def wait(limit=None):
-            done.append(limit)
-            if late:
-                raise subprocess.TimeoutExpired("a worker", limit)
-
-        found = object.__new__(Worker)
-        closing = {name: SimpleNamespace(close=lambda name=name: done.append(name)) for name in ("stdout", "errors")}
-        found.errors = closing["errors"]
-        found.process = SimpleNamespace(stdin=SimpleNamespace(close=close), stdout=closing["stdout"], wait=wait)
-        monkeypatch.setattr(Worker, "end_group", lambda self: done.append("its group is ended"))
-        found.__exit__(type(error) if error else None, error, None)
-        return done
-
-    return run
+def pairs(*sides):
+    return Pairs(sides, 1, 30.0, {}, None, random.Random(0))
 
 
-def test_a_worker_has_five_seconds_to_end_and_after_a_failure_one(ending):
-    end = ["its group is ended", "stdout", "errors"]
-    told = "told that there is no more"
-    assert ending() == ending(late=True) == ending(broken=True) == [told, 5, *end]
-    assert ending(WorkerError("no answer")) == ending(KeyboardInterrupt(), late=True) == [told, workers.GRACE, *end]
-    assert workers.GRACE == 1.0
+@pytest.mark.parametrize("all_cores", [False, True])
+def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_cores):
+    place, seeds = cores(all_cores), []
+    measuring = pairs(*(Side(name, root, Path(sys.executable), WORKER) for name in ("base", "head")))
+    for _ in range(2):
+        with measuring.workers(place) as workers:
+            assert [worker.side.name for worker in workers] == ["base", "head"]
+            base, head = both(workers, "seed")
+        assert base["seed"] == head["seed"]
+        threads = str(len(os.sched_getaffinity(0)) if all_cores else 1)
+        assert base["arguments"][3] == head["arguments"][3] == threads
+        seeds.append(base["seed"])
+    assert seeds[0] != seeds[1]
 
 
-def test_the_limit_is_of_a_whole_answer_and_not_of_each_part_of_it(monkeypatch):
-    clock, waits = [100.0], []
-
-    def select(reading, writing, failing, seconds):
-        waits.append(seconds)
-        clock[0] += 4.0
-        return (reading if seconds > 4 and len(waits) < 5 else []), [], []
-
-    found = object.__new__(Worker)
-    found.buffer, found.limit, found.side = b"", 10.0, SimpleNamespace(name="head")
-    found.process, found.errors = SimpleNamespace(stdout=SimpleNamespace(fileno=lambda: -1)), io.BytesIO(b"waiting\n")
-    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(workers, "select", SimpleNamespace(select=select))
-    monkeypatch.setattr(workers, "os", SimpleNamespace(read=lambda *of: b"a part"))
-    with pytest.raises(WorkerError, match=r"^head: no answer in 10 s; waiting$"):
-        found.reply()
-    assert waits == [10.0, 6.0, 2.0]
+def children():
+    """Return the processes that this one has started."""
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [(0, "ended with code 0"), (3, "ended with code 3"), (-9, "killed by SIGKILL"), (-15, "killed by SIGTERM")],
-)
-def test_an_end_has_a_code_or_a_signal(code, words):
-    assert Worker.cause(SimpleNamespace(process=SimpleNamespace(wait=lambda: code))) == words
+def test_a_pair_whose_worker_does_not_start_is_an_error_and_leaves_no_process(root):
+    base = Side("base", root, Path(sys.executable), ("-c", "raise SystemExit(1)"))
+    head = Side("head", root, Path(sys.executable), WORKER)
+    before = children()
+    with pytest.raises(PairError, match=r"^base: ended with code 1$"), pairs(base, head).workers(cores(False)):
+        pytest.fail("it started")
+    assert children() <= before
