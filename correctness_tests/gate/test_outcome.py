@@ -99,12 +99,6 @@ def test_reasons_come_from_patterns_that_match_a_failing_case():
 DEAD = Record(state="error", words="head: Killed")
 
 
-def test_an_error_fails_its_own_test_alone():
-    found = Artifact(**ABOUT, records=GOOD | {"dead": DEAD, "slow": timed(SLOW[:4], SLOW)}).decide()
-    assert (found.code, sorted(found.failed), found.wrong) == (1, ["dead", "slow"], [])
-    assert [found.findings[name].verdict for name in ("case", "dead", "slow")] == ["ok", "error", "slower"]
-
-
 @pytest.mark.parametrize(("pattern", "code"), [("dead", 0), ("d*", 1), ("*", 1)])
 def test_only_its_exact_id_allows_an_error(pattern, code):
     assert outcome([(pattern, "a server is gone")], dead=DEAD) == ([], code)
@@ -218,11 +212,6 @@ def test_a_pattern_that_names_no_case_is_refused():
     check_allowed([("a.*", "why"), ("a.b[full]", "why")], names)
     with pytest.raises(GateError, match=r"--gate-allow: 'a.b\[f\]' matches none of the 2 cases"):
         check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
-
-
-def test_a_pass_that_timed_nothing_needs_no_canary():
-    records = {"dead": DEAD, "calm": Record(state="unchanged"), "kept": Record(state="unchanged")}
-    assert outcome(**dict.fromkeys(GOOD), **records) == ([], 1)
 
 
 def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):

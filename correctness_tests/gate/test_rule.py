@@ -127,11 +127,6 @@ def test_a_suspect_has_a_slower_median_or_is_faster_in_every_pair(values, side):
     assert rule.suspected(values, RULE) == side
 
 
-def test_only_what_was_timed_can_be_suspected():
-    records = {state: timed([0.5], state=state) for state in STATES}
-    assert rule.suspects({**records, "nothing": Record(), "faster": timed([-0.5])}, RULE) == {"timed": 1, "faster": -1}
-
-
 def test_confirmation_decides_on_suspects_and_the_screen_on_others():
     found = verdict_on(timed([0.5] * 4, SLOW))
     assert (found.verdict, found.pairs, found.ratio) == ("slower", 16, pytest.approx(math.exp(0.0675)))
@@ -183,15 +178,6 @@ def test_futility_is_a_median_within_the_tolerated_after_4_8_or_12_pairs(confirm
     if over:
         verdicts = [(found.verdict, found.p, found.stopped_for_futility) for found in decide(records, ONE).values()]
         assert verdicts == [("ok", None, True)] * 2
-
-
-@pytest.mark.parametrize("end", [4, 16, 28])
-def test_futility_is_checked_after_every_fourth_pair(end):
-    calm = [0.011] * (end // 2 - 1) + [0.0] * (end // 2 + 1)
-    assert rule.stopped_for_futility([calm], RULE)[0]
-    assert rule.stopped_for_futility([calm + SLOW], RULE)[0]
-    assert not rule.stopped_for_futility([calm + SLOW], RULE, end)[0]
-    assert not rule.stopped_for_futility([[0.011] * (end // 2 + 1) + [0.0] * (end // 2 - 1)], RULE)[0]
 
 
 @given(grid(16, 12), st.lists(st.floats(0, 0.02), min_size=16, max_size=16), st.integers(0, 16))
@@ -322,16 +308,6 @@ def test_a_screen_ends_early_only_if_no_outcome_makes_a_suspect(values, later):
         assert rule.suspects(records, RULE) == {}
 
 
-def test_three_unsuspicious_pairs_end_a_screen():
-    for values, on in (([0.0] * 2, True), ([0.0] * 3, False), ([0.0, 0.0, 0.03], True), ([-0.03] * 3, True)):
-        assert (rule.unscreened({"case": timed(values)}, RULE) == ["case"]) is on
-
-
-def test_pairs_after_futility_change_no_verdict():
-    for more in ([], SLOW[:8], SLOW[:12], [0.5] * 12):
-        assert verdict_on(timed(SLOW[:4], [0.0] * 4 + more)).verdict == "ok"
-
-
 def drifts(growth, pairs=3, blocks=6):
     """Return pairs in which each block takes so many times as long as the one before it, on both sides."""
     return [[(growth**number, growth**number) for number in range(blocks)]] * pairs
@@ -346,15 +322,6 @@ def test_samples_that_grow_in_every_pair_are_an_error():
 def test_samples_that_shrink_in_every_pair_are_noted():
     found = verdict_on(Record(screen=drifts(1 / 1.05)))
     assert (found.verdict, found.notes) == ("ok", ["its samples shrink, in each pair by -18 %"])
-
-
-@pytest.mark.parametrize(
-    "screen",
-    [drifts(1.02), drifts(1.05, pairs=2), drifts(1.05, blocks=2), [*drifts(1.05), *drifts(1 / 1.05, pairs=1)]],
-    ids=["a little", "two pairs", "two blocks", "not in all pairs"],
-)
-def test_noise_is_no_drift(screen):
-    assert verdict_on(Record(screen=screen)).verdict == "ok"
 
 
 def test_a_drift_is_beyond_ten_percent_on_both_sides_of_every_pair():
@@ -473,8 +440,3 @@ def test_fresh_memory_may_rise_by_a_margin():
     for name, base, head in (("page_faults", 0, 8), ("page_faults", 1000, 1050), ("grown_bytes", 0, 1 << 19)):
         assert not rule.beyond(name, base, head)
         assert rule.beyond(name, base, head + 1)
-
-
-def test_only_timed_cases_are_screened():
-    records = {"more": timed([0.0]), "whole": timed([0.5] * 4), "kept": Record(state="unchanged"), "none": Record()}
-    assert rule.unscreened(records, RULE) == ["more", "none"]

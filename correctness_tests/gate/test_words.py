@@ -44,32 +44,12 @@ def test_a_confirmation_stopped_for_futility_shows_no_p():
     assert "n = 16 pairs, p = 6.1e-05" in report.line("whole", outcome.findings["whole"])
 
 
-def test_each_allowed_case_has_its_reason():
-    bad = {"slow": timed(SLOW[:4], SLOW), "lost": Record(state="gone"), "other": timed(SLOW[:4], SLOW)}
-    artifact, outcome = decided(bad, allowed=[("s*", "a | b"), ("lost", "unused"), ("case", "fine")])
-    shown = rows(report.markdown(artifact, outcome))
-    notes = {name: shown[name][-1] for name in (*bad, "case")}
-    assert notes == {"slow": "allowed: a \\| b", "lost": "allowed: unused", "other": "", "case": ""}
-    told = report.summary(outcome)
-    assert [line.rpartition(", allowed: ")[2] for line in told if "allowed" in line] == ["a | b", "unused"]
-    assert [name for name in outcome.findings if report.failure(name, outcome)] == ["other"]
-    assert outcome.code == 1
-
-
 def test_the_summary_lists_ok_cases_only_with_notes():
     _, outcome = decided({"changed": timed([0.0] * 4, answer_changed=True), "kept": Record(state="unchanged")})
     assert outcome.findings["changed"].verdict == outcome.findings["case"].verdict == "ok"
     line, canaries = report.summary(outcome)
     assert line == report.line("changed", outcome.findings["changed"])
     assert canaries == report.canaries(outcome.findings)
-
-
-def test_in_an_invalid_run_no_case_passes():
-    artifact, outcome = decided({SAME: timed(SLOW[:4], SLOW), "new": Record(state="new")})
-    assert outcome.code == 2
-    for name in ("case", "new"):
-        assert report.failure(name, outcome).endswith(f"; invalid run: {outcome.wrong[0]}")
-    assert report.markdown(artifact, outcome).splitlines()[0].endswith(": invalid run, no verdict")
 
 
 def test_an_allowed_error_is_shown_as_not_measured():
