@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from rlgauge.benchmarks import builds
@@ -23,34 +21,26 @@ def toy(tmp_path_factory):
     assert toy.leftovers() == []
 
 
-def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, monkeypatch):
-    made = []
+def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, capfd):
+    cache, *trees = [tmp_path / name for name in ("cache", "base", "head")]
+    for folder in (cache, *trees):
+        folder.mkdir()
+        (folder / "fast.c").write_text("int fast;")
 
-    def build(folder, code, words, name, place):
-        folder.mkdir(parents=True)
-        made.append((name, *words))
+    def built(command):
+        with builds.builds(cache, command, lambda code: [code / "fast.c"]) as python_for:
+            for tree in trees:
+                python_for(tree.name, tree)
+        return capfd.readouterr().err.splitlines()
 
-    monkeypatch.setattr(builds, "build", build)
-    trees = [tmp_path / "cache", tmp_path / "base", tmp_path / "head"]
-    for tree in trees:
-        tree.mkdir()
-        (tree / "fast.c").write_text("int fast;")
-
-    def interpreters(command):
-        with builds.builds(trees[0], command, lambda code: [code / "fast.c"]) as python_for:
-            return [python_for(tree.name, tree) for tree in trees[1:]]
-
-    same = interpreters("make fast")
-    assert same[0] == same[1]
-    assert interpreters("make fast") == same
-    assert made == [("base", "make", "fast")]
-    (trees[2] / "fast.c").write_text("int fast, slow;")
-    assert interpreters("make fast")[0] == same[0] != interpreters("make fast")[1]
-    assert set(interpreters("make -j fast")).isdisjoint(interpreters("make fast"))
-    assert made[1:] == [("head", "make", "fast"), ("base", "make", "-j", "fast"), ("head", "make", "-j", "fast")]
+    assert built("true") == ["gate: building base: true"]
+    assert built("true") == []
+    (trees[1] / "fast.c").write_text("int fast, slow;")
+    assert built("true") == ["gate: building head: true"]
+    assert len(built("true -j")) == 2
 
 
-def test_a_build_is_run_in_its_own_tree_by_the_interpreter_of_its_own_environment(tmp_path, monkeypatch):
+def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "fast.c").write_text("int fast;")
@@ -63,7 +53,7 @@ def test_a_build_is_run_in_its_own_tree_by_the_interpreter_of_its_own_environmen
         builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
 
 
-def test_a_program_that_is_not_there_is_a_line_and_leaves_nothing(tmp_path):
+def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
     (tmp_path / "tree").mkdir()
     with pytest.raises(GateError, match=r"^head: its build fails: .*no-such-program"):
         builds.build(tmp_path / "made", tmp_path / "tree", ["no-such-program"], "head")
@@ -72,33 +62,12 @@ def test_a_program_that_is_not_there_is_a_line_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_a_build_that_is_used_again_is_kept_as_one_used_last(tmp_path, monkeypatch):
-    monkeypatch.setattr(builds, "KEPT", 1)
-    monkeypatch.setattr(builds, "build", lambda folder, *_: folder.mkdir())
-    trees = [tmp_path / name for name in ("one", "two")]
-    for tree in trees:
-        tree.mkdir()
-        (tree / "name").write_text(tree.name)
-
-    def made(*trees):
-        with builds.builds(tmp_path, "make", lambda code: [code / "name"]) as python_for:
-            found = [python_for("a side", tree).parents[2] for tree in trees]
-            assert all(folder.is_dir() for folder in found)  # of a run that uses both
-        return found
-
-    one = made(*trees)[0]
-    os.utime(one / ".ready", (0, 0))
-    assert made(trees[0]) == [one]
-    builds.remove_old(tmp_path, "build-*", 1)
-    assert [path for path in tmp_path.glob("build-*") if path.is_dir()] == [one]
-
-
 @pytest.mark.parametrize(
     ("beside", "paths"),
     [({}, []), ({"benchmarks/__init__.py": ""}, []), ({}, ["benchmarks/test_sorting.py"])],
     ids=["files", "package", "conftest loaded first"],
 )
-def test_what_is_built_is_imported_before_the_tree(tmp_path, beside, paths):
+def test_the_built_package_is_imported_before_the_tree(tmp_path, beside, paths):
     install = (
         "import pathlib, sysconfig; made = pathlib.Path(sysconfig.get_path('purelib'), 'toy'); made.mkdir(); "
         "(made / '__init__.py').touch(); (made / 'sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
@@ -119,7 +88,7 @@ def test_what_is_built_is_imported_before_the_tree(tmp_path, beside, paths):
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("command", [BUILD, IN_PLACE])
-def test_each_side_runs_what_was_built_of_its_own_tree(toy, tmp_path, command):
+def test_each_side_runs_the_build_of_its_own_tree(toy, tmp_path, command):
     toy.at("start", compiled(turns=115))
     ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule=WHOLE, limit=400)
     assert ran.code == 1, ran.text
@@ -132,7 +101,7 @@ def test_each_side_runs_what_was_built_of_its_own_tree(toy, tmp_path, command):
 
 
 @pytest.mark.slow
-def test_without_a_build_it_is_said_what_is_lacking(toy, tmp_path):
+def test_without_a_build_the_missing_module_is_named(toy, tmp_path):
     toy.at("start", compiled(turns=115))
     ran = toy.gate("HEAD", tmp_path, rule=FIND)
     assert ran.code == 2

@@ -12,13 +12,6 @@ from rlgauge.chain import LEAST_SPREAD, OF_MEDIAN, OF_NORMAL, Point, series, spr
 from .entries import CASE, commit, entry, order, over, pairs, unchanged
 
 
-def test_ratios_to_one_anchor_are_as_they_were_measured():
-    (found,) = series(over([0.0, 0.1, 0.1]), order(3))
-    assert (found.case, found.version, found.root) == (CASE, "1", commit(0))
-    assert [point.commit for point in found.points] == order(3)[1:]
-    assert [point.log_ratio for point in found.points] == pytest.approx([0.0, 0.1, 0.1], abs=0.03)
-
-
 def test_ratios_multiply_from_release_to_release():
     fixed = [0.0] * 6
     entries = [
@@ -49,7 +42,7 @@ def test_intervals_and_variances_add_along_the_chain():
     np.testing.assert_allclose(found.covariance([first, second, third]), wanted)
 
 
-def test_the_errors_that_are_said_are_those_that_medians_have():
+def test_covariance_is_that_of_simulated_medians():
     rng = np.random.default_rng(0)
     entries = [entry(k, 0, rng.normal(0, 0.03, 12).tolist()) for k in range(1, 400)]
     (found,) = series(entries, order(399))
@@ -57,13 +50,7 @@ def test_the_errors_that_are_said_are_those_that_medians_have():
     assert said == pytest.approx(np.std([point.log_ratio for point in found.points]), rel=0.15)
 
 
-def test_a_spread_of_few_pairs_is_not_believed_where_it_is_small():
-    assert spread_of([entry(1, 0, [0.1, 0.1001])]) == (LEAST_SPREAD, 1)
-    assert spread_of([entry(1, 0, [0.1])]) == (2 * LEAST_SPREAD, 1)
-    assert spread_of([entry(1, 0, [0.0, 0.1, 0.2])])[0] > 0.1
-
-
-def test_what_is_unchanged_has_the_error_of_what_it_is_like():
+def test_an_unchanged_commit_has_the_error_of_the_commit_it_is_like():
     entries = [entry(1, 0, pairs(0.1)), unchanged(2, 0, 1, pairs(0.1)), unchanged(3, 1, 1)]
     (found,) = series(entries, order(3))
     first, like_it, like_the_anchor = found.points
@@ -86,24 +73,26 @@ def test_commits_of_other_branches_and_missing_tests_are_left_out():
     assert series(entries, []) == []
 
 
-def test_commits_are_in_their_order_whenever_they_were_measured():
+def test_points_are_in_the_order_of_commits():
     (found,) = series(over([0.0, 0.1, 0.2])[::-1], order(3))
+    assert (found.case, found.version, found.root) == (CASE, "1", commit(0))
     assert [point.commit for point in found.points] == order(3)[1:]
+    assert [point.log_ratio for point in found.points] == pytest.approx([0.0, 0.1, 0.2], abs=0.03)
 
 
-def test_what_no_release_joins_is_a_series_of_its_own_and_the_last_one_counts():
+def test_of_unconnected_series_the_newest_counts():
     entries = [entry(1, 0, pairs(0.5)), entry(3, 2, pairs(0.1)), entry(4, 2, pairs(0.1))]
     (found,) = series(entries, order(4))
     assert found.root == commit(2)
     assert [point.commit for point in found.points] == [commit(3), commit(4)]
 
 
-def test_anchors_in_a_circle_end():
+def test_circular_anchors_terminate():
     entries = [entry(1, 2, pairs(0.1)), entry(2, 1, pairs(0.1))]
     assert len(series(entries, order(2))) == 1
 
 
-def test_each_end_of_an_interval_adds_to_its_own_side():
+def test_asymmetric_intervals_add_side_by_side():
     own = Point("b", "a", 0.5, 0.2, 0.9, 7, "timed", {("b", "a"): 7})
     link = Point("a", "root", 0.1, -0.3, 0.4, 9, "unchanged", {("a", "root"): 9})
     found = own.after(link)
@@ -112,7 +101,7 @@ def test_each_end_of_an_interval_adds_to_its_own_side():
     assert found.pairs == {("b", "a"): 7, ("a", "root"): 9}
 
 
-def test_of_what_was_measured_twice_the_last_counts():
+def test_of_two_measurements_of_a_commit_the_last_counts():
     measured = [(1, 0, 1.5), (1, 0, 1.1), (2, 1, 2.0), (3, 0, 4.0), (3, 1, 3.0)]
     entries = [entry(number, anchor, [math.log(ratio)]) for number, anchor, ratio in measured]
     (found,) = series(entries, order(3))
@@ -120,18 +109,10 @@ def test_of_what_was_measured_twice_the_last_counts():
     assert [point.anchor for point in found.points] == [commit(0), commit(1), commit(1)]
 
 
-def test_a_spread_is_of_the_deviations_from_each_median():
+def test_spread_is_robust_and_has_a_floor():
     alone = [entry(1, 0, [0.0, 0.1, 0.3])]
     assert spread_of(alone) == (pytest.approx(OF_NORMAL * math.sqrt(1.5) * 0.1), 2)
-    two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # of a single pair nothing is known
+    two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # a single pair says nothing of the spread
     assert spread_of(two) == (pytest.approx(OF_NORMAL * math.sqrt(2) * 0.1), 3)
-    assert pytest.approx((1.4826, 1.2533), abs=1e-4) == (OF_NORMAL, OF_MEDIAN)
-
-
-def test_each_case_has_a_series_and_a_spread_of_its_own():
-    other = "benchmarks/test_toy.py::test_other"
-    entries = [entry(1, 0, [0.1, 0.3]), entry(2, 0, [0.2]), entry(1, 0, [0.5, 0.9], case=other, version="7")]
-    first, second = series(entries, order(2))
-    assert (first.case, first.version, len(first.points)) == (CASE, "1", 2)
-    assert (second.case, second.version, len(second.points)) == (other, "7", 1)
-    assert second.spread == pytest.approx(2 * first.spread)
+    assert spread_of([entry(1, 0, [0.1, 0.1001])]) == (LEAST_SPREAD, 1)
+    assert spread_of([entry(1, 0, [0.1])]) == (2 * LEAST_SPREAD, 1)

@@ -53,7 +53,7 @@ def test_moody(benchmark):
 @pytest.mark.parametrize("size", [1000, 4_000_000])
 def test_held(benchmark, size):
     def held():
-        np.sort(np.zeros(40_000))  # by the clock, a call takes so long that few are made
+        np.sort(np.zeros(40_000))  # a long call by the fake clock, so that few are made
         return float(np.ones(size).sum())
 
     benchmark(held)
@@ -112,7 +112,7 @@ def test_the_same_work_is_no_significant_difference(repository, tmp_path, second
     assert code == 0, text
     found = json.loads(out.read_text())
     assert found["value"] == pytest.approx(1, rel=0.01)
-    # one interval of 20 leaves 1 out
+    # a 95 % interval misses 1 in one run of 20
     assert ("no significant difference: " in text) == (found["low"] <= 1 <= found["high"])
 
 
@@ -141,7 +141,7 @@ def test_calls_are_compared_unless_items_are_asked_for(repository, tmp_path):
         ("*scattered[10000]", "*scattered[1000]", ["--measure=spread", "--outputs=ignore", "--minutes=0"], 2, 100),
     ],
 )  # fmt: skip
-def test_other_measures(repository, tmp_path, first, second, options, low, high):
+def test_measures_besides_seconds(repository, tmp_path, first, second, options, low, high):
     out = tmp_path / "out.json"
     code, text = repository.run("rlgauge", "compare", first, second, *options, "--json", out)
     assert code == 0, text
@@ -153,7 +153,7 @@ def test_other_measures(repository, tmp_path, first, second, options, low, high)
 
 @pytest.fixture
 def all_cores():
-    """Start processes on all cores of the machine: those of the tests have one each."""
+    """Allow all cores of the machine to the processes that the test starts."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, range(os.cpu_count()))
     yield
@@ -173,7 +173,7 @@ def test_each_side_has_threads_and_cores_of_its_own(repository, tmp_path, option
     assert json.loads(out.read_text())["sides"] == sides
 
 
-def test_an_interval_too_wide_to_use_says_what_would_help(repository):
+def test_a_wide_interval_says_what_would_help(repository):
     both = "*::test_moody", "test_pace[slow]"
     code, text = repository.run("rlgauge", "compare", *both, "--outputs=ignore", "--minutes=0")
     assert code == 0, text
@@ -191,10 +191,9 @@ def test_an_interval_too_wide_to_use_says_what_would_help(repository):
         ("peak_rss", [2.0] * 6, "peak_rss of a is 2x [2, 2] that of b (6 pairs)"),
         ("difference", [0.5, 0.6, 0.5, 0.4, 0.5, 0.5], "a minus b: 0.5 s [0.4, 0.6] per call (6 pairs)"),
         ("difference", [0.1, -0.1, 0, 0, 0, 0], "no significant difference: 0 s [-0.1, 0.1] (6 pairs)"),
-        ("difference", [-1.0, 1, 0, 0, 0, 0], "too wide to use: 0 s [-1, 1] (6 pairs); "),
     ],
 )
-def test_a_result_in_a_line(measure, values, line):
+def test_a_result_is_one_line(measure, values, line):
     result = Result("a", "b", measure, values=values, sides=[2.0, 1.5])
     assert str(result).startswith(line)
     assert result.verdict == (line.partition(":")[0] if ":" in line and "minus" not in line else "")
@@ -204,7 +203,7 @@ def test_spread_is_the_interquartile_range_over_the_median():
     assert spread([5.0, 1.0, 2.0, 4.0, 3.0]) == pytest.approx(2 / 3)
 
 
-def test_several_tests_are_ordered_with_ties(repository, tmp_path):
+def test_rank_orders_tests_with_ties(repository, tmp_path):
     out = tmp_path / "out.json"
     code, text = repository.run("rlgauge", "rank", "*::test_pace[*", "--json", out)
     assert code == 0, text
@@ -218,16 +217,15 @@ def test_several_tests_are_ordered_with_ties(repository, tmp_path):
         assert line.split()[0] == (f"{best}" if best == worst else f"{best}-{worst}")
 
 
-def test_benchmarks_whose_intervals_reach_each_other_are_tied():
+def test_benchmarks_whose_intervals_overlap_are_tied():
     speedups = {"a": [1.0] * 6, "b": [0.97, 0.98, 0.99, 1.01, 1.02, 1.03], "c": [0.5, 0.51, 0.5, 0.49, 0.5, 0.5]}
     assert Ranking("a", speedups).ranks() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
 
 
-@pytest.mark.parametrize("pattern", ["*slow]", "*nothing*"])
-def test_an_order_needs_two_tests(repository, pattern):
-    code, text = repository.run("rlgauge", "rank", pattern)
+def test_rank_needs_two_tests(repository):
+    code, text = repository.run("rlgauge", "rank", "*slow]")
     assert code == 2, text
-    assert text.startswith(f"{pattern} fits ")
+    assert text.startswith("*slow] fits ")
 
 
 @pytest.mark.parametrize(
@@ -237,19 +235,12 @@ def test_an_order_needs_two_tests(repository, pattern):
         (["*slow]", "test_pace[slw]"], "B: 'test_pace[slw]' fits no benchmark; did you mean "),
         (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
         (["*slow]", "test_other", "--outputs=ignore", "--items"], f"--items: {pace('slow')} counts arrays, and "),
-        (["*slow]", "test_moody", "--outputs=ignore", "--items"], f"--items: {FILE}::test_moody sets no number "),
-        (["*slow]", "test_broken"], f"{FILE}::test_broken: its test fails: AttributeError: "),
         (["test_broken", "*slow]"], f"{FILE}::test_broken: its test fails: AttributeError: "),
         (["*slow]", "*kept]", "--precision=0"], "--precision: got 0; give 0.001 or more"),
-        (["*slow]", "*kept]", "--threads-a=0"], "--threads-a: got 0; give 1 to "),
-        (["*slow]", "*kept]", "--threads-b=2", "--cores=one"], "--threads-b: got 2; give 1 to 1, "),
-        (["*slow]", "*kept]", "--cores=two"], "--cores: got 'two'; choose from one, all"),
-        (["*slow]", "*kept]", "--items", "--measure=peak_rss"], "--items: peak_rss is not counted per item"),
         (["*waiting[6.0]", "*waiting[2.0]", "--measure=wait"], f"--measure: {FILE}::test_waiting[6.0] has no "),
         (["*waiting[6.0]", "*waiting[0.0]", "--measure=waits"], f"--measure: waits of {FILE}::test_waiting[0.0] "),
         (["*slow]", "test_absent"], f"{FILE}::test_absent: skipped: no_such_module is not installed"),
         (["*slow]"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
-        (["*slow]", "*kept]", "--resume"], "--resume: only a --file of comparisons can be resumed"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_and_code_2(repository, tmp_path, arguments, words):
@@ -271,10 +262,10 @@ def interrupted(repository, said, number, *arguments):
     return process.returncode, text + rest
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("command", [("compare", "*slow]", "*quick]"), ("rank", "*slow]", "*quick]")])
+@pytest.mark.parametrize(("command", "number"), [("compare", signal.SIGINT), ("rank", signal.SIGTERM)])
 def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path, command, number):
-    code, text = interrupted(repository, "pair 2", number, *command, "--json", tmp_path / "out.json")
+    out = "--json", tmp_path / "out.json"
+    code, text = interrupted(repository, "pair 2", number, command, "*slow]", "*quick]", *out)
     assert code == 2, text
     assert text.splitlines()[-1] == "interrupted: nothing is written"
     assert list(tmp_path.iterdir()) == []
@@ -310,7 +301,7 @@ def comparisons(tmp_path):
     return file
 
 
-def test_a_file_of_comparisons_goes_on_where_it_was_interrupted(repository, comparisons, tmp_path):
+def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, tmp_path):
     out = tmp_path / "out.json"
     command = ["compare", "--file", comparisons, "--json", out]
     code, text = interrupted(repository, "compare: 1 of 3: ", signal.SIGINT, *command)
@@ -372,32 +363,21 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
     ("old", "new", "words"),
     [
         ("items = true", "itms = true", "comparison 2.itms: unknown key; did you mean 'items'?"),
-        ("items = true", 'outputs = "equal"', "comparison 2.outputs: got 'equal'; choose from close, same, ignore"),
         ("items = true", "tolerance = 1.5", "comparison 2.tolerance: got 1.5; give a fraction below 1"),
-        ("items = true", "threads_a = 0", "comparison 2.threads_a: got 0; give 1 to "),
-        ("items = true", "minutes = true", "comparison 2.minutes: got True; give a finite number"),
         ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' stands for another one, too"),
-        ('b = "*twice]"', "", "comparison 2.b: the key is missing; add it"),
         ('b = "*twice]"', 'b = "*twise]"', "items: b: '*twise]' fits no benchmark; did you mean "),
-        ('b = "*twice]"', 'b = "*test_pace[*"', "items: b: '*test_pace[*' fits 4 benchmarks: "),
-        ("[[comparison]]", "[[comparisons]]", "comparisons: unknown key; did you mean 'comparison'?"),
-        (COMPARISONS, "", "it has no [[comparison]]"),
         ('"items"', '"items', "Illegal character "),
-        (None, None, "No such file or directory"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_file_is_one_line_and_code_2(repository, comparisons, tmp_path, old, new, words):
-    if old is None:
-        comparisons.unlink()
-    else:
-        comparisons.write_text(COMPARISONS.replace(old, new))
+    comparisons.write_text(COMPARISONS.replace(old, new))
     code, text = repository.run("rlgauge", "compare", "--file", comparisons, "--json", tmp_path / "out.json")
     assert code == 2, text
     assert text.splitlines()[-1].startswith(f"{comparisons}: {words}"), text
     assert not (tmp_path / "out.json").exists()
 
 
-def test_results_of_something_else_are_not_resumed(repository, comparisons, tmp_path):
+def test_resume_refuses_another_file(repository, comparisons, tmp_path):
     out = tmp_path / "out.json"
     out.write_text('{"speed": 1}')
     code, text = repository.run("rlgauge", "compare", "--file", comparisons, "--json", out, "--resume")
