@@ -1,11 +1,10 @@
-"""``rlgauge history``: commits compared with releases, and what is said of them."""
+"""``rlgauge history``: commits compared with the release before them."""
 
 from __future__ import annotations
 
 import json
 import math
 import signal
-import time
 
 import pytest
 
@@ -13,7 +12,7 @@ from rlgauge.files import Unwritable
 from rlgauge.history import append, in_order, read, version_of
 
 from .entries import entry, pairs
-from .made import Repository, flat
+from .made import Repository, eventually, flat
 
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
 SELECTED = "benchmarks", "-k", "slow or 50"
@@ -82,7 +81,7 @@ def test_a_commit_with_the_same_files_is_not_timed(measured):
     assert text.count("0 known, 2 unchanged, 0 to measure") == 2
 
 
-def test_the_commit_that_slowed_a_test_is_shown_across_releases(measured):
+def test_show_names_the_commit_that_slowed_a_test_across_releases(measured):
     made, names, _ = measured
     code, text = made.run("rlgauge", "history", "show", "--json")
     assert code == 0, text
@@ -118,7 +117,7 @@ def test_a_new_release_is_compared_with_the_last_anchor_before_it(tmp_path):
     assert [(e.commit, e.anchor) for e in entries(made)] == [(names[one], names[other]) for one, other in wanted]
 
 
-def test_what_fails_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
+def test_a_failure_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
     made, names = built(tmp_path / "repository", {"broken": BROKEN, "mended": flat(slow=101)})
     code, text = made.run("rlgauge", "history", "--since", names["start"], "--pairs", "1", *SELECTED)
     assert code == 1, text
@@ -127,14 +126,7 @@ def test_what_fails_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
     assert sorted((e.commit, e.case) for e in entries(made)) == sorted(kept)
 
 
-def test_where_nothing_can_be_measured_is_an_error(tmp_path):
-    made, names = built(tmp_path / "repository", {"broken": BROKEN})
-    code, text = made.run("rlgauge", "history", "--since", names["start"], "-k", "slow")
-    assert code == 2, text
-    assert text.splitlines()[-1].startswith(f"nothing could be measured: {SLOW} at {names['broken'][:12]}: head: ")
-
-
-def test_a_test_that_the_release_lacks_is_kept_as_missing_and_a_commit_gets_six_pairs_at_least(tmp_path):
+def test_a_test_that_the_release_lacks_is_missing_and_a_commit_gets_six_pairs(tmp_path):
     lacking = {**flat(), "toy/sorting.py": flat()["toy/sorting.py"].replace("def slow", "def quick")}
     made, names = built(tmp_path / "repository", {"with": flat()}, lacking)
     command = "rlgauge", "history", "--since", names["start"], "--minutes", "0.001", "--pairs", "9", *SELECTED
@@ -144,7 +136,7 @@ def test_a_test_that_the_release_lacks_is_kept_as_missing_and_a_commit_gets_six_
     assert "to measure" not in made.run(*command)[1]
 
 
-def test_ctrl_c_leaves_nothing_but_what_was_kept(measured, tmp_path):
+def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
     made, *_ = measured
     file = tmp_path / "history.jsonl"
     process = made.start("rlgauge", "history", "--since", "v1", "--pairs", "500", "--file", file, *SELECTED)
@@ -156,27 +148,19 @@ def test_ctrl_c_leaves_nothing_but_what_was_kept(measured, tmp_path):
     process.communicate(timeout=60)
     assert process.returncode == 130
     assert {e.state for e in read(file)} == {"unchanged"}
-    end = time.monotonic() + 20
-    while made.leftovers() and time.monotonic() < end:
-        time.sleep(0.1)
+    assert eventually(lambda: not made.leftovers())
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--since", "v3"], "unknown revision 'v3'"),
         (["--since", "HEAD"], "HEAD does not come before HEAD: there is no commit to find"),
-        (["--since", "v1", "toy"], "no benchmark was collected: no test of pytest toy uses the fixture benchmark or"),
         (["--since", "v1", "-k", "none"], "no benchmark was collected: no test of pytest -k none uses the fixture"),
         (["--since", "v1", "--bogus"], "unrecognized arguments: --bogus"),
-        (["--since", "v1", "--pairs", "0"], "--pairs: got 0; give a number above 0"),
         (["--since", "v1", "--minutes", "nan"], "--minutes: got nan; give a number above 0"),
         (["--since", "v1", "--file", "README.md"], "README.md, line 1: not what rlgauge history writes: "),
         (["--since", "v1", "--file", "other.jsonl"], "other.jsonl: got ratios of a-machine, this is "),
-        (["show", "--file", "none.jsonl"], "none.jsonl: no such file; rlgauge history --since REVISION writes it"),
         (["show", "--file", "other.jsonl"], "other.jsonl: it has no ratios of the commits of this branch: "),
-        (["show", "benchmarks"], "rlgauge: error: unrecognized arguments: benchmarks"),
-        (["benchmarks"], "rlgauge history: error: the following arguments are required: --since"),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(measured, arguments, words):
@@ -200,7 +184,7 @@ def test_commits_are_those_along_first_parents_oldest_first(tmp_path):
     assert in_order(made.root) == [names["start"], names["after"], made.git("rev-parse", "HEAD")]
 
 
-def test_entries_are_added_to_those_before(tmp_path):
+def test_entries_are_appended_to_the_file(tmp_path):
     file, made = tmp_path / "history.jsonl", [entry(1, 0, [0.5, 0.25]), entry(2, 0), entry(3, 0, same_as="0" * 40)]
     assert read(file) == []
     append(file, made[:1])
@@ -220,7 +204,7 @@ def test_entries_are_added_to_those_before(tmp_path):
         (lambda text: text.replace("50", "60"), True),
     ],
 )
-def test_a_test_is_measured_anew_where_its_own_code_changes(tmp_path, change, anew):
+def test_a_test_has_a_new_version_when_its_code_changes(tmp_path, change, anew):
     text, file = SIMPLE + NUMBERS, tmp_path / "test_toy.py"
     versions = []
     for content in (text, change(text)):

@@ -1,4 +1,4 @@
-"""Layouts of repositories: a slowdown is found wherever the code under test lies, and `unchanged` is proven."""
+"""Layouts of repositories: a slowdown is found wherever the code under test is, and `unchanged` is proven."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     assert (code, "pyproject.toml, line 2, tool.rlgauge.ignored" in text) == (2, True), text
 
 
-def test_a_project_in_a_folder_that_is_called_like_one_of_tests_is_code_under_test(tmp_path):
+def test_a_project_in_a_folder_named_perf_is_code_under_test(tmp_path):
     files = {
         "perf/pyproject.toml": "[tool.pytest.ini_options]\n",
         "perf/pkg/__init__.py": work(slow=100),
@@ -150,7 +150,7 @@ def test_a_project_in_a_folder_that_is_called_like_one_of_tests_is_code_under_te
     assert code == 1, text
 
 
-def test_a_new_module_that_base_lacks_makes_its_test_new_though_the_project_is_installed(tmp_path, python):
+def test_a_test_of_a_module_that_base_lacks_is_new_in_an_installed_project(tmp_path, python):
     files = {
         "pyproject.toml": PROJECT.format("grown"),
         "src/grown/__init__.py": work(slow=100),
@@ -167,7 +167,7 @@ def test_a_new_module_that_base_lacks_makes_its_test_new_though_the_project_is_i
     assert "test_more.py::test_slow" in text
 
 
-def test_an_import_from_the_working_tree_is_refused_before_unchanged_is_said(tmp_path):
+def test_an_import_from_the_working_tree_is_refused(tmp_path):
     made = Repository(tmp_path / "repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
     front = f"import sys\n\nsys.path.insert(0, {str(made.root / 'hidden')!r})\n"
     made.commit("tests", {"tests/conftest.py": front + CLOCK, "tests/test_deep.py": USES.format(module="deep")})
@@ -176,16 +176,7 @@ def test_an_import_from_the_working_tree_is_refused_before_unchanged_is_said(tmp
     assert f"base imports {made.root / 'hidden/deep.py'} of the repository itself, not of its own tree" in text
 
 
-COMPILED = {
-    "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
-    "fast/plain.py": work(slow=100),
-    "tests/conftest.py": CLOCK,
-    "tests/test_fast.py": USES.format(module="fast"),
-    ".gitignore": IGNORED + "*.so\n",
-}
-
-
-def test_a_folder_that_is_called_as_an_installed_package_is_no_code_under_test(tmp_path):
+def test_a_folder_named_like_an_installed_package_is_no_code_under_test(tmp_path):
     files = {"pkg/__init__.py": work(slow=100), "benchmarks/conftest.py": CLOCK, ".gitignore": IGNORED}
     files |= {"benchmarks/test_it.py": USES.format(module="pkg"), "pluggy/release.py": "VERSION = 1\n"}
     repository = Repository(tmp_path / "repository", files)
@@ -195,7 +186,14 @@ def test_a_folder_that_is_called_as_an_installed_package_is_no_code_under_test(t
 
 
 def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
-    made = Repository(tmp_path / "repository", COMPILED)
+    files = {
+        "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
+        "fast/plain.py": work(slow=100),
+        "tests/conftest.py": CLOCK,
+        "tests/test_fast.py": USES.format(module="fast"),
+        ".gitignore": IGNORED + "*.so\n",
+    }
+    made = Repository(tmp_path / "repository", files)
     made.at("start", {"fast/_fast.cpython-311-x86_64-linux-gnu.so": "", "fast/plain.py": work(slow=101)})
     code, text = gated(made, tmp_path, rule=QUICK)
     assert code == 2, text
@@ -215,7 +213,7 @@ DEPENDING = {
 }
 
 
-def test_what_a_test_depends_on_may_be_narrowed_by_a_setting(tmp_path):
+def test_depends_narrows_what_a_test_depends_on(tmp_path):
     made = Repository(tmp_path / "repository", DEPENDING)
     made.at("start", {"pkg/two.py": work(slow=200)})
     code, text = gated(made, tmp_path)
@@ -233,10 +231,9 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
     assert "it loads pkg/two.py, which depends in [tool.rlgauge] lacks" in text
 
 
-@pytest.mark.parametrize("name", ["uv.lock", "requirements-test.txt"])
-def test_lock_files_always_count(tmp_path, name):
-    made = Repository(tmp_path / "repository", {**DEPENDING, name: "a==1\n"})
-    made.at("start", {name: "a==2\n"})
+def test_lock_files_always_count(tmp_path):
+    made = Repository(tmp_path / "repository", {**DEPENDING, "uv.lock": "a==1\n"})
+    made.at("start", {"uv.lock": "a==2\n"})
     _, text = gated(made, tmp_path, rule=QUICK)
     assert "2 timed" in text
 
@@ -276,7 +273,7 @@ def test_a_submodule_that_is_absent_is_named_with_the_command_that_gets_it(with_
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 4\n"
 
 
-def test_large_files_that_are_not_here_are_named_and_those_that_are_here_are_used(tmp_path):
+def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path):
     there = "a" * 64
     files = {
         "pkg/__init__.py": work(slow=100),
@@ -321,11 +318,3 @@ def test_only_what_is_included_is_laid_out(tmp_path):
     made.at("start", {"pkg/__init__.py": work(slow=200)})
     code, text = gated(made, tmp_path)
     assert code == 1, text
-
-
-def test_the_runs_of_one_repository_share_their_cache_in_its_git_folder(siblings, tmp_path, python):
-    siblings.at("start")
-    code, text = gated(siblings, tmp_path, python=python, at="apps/svc", rule=QUICK)
-    assert (code, "1 unchanged" in text) == (0, True), text
-    assert (siblings.root / ".git/rlgauge/turn.lock").exists()
-    assert not list(siblings.root.glob(".git/rlgauge/run-*"))
