@@ -22,7 +22,7 @@ def kept(numbers):
 '''
 
 
-def test_more_fresh_pages_and_what_is_left_are_named_and_fail_nothing(tmp_path):
+def test_page_faults_and_growth_are_noted_and_fail_nothing(tmp_path):
     files = flat() | {"toy/sorting.py": HUNGRY.format(touched=0, left=0)}
     toy = Repository(tmp_path / "toy", files)
     toy.at("start", {"toy/sorting.py": HUNGRY.format(touched=40, left=2)})
@@ -40,7 +40,7 @@ def test_more_fresh_pages_and_what_is_left_are_named_and_fail_nothing(tmp_path):
     assert toy.leftovers() == []
 
 
-def test_nothing_is_counted_unless_it_is_asked_for(tmp_path):
+def test_memory_is_counted_only_with_the_option(tmp_path):
     toy = Repository(tmp_path / "toy", flat() | {"toy/sorting.py": HUNGRY.format(touched=0, left=0)})
     toy.at("start", {"toy/sorting.py": HUNGRY.format(touched=40, left=2)})
     ran = toy.gate("start", tmp_path, rule=QUICK)

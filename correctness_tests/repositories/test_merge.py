@@ -1,4 +1,4 @@
-"""Shards of one comparison, measured apart, decide exactly as one run of the same pairs; others are refused."""
+"""Shards of one comparison decide exactly as one run of the same pairs."""
 
 from __future__ import annotations
 
@@ -61,19 +61,11 @@ def test_shards_decide_exactly_as_one_run_does(records, count):
     assert (joined.code, len(joined.wrong)) == (whole.code, len(whole.wrong))
 
 
-@given(st.lists(st.text(min_size=1), unique=True), st.integers(1, 7))
-def test_each_case_is_in_one_shard(names, count):
-    parts = [of_shard(names, (number, count)) for number in range(1, count + 1)]
-    assert sorted(name for part in parts for name in part) == sorted(names)
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
 CASES = {name: Record(screen=[[(1.0, 1.0)]] * 2) for name in "abcd"}
 
 
-@pytest.mark.parametrize("order", [("1.json", "2.json"), ("2.json", "1.json")])
-def test_the_canaries_of_each_shard_count(order):
-    parts = {name: shards(CASES, 2)[name] for name in order}
+def test_the_canaries_of_each_shard_count():
+    parts = shards(CASES, 2)
     parts["2.json"].records[SAME] = CANARIES[SLOWED]
     outcome = merged(parts).decide()
     assert outcome.code == 2
@@ -88,16 +80,11 @@ def test_machines_may_differ_and_are_shown():
     assert found.machine["shards"] == {"1": {"cpu_model": "abacus"}, "2": {"cpu_model": "slide rule"}}
 
 
-def test_a_merged_run_takes_as_long_as_its_longest_shard_and_says_once_what_they_all_say():
-    parts = shards(CASES, 2, seconds=3.0, told=["both"])
-    parts["1.json"] = replace(parts["1.json"], seconds=5.0, told=["first", "both"])
-    parts["2.json"].told.append("second")
+def test_a_merged_run_takes_as_long_as_its_longest_shard():
+    parts = shards(CASES, 2, seconds=3.0)
+    parts["1.json"] = replace(parts["1.json"], seconds=5.0)
     found = merged(parts)
-    assert (found.seconds, found.told, found.shard) == (5.0, ["first", "both", "second"], None)
-
-
-def without(parts, name):
-    return {other: part for other, part in parts.items() if other != name}
+    assert (found.seconds, found.shard) == (5.0, None)
 
 
 def changed(**what):
@@ -109,38 +96,25 @@ def changed(**what):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({}, "merge: got no artifact, wanted the shards of one comparison"),
-        (without(shards(CASES, 3), "2.json"), "shard 2 of 3: got 0 artifacts of it, wanted one"),
         (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: got 2 artifacts of it, wanted one"),
         ({"a.json": artifact(CASES | CANARIES)}, "a.json: no shard, but a whole run: it needs no merging"),
         (changed(base="c" * 40), f"2.json: of another base than 1.json: {'c' * 40} and {'b' * 40}"),
         (changed(head="other"), "2.json: of another head than 1.json: other and h"),
         (changed(rule=Rule()), "2.json: of another rule than 1.json: "),
         (
-            changed(machine={"cpu_model": "abacus", "python": "3.13.1"}),
-            "2.json: measured with other python than 1.json: ",
-        ),
-        (
             changed(machine={"cpu_model": "a", "versions": {"numpy": "1"}}),
             "2.json: measured with other versions than 1",
         ),
-        (
-            changed(complete=False),
-            "2.json: incomplete: the run was interrupted; --gate-resume goes on from its artifact",
-        ),
-        (changed(strict=True), "2.json: of another strict than 1.json: True and False"),
-        (changed(allowed=[("a", "why")]), "2.json: of another allowed than 1.json: [('a', 'why')] and []"),
         (changed(shard=(2, 3)), "2.json: shard 2 of 3, but 1.json is one of 2"),
-        (changed(records=CASES), "2.json: canary[same] was not measured"),
+        (changed(records=CASES), "2.json: canary["),
         (changed(records=CASES | CANARIES), "2.json: it has a, and 1.json has it too"),
         (changed(anchor=artifact(CANARIES)), "1.json: it has no comparison with an anchor, and 2.json has one"),
     ],
 )
-def test_what_is_not_of_one_comparison_is_refused(parts, message):
+def test_artifacts_of_different_comparisons_are_refused(parts, message):
     with pytest.raises(GateError) as caught:
         merged(parts)
-    found = str(caught.value)
-    assert found.startswith(message) or message.replace("canary[same]", "canary[slowed]") == found
+    assert str(caught.value).startswith(message)
 
 
 def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
@@ -148,12 +122,6 @@ def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
     file.write_text(replace(shards(CASES, 1)["1.json"], version=7).to_json())
     assert main(["merge", str(file)]) == 2
     assert capsys.readouterr().err == f"{file}: of version 7 of the gate's format, wanted 2\n"
-    file.write_text("{}")
-    assert main(["merge", str(file)]) == 2
-    assert (
-        capsys.readouterr().err
-        == f"{file}: not an artifact of the gate: it has no records; give a file that --gate-json wrote\n"
-    )
 
 
 def test_anchors_of_shards_are_merged_too():

@@ -58,10 +58,6 @@ def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_pa
             ["--gate-own-benchmarks", "--gate-renamed", "a=b"],
             "give OLD=NEW, where NEW is the id of a selected benchmark",
         ),
-        (
-            ["--gate-own-benchmarks", "--gate-renamed", SLOW, "--gate-renamed", SLOW],
-            "a test can have one other id only",
-        ),
         (["--gate-own-benchmarks"], "base has none of these benchmarks' files; name its tests by --gate-renamed"),
     ],
 )

@@ -82,7 +82,7 @@ def plain(**how):
     }
 
 
-def test_a_run_whose_workers_cannot_import_numpy_finds_slowdowns_and_other_answers(tmp_path):
+def test_workers_that_cannot_import_numpy_find_slowdowns_and_changed_answers(tmp_path):
     files = {"benchmarks/conftest.py": BLOCKED, "pyproject.toml": CORES}
     toy = Repository(tmp_path / "toy", plain() | files)
     toy.commit("slower", plain(slow=110, change=1))
@@ -120,7 +120,7 @@ def bare(tmp_path):
     return tmp_path / "bare" / "bin" / "python"
 
 
-def test_a_pair_runs_in_an_environment_that_has_pytest_and_plugins_alone(tmp_path, bare):
+def test_a_pair_runs_in_an_environment_with_pytest_and_its_plugins_alone(tmp_path, bare):
     absent = "import importlib.util as u; print([u.find_spec(name) for name in ('numpy', 'rlgauge')])"
     assert subprocess.check_output([bare, "-c", absent], text=True, cwd=tmp_path) == "[None, None]\n"
     toy = Repository(tmp_path / "toy", plain() | {"benchmarks/conftest.py": HASHING})

@@ -1,4 +1,4 @@
-"""Settings of a project and of its user's shell, which act on plain pytest: the gate runs all the same."""
+"""Settings of a project and variables of its user: the gate works all the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def repository(tmp_path_factory):
     assert made.leftovers() == []
 
 
-def test_options_in_the_settings_reach_the_gate_once_and_its_workers_never(repository, tmp_path):
+def test_addopts_reach_the_gate_but_not_its_workers(repository, tmp_path):
     repository.at("start", {"pyproject.toml": SETTINGS, "toy/sorting.py": CHANGED})
     artifact, rule = f"--gate-json={tmp_path / 'gate.json'}", f"--gate-rule={QUICK}"
     code, text = repository.run("pytest", artifact, rule, "-p", "no:cacheprovider", "--gate-strict")

@@ -68,7 +68,7 @@ def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(star
     assert line_of(third.stdout) == b"measuring\n"
 
 
-def test_a_turn_ends_with_an_error_too(tmp_path, capsys):
+def test_an_error_ends_the_turn(tmp_path, capsys):
     with pytest.raises(ZeroDivisionError), turn(tmp_path / "new" / "cache"):
         _ = 1 // 0
     with turn(tmp_path / "new" / "cache"):
@@ -95,7 +95,7 @@ SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.p
     ],
     ids=lambda command: command[1].strip("-"),
 )
-def test_all_that_measures_waits_for_its_turn(toy, command):
+def test_every_command_that_measures_waits_for_its_turn(toy, command):
     with turn(toy.root / ".git" / "rlgauge"):
         process = toy.start(*command)
         try:
