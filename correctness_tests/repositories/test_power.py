@@ -82,7 +82,7 @@ def test_a_file_of_something_else_is_one_line(tmp_path):
     measurements.keep(tmp_path / "power.jsonl", {"what": "round"})
     with pytest.raises(GateError, match=r"a line is of 'round', wanted machine, pair$"):
         power.read(tmp_path / "power.jsonl")
-    with pytest.raises(GateError, match="^power: the file holds pairs of other cases than the canaries: "):
+    with pytest.raises(GateError, match=r"^power: the file holds pairs of other cases than the canaries: "):
         power.canary_table([line(a=0.0)], RULE)
 
 
