@@ -141,9 +141,9 @@ def test_a_test_that_skips_on_both_sides_is_skipped(passed):
         ({}, ["--gate-build", "python -c 'raise SystemExit(\"no compiler\")'"], "its build fails: no compiler"),
         ({}, ["--gate-shard", "3/2"], "got '3/2', wanted as in 2/4"),
         (
-            {"pyproject.toml": "\n[tool.rlgauge.cores]\n'a*' = 'two'\n"},
+            {"pyproject.toml": "[tool.rlgauge]\nbuilds = 1\n"},
             [],
-            "pyproject.toml, line 3, tool.rlgauge.cores.a*: got 'two'; choose from one, all",
+            "pyproject.toml, line 2, tool.rlgauge.builds: unknown",
         ),
     ],
 )

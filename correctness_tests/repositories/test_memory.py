@@ -26,6 +26,8 @@ def test_page_faults_and_growth_are_noted_and_fail_nothing(tmp_path):
     files = flat() | {"toy/sorting.py": HUNGRY.format(touched=0, left=0)}
     toy = Repository(tmp_path / "toy", files)
     toy.at("start", {"toy/sorting.py": HUNGRY.format(touched=40, left=2)})
+    plain = toy.gate("start", tmp_path, rule=QUICK)
+    assert plain.findings["benchmarks/test_sorting.py::test_slow"] == ("ok",), plain.text
     ran = toy.gate("start", tmp_path, "--gate-memory", rule=QUICK)
     verdict, *notes = ran.findings["benchmarks/test_sorting.py::test_slow"]
     assert verdict == "ok", ran.text
@@ -38,10 +40,3 @@ def test_page_faults_and_growth_are_noted_and_fail_nothing(tmp_path):
     assert int(grown.split()[-1]) >= 2 << 20
     assert ran.code == 0
     assert toy.leftovers() == []
-
-
-def test_memory_is_counted_only_with_the_option(tmp_path):
-    toy = Repository(tmp_path / "toy", flat() | {"toy/sorting.py": HUNGRY.format(touched=0, left=0)})
-    toy.at("start", {"toy/sorting.py": HUNGRY.format(touched=40, left=2)})
-    ran = toy.gate("start", tmp_path, rule=QUICK)
-    assert ran.findings["benchmarks/test_sorting.py::test_slow"] == ("ok",), ran.text

@@ -137,14 +137,6 @@ def test_replay_decides_by_another_rule(ran, capsys, rule, verdict):
     assert f"**{SLOWED} came out as {verdict} instead of slower**" in text
 
 
-@pytest.mark.parametrize(("rule", "message"), [("pairs=3", "rule, pairs: "), ("promised=0.001", "rule, ")])
-def test_replay_refuses_an_impossible_rule(ran, capsys, rule, message):
-    code, _, errors = replayed(capsys, ran.folder / "gate.json", "--rule", rule)
-    assert code == 2
-    assert errors.startswith(message)
-    assert errors.count("\n") == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "factor"), [(SLOWED, 0.95), (SAME, 1.06)])
 def test_a_wrong_canary_invalidates_the_run(toy, tmp_path, wrong, factor):
