@@ -23,18 +23,17 @@ def told(about, ratios=SURE, same=None, **others):
 @pytest.mark.parametrize(
     ("low", "high", "least", "word"),
     [
-        (2.0, 3.0, 2.0, "holds"), (1.99, 3.0, 2.0, "unclear"), (1.99, 2.0, 2.0, "unclear"),
-        (1.03, 1.99, 2.0, "partly"), (1.02, 1.99, 2.0, "unclear"), (0.5, 1.02, 2.0, "refuted"),
-        (0.9, 1.03, 2.0, "unclear"), (0.3, 0.5, None, "measured"), (0.36, 0.4, 0.35, "holds"),
-        (0.2, 0.3, 0.35, "refuted"),
+        (2.0, 3.0, 2.0, "holds"), (1.99, 3.0, 2.0, "unclear"), (1.03, 1.99, 2.0, "partly"),
+        (0.5, 1.02, 2.0, "refuted"), (0.9, 1.03, 2.0, "unclear"), (0.3, 0.5, None, "measured"),
+        (0.36, 0.4, 0.35, "holds"), (0.2, 0.3, 0.35, "refuted"),
     ],
 )  # fmt: skip
-def test_an_interval_becomes_a_word(low, high, least, word):
+def test_an_interval_becomes_a_verdict(low, high, least, word):
     assert ledger.verdict(low, high, least) == word
 
 
 @pytest.mark.parametrize(("same", "word"), [(True, "holds"), (False, "refuted"), (None, "unclear")])
-def test_evidence_of_returns_decides_too(same, word):
+def test_evidence_of_returns_decides_the_verdict(same, word):
     assert told(claim(same="returns", evidence="snake-every-4"), same=same)["verdict"] == word
 
 
@@ -61,17 +60,16 @@ def test_a_promise_of_close_outputs_alone_holds_where_they_are():
     assert told(claim(None, same="close", tolerance=1e-7), WIDE)["verdict"] == "holds"
 
 
-@pytest.mark.parametrize("pair", [ON_GPU, ON_GPU[::-1]])
-def test_a_test_that_cannot_run_here_is_never_guessed(pair):
+def test_a_claim_about_cuda_needs_a_gpu():
     if not backends.get("torch-cuda").missing():
         pytest.skip("there is a GPU")
-    about = claim(contexts={"alone": pair}, figures=[{"what": "rate", "test": ON_GPU[1], "theirs": "9/s"}])
+    about = claim(contexts={"alone": ON_GPU}, figures=[{"what": "rate", "test": ON_GPU[1], "theirs": "9/s"}])
     found = ledger.row(about, {"toy": about}, {}, {}, None)
     assert (found["contexts"][0]["verdict"], found["contexts"][0]["ratio"]) == ("needs CUDA", None)
     assert (found["figures"][0]["needs"], found["figures"][0]["ours"]) == ("CUDA", None)
 
 
-def test_the_most_gain_is_over_the_best_of_the_others_pair_by_pair():
+def test_the_largest_gain_is_compared_with_the_best_other_pair_by_pair():
     a, b = claim(id="a", contexts={"alone": OTHER}), claim(id="b", contexts={"alone": OTHER[::-1]})
     most = claim(1.0, most_of=("a", "b"))
     found = told(most, [3.0] * 6, claims=(a, b), a=[1.5] * 6, b=[2.0] * 5 + [6.0])
@@ -81,7 +79,6 @@ def test_the_most_gain_is_over_the_best_of_the_others_pair_by_pair():
 @pytest.mark.parametrize(
     ("figure", "ours", "unit"),
     [
-        (Figure(what="f", test=PAIR[1], theirs="9"), 2.5, "actions/s"),
         (Figure(what="f", test=PAIR[1], theirs="9", of="seconds"), 2.0, "s"),
         (Figure(what="f", test=PAIR[1], theirs="9", items=8, unit="batches"), 4.0, "batches/s"),
         (Figure(what="f", test=PAIR[1], theirs="9", of="peak_rss"), 300.0, "bytes"),
@@ -95,7 +92,7 @@ def test_figures_of_others_stand_beside_ours(figure, ours, unit):
     assert (found["ours"], found["unit"], found["theirs"]) == (ours, unit, "9")
 
 
-def test_more_pairs_are_for_what_they_may_decide_the_widest_first():
+def test_more_pairs_go_to_undecided_claims_widest_first():
     toy, other = claim(), claim(None, id="other", contexts={"alone": OTHER})
     both = [toy.comparison("alone"), other.comparison("alone")]
     assert ledger.unclear([toy, other], known([toy, other], toy=UNCLEAR, other=WIDE)) == both[::-1]
@@ -106,18 +103,8 @@ def test_more_pairs_are_for_what_they_may_decide_the_widest_first():
     assert ledger.unclear([toy], {}) == []
 
 
-def test_what_a_claim_is_compared_with_gets_more_pairs_too():
+def test_other_claims_that_a_claim_depends_on_get_more_pairs_too():
     other = claim(1.0, id="other", contexts={"alone": OTHER})
     most = claim(1.0, most_of=("other",))
     found = ledger.unclear([most, other], known([most, other], toy=[2.4, 2.5, 2.3] * 2, other=[2.4] * 6))
     assert set(found) == {most.comparison("alone"), other.comparison("alone")}
-
-
-def test_a_row_has_all_of_its_claim():
-    about = claim(note="a note")
-    found = ledger.row(about, {"toy": about}, known([about], toy=SURE), {}, None)
-    assert [each["verdict"] for each in found.pop("contexts")] == ["holds"]
-    assert found == {
-        "id": "toy", "workload": "snake", "words": "it is faster", "source": "s.md", "promised": "2 x", "least": 2.0,
-        "same": None, "note": "a note", "figures": [],
-    }  # fmt: skip

@@ -39,7 +39,7 @@ def test_the_page_has_a_row_for_each_benchmark_of_all_files_and_what_failed(tmp_
     assert capsys.readouterr().out == f"{path}\n"
     text = path.read_text()
     assert "| full | torch | num_envs 1 | 2 ms | 5 % | 500 actions/s | 20 % |  |\n" in text
-    assert text.index("| full | torch |") < text.index("| full | jax |"), "sorted, as if that were an order"
+    assert text.index("| full | torch |") < text.index("| full | jax |"), "rows stay in the order of timing"
     assert "Limits: float32 300GFLOP/s, copy 20GB/s. 2 benchmarks of 9 to 9 samples each." in text
     assert "## Not measured\n\n- onnx: not tried\n" in text
 
@@ -49,7 +49,7 @@ def test_a_gpu_is_part_of_the_name(tmp_path):
     assert (tmp_path / "nvidia-x1-a-cpu-avx2-2-cores.md").read_text().startswith("# Results: NVIDIA X1, A CPU (avx2)")
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"benchmarks": []}', '{"benchmarks": [{"extra_info": {}}]}'])
+@pytest.mark.parametrize("text", ["", '{"benchmarks": [{"extra_info": {}}]}'])
 def test_a_file_of_something_else_is_one_line(tmp_path, capsys, text):
     path = tmp_path / "a.json"
     path.write_text(text)

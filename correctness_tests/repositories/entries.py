@@ -1,4 +1,4 @@
-"""Entries of a history that nobody measured."""
+"""Made-up entries of a history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small repositories of other people, as they could be: a flat one, one with ``src`` and a server, one in C."""
+"""Small repositories to run the gate on: a flat one, one with ``src`` and a server, one with an extension in C."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rlgauge.fields import parse
 ROOT = Path(__file__).parents[2]
 FIND = "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
 QUICK = "screen=1,confirm=1,looks=1,blocks=1,level=0.5"
-WHOLE = "screen=4,confirm=16,blocks=8"  # as it is by itself: where time is real
+WHOLE = "screen=4,confirm=16,blocks=8"  # the default numbers, for real time
 SAME, SLOWED = "canary[same]", "canary[slowed]"
 
-# Workers see what they sorted and hashed, each at a pace of its own, and nothing of what else this machine does.
+# A fake clock that sorting and hashing advance, in each process at a slightly other pace: other load has no effect.
 HASHING = '''"""What every test file of this repository shares."""
 
 import hashlib
@@ -262,7 +262,7 @@ def rows(text):
 
 @dataclass
 class Gated:
-    """A run of the gate: how it ended, what it said and wrote."""
+    """A run of the gate: its exit code, its output and the folder of its files."""
 
     code: int
     text: str
@@ -302,13 +302,13 @@ class Gated:
         return {name for name, (_, *failures) in self.junit.items() if failures}
 
     def only_says(self, message):
-        """Tell whether this message is all that is said, but for pytest's own frame around it."""
+        """Tell whether a line has this message, and there is no traceback."""
         lines = [line for line in self.text.splitlines() if line.strip()]
         return any(message in line for line in lines) and "Traceback" not in self.text
 
 
 class Repository:
-    """A repository in a folder of its own, and what its maintainer does with it."""
+    """A git repository in a folder of its own, with commands to change and to measure it."""
 
     def __init__(self, root, files):
         self.root = root
