@@ -75,7 +75,7 @@ def test_shares_of_the_limit_stand_by_op(run_of):
     assert figure.rows[0][-2:] == ["25 %", "arithmetic"]
 
 
-def gains(run_of, **full):
+def gains(run_of):
     """Return the waterfall of an op with two knobs, one that gains and one that may."""
     times = {"naive": 8e-3, "only_ring": 4e-3, "only_relu": 7.9e-3}
     found = [ours("train_step", form, seconds=seconds) for form, seconds in times.items()]

@@ -14,7 +14,7 @@ from rlgauge.benchmarks.fixture import Benchmark, Benchmarked, Misused
 def clock(monkeypatch):
     """A fake clock that the timed functions advance. -> ``clock(seconds)``"""
     now = [0.0]
-    monkeypatch.setattr("rlgauge.benchmarks.fixture.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
 
     def advance(seconds):
         now[0] += seconds

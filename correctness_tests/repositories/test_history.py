@@ -126,6 +126,13 @@ def test_a_failure_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
     assert sorted((e.commit, e.case) for e in entries(made)) == sorted(kept)
 
 
+def test_where_nothing_can_be_measured_the_code_is_2(tmp_path):
+    made, names = built(tmp_path / "repository", {"broken": BROKEN})
+    code, text = made.run("rlgauge", "history", "--since", names["start"], "-k", "slow")
+    assert code == 2, text
+    assert text.splitlines()[-1].startswith(f"nothing could be measured: {SLOW} at {names['broken'][:12]}: head: ")
+
+
 def test_a_test_that_the_release_lacks_is_missing_and_a_commit_gets_six_pairs(tmp_path):
     lacking = {**flat(), "toy/sorting.py": flat()["toy/sorting.py"].replace("def slow", "def quick")}
     made, names = built(tmp_path / "repository", {"with": flat()}, lacking)

@@ -135,22 +135,12 @@ def test_the_table_marks_the_step():
     assert "unchanged" in lines[commit(13)[:12]]
 
 
-def of_numbers(values, variances, freedom=5, shared=0.0):
-    """Return a fit of the root and of commits 1, 2, ... whose errors share a part."""
+def of_numbers(values, variances, freedom):
+    """Return a fit of the root and of commits 1, 2, ... with independent errors."""
     covariance = np.zeros((len(values), len(values)))
-    covariance[1:, 1:] = np.diag(variances) + shared
+    covariance[1:, 1:] = np.diag(variances)
     points = [Point(commit(k), commit(0), value, value, value, 1, "timed") for k, value in enumerate(values[1:], 1)]
     return steps.Fit(points, np.array(values), covariance, freedom)
-
-
-def test_a_level_is_the_weighted_mean_of_a_segment():
-    fit = of_numbers([0.0, 0.1, 0.2, 0.5], [0.01, 0.02, 0.04], shared=0.01)
-    assert fit.level(0, 3).tolist() == [1, 0, 0, 0]
-    weights = fit.level(1, 3)
-    assert weights.tolist() == pytest.approx([0, 0.6, 0.4, 0])
-    change, error = fit.change(weights)
-    assert change == pytest.approx(0.14)
-    assert error == pytest.approx(math.sqrt(0.36 * 0.02 + 0.16 * 0.03 + 2 * 0.24 * 0.01))
 
 
 def test_p_is_one_sided_with_the_degrees_of_freedom_of_the_errors():
