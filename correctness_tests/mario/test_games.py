@@ -1,4 +1,4 @@
-"""What a collector plays and hands over: frames skipped, ends, stacks, and states that are gone on from."""
+"""What a collector plays and hands over: frame skip, ends of episodes, stacks, random actions, resumed states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Handed:
-    """A sender that keeps all it is given."""
+    """A sender that keeps all that is put into it."""
 
     def __init__(self):
         self.produced, self.items = 0, []
@@ -29,13 +29,13 @@ class Handed:
         self.produced += 1
 
 
-def collector(**changes):
+def collector(index=0):
     """A collector of two environments, and its senders."""
-    spec, senders = spec_of(collectors=1, **changes), [Handed(), Handed()]
-    return Collector(spec, 0, 0, senders, None, (0, spec["params"]), FORMS["full"]), senders
+    spec, senders = spec_of(), [Handed(), Handed()]
+    return Collector(spec, index, 0, senders, None, (0, spec["params"]), FORMS["full"]), senders
 
 
-def test_an_action_is_kept_up_for_four_frames_or_until_the_episode_ends():
+def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
     game = ProcgenGame("coinrun", "easy", 1, 3, seed=3)
     plain, rng = (
         ProcgenVectorEnv("coinrun", 1, seed=3, start_level=3, num_levels=1, threads=1),
@@ -63,7 +63,7 @@ def test_an_action_is_kept_up_for_four_frames_or_until_the_episode_ends():
     plain.close()
 
 
-def test_what_is_handed_over_is_what_was_seen_done_and_got():
+def test_each_step_is_handed_over_with_its_frame_action_end_and_time():
     player, senders = collector()
     shown = [[game.observe().copy()] for game in player.games]
     for frames, game in zip(shown, player.games):
@@ -107,7 +107,7 @@ def test_a_state_is_four_frames_of_one_episode():
     player.close()
 
 
-def test_the_net_acts_where_no_action_is_drawn():
+def test_the_net_acts_unless_epsilon_has_a_random_action():
     player, _ = collector()
     drawn = np.array([[0.4, 0.99], [0.6, 0.99]])
     best = player.actor(player.states)
@@ -122,7 +122,19 @@ def test_the_net_acts_where_no_action_is_drawn():
     player.close()
 
 
-def test_a_collector_goes_on_from_a_state_as_the_first_one_did():
+def test_random_actions_depend_on_the_collector_and_the_chunk():
+    def actions(index, number):
+        player, senders = collector(index)
+        player.play(number, 30, 1.0)
+        player.close()
+        return [item[1] for sender in senders for item in sender.items]
+
+    found = [actions(*where) for where in ((0, 1), (1, 1), (0, 2), (1, 2))]
+    assert actions(1, 2) == found[3]
+    assert len(set(map(tuple, found))) == 4
+
+
+def test_a_collector_resumes_from_a_state_exactly():
     first, handed = collector()
     first.play(0, 40, 0.3)
     state = first.get_state()

@@ -1,4 +1,4 @@
-"""Sum trees against sums made with plain loops, and the two of them against each other."""
+"""Sum trees against sums made with plain loops."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trees(capacity, calls):
     return made
 
 
-def fallen(values, mass):
+def leaf_of(values, mass):
     """The leaf in which a mass falls; the last with a priority where it is all of them."""
     before = 0.0
     for leaf, value in enumerate(values):
@@ -65,7 +65,7 @@ def test_exact_sums_are_found_as_by_a_loop(given_calls, shares):
             masses = np.concatenate([[0.0], borders, np.nextafter(borders, 0), np.array(shares) * total])
             found = tree.find(masses)
             assert found.dtype == np.int64
-            assert found.tolist() == [fallen(values, mass) for mass in masses.tolist()]
+            assert found.tolist() == [leaf_of(values, mass) for mass in masses.tolist()]
 
 
 @settings(max_examples=70)
@@ -86,22 +86,8 @@ def test_no_leaf_without_priority_is_found_and_none_far_from_its_mass(given_call
             assert (masses <= ends + slack).all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_both_find_the_same_leaves_of_large_trees(seed):
-    rng, capacity = np.random.default_rng(seed), 5000
-    fast, slow = trees(capacity, [])
-    for _ in range(5):
-        leaves = rng.integers(capacity, size=2000)
-        values = rng.exponential(size=2000) * (rng.random(2000) < 0.8)
-        for tree in (fast, slow):
-            tree.set(leaves, values)
-        assert fast.total == pytest.approx(slow.total, rel=1e-13)
-        masses = (np.arange(256) + rng.random(256)) / 256 * min(fast.total, slow.total)
-        np.testing.assert_array_equal(fast.find(masses), slow.find(masses), strict=True)
-
-
 @pytest.mark.parametrize("tree", TREES)
-def test_all_of_the_sum_is_the_last_leaf_however_it_is_rounded(tree):
+def test_the_whole_sum_is_the_last_leaf_however_it_is_rounded(tree):
     rng, made = np.random.default_rng(0), tree(BLOCK)
     for _ in range(50):
         values = rng.random(BLOCK)
@@ -125,7 +111,7 @@ def test_sums_do_not_drift(tree):
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_what_is_set_and_returned_are_copies(tree):
+def test_set_and_get_copy(tree):
     made, values, leaves = tree(3), np.array([1.0, 2.0]), np.array([0, 2])
     made.set(leaves, values)
     got = made.get(np.arange(3))
@@ -134,38 +120,17 @@ def test_what_is_set_and_returned_are_copies(tree):
     assert made.get(np.arange(3)).tolist() == [1, 0, 2]
 
 
-@pytest.mark.parametrize("tree", TREES)
-def test_no_leaves_are_set_and_found_too(tree):
-    made, none = tree(3), np.zeros(0, np.int64)
-    made.set(none, np.zeros(0))
-    assert made.total == 0
-    made.set(np.array([1]), np.array([2]))
-    assert made.find(np.zeros(0)).tolist() == made.get(none).tolist() == []
-    assert made.find(np.array([0, 1, 2])).tolist() == [1, 1, 1]
-
-
 BAD_CALLS = {
     "leaves: got -1, wanted 0 to 4": lambda tree: tree.set(np.array([0, -1]), np.ones(2)),
-    "leaves: got 5, wanted 0 to 4": lambda tree: tree.get(np.array([0, 5])),
-    r"leaves: got float64\[1\], wanted int64\[B\]": lambda tree: tree.set(np.zeros(1), np.ones(1)),
-    r"leaves: got int64\[1, 1\], wanted int64\[B\]": lambda tree: tree.set(np.zeros((1, 1), int), np.ones(1)),
     r"values: got float64\[1\], wanted float64\[2\]": lambda tree: tree.set(np.array([0, 1]), np.ones(1)),
-    r"values: got bool\[1\], wanted float64\[1\]": lambda tree: tree.set(np.array([0]), np.ones(1, bool)),
-    "values: got -1.0, wanted 0 to 1e": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, -1.0])),
     "values: got nan, wanted": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, np.nan])),
-    "values: got inf, wanted": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, np.inf])),
-    "values: got 1e.250, wanted": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, 1e250])),
-    r"masses: got float64\[\], wanted float64\[B\]": lambda tree: tree.find(np.float64(1)),
-    r"masses: got complex128\[1\], wanted": lambda tree: tree.find(np.zeros(1, complex)),
-    "masses: got -1.0, wanted 0 to 5.0": lambda tree: tree.find(np.array([0.0, -1.0])),
     "masses: got 5.5, wanted 0 to 5.0": lambda tree: tree.find(np.array([0.0, 5.5])),
-    "masses: got nan, wanted 0 to 5.0": lambda tree: tree.find(np.array([0.0, np.nan])),
 }
 
 
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("message", BAD_CALLS)
-def test_a_bad_call_is_refused_and_nothing_is_changed(tree, message):
+def test_an_invalid_call_is_refused_and_changes_nothing(tree, message):
     made = tree(5)
     made.set(np.arange(5), np.ones(5))
     with pytest.raises(ValueError, match=f"^{message}"):
@@ -175,13 +140,8 @@ def test_a_bad_call_is_refused_and_nothing_is_changed(tree, message):
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_in_an_empty_tree_nothing_is_found(tree):
+def test_an_empty_tree_finds_nothing_and_a_tree_needs_a_leaf(tree):
     with pytest.raises(ValueError, match=r"^masses: got a tree in which the sum of all priorities is 0"):
         tree(5).find(np.zeros(1))
-
-
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("capacity", [0, -1, 2.0, True])
-def test_a_tree_without_leaves_is_refused(tree, capacity):
-    with pytest.raises(ValueError, match=f"^capacity: got {capacity}, wanted an integer from 1"):
-        tree(capacity)
+    with pytest.raises(ValueError, match=r"^capacity: got 0, wanted an integer from 1"):
+        tree(0)
