@@ -1,14 +1,12 @@
-"""The net: its equations, batch norm, the layouts and the precision it is computed in, its weights at the start."""
+"""The net: its equations, batch norm, its shapes and its weights at the start."""
 
 from __future__ import annotations
-
-import re
 
 import numpy as np
 import pytest
 
 from correctness_tests.draws import assert_distributed
-from correctness_tests.mario.problem import SIDE, build, problem
+from correctness_tests.mario.problem import SIDE
 from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.mario import _numpy
@@ -16,8 +14,6 @@ from rl_impls.mario.knobs import Knobs
 from rl_impls.mario.problem import net, pictures
 from rl_impls.mario.spec import (
     KERNELS,
-    NORM_EPS,
-    NORM_RATE,
     SIDES,
     STRIDES,
     check_net,
@@ -31,13 +27,7 @@ from rl_impls.mario.spec import (
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 NORMS = ("none", "batch")
-TORCH = [
-    {},
-    {"memory_format": "channels_last"},
-    {"images": "uint8"},
-    {"relu": "inplace"},
-    {"memory_format": "channels_last", "images": "uint8", "relu": "inplace"},
-]
+TORCH = [{}, {"memory_format": "channels_last", "images": "uint8", "relu": "inplace"}]
 
 
 def inputs(norm="none", seed=0, batch=3, side=SIDE):
@@ -47,14 +37,14 @@ def inputs(norm="none", seed=0, batch=3, side=SIDE):
 
 
 def torch_net(params, **knobs):
-    """A net of torch that is naive but for these knobs."""
+    """A net of torch that is naive but for these options."""
     from rl_impls.mario._torch import make_net
 
     return make_net(params, Knobs(**knobs), backends.get("torch").lowering_here())
 
 
 def torch_values(params, states, learning=False, **knobs):
-    """What torch answers, and the net."""
+    """The values that torch computes, and the net."""
     import torch
 
     made = torch_net(params, **knobs)
@@ -62,15 +52,8 @@ def torch_values(params, states, learning=False, **knobs):
         return made(torch.from_numpy(states), learning=learning).numpy(), made
 
 
-def jax_values(params, states, dtype="float32"):
-    """What JAX answers."""
-    from rl_impls.mario._jax import DTYPES, q_values
-
-    return np.asarray(q_values(params, states, DTYPES[dtype]))
-
-
 def modules_of_torch(params, learning):
-    """The same net of torch's own layers in float64, and its batch norms."""
+    """The same net made of torch's own layers in float64, and its batch norms."""
     import torch
     from torch import nn
 
@@ -102,7 +85,7 @@ def modules_of_torch(params, learning):
 
 @pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_reference_is_a_net_of_the_layers_of_torch(norm, learning, seed):
+def test_the_reference_is_the_net_of_torchs_own_layers(norm, learning, seed):
     params, states = inputs(norm, seed)
     wanted, _ = modules_of_torch(params, learning)
     got = _numpy.q_values(in_float64(params), states, learning)
@@ -112,44 +95,11 @@ def test_the_reference_is_a_net_of_the_layers_of_torch(norm, learning, seed):
 
 @pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
 @pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
-def test_torch_computes_the_net(norm, learning, knobs):
-    params, states = inputs(norm)
-    got, _ = torch_values(params, states, learning, **knobs)
-    assert got.dtype == np.float32
-    assert largest_difference(got, _numpy.q_values(in_float64(params), states, learning)) < 1e-5
-
-
-@pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
-@pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", True)])
-def test_torch_computes_the_net_in_float64(norm, learning, knobs):
+def test_torch_computes_the_reference(norm, learning, knobs):
     params, states = inputs(norm)
     got, _ = torch_values(in_float64(params), states, learning, **knobs)
     assert got.dtype == np.float64
     assert largest_difference(got, _numpy.q_values(in_float64(params), states, learning)) < 1e-12
-
-
-@pytest.mark.parametrize("side", [SIDE, 84])
-def test_jax_computes_the_net(side):
-    params, states = inputs(side=side)
-    got = jax_values(params, states)
-    assert (got.shape, got.dtype) == ((3, 15), np.float32)
-    assert largest_difference(got, _numpy.q_values(in_float64(params), states)) < 1e-5
-
-
-def test_learning_and_acting_are_two_things_with_batch_norm_alone():
-    for norm in NORMS:
-        params, states = inputs(norm)
-        acting, learning = (_numpy.q_values(in_float64(params), states, each) for each in (False, True))
-        assert np.array_equal(acting, learning) == (norm == "none")
-        assert (largest_difference(acting, learning) > 0.01) == (norm == "batch")
-
-
-def test_a_state_is_valued_as_it_is_among_others_but_for_batch_norm_that_learns():
-    for norm, learning in (("none", False), ("none", True), ("batch", False), ("batch", True)):
-        params, states = inputs(norm, side=48)
-        params = in_float64(params)
-        alone, among = (torch_values(params, given, learning)[0] for given in (states[1:2], states))
-        assert (largest_difference(alone[0], among[1]) < 1e-12) == (norm == "none" or not learning)
 
 
 @pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
@@ -174,68 +124,23 @@ def test_running_statistics_move_as_those_of_torchs_own_batch_norm(knobs):
             assert largest_difference(found[name], params[name]) > 0.01
 
 
-def test_running_statistics_move_a_tenth_of_the_way():
-    params, states = inputs("batch")
-    params = in_float64(params)
-    _, made = torch_values(params, states, learning=True)
-    h = _numpy.convolution(states.transpose(0, 2, 3, 1) / 255, params["w_conv0"], 0, STRIDES[0])
-    count = h[..., 0].size
-    mean, variance = h.mean(axis=(0, 1, 2)), h.var(axis=(0, 1, 2)) * count / (count - 1)
-    for name, value in (("m_conv0", mean), ("v_conv0", variance)):
-        assert largest_difference(made.get_buffer(name), 0.9 * params[name] + 0.1 * value) < 1e-12
-    assert (NORM_EPS, NORM_RATE) == (1e-5, 0.1)
-
-
-def test_acting_leaves_the_running_statistics_as_they_are():
+def test_acting_does_not_move_the_running_statistics():
     params, states = inputs("batch")
     _, made = torch_values(params, states)
     for name, value in made.named_buffers():
         np.testing.assert_array_equal(value, params[name])
 
 
-def test_a_net_takes_new_weights_and_running_statistics():
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_net_loads_new_weights_and_running_statistics(norm):
     import torch
 
-    for norm in NORMS:
-        (first, states), (second, _) = inputs(norm), inputs(norm, seed=1)
-        for knobs in TORCH:
-            made = torch_net(first, **knobs)
-            made.load(second)
-            with torch.no_grad():
-                got = made(torch.from_numpy(states)).numpy()
-            np.testing.assert_array_equal(got, torch_values(second, states, **knobs)[0])
-            assert not np.allclose(got, torch_values(first, states, **knobs)[0])
-
-
-def test_a_net_does_not_learn_in_the_arrays_that_it_was_made_of():
-    params, states = inputs("batch")
-    kept = {name: value.copy() for name, value in params.items()}
-    _, made = torch_values(params, states, learning=True)
-    for parameter in made.parameters():
-        parameter.data.zero_()
-    for name, value in kept.items():
-        np.testing.assert_array_equal(params[name], value)
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_bfloat16_is_near_float32_in_torch(norm):
-    from rl_impls.common.torch_learner import autocast
-
-    params, states = inputs(norm, batch=8)
-    exact, _ = torch_values(params, states)
-    for images in ("float", "uint8"):
-        knobs = {"precision": "bfloat16", "images": images}
-        with autocast(Knobs(**knobs), backends.get("torch").lowering_here()):
-            rounded, _ = torch_values(params, states, **knobs)
-        assert rounded.dtype == np.float32
-        assert 1e-4 < largest_difference(rounded, exact) < 3e-2
-
-
-def test_bfloat16_is_near_float32_in_jax():
-    params, states = inputs(batch=8)
-    exact, rounded = (jax_values(params, states, dtype) for dtype in ("float32", "bfloat16"))
-    assert rounded.dtype == np.float32
-    assert 1e-4 < largest_difference(rounded, exact) < 3e-2
+    (first, states), (second, _) = inputs(norm), inputs(norm, seed=1)
+    made = torch_net(first)
+    made.load(second)
+    with torch.no_grad():
+        got = made(torch.from_numpy(states)).numpy()
+    np.testing.assert_array_equal(got, torch_values(second, states)[0])
 
 
 @pytest.mark.parametrize("form", ["naive", "full", "bfloat16"])
@@ -258,16 +163,6 @@ def test_an_actor_takes_the_actions_of_greatest_value(form):
         np.testing.assert_array_equal(actor(states[2:4]), got[2:4])
 
 
-def test_the_outputs_of_the_last_convolution_are_those_of_the_shapes():
-    assert (features(84), features(128), features(36)) == (3136, 9216, 64)
-    for side in (36, 39, 40, 60, 61, 84, 128):
-        made, states = torch_net(init_net(np.random.default_rng(0), side)), np.zeros((1, 4, side, side), np.uint8)
-        import torch
-
-        assert made(torch.from_numpy(states)).shape == (1, 15)
-        assert made.weights["w_hidden"].shape == (features(side), 512)
-
-
 def test_the_shapes_are_those_of_the_paper():
     assert shapes(84) == {
         "w_conv0": "f32[8, 8, 4, 32]", "b_conv0": "f32[32]", "w_conv1": "f32[4, 4, 32, 64]", "b_conv1": "f32[64]",
@@ -277,6 +172,7 @@ def test_the_shapes_are_those_of_the_paper():
     more = {f"{name}_conv{k}": f"f32[{outputs}]" for k, outputs in enumerate((32, 64, 64)) for name in "gmv"}
     assert shapes(84, norm=True) == shapes(84) | more
     assert (KERNELS, STRIDES, SIDES) == ((8, 4, 3), (4, 2, 1), (84, 128))
+    assert (features(84), features(128), features(36)) == (3136, 9216, 64)
 
 
 @pytest.mark.parametrize(("init", "scale"), [("he", 2), ("uniform", 1 / 3)])
@@ -297,37 +193,10 @@ def test_weights_at_the_start_have_the_variance_of_their_scheme(init, scale):
             assert set(value.tolist()) == {1.0 if name[0] in "gv" else 0.0}
 
 
-def test_weights_at_the_start_come_from_the_generator_alone():
+def test_weights_at_the_start_depend_on_the_seed_alone():
     first, again, other = (init_net(np.random.default_rng(seed), SIDE) for seed in (0, 0, 1))
     normed = init_net(np.random.default_rng(0), SIDE, norm=True)
     for name, value in first.items():
         np.testing.assert_array_equal(value, again[name])
         np.testing.assert_array_equal(value, normed[name])
         assert np.array_equal(value, other[name]) == name.startswith("b_")
-
-
-def test_values_keep_their_size_through_a_net_by_he():
-    states = pictures(np.random.default_rng(0), 8, 4, 84, 84)
-    sizes = [
-        _numpy.q_values(init_net(np.random.default_rng(1), 84, init=init), states).std() for init in ("he", "uniform")
-    ]
-    assert 0.2 < sizes[0] < 3
-    assert sizes[1] < 0.1 * sizes[0]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda params: {name: params[name] for name in list(params)[1:]}, "params: got b_conv0, w_conv1, "),
-        (lambda params: params | {"w2": params["b_value"]}, "params: got w_conv0, "),
-        (lambda params: params | {"g_conv0": params["b_conv0"]}, "params: got w_conv0, "),
-        (
-            lambda params: params | {"w_value": np.zeros((512, 4), np.float32)},
-            "params: w_value: got float32[512, 4], wanted f32[512, 15]",
-        ),
-    ],
-)
-def test_weights_of_another_net_are_refused(change, said):
-    spec, [batch, *_] = problem()
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
-        build("train_step", "torch", spec | {"params": change(spec["params"])}, batch)
