@@ -1,4 +1,4 @@
-"""A small agent of mario for the tests of all agents, and the figures of an evaluation of it, in order."""
+"""A small agent of mario for the tests of all agents, and the names of its evaluation's figures, in order."""
 
 SMALL = {
     "game": "fruitbot", "levels": 10, "collectors": 1, "envs": 2, "buffer": 200, "batch": 4, "updates": 2,

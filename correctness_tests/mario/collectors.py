@@ -1,7 +1,4 @@
-"""Collectors that put experiences of which each can be told from all others, and what looks at those that were taken.
-
-Collectors are processes that import NumPy alone.
-"""
+"""Collector processes whose experiences are numbered, and checks of those that were taken."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import multiprocessing
 import os
 import queue
 import signal
-import sys
 import time
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -28,7 +24,7 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 @functools.cache
 def base(size):
-    """Bytes that differ from each other."""
+    """Random bytes."""
     return np.random.default_rng(7).integers(256, size=size)
 
 
@@ -49,7 +45,7 @@ def fields_of(index, numbers):
 
 
 def put(sender, number):
-    """Put the experience of a number, from a frame that is overwritten at once."""
+    """Put experience ``number``, from a frame that is overwritten at once."""
     frame = frames_of(sender.shape, sender.index, [number])[0]
     action, reward, end, step = (one[0] for one in fields_of(sender.index, [number]))
     done = sender.put(frame, action, reward, end, step)
@@ -58,7 +54,7 @@ def put(sender, number):
 
 
 class Taken:
-    """Looks at what is taken: no experience is torn, and those of a collector come in order, each once."""
+    """Checks what is taken: no experience is torn, and those of a collector come in order, each once."""
 
     def __init__(self, collectors, shape):
         self.shape, self.numbers, self.calls = shape, [[] for _ in range(collectors)], []
@@ -82,7 +78,7 @@ class Taken:
 
 
 def balanced(counters):
-    """Whether nothing is uncounted; return the counters."""
+    """Check that every experience is counted; return the counters."""
     found = sum(counters[name] for name in ("delivered", "dropped", "lost", "waiting"))
     np.testing.assert_array_equal(counters["produced"], found)
     assert all((counters[name] >= 0).all() for name in ("produced", "delivered", "dropped", "lost", "waiting"))
@@ -97,7 +93,7 @@ def take_all(transport, taken, counts, most=None):
 
 
 def collect(sender, first, count, seed, pause):
-    """Be a process: put the experiences from a number on, and pause now and then."""
+    """Process: put ``count`` experiences from number ``first`` on, and pause now and then."""
     rng = np.random.default_rng([seed, sender.index, first])
     try:
         for number in range(first, first + count):
@@ -110,28 +106,21 @@ def collect(sender, first, count, seed, pause):
 
 
 class Deadly:
-    """An action that kills the process that it is put in."""
+    """An action that kills the process when it is written."""
 
     def __index__(self):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def die_writing(sender, first):
-    """Be a process: put two experiences, and die in the midst of a third."""
+    """Process: put two experiences, and die while writing a third."""
     put(sender, first)
     put(sender, first + 1)
     sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
 
 
-def name_imports(pipe, sender):
-    """Be a process: put an experience, and tell which packages were imported."""
-    put(sender, 0)
-    sender.close()
-    pipe.send({name.partition(".")[0] for name in sys.modules})
-
-
 class Playing:
-    """A :class:`rl_impls.mario.collectors.Collector` that plays no game; from a chunk on its feeders get nothing."""
+    """A :class:`rl_impls.mario.collectors.Collector` that plays no game; from chunk ``unfed`` on its queues stall."""
 
     def __init__(self, spec, index, life, senders, weights, newest, knobs, unfed):
         self.senders, self.unfed, self.version = senders, unfed, newest[0]
@@ -156,7 +145,7 @@ class Playing:
 
 @contextlib.contextmanager
 def names_made():
-    """Yield a list of what this process makes in /dev/shm, which others use too; it has to be gone at the end."""
+    """Yield a list of the files that this process makes in /dev/shm; they must be gone at the end."""
     made, register = [], resource_tracker.register
 
     def noted(name, kind):
@@ -180,7 +169,7 @@ def start(target, *args, daemon=True):
 
 
 def own(pipe, kind):
-    """Be a process: own a transport that nothing is taken from, and a collector; tell when that was killed for."""
+    """Process: own a transport and a collector that fills it, send the collector's pid, and wait."""
     transport = make_transport(kind, 1, (3, 4), capacity=5)
     process = start(collect, transport.sender(0), 0, ENDLESS, 0, 0)
     while not transport.counters()["full"][0]:

@@ -16,7 +16,7 @@ SMALL = {
 
 
 def spec_of(**changes):
-    """What a small pipeline is built from."""
+    """The configuration of a small pipeline."""
     weights = [init_net(np.random.default_rng(seed), 36) for seed in (1, 2)]
     return SMALL | {"params": weights[0], "target": weights[1]} | changes
 

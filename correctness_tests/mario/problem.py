@@ -1,4 +1,4 @@
-"""The parts that the tests of the net and of its update share: pictures of 36 pixels along a side, the least."""
+"""Inputs that tests of the net and of its update share, with the smallest frames: 36 pixels along a side."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def build(op, backend, spec, example, form="full", target=None, **knobs):
 
 @functools.cache
 def problem(seed=0, batch=BATCH, norm="none", batches=4, side=SIDE):
-    """What an update is built from, and some batches whose TD errors lie on both sides of 1."""
+    """The configuration of an update, and batches whose TD errors lie on both sides of 1."""
     rng = np.random.default_rng(seed)
     return config(rng, side, norm), [training_batch(rng, batch, side) for _ in range(batches)]
 
 
 def learner(backend, form="full", exact=False, knobs=None, given=None, **changed):
-    """Return an update and a function that makes it on a batch of NumPy arrays; it returns loss and TD errors.
+    """Return an update, and a function that calls it with NumPy arrays and returns loss and TD errors.
 
-    ``given`` is what :func:`problem` takes, and ``changed`` what is changed of its spec.
+    ``given`` are arguments of :func:`problem`; ``changed`` replaces entries of its configuration.
     """
     spec, batches = problem(**(given or {}))
     prepare = in_float64 if exact else lambda tree: tree

@@ -1,4 +1,4 @@
-"""Mario's replays against lists of steps, read with plain loops."""
+"""Mario's replay buffers against lists of steps, read with plain loops."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Step(NamedTuple):
 
 
 class Collectors:
-    """All steps that were ever pushed, in a list for each lane, and how they come about.
+    """All steps that were ever pushed, in a list for each lane.
 
-    What may happen in a step: it goes on, the episode ends with it, steps before it were lost, another collector
-    begins an episode in its place, or it comes twice.
+    Kinds of step: ``on``; ``end`` of the episode; ``lost``, steps before it were lost; ``replaced``, another collector
+    begins an episode; ``twice``, it comes twice.
     """
 
     def __init__(self, lanes, length, stack, seed=0):
@@ -97,7 +97,7 @@ def assert_same(got, wanted):
 
 
 def state_of(replay):
-    """All that is stored, and what follows from it."""
+    """All that is stored, and the valid and newest rows."""
     newest = {f"newest {lane}": np.array(newest) for lane, newest in enumerate(replay.newest)}
     return {**replay.arrays(), "valid": replay.valid.copy(), **newest}
 
@@ -127,7 +127,7 @@ def play(collectors, replay, pushes, one_by_one=False):
 
 
 def made(kind=FrameReplay, lanes=2, length=20, stack=4, pushes=None, seed=0, **how):
-    """Collectors and a replay that has gone round, in which steps were lost."""
+    """Collectors and a replay that has wrapped around, in which steps were lost."""
     collectors = Collectors(lanes, length, stack, seed)
     replay = kind(lanes * length, lanes, SIDE, stack, **how)
     if pushes is None:
@@ -139,7 +139,7 @@ def made(kind=FrameReplay, lanes=2, length=20, stack=4, pushes=None, seed=0, **h
 
 @settings(max_examples=150)
 @given(pushes=PUSHES, **SHAPES)
-def test_replay_is_that_of_lists_of_steps(pushes, lanes, more, stack):
+def test_the_replay_holds_the_transitions_of_lists_of_steps(pushes, lanes, more, stack):
     collectors, replay = made(FrameReplay, lanes, stack + more, stack, pushes)
     wanted = collectors.transitions()
     assert len(replay) == collectors.stored()
@@ -204,7 +204,7 @@ def test_a_restored_replay_goes_on_like_the_original(pushes, further, lanes, mor
 
 
 class Priorities:
-    """What priorities have to be, by plain loops; a step is known by its lane and number."""
+    """The priorities that steps should have, by plain loops; a step is known by its lane and number."""
 
     def __init__(self, collectors, alpha, epsilon):
         self.collectors, self.alpha, self.epsilon, self.greatest, self.known = collectors, alpha, epsilon, 1.0, {}
@@ -247,7 +247,7 @@ ERRORS = st.lists(st.tuples(st.integers(0, 99), st.floats(-50, 50, width=32)), m
     literal=st.booleans(),
     **SHAPES,
 )
-def test_priorities_are_those_of_loops_and_zero_where_a_row_is_not_valid(
+def test_priorities_follow_the_rule_and_are_zero_for_invalid_rows(
     moves, alpha, one_by_one, literal, lanes, more, stack
 ):
     collectors, replay = made(
@@ -270,13 +270,6 @@ def test_priorities_are_those_of_loops_and_zero_where_a_row_is_not_valid(
             errors = list(zip(rows[:1], errors[:1]))
 
 
-def test_a_lane_is_that_of_one_collector():
-    collectors, replay = made(lanes=3, length=10, pushes=[(0, ["on"] * 4), (1, ["on"] * 13), (2, ["on", "end"])])
-    assert replay.valid_rows().tolist() == [0, 1, 2, 10, 11, 16, 17, 18, 19, 20, 21]
-    assert len(replay) == 16
-    assert list(collectors.transitions()) == replay.valid_rows().tolist()
-
-
 def test_stacks_stay_within_their_episode():
     replay = FrameReplay(20, 1, 1)
     for value, steps in ((1, 3), (100, 6)):
@@ -295,13 +288,11 @@ def test_stacks_stay_within_their_episode():
 
 def test_fifty_thousand_frames_are_stored_once():
     replay = PrioritisedReplay(50_000, 8, 84)
-    tree = replay.tree
-    arrays = [*replay.fields.values(), replay.valid, tree.blocks, tree.sums, tree.ends]
-    assert sum(array.nbytes for array in arrays) < 0.45e9
+    assert sum(array.nbytes for array in replay.fields.values()) < 0.37e9
     assert all(np.shares_memory(ring.fields["frames"], replay.fields["frames"]) for ring in replay.rings)
 
 
-def test_frames_go_where_they_are_asked_to():
+def test_gather_writes_frames_into_out():
     _, replay = made()
     rows, out = replay.valid_rows()[:6], replay.frames_of(6)
     exact, got = replay.gather(rows), replay.gather(rows, out)
@@ -314,7 +305,7 @@ def test_frames_go_where_they_are_asked_to():
     np.testing.assert_array_equal(got.states, exact.states[::-1])  # what went there before is gone
 
 
-def test_what_is_stored_and_what_is_returned_are_copies():
+def test_stored_and_returned_arrays_are_copies():
     collectors, replay = made(PrioritisedReplay)
     columns = columns_of(collectors.steps(0, ["on"] * 3))
     replay.push_batch(0, *columns)
@@ -346,7 +337,7 @@ def test_valid_rows_are_drawn_uniformly(length):
     assert abs(chi_square(counts[valid], 32_000 / len(valid))) < 4
 
 
-def test_a_sample_is_of_what_is_drawn():
+def test_sample_gathers_the_rows_that_draw_returns():
     _, replay = made()
     for batch in (1, 7):
         drawn = replay.draw(np.random.default_rng(5), batch)
@@ -362,27 +353,11 @@ def test_a_sample_is_of_what_is_drawn():
 
 
 def prioritised(seed=0, **how):
-    """A prioritised replay with other errors for all valid rows."""
+    """A prioritised replay with a random priority for each valid row."""
     _, replay = made(PrioritisedReplay, **how)
     rows = replay.valid_rows()
     replay.update(rows, np.random.default_rng(seed).normal(size=len(rows)) * 3)
     return replay
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("literal", [False, True])
-def test_each_part_of_the_sum_gives_one_row(dtype, literal):
-    replay = prioritised(literal=literal)
-    priorities, uniforms = replay.tree.get(np.arange(40)), np.random.default_rng(1).random(9).astype(dtype)
-    rows, weights = replay.draw(uniforms)
-    wanted = []
-    for i, u in enumerate(uniforms.tolist()):
-        mass, row = (i + u) / 9 * priorities.sum(), 0
-        while mass >= priorities[: row + 1].sum():
-            row += 1
-        wanted.append(row)
-    assert (rows.dtype, rows.tolist()) == (np.int64, wanted)
-    assert (weights.dtype, weights.shape) == (np.float32, (9,))
 
 
 def test_rows_are_drawn_by_their_priorities():
@@ -392,6 +367,15 @@ def test_rows_are_drawn_by_their_priorities():
     valid = replay.valid_rows()
     assert counts.sum() == counts[valid].sum()
     assert abs(chi_square(counts[valid], 10_000 * priorities[valid] / priorities.sum())) < 4
+
+
+@pytest.mark.parametrize("literal", [False, True])
+def test_each_stratum_of_the_priority_sum_gives_one_row(literal):
+    replay = prioritised(literal=literal)
+    priorities, uniforms = replay.tree.get(np.arange(40)), np.random.default_rng(1).random(9)
+    rows, _ = replay.draw(uniforms)
+    masses = (np.arange(9) + uniforms) / 9 * priorities.sum()
+    np.testing.assert_array_equal(rows, np.searchsorted(np.cumsum(priorities), masses, side="right"))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
@@ -422,7 +406,7 @@ def test_the_last_of_several_errors_counts():
     assert replay.greatest == 70.5
 
 
-def test_a_row_that_was_pushed_out_since_it_was_drawn_keeps_its_priority():
+def test_an_overwritten_row_takes_no_priority():
     collectors, replay = made(PrioritisedReplay, lanes=1, length=8, pushes=[(0, ["on"] * 9)])
     rows, _ = replay.draw(np.zeros(6))
     play(collectors, replay, [(0, ["on", "lost"])])
@@ -435,9 +419,8 @@ def test_a_row_that_was_pushed_out_since_it_was_drawn_keeps_its_priority():
     assert replay.greatest == (3 + 1e-6) ** 0.6
 
 
-@pytest.mark.parametrize("kinds", [[], ["on"], ["on", "lost", "lost"]])
-def test_where_no_row_is_valid_none_is_drawn(kinds):
-    pushes = [(0, kinds)] if kinds else []
+@pytest.mark.parametrize("pushes", [[], [(0, ["on", "lost", "lost"])]])
+def test_an_error_says_that_no_row_is_valid(pushes):
     with pytest.raises(ValueError, match=r"^batch: got 4, wanted a replay of one valid row or more"):
         made(pushes=pushes)[1].draw(np.random.default_rng(0), 4)
     _, replay = made(PrioritisedReplay, pushes=pushes)
@@ -446,75 +429,24 @@ def test_where_no_row_is_valid_none_is_drawn(kinds):
     assert replay.beta == 0.4
 
 
-def item(**changed):
-    step = {"frame": np.ones((SIDE, SIDE), np.uint8), "action": 1, "reward": 1.0, "end": False, "time": 1}
-    return {**step, **changed}
-
-
-def many(**changed):
-    columns = {
-        "frames": np.ones((2, SIDE, SIDE), np.uint8), "actions": np.ones(2, np.int32),
-        "rewards": np.ones(2, np.float32), "ends": np.zeros(2, bool), "times": np.arange(2, dtype=np.int32),
-    }  # fmt: skip
-    return {**columns, **changed}
-
-
-def gathered(out):
-    return lambda replay: replay.gather(replay.valid_rows()[:1], out)
-
-
-RNG = np.random.default_rng(0)
+FRAME = np.ones((SIDE, SIDE), np.uint8)
 BAD_CALLS = [
-    ("lane: got 2, wanted an integer from 0 to 1", lambda replay: replay.push(2, **item())),
-    ("lane: got -1, wanted", lambda replay: replay.push_batch(-1, **many())),
-    ("lane: got True, wanted", lambda replay: replay.push_batch(True, **many())),
-    (r"frame: got uint8\[3, 4\], wanted uint8\[3, 3\]", lambda r: r.push(0, **item(frame=np.ones((3, 4), np.uint8)))),
-    (r"frame: got float64\[3, 3\], wanted", lambda replay: replay.push(0, **item(frame=np.ones((3, 3))))),
-    ("action: got 0.5, wanted", lambda replay: replay.push(0, **item(action=0.5))),
-    ("action: got 2147483648, wanted", lambda replay: replay.push(0, **item(action=2**31))),
-    ("reward: got nan, wanted", lambda replay: replay.push(0, **item(reward=np.nan))),
-    (r"reward: got 1e\+39, wanted", lambda replay: replay.push(0, **item(reward=1e39))),
-    ("end: got 1, wanted True or False", lambda replay: replay.push(0, **item(end=1))),
-    ("time: got -1, wanted", lambda replay: replay.push(0, **item(time=-1))),
-    (r"frames: got uint8\[2, 3\], wanted", lambda r: r.push_batch(0, **many(frames=np.ones((2, 3), np.uint8)))),
-    (r"frames: got uint8\[\], wanted", lambda replay: replay.push_batch(0, **many(frames=np.uint8(1)))),
-    (r"frames: got int64\[2, 3, 3\], wanted uint8", lambda r: r.push_batch(0, **many(frames=np.ones((2, 3, 3), int)))),
-    (r"actions: got int32\[3\], wanted int32\[2\]", lambda r: r.push_batch(0, **many(actions=np.ones(3, np.int32)))),
-    (r"actions: got int64\[2\], wanted", lambda replay: replay.push_batch(0, **many(actions=np.ones(2, int)))),
-    (r"rewards: got float32\[1\], wanted", lambda r: r.push_batch(0, **many(rewards=np.ones(1, np.float32)))),
-    ("rewards: got inf, wanted", lambda r: r.push_batch(0, **many(rewards=np.float32([0, np.inf])))),
-    (r"ends: got int32\[2\], wanted bool", lambda replay: replay.push_batch(0, **many(ends=np.ones(2, np.int32)))),
-    (r"times: got int32\[2, 1\], wanted", lambda r: r.push_batch(0, **many(times=np.ones((2, 1), np.int32)))),
-    ("times: got -1, wanted 0 or more", lambda r: r.push_batch(0, **many(times=np.int32([-1, 0])))),
-    ("batch: got 0, wanted", lambda replay: FrameReplay.draw(replay, RNG, 0)),
-    ("batch: got 2.0, wanted", lambda replay: FrameReplay.draw(replay, RNG, 2.0)),
-    ("batch: got 0, wanted", lambda replay: replay.sample(RNG, 0)),
-    ("batch: got 0, wanted", lambda replay: replay.frames_of(0)),
+    ("lane: got 2, wanted an integer from 0 to 1", lambda replay: replay.push(2, FRAME, 1, 1.0, False, 1)),
+    (r"frame: got float64\[3, 3\], wanted", lambda replay: replay.push(0, FRAME.astype(float), 1, 1.0, False, 1)),
+    ("reward: got nan, wanted", lambda replay: replay.push(0, FRAME, 1, np.nan, False, 1)),
+    (
+        "times: got -1, wanted 0 or more",
+        lambda replay: replay.push_batch(0, *columns_of([Step(FRAME, 1, 1.0, False, time) for time in (-1, 0)])),
+    ),
     (r"rows: got int32\[1\], wanted int64\[B\]", lambda replay: replay.gather(np.zeros(1, np.int32))),
-    (r"rows: got int64\[0\], wanted", lambda replay: replay.gather_one_by_one(np.zeros(0, np.int64))),
-    (r"rows: got int64\[1, 1\], wanted", lambda replay: replay.gather(np.zeros((1, 1), np.int64))),
-    (r"out: got uint8\[2, 4, 3, 3\], wanted uint8\[1, 5", gathered(np.zeros((2, 4, 3, 3), np.uint8))),
-    ("out: got an array that is not contig", gathered(np.zeros((1, 5, 3, 6), np.uint8)[..., ::2])),
-    (r"uniforms: got int64\[2\], wanted", lambda replay: replay.draw(np.zeros(2, int))),
-    (r"uniforms: got float64\[0\], wanted", lambda replay: replay.draw(np.zeros(0))),
-    (r"uniforms: got float64\[1, 2\], wanted", lambda replay: replay.draw(np.zeros((1, 2)))),
-    ("uniforms: got -0.5 to 0.5, wanted 0 to 1", lambda replay: replay.draw(np.array([0.5, -0.5]))),
     ("uniforms: got 0.0 to 1.5, wanted 0 to 1", lambda replay: replay.draw(np.array([0.0, 1.5]))),
-    ("uniforms: got nan", lambda replay: replay.draw(np.array([0.5, np.nan]))),
-    (r"rows: got int32\[1\], wanted", lambda replay: replay.update(np.zeros(1, np.int32), np.ones(1))),
-    (r"rows: got int64\[\], wanted", lambda replay: replay.update(np.int64(1), np.ones(1))),
     ("rows: got 0 to 40, wanted 0 to 39", lambda replay: replay.update(np.array([0, 40]), np.ones(2))),
-    ("rows: got -1 to 0, wanted 0 to 39", lambda replay: replay.update(np.array([0, -1]), np.ones(2))),
-    (r"errors: got float64\[1\], wanted", lambda replay: replay.update(np.array([0, 1]), np.ones(1))),
-    (r"errors: got int64\[2\], wanted", lambda replay: replay.update(np.array([0, 1]), np.ones(2, int))),
     ("errors: got nan, wanted", lambda replay: replay.update(np.array([6, 7]), np.array([1.0, np.nan]))),
-    ("errors: got -inf, wanted", lambda replay: replay.update(np.array([6, 7]), np.array([1.0, -np.inf]))),
-    (r"errors: got 1e\+250, wanted", lambda replay: replay.update(np.array([6, 7]), np.array([1.0, 1e250]))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("message", "call"), BAD_CALLS, ids=[message for message, _ in BAD_CALLS])
-def test_a_bad_call_is_refused_and_nothing_is_changed(message, call):
+def test_an_invalid_call_is_refused_and_changes_nothing(message, call):
     _, replay = made(PrioritisedReplay)
     before = state_of(replay)
     with pytest.raises(ValueError, match=f"^{message}"):
@@ -523,56 +455,30 @@ def test_a_bad_call_is_refused_and_nothing_is_changed(message, call):
 
 
 @pytest.mark.parametrize("name", ["gather", "gather_one_by_one"])
-def test_rows_that_are_not_valid_are_not_gathered(name):
+def test_invalid_rows_are_not_gathered(name):
     _, replay = made()
     valid = replay.valid_rows()
-    others = sorted(set(range(-41, 43)) - set(valid.tolist()))
-    assert len(others) > 50
+    others = sorted(set(range(-1, 41)) - set(valid.tolist()))
+    assert len(others) > 10
     for row in others:
         with pytest.raises(ValueError, match=rf"^rows: got {row}, wanted any of the {len(valid)} valid rows"):
             getattr(replay, name)(np.array([valid[0], row]))
 
 
-def test_a_push_of_nothing_changes_nothing():
-    _, replay = made(PrioritisedReplay)
-    before = state_of(replay)
-    replay.push_batch(0, **{name: column[:0] for name, column in many().items()})
-    replay.update(np.zeros(0, np.int64), np.zeros(0))
-    assert_same_state(state_of(replay), before)
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "constants", "message"),
     [
-        ((0, 1, 3), "capacity: got 0"),
-        ((10.0, 1, 3), "capacity: got 10.0"),
-        ((10, 0, 3), "lanes: got 0"),
-        ((10, 1, 0), "side: got 0"),
-        ((10, 1, 3, 0), "stack: got 0"),
-        ((10, 3, 3), "capacity: got 10, wanted as many rows in each of 3 lanes, 5 or more"),
-        ((8, 2, 3), "capacity: got 8, wanted as many rows in each of 2 lanes, 5 or more"),
-        ((10, 2, 3, 5), "capacity: got 10, wanted as many rows in each of 2 lanes, 6 or more"),
+        ((10, 0, 3), {}, "lanes: got 0"),
+        ((10, 3, 3), {}, "capacity: got 10, wanted as many rows in each of 3 lanes, 5 or more"),
+        ((8, 2, 3), {}, "capacity: got 8, wanted as many rows in each of 2 lanes, 5 or more"),
+        ((10, 2, 3), {"alpha": 1.1}, "alpha: got 1.1"),
+        ((10, 2, 3), {"beta": -0.1}, "beta: got -0.1"),
+        ((10, 2, 3), {"epsilon": 0.0}, "epsilon: got 0.0"),
     ],
 )
-def test_a_replay_that_cannot_be_is_refused(arguments, message):
-    for kind in (FrameReplay, PrioritisedReplay):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            kind(*arguments)
-    with pytest.raises(ValueError, match=r"^planes: got -1"):
-        FrameReplay(10, 1, 3, planes=-1)
-
-
-@pytest.mark.parametrize(
-    "constant",
-    [
-        {"alpha": -0.1}, {"alpha": 1.1}, {"beta": -0.1}, {"beta": 1.1}, {"beta": float("nan")},
-        {"beta_increment": -1e-9}, {"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": 1e250},
-    ],
-)  # fmt: skip
-def test_constants_that_cannot_be_are_refused(constant):
-    [(name, value)] = constant.items()
-    with pytest.raises(ValueError, match=rf"^{name}: got {value}".replace("+", r"\+")):
-        PrioritisedReplay(10, 2, 3, **constant)
+def test_an_impossible_replay_is_refused(arguments, constants, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        PrioritisedReplay(*arguments, **constants)
 
 
 def change(array, place, value):
@@ -581,42 +487,32 @@ def change(array, place, value):
     return array
 
 
-WRONG_ARRAYS = {
-    "missing": (["frames", "times", "pushed", "priorities", "beta", "greatest"], None),
-    "another dtype": (
-        ["frames", "actions", "rewards", "ends", "times", "pushed", "priorities", "beta", "greatest"],
-        lambda a: a.astype(np.float16),
-    ),
-    "another shape": (["frames", "actions", "rewards", "ends", "times", "priorities"], lambda a: a[:-1]),
-    "one dimension more": (["pushed", "beta", "greatest", "ends"], lambda a: a[None]),
-    "negative": (["times", "pushed", "priorities", "beta", "greatest"], lambda a: change(a, 0, -1)),
-    "not a number": (["rewards", "priorities", "beta", "greatest"], lambda a: change(a, 0, np.nan)),
-    "too large": (["priorities", "beta", "greatest"], lambda a: change(a, -1, 1e300)),
-    "of rows that are not stored": (["pushed"], lambda a: a * 0 + 3),
-    "zero at a valid row": (["priorities"], lambda a: a * 0),
-    "not zero at another": (["priorities"], lambda a: a * 0 + 1),
-}
+WRONG_ARRAYS = [
+    ("arrays", "frames", None),
+    ("frames", "frames", lambda array: array[:-1]),
+    ("actions", "actions", lambda array: array.astype(np.float16)),
+    ("times", "times", lambda array: change(array, 0, -1)),
+    ("rewards", "rewards", lambda array: change(array, 0, np.nan)),
+    ("(pushed|frames)", "pushed", lambda array: array * 0 + 3),  # of rows that are not stored
+    ("beta", "beta", lambda array: change(array, 0, -1)),
+    ("priorities", "priorities", lambda array: array * 0),  # a valid row has one
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [(name, wrong) for names, wrong in WRONG_ARRAYS.values() for name in names],
-    ids=[f"{name} {what}" for what, (names, _) in WRONG_ARRAYS.items() for name in names],
-)
-def test_corrupt_arrays_are_refused_and_nothing_is_changed(name, wrong):
+@pytest.mark.parametrize(("said", "name", "wrong"), WRONG_ARRAYS, ids=[name for _, name, _ in WRONG_ARRAYS])
+def test_corrupt_arrays_are_refused_and_change_nothing(said, name, wrong):
     _, replay = made(PrioritisedReplay)
     _, other = made(PrioritisedReplay, seed=1)
     before, arrays = state_of(replay), other.arrays()
     good = arrays.pop(name)
     if wrong:
         arrays[name] = wrong(good)
-    said = {"pushed": "(pushed|frames)"}.get(name, name) if wrong else "arrays"
     with pytest.raises(ValueError, match=rf"^{said}: got"):
         replay.restore(arrays)
     assert_same_state(state_of(replay), before)
 
 
-def test_the_arrays_of_another_kind_of_replay_are_refused():
+def test_arrays_of_the_other_kind_of_replay_are_refused():
     uniform, by_priority = made()[1], made(PrioritisedReplay)[1]
     for one, other in ((uniform, by_priority), (by_priority, uniform)):
         with pytest.raises(ValueError, match=r"^arrays: got"):

@@ -1,4 +1,4 @@
-"""Collectors that are killed at any moment: what they had handed over is there, and nothing is uncounted."""
+"""Collectors that are killed at any moment: what they had handed over is delivered, and every experience is counted."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ limited = limit("killed collectors")
 
 SHAPES = [(3, 5), (84, 84), (4, 84, 84)]
 KILLS = {"locked_queue": 65, "local_queues": 65, "shared_ring": 75}
-MARGIN = 2  # seconds for what has to be known in half a second
+MARGIN = 2  # seconds within which a death must be settled; it should take half a second
 
 
 class Killing:
     """A learner that kills its two collectors, again and again.
 
-    Some collectors pause often, so that their queues are empty now and then, and all of what they put is handed over;
-    others fill theirs.
+    Some collectors pause often, so that their queues run empty; others fill theirs.
     """
 
     def __init__(self, kind, seed):
@@ -69,7 +68,7 @@ class Killing:
         self.all_is_there(index)
 
     def all_is_there(self, index):
-        """What an ended collector had handed over can be taken, and nothing else is missing."""
+        """Take what an ended collector had handed over; nothing else may be missing."""
         while balanced(self.transport.counters())["waiting"][index]:
             self.transport.take(self.taken, seconds=1)
         found = self.transport.counters()
@@ -84,7 +83,7 @@ class Killing:
         self.first[index] = produced
 
     def gave_up(self, index, error):
-        """The transport is broken, and says so at once; what is at work still ends."""
+        """The transport is broken and the error says how much is lost."""
         self.broken += 1
         assert self.kind != "shared_ring"
         found = balanced(self.transport.counters())
@@ -94,7 +93,7 @@ class Killing:
             self.transport.take(self.taken)
 
     def end(self, index):
-        """Close, once the other collector has begun, which finds the learner gone."""
+        """Close once the other collector has begun; it must find the learner gone."""
         other = 1 - index
         begun = self.first[other]
         until(lambda: self.transport.counters()["produced"][other] > begun, "a collector")
@@ -133,7 +132,7 @@ class Killing:
 @pytest.mark.parametrize(
     ("kind", "kills"), quick([(kind, 3) for kind in KILLS], [*((kind, 3) for kind in KILLS), *KILLS.items()])
 )
-def test_nothing_is_lost_unseen_where_collectors_are_killed(kind, kills):
+def test_killed_collectors_lose_nothing_uncounted(kind, kills):
     resource_tracker.ensure_running()
     before, killing = held_before(), Killing(kind, kills)
     with names_made() as made:

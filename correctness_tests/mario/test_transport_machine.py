@@ -1,4 +1,4 @@
-"""Transports against a model of one, by any order of calls, in one process."""
+"""Transports against a model, for any order of calls, in one process."""
 
 from __future__ import annotations
 
@@ -113,5 +113,5 @@ TestRing.settings = TestLocked.settings = TestLocal.settings = FEW
 
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", [Machine, LockedMachine, LocalMachine])
-def test_long_orders_of_calls_are_counted_as_short_ones_are(machine):
+def test_long_sequences_of_calls(machine):
     run_state_machine_as_test(machine, settings=MANY)
