@@ -360,15 +360,6 @@ def prioritised(seed=0, **how):
     return replay
 
 
-def test_rows_are_drawn_by_their_priorities():
-    replay, rng = prioritised(alpha=0.7), np.random.default_rng(0)
-    priorities = replay.tree.get(np.arange(40))
-    counts = np.bincount(np.concatenate([replay.draw(rng.random(1))[0] for _ in range(10_000)]), minlength=40)
-    valid = replay.valid_rows()
-    assert counts.sum() == counts[valid].sum()
-    assert abs(chi_square(counts[valid], 10_000 * priorities[valid] / priorities.sum())) < 4
-
-
 @pytest.mark.parametrize("literal", [False, True])
 def test_each_stratum_of_the_priority_sum_gives_one_row(literal):
     replay = prioritised(literal=literal)
@@ -404,19 +395,6 @@ def test_the_last_of_several_errors_counts():
     replay.update(np.array([row, other, row, row]), np.array([9.0, 1.0, -70.0, -2.0]))
     assert replay.tree.get(np.array([row, other])).tolist() == [2.5, 1.5]
     assert replay.greatest == 70.5
-
-
-def test_an_overwritten_row_takes_no_priority():
-    collectors, replay = made(PrioritisedReplay, lanes=1, length=8, pushes=[(0, ["on"] * 9)])
-    rows, _ = replay.draw(np.zeros(6))
-    play(collectors, replay, [(0, ["on", "lost"])])
-    gone = np.array([row for row in range(8) if row not in replay.valid_rows()])
-    assert len(gone) == 5
-    replay.update(rows, np.full(6, 3.0))
-    replay.update(gone, np.full(5, 1e6))
-    assert not replay.tree.get(gone).any()
-    assert replay.tree.get(replay.valid_rows()).tolist() == [1, (3 + 1e-6) ** 0.6, (3 + 1e-6) ** 0.6]
-    assert replay.greatest == (3 + 1e-6) ** 0.6
 
 
 @pytest.mark.parametrize("pushes", [[], [(0, ["on", "lost", "lost"])]])

@@ -263,21 +263,6 @@ def test_the_pipeline_plays_it(installed, form):
     assert not children()
 
 
-QUIET = """
-import sys
-from rl_impls.mario import nes
-assert not {"gym", "gym_super_mario_bros", "nes_py"} & sys.modules.keys()
-game = nes.NesGame()
-game.reset()
-game.close()
-"""
-
-
-def test_making_a_game_imports_late_and_prints_nothing(installed):
-    done = python("-c", QUIET)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 def test_without_its_packages_the_error_says_what_to_install(tmp_path):
     code = "from rl_impls.mario.nes import NesGame; NesGame()"
     done = python("-c", code, PYTHONPATH=hiding(tmp_path, *nes.NEEDED))
