@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import numpy as np
 
@@ -13,10 +12,10 @@ from rl_impls.procgen.players import share_of
 
 
 class Told:
-    """An actor that plays nothing: the rewards of a rollout are its number, the actions are the actor's life.
+    """An actor that plays nothing: the rewards of a rollout are its number, the actions count the actor's replacements.
 
-    ``spec["told"]`` says what else happens, by the number of a rollout: ``fail``, ``die`` in the first life, ``die
-    always``, ``wait``, or ``die with fork server`` in the first life or ``always``, always to the actor 1.
+    ``spec["told"]`` maps the number of a rollout to what happens to actor 1 in it: ``fail``, ``die`` (unless it is a
+    replacement) or ``die always``.
     """
 
     def __init__(self, shared, spec, index, life, threads, knobs, backend):
@@ -39,11 +38,6 @@ class Told:
             raise ValueError("the game is over")
         if told == "die always" or (told == "die" and self.life == 0):
             os.kill(os.getpid(), signal.SIGKILL)
-        if told == "always die with fork server" or (told == "die with fork server" and self.life == 0):
-            os.kill(os.getppid(), signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
-        if told == "wait":
-            time.sleep(3600)
         slot = number % len(self.shared["behind"])
         rollout = rollout_of(self.shared, slot, self.share)
         rollout.rewards[:], rollout.actions[:] = number, self.life

@@ -1,4 +1,4 @@
-"""The processes of actors: what they are told and answer, how they are replaced, and that none is left behind."""
+"""The processes of actors: what they play, how they are replaced, and that none is left behind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import threading
+import weakref
 from multiprocessing import forkserver
 from types import SimpleNamespace
 
@@ -21,73 +22,51 @@ from rl_impls import backends
 from rl_impls.common import workers
 from rl_impls.common.phases import Phases
 from rl_impls.common.procgen_state import pack
-from rl_impls.procgen import parallel
-from rl_impls.procgen.crew import Acting, Crew, memory, publish
+from rl_impls.procgen.crew import Crew, memory, publish
 from rl_impls.procgen.knobs import FORMS
 from rl_impls.procgen.parallel import CrewLoop
 from rl_impls.procgen.spec import NETS
 
 limited = limit("actors")
 
-SPEC = {"params": {"b_return": np.zeros(1, np.float32)}, "unroll": 2, "env": {"num_envs": 4}, "actors": 2, "told": {}}
 START = {"games": [b""] * 4, "returns": np.zeros(4), "lengths": np.arange(4)}
+SPEC = {
+    "params": {"b_return": np.zeros(1, np.float32)}, "unroll": 2, "env": {"num_envs": 4}, "env_state": START,
+    "actors": 2, "told": {},
+}  # fmt: skip
+CREWS = weakref.WeakSet()
 
 
 def crew_of(depth=2, told=None, timeout=60.0):
     """Start two actors that play nothing."""
     spec = SPEC | {"told": told or {}, "worker_timeout": timeout}
-    return Crew(spec, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, Told)
+    crew = Crew(spec, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, Told)
+    CREWS.add(crew)
+    return crew
 
 
-@pytest.fixture
-def end(monkeypatch):
+@pytest.fixture(autouse=True)
+def no_process_is_left():
     """Close all crews that a test has started."""
-    made, init = [], Crew.__init__
-
-    def noted(self, *args, **options):
-        made.append(self)
-        init(self, *args, **options)
-
-    monkeypatch.setattr(Crew, "__init__", noted)
     yield
-    for crew in made:
-        if hasattr(crew, "close"):
-            crew.close()
+    for crew in list(CREWS):
+        crew.close()
     assert not children()
-
-
-@pytest.mark.parametrize(("make", "depth", "niceness"), [(Acting, 1, 0), (Acting, 2, 19), (Told, 2, 0)])
-def test_actors_that_play_ahead_of_the_learner_give_way_to_it(make, depth, niceness, monkeypatch):
-    asked = []
-    monkeypatch.setattr(workers.Workers, "__init__", lambda self, *args: asked.append(args[4]))
-    monkeypatch.setattr(Crew, "restore", lambda self, state: None)
-    Crew(SPEC, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, make)
-    assert asked == [niceness]
 
 
 class Numbers(CrewLoop):
     """A loop that learns nothing, and notes what it was given."""
 
     def __init__(self, ahead, told=None):
-        self.train, self.given, self.owed = SimpleNamespace(reset=self.note, load_state=self.note), [], []
+        self.train, self.given = SimpleNamespace(reset=lambda: None, load_state=lambda state: None), []
         super().__init__(SPEC, ahead, lambda spec, state, depth: crew_of(depth, told), Phases("waiting"))
-
-    def note(self, *state):
-        self.owed.append(self.crew.owed[0].copy())
 
     def learn(self, rollout, number):
         self.given.append((number, rollout.rewards.copy()))
         return [0.0]
 
 
-@pytest.fixture
-def given_start(monkeypatch):
-    """Loops start from a state that no game is asked for."""
-    monkeypatch.setattr(parallel, "first_state", lambda spec: START)
-
-
-@pytest.mark.usefixtures("end")
-def test_every_actor_plays_its_share_of_each_rollout_and_keeps_its_share_of_the_state():
+def test_each_actor_plays_its_share_of_the_rollout_and_of_the_state():
     crew = crew_of(depth=2)
     np.testing.assert_array_equal(crew.state()["lengths"], START["lengths"])
     crew.ask(0)
@@ -106,9 +85,8 @@ def test_every_actor_plays_its_share_of_each_rollout_and_keeps_its_share_of_the_
     assert crew.replaced == 0
 
 
-@pytest.mark.usefixtures("end", "given_start")
 @pytest.mark.parametrize("ahead", quick([2], [0, 2]))
-def test_numbers_that_do_not_follow_the_last_are_played_anew(ahead):
+def test_rollouts_played_ahead_are_discarded_if_another_number_is_asked_for(ahead):
     loop, asked = Numbers(ahead), [0, 1, 5, 6, 6, 3, 4]
     loop.goes_on = True
     found = [loop(np.array([number]))[0] for number in asked]
@@ -118,14 +96,11 @@ def test_numbers_that_do_not_follow_the_last_are_played_anew(ahead):
         np.testing.assert_array_equal(rewards, np.full((2, 4), number))
     loop.reset()
     assert (loop(np.array([9]))[0] == 9).all()
-    assert bool(loop.crew.owed[0]) == (ahead > 0)
     loop.load_state({f"env.{name}": value for name, value in pack(START).items()})
-    assert loop.owed == [[], [], []]  # actors may still write to what is shared
     assert (loop(np.array([9]))[0] == 9).all()
 
 
-@pytest.mark.usefixtures("end")
-def test_a_dead_actor_is_replaced_and_the_new_one_plays_what_that_one_owed():
+def test_dead_actor_is_replaced_and_its_pending_rollouts_are_played():
     crew = crew_of(depth=3, told={1: "die"})
     for number in range(3):
         crew.ask(number)
@@ -140,8 +115,7 @@ def test_a_dead_actor_is_replaced_and_the_new_one_plays_what_that_one_owed():
     assert len(children()) == 2
 
 
-@pytest.mark.usefixtures("end")
-def test_an_actor_that_is_killed_twice_is_replaced_twice():
+def test_actor_killed_twice_is_replaced_twice():
     crew = crew_of()
     for number in (0, 1):
         os.kill(crew.members[1][1].pid, signal.SIGKILL)
@@ -159,8 +133,7 @@ def kill_fork_server():
     os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
 
 
-@pytest.mark.usefixtures("end")
-def test_actors_that_die_together_with_their_fork_server_are_replaced():
+def test_actors_killed_together_with_their_fork_server_are_replaced():
     crew = crew_of()
     kill_fork_server()
     for _, process in crew.members:
@@ -171,8 +144,7 @@ def test_actors_that_die_together_with_their_fork_server_are_replaced():
     assert crew.replaced == 2
 
 
-@pytest.mark.usefixtures("end")
-def test_an_actor_is_replaced_although_the_fork_server_dies_meanwhile():
+def test_actor_is_replaced_although_the_fork_server_dies_meanwhile():
     crew = crew_of()
     victim, server = crew.members[1][1], forkserver._forkserver._forkserver_pid
     victim.kill()
@@ -198,8 +170,7 @@ def no_more_files():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.usefixtures("end")
-def test_an_actor_that_cannot_be_replaced_ends_all_with_the_cause_of_its_death():
+def test_failure_to_start_a_replacement_ends_all_actors_with_the_reason():
     crew = crew_of()
     pids = [process.pid for _, process in crew.members]
     os.kill(pids[1], signal.SIGKILL)
@@ -210,16 +181,7 @@ def test_an_actor_that_cannot_be_replaced_ends_all_with_the_cause_of_its_death()
     until(lambda: not any(map(alive, pids)), "they have ended")
 
 
-@pytest.mark.usefixtures("end")
-def test_an_actor_that_takes_the_fork_server_with_it_is_replaced():
-    crew = crew_of(told={0: "die with fork server"})
-    crew.ask(0)
-    np.testing.assert_array_equal(crew.take(0).actions, [[0, 0, 1, 1]] * 2)
-    assert crew.replaced == 1
-
-
-@pytest.mark.usefixtures("end")
-def test_actors_whose_fork_server_alone_dies_play_on_and_are_ended():
+def test_actors_outlive_their_fork_server_and_are_ended_by_close():
     crew = crew_of()
     pids = [process.pid for _, process in crew.members]
     kill_fork_server()
@@ -232,17 +194,8 @@ def test_actors_whose_fork_server_alone_dies_play_on_and_are_ended():
     until(lambda: not any(map(alive, pids)), "actors that end", seconds=5)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("end")
-def test_an_actor_that_dies_with_its_fork_server_again_and_again_is_given_up():
-    died = rf"^actor 1 died {workers.LIVES + 1} times .*; the last time it ended and so did its fork server"
-    with pytest.raises(workers.WorkersEnded, match=died):
-        play_one({0: "always die with fork server"})
-
-
-@pytest.mark.usefixtures("end")
 @pytest.mark.parametrize("message", [b"", bytes(10_000_000)], ids=["short", "long"])
-def test_an_actor_that_is_stopped_is_given_up_and_ended(message):
+def test_stopped_actor_times_out_and_is_killed(message):
     crew = crew_of(timeout=1.0)
     pid = crew.members[1][1].pid
     os.kill(pid, signal.SIGSTOP)
@@ -251,8 +204,7 @@ def test_an_actor_that_is_stopped_is_given_up_and_ended(message):
     assert not alive(pid)
 
 
-@pytest.mark.usefixtures("end")
-def test_an_actor_that_is_stopped_in_the_middle_of_its_answer_is_given_up():
+def test_actor_stopped_in_mid_answer_times_out():
     crew = crew_of(timeout=1.0)
     crew.restore(START | {"games": [bytes(10_000_000)] * 4})
     crew.tell([("get_state",)] * 2)
@@ -265,8 +217,7 @@ def test_an_actor_that_is_stopped_in_the_middle_of_its_answer_is_given_up():
     assert not alive(pid)
 
 
-@pytest.mark.usefixtures("end")
-def test_an_exception_in_an_actor_is_an_error_and_ends_all():
+def test_exception_in_an_actor_ends_all_actors():
     crew = crew_of(told={1: "fail"})
     crew.ask(0)
     crew.take(0)
@@ -277,8 +228,7 @@ def test_an_exception_in_an_actor_is_an_error_and_ends_all():
     assert crew.replaced == 0
 
 
-@pytest.mark.usefixtures("end", "given_start")
-def test_environments_of_a_dead_actor_are_said_to_be_begun_anew_once():
+def test_environments_of_a_dead_actor_are_reported_as_restarted_once():
     loop = Numbers(1, told={1: "die"})
     loop(np.array([0]))
     assert loop.begun_anew().tolist() == []
@@ -291,8 +241,7 @@ def test_environments_of_a_dead_actor_are_said_to_be_begun_anew_once():
     assert loop.begun_anew().tolist() == []  # they go on from the state
 
 
-@pytest.mark.usefixtures("end", "given_start")
-def test_a_loop_that_is_called_after_its_end_says_so():
+def test_call_after_close_is_an_error():
     loop = Numbers(1)
     loop(np.array([0]))
     loop.crew.ask(1)
@@ -309,31 +258,20 @@ def play_one(told):
     crew.take(0)
 
 
-@pytest.mark.usefixtures("end")
 @pytest.mark.parametrize(
     "told",
     [{0: "die always"}, pytest.param({"start": "die always"}, marks=pytest.mark.slow)],
     ids=["playing", "started"],
 )
-def test_an_actor_that_dies_again_and_again_is_given_up(told):
+def test_actor_that_dies_repeatedly_is_given_up(told):
     died = rf"^actor 1 died {workers.LIVES + 1} times before it had answered; the last time it was killed by signal 9 "
     with pytest.raises(workers.WorkersEnded, match=died):
         play_one(told)
     assert not children()
 
 
-@pytest.mark.usefixtures("end")
-def test_an_actor_that_does_not_answer_is_given_up():
-    crew = crew_of(told={0: "wait"})
-    crew.timeout = 0.2
-    crew.ask(0)
-    with pytest.raises(workers.WorkersEnded, match=r"^actor 1 did not answer for 0.2 s: the process hangs or is stop"):
-        crew.take(0)
-    assert not children()
-
-
 @pytest.mark.parametrize("how", ["closed twice", "collected"])
-def test_no_process_is_left_by_a_crew_that_is(how):
+def test_closed_or_collected_crew_leaves_no_process(how):
     crew = crew_of()
     pids = [process.pid for _, process in crew.members]
     crew.ask(0)
@@ -348,8 +286,7 @@ def test_no_process_is_left_by_a_crew_that_is(how):
     assert not children()
 
 
-@pytest.mark.usefixtures("end", "given_start")
-def test_nothing_is_at_work_after_a_call_that_is_timed():
+def test_actors_are_idle_after_a_timed_call():
     loop = Numbers(2)
     loop(np.array([0, 1, 2, 3]))
     assert not any(loop.crew.owed)
@@ -358,7 +295,7 @@ def test_nothing_is_at_work_after_a_call_that_is_timed():
 
 
 @pytest.mark.parametrize("lag", [0, 1, 3])
-def test_weights_that_a_slow_actor_may_still_read_are_kept(lag):
+def test_weights_an_actor_may_still_read_are_not_overwritten(lag):
     spec = SPEC | {"params": {name: np.zeros(2, np.float32) for name in NETS}}
     shared = memory(spec, lag + 1, lag + 2, {})
     for version in range(9):
