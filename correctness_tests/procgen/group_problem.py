@@ -12,9 +12,9 @@ GIVEN = ppo_update(0, BATCH)
 SPEC, FIRST = GIVEN.config, GIVEN.args
 PPO_BATCH = [FIRST, ppo_update(1, BATCH).args]
 LOOP = a2c(2, num_envs=4, num_steps=3).config
-SHARE = 2  # environments of a process
 PPO_LOOP = {
-    **ppo(3, num_envs=2 * SHARE, num_steps=4, epochs=2).config,
+    **ppo(3, num_envs=4, num_steps=4, epochs=2).config,
+    "batch": 16,  # the whole rollout: which rows a minibatch takes depends on the number of processes
     "epsilon": 1e-3,  # Adam makes whole steps of gradients that are rounding alone else
 }
 

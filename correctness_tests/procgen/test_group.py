@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.group_problem import LOOP, PPO_BATCH, PPO_LOOP, SHARE, loop_of, update_of
+from correctness_tests.procgen.group_problem import LOOP, PPO_BATCH, PPO_LOOP, loop_of, update_of
 
 SECONDS = 120
 
@@ -40,7 +37,7 @@ def pair(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_updates_on_halves_are_two_on_the_whole(pair, one_thread):
+def test_two_updates_on_half_batches_equal_two_on_the_whole(pair, one_thread):
     whole = update_of()
     losses = [float(whole(*whole.put(*batch))) for batch in PPO_BATCH]
     for name, value in whole.params.items():
@@ -49,7 +46,7 @@ def test_two_updates_on_halves_are_two_on_the_whole(pair, one_thread):
 
 
 @pytest.mark.slow
-def test_a_loop_in_two_processes_plays_and_learns_as_in_one(pair, one_thread):
+def test_a2c_in_two_processes_equals_a2c_in_one(pair, one_thread):
     loop = loop_of(LOOP)
     rewards, ended, losses = loop(np.arange(3))
     state = loop.state()
@@ -62,15 +59,7 @@ def test_a_loop_in_two_processes_plays_and_learns_as_in_one(pair, one_thread):
 
 
 @pytest.mark.slow
-def test_ppo_in_two_processes_learns_as_one_whose_minibatches_are_drawn_from_the_shares(pair, one_thread, monkeypatch):
-    from rl_impls.procgen import learners, rollouts
-
-    def of_both(seed, number, frames, batch, epochs):
-        rows = rollouts.minibatches(seed, number, frames // 2, batch // 2, epochs)
-        steps, envs = np.divmod(rows, SHARE)
-        return np.concatenate([steps * 2 * SHARE + rank * SHARE + envs for rank in range(2)], axis=1)
-
-    monkeypatch.setattr(learners, "minibatches", of_both)
+def test_ppo_in_two_processes_equals_ppo_in_one(pair, one_thread):
     loop = loop_of(PPO_LOOP, "ppo")
     rewards, ended, losses = loop(np.arange(3))
     state = loop.state()
@@ -84,12 +73,12 @@ def test_ppo_in_two_processes_learns_as_one_whose_minibatches_are_drawn_from_the
 
 
 @pytest.mark.slow
-def test_one_that_wants_to_stop_stops_all(pair):
+def test_one_process_that_stops_stops_all(pair):
     assert pair["agreed"].tolist() == [True, False]
 
 
 @pytest.mark.slow
-def test_a_training_in_two_processes_goes_on_in_one(tmp_path):
+def test_training_in_two_processes_resumes_in_one(tmp_path):
     options = ["--steps", "60", "--envs", "4", "--unroll", "3", "--algorithm", "a2c", "--game", "leaper"]
     done = torchrun("rl_impls.procgen", "train", "--output-dir", tmp_path / "run", *options)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -102,7 +91,7 @@ def test_a_training_in_two_processes_goes_on_in_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_processes_cannot_share_is_said_by_each(tmp_path):
+def test_environments_that_processes_cannot_share_are_an_error(tmp_path):
     options = ["--steps", "60", "--envs", "3", "--unroll", "4", "--algorithm", "a2c", "--game", "leaper"]
     done = torchrun("rl_impls.procgen", "train", tmp_path / "it", *options)
     assert done.returncode
@@ -110,51 +99,8 @@ def test_what_processes_cannot_share_is_said_by_each(tmp_path):
     assert not (tmp_path / "it").exists()
 
 
-def test_moments_are_those_of_the_batches_of_all(monkeypatch):
-    import torch
-
-    from rl_impls.procgen import group
-
-    batch = torch.from_numpy(np.random.default_rng(0).normal(3, 2, 64).astype(np.float32))
-    shares = torch.cat([batch[:32] + 5, batch[32:]]).split(32)  # of means far apart
-    meeting, given = threading.Barrier(2, timeout=SECONDS), {}
-
-    def mean_of_all(tensor):
-        given[threading.get_ident()] = tensor
-        meeting.wait()
-        mean = sum(given.values()) / 2
-        meeting.wait()
-        return mean
-
-    monkeypatch.setattr(group, "mean_of_all", mean_of_all)
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(group.moments_of_all, shares))
-    whole = torch.cat(shares)
-    for mean, deviation in found:
-        assert mean.item() == pytest.approx(whole.mean().item(), rel=1e-5)
-        assert deviation.item() == pytest.approx(whole.std(correction=0).item(), rel=1e-5)
-
-
-def test_gradients_are_the_means_over_all_before_they_are_clipped(monkeypatch):
-    import torch
-
-    from rl_impls.procgen import group
-
-    parameters, clipped = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((2, 3), (4,))], []
-    for k, parameter in enumerate(parameters):
-        parameter.grad = torch.full_like(parameter, k + 1.0)
-    train = SimpleNamespace(parameters=parameters)
-    train.clip = lambda: clipped.append([parameter.grad.clone() for parameter in parameters])
-    monkeypatch.setattr(group, "mean_of_all", lambda flat: (flat + torch.arange(10.0)) / 2)  # with those of another
-    group.average_gradients(train)
-    train.clip()
-    ((first, second),) = clipped
-    torch.testing.assert_close(first, (1 + torch.arange(6.0).view(2, 3)) / 2)
-    torch.testing.assert_close(second, (2 + torch.arange(6.0, 10.0)) / 2)
-
-
 @pytest.mark.parametrize("algorithm", ["impala", "a3c"])
-def test_other_algorithms_are_not_for_several_processes(monkeypatch, algorithm):
+def test_impala_and_a3c_reject_several_processes(monkeypatch, algorithm):
     from rl_impls.procgen.agent import ProcgenAgent
 
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -164,7 +110,7 @@ def test_other_algorithms_are_not_for_several_processes(monkeypatch, algorithm):
         ProcgenAgent(seed=0, algorithm=algorithm)
 
 
-def test_jax_is_not_for_several_processes():
+def test_jax_rejects_several_processes():
     from rl_impls import backends
 
     with pytest.raises(ValueError, match=r"^backend of several processes: got jax, wanted torch or torch-compile$"):

@@ -1,4 +1,4 @@
-"""V-trace is the sum that defines it, clips its weights, and is the n-step return where nothing is off-policy."""
+"""V-trace is the sum of Eq. 1 of its paper with clipped ratios, and the n-step return where nothing is off-policy."""
 
 from __future__ import annotations
 
@@ -42,29 +42,19 @@ def vtrace(backend, form, args, gamma, rho_bar=1.0, c_bar=1.0):
     return computed("vtrace", backend, form, {"gamma": gamma, "rho_bar": rho_bar, "c_bar": c_bar}, args)
 
 
-def with_ratios(seed, rollout, spread=1.0):
+def with_ratios(seed, rollout):
     """A rollout with logarithms of ratios before it."""
-    return spread * np.random.default_rng(seed).standard_normal(rollout[0].shape), *rollout
+    return np.random.default_rng(seed).standard_normal(rollout[0].shape), *rollout
 
 
 @pytest.mark.parametrize(("backend", "form"), EXACT)
 @given(rollout=ROLLOUTS, seed=SEEDS, gamma=UNIT, rho_bar=LARGEST, c_bar=LARGEST)
 @settings(max_examples=30)
-def test_each_target_is_the_sum_of_later_errors_with_clipped_weights(
-    backend, form, rollout, seed, gamma, rho_bar, c_bar
-):
+def test_target_is_the_sum_of_td_errors_with_clipped_ratios(backend, form, rollout, seed, gamma, rho_bar, c_bar):
     args = with_ratios(seed, rollout)
     got = vtrace(backend, form, args, gamma, rho_bar, c_bar)
     for found, wanted in zip(got, literal(*args, gamma, rho_bar, c_bar)):
         np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("ends", [0, 0.2, 1])
-def test_jax_computes_the_same(ends):
-    args = with_ratios(0, drawn(np.random.default_rng(0), 20, 3, ends))
-    got = vtrace("jax", "full", in_float32(args), 0.99, 1.0, 0.9)
-    for found, wanted in zip(got, literal(*args, 0.99, 1.0, 0.9)):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def consistent(rollout):
@@ -77,7 +67,7 @@ def consistent(rollout):
 @pytest.mark.parametrize(("backend", "form"), EXACT)
 @given(rollout=ROLLOUTS, gamma=UNIT)
 @settings(max_examples=20)
-def test_with_equal_policies_targets_are_n_step_returns(backend, form, rollout, gamma):
+def test_on_policy_targets_are_n_step_returns(backend, form, rollout, gamma):
     rewards, values, next_values, terminated, truncated = args = consistent(rollout)
     vs, advantages = vtrace(backend, form, (np.zeros_like(rewards), *args), gamma)
     wanted = returns_of(rewards, next_values, terminated, truncated, gamma)
@@ -85,17 +75,8 @@ def test_with_equal_policies_targets_are_n_step_returns(backend, form, rollout, 
     np.testing.assert_allclose(advantages, wanted - values, rtol=1e-10, atol=1e-10)
 
 
-@given(rollout=ROLLOUTS, gamma=UNIT, lam=UNIT)
-@settings(max_examples=20)
-def test_with_equal_policies_and_weights_of_lambda_targets_are_those_of_gae(rollout, gamma, lam):
-    args = consistent(rollout)
-    vs, _ = vtrace("numpy", "full", (np.zeros_like(args[0]), *args), gamma, 1.0, lam)
-    _, returns = computed("gae", "numpy", "full", {"gamma": gamma, "lam": lam}, args)
-    np.testing.assert_allclose(vs, returns, rtol=1e-10, atol=1e-10)
-
-
 @pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
-def test_a_truncation_bootstraps_and_a_termination_does_not_and_neither_lets_later_errors_through(backend, form):
+def test_truncation_bootstraps_and_termination_does_not(backend, form):
     rng, ones = np.random.default_rng(1), np.ones((4, 1), bool)
     rewards, values, next_values, *_ = drawn(rng, 4, 1, 0)
     end, never = ones & (np.arange(4) == 1)[:, None], ~ones
@@ -111,7 +92,7 @@ def test_a_truncation_bootstraps_and_a_termination_does_not_and_neither_lets_lat
 
 
 @pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
-def test_an_action_that_the_policy_never_takes_says_nothing(backend, form):
+def test_action_of_probability_zero_contributes_nothing(backend, form):
     rollout = drawn(np.random.default_rng(2), 5, 2, 0)
     vs, advantages = vtrace(backend, form, in_float32((np.full((5, 2), -200.0), *rollout)), 0.99)
     np.testing.assert_allclose(vs, rollout[1], rtol=1e-6)
