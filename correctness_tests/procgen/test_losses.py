@@ -1,4 +1,4 @@
-"""The losses: their gradients by finite differences, PPO beside A2C, what clipping and normalising leave."""
+"""The losses: gradients against finite differences, PPO against A2C, clipping and normalisation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gradient(op, batch, **changed):
 
 @pytest.mark.parametrize("form", ["naive", "full"])
 @pytest.mark.parametrize("op", UPDATES)
-def test_the_gradient_is_that_of_finite_differences(op, form):
+def test_gradient_matches_finite_differences(op, form):
     spec, batches = problem(op)
     spec, batch = in_float64(spec), in_float64(batches[1])
     step, update = learner(op, "torch", form, exact=True, **FREE)
@@ -69,7 +69,7 @@ def behaving_alike(batch):
     return obs, actions, _numpy.taken(logits, actions)[0], advantages, returns
 
 
-def test_the_policy_gradient_of_ppo_at_a_ratio_of_1_is_that_of_a2c():
+def test_ppo_gradient_at_ratio_1_is_the_policy_gradient_of_a2c():
     _, batches = problem("ppo_update")
     obs, actions, log_probs, advantages, returns = behaving_alike(batches[0])
     normalised = (advantages - advantages.mean()) / advantages.std()
@@ -80,7 +80,7 @@ def test_the_policy_gradient_of_ppo_at_a_ratio_of_1_is_that_of_a2c():
     assert np.abs(ppo["w_logits"]).max() > 0 == np.abs(ppo["w_return"]).max()
 
 
-def test_beyond_the_clip_a_better_action_is_not_made_more_likely_nor_a_worse_one_less():
+def test_ppo_gradient_is_zero_beyond_the_clip():
     _, batches = problem("ppo_update")
     obs, actions, log_probs, *_, returns = behaving_alike(batches[0])
     advantages = np.where(np.arange(len(obs)) % 2, 1.0, -1.0)
@@ -92,7 +92,7 @@ def test_beyond_the_clip_a_better_action_is_not_made_more_likely_nor_a_worse_one
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_advantages_of_ppo_are_normalised_over_the_batch(backend):
+def test_ppo_normalises_advantages_over_the_batch(backend):
     _, batches = problem("ppo_update")
     obs, actions, log_probs, advantages, returns = batches[0]
     losses = []
@@ -104,7 +104,7 @@ def test_advantages_of_ppo_are_normalised_over_the_batch(backend):
     assert (normalised.mean(), normalised.std()) == pytest.approx((0, 1), abs=1e-6)
 
 
-def test_no_gradient_goes_through_the_targets_of_vtrace():
+def test_vtrace_targets_carry_no_gradient():
     # values alone: their gradient is that of an update of A2C, summed, which is given V-trace's targets as returns
     spec, batches = problem("impala_update")
     batch = in_float64(batches[0])
@@ -119,14 +119,14 @@ def test_no_gradient_goes_through_the_targets_of_vtrace():
         np.testing.assert_allclose(impala[name], wanted, rtol=1e-8, atol=1e-9 * np.abs(wanted).max())
 
 
-def test_entropy_is_largest_where_all_actions_are_as_likely():
+def test_entropy_of_uniform_and_of_deterministic_policies():
     _, entropy = _numpy.taken(np.zeros((3, 15)), np.zeros(3, int))
     assert entropy == pytest.approx(np.log(15))
     _, entropy = _numpy.taken(np.eye(15)[:3] * 1000, np.zeros(3, int))
     assert entropy == pytest.approx(0, abs=1e-12)
 
 
-def test_the_loss_of_a_rollout_of_the_policy_itself_is_that_of_n_step_returns():
+def test_on_policy_impala_targets_are_n_step_returns():
     spec, batches = problem("impala_update")
     params, (obs, actions, _, rewards, terminated, truncated) = in_float64(spec["params"]), in_float64(batches[0])
     logits, values = _numpy.logits_and_values(params, obs.reshape(-1, 64, 64, 3))

@@ -1,4 +1,4 @@
-"""Updates: the optimisers to the letter, torch beside JAX over several updates, states, and what goes on from them."""
+"""Updates: the optimisers' rules, bfloat16, and resuming from a state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rmsprop(step, gradient, first, second, eps, decay=0.99):
 
 
 def inside(step, gradient, first, second, eps):
-    """The step of RMSProp, eps within the root: what is not wanted."""
+    """The step of RMSProp with eps inside the root, which is another rule."""
     second[:] = 0.99 * second + 0.01 * gradient**2
     return gradient / np.sqrt(second + eps)
 
@@ -42,7 +42,7 @@ def inside(step, gradient, first, second, eps):
 RULES = {"ppo_update": adam, "a2c_update": rmsprop, "impala_update": rmsprop}
 
 
-def by_hand(op, rule, norm=1e9, updates=3, rate=None):
+def by_hand(op, rule, norm=1e9, updates=3, rate=None, eps=None):
     """Weights after some updates, from torch's gradients at those weights in float64 and the rule of an optimiser."""
     spec, batches = problem(op)
     params, rate = in_float64(spec["params"]), rate or spec["learning_rate"]
@@ -52,7 +52,7 @@ def by_hand(op, rule, norm=1e9, updates=3, rate=None):
         update(batch)
         gradient = gradient_of(step)
         scale = min(1, norm / np.sqrt(sum((each**2).sum() for each in gradient.values())))
-        moves = {name: rule(k + 1, scale * gradient[name], *moments[name], EPS[op]) for name in NETS}
+        moves = {name: rule(k + 1, scale * gradient[name], *moments[name], eps or EPS[op]) for name in NETS}
         params = {name: params[name] - rate * moves[name] for name in NETS}
     return params
 
@@ -66,7 +66,7 @@ def apart(op, got, wanted):
 
 @pytest.mark.parametrize("norm", [1e9, 1e-2])
 @pytest.mark.parametrize("op", UPDATES)
-def test_the_optimiser_keeps_to_its_rule_and_the_gradient_to_its_norm(op, norm):
+def test_optimiser_follows_its_rule_and_clips_the_gradient_norm(op, norm):
     step, update = exact_learner(op, gradient_norm=norm)
     for batch in problem(op)[1][:3]:
         update(batch)
@@ -84,7 +84,7 @@ def test_the_optimiser_keeps_to_its_rule_and_the_gradient_to_its_norm(op, norm):
         [(op, *form) for op in UPDATES for form in FORMS],
     ),
 )
-def test_constants_of_an_optimiser_may_stand_in_the_spec(op, backend, form, monkeypatch):
+def test_epsilon_and_decay_of_the_spec_reach_the_optimiser(op, backend, form):
     _, batches = problem(op)
     usual, given = {"epsilon": EPS[op], "decay": 0.99}, {"epsilon": 0.125, "decay": 0.5}
     rate = 0.01  # so that weights move much further than they are rounded
@@ -99,23 +99,8 @@ def test_constants_of_an_optimiser_may_stand_in_the_spec(op, backend, form, monk
     assert apart(op, learned(usual), before) == 0
     found = learned(given)
     assert apart(op, before, found) > 0.1
-    monkeypatch.setitem(EPS, op, 0.125)
     rule = adam if op == "ppo_update" else functools.partial(rmsprop, decay=0.5)
-    assert apart(op, found, by_hand(op, rule, problem(op)[0]["gradient_norm"], 2, rate)) < 1e-3
-
-
-@pytest.mark.parametrize("op", UPDATES)
-def test_torch_and_jax_learn_alike_over_several_updates(op):
-    _, batches = problem(op)
-    exact, update = exact_learner(op)
-    wanted = [update(batch) for batch in batches]
-    for backend, form in FORMS:
-        step, update = learner(op, backend, form)
-        losses = [update(batch) for batch in batches]
-        np.testing.assert_allclose(losses, wanted, rtol=2e-4, err_msg=backend)
-        assert apart(op, step.params, exact.params) < 5e-3, (backend, form)
-        assert all(value.dtype == np.float32 and value.shape == exact.params[name].shape
-                   for name, value in step.params.items())  # fmt: skip
+    assert apart(op, found, by_hand(op, rule, problem(op)[0]["gradient_norm"], 2, rate, 0.125)) < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -128,7 +113,7 @@ def test_torch_and_jax_learn_alike_over_several_updates(op):
         [(op, backend) for op in UPDATES for backend in ("torch", "jax")],
     ),
 )
-def test_in_bfloat16_the_losses_stay_near(op, backend):
+def test_bfloat16_loss_is_close_to_float32(op, backend):
     _, batches = problem(op)
     (_, rounded), (_, update) = learner(op, backend, "bfloat16"), learner(op, backend)
     first, exact = rounded(batches[0]), update(batches[0])
@@ -152,7 +137,7 @@ def assert_states_equal(got, wanted):
     ),
 )
 @pytest.mark.parametrize("op", ["ppo_update", "impala_update"])
-def test_training_goes_on_from_a_state(op, before, after):
+def test_another_form_or_backend_resumes_from_a_state(op, before, after):
     spec, batches = problem(op)
     first, update_first = learner(op, *before)
     second, update_second = learner(op, *after)
@@ -177,7 +162,7 @@ def test_training_goes_on_from_a_state(op, before, after):
 
 
 @pytest.mark.parametrize(("op", "backend", "form"), [(op, *form) for op in UPDATES for form in FORMS])
-def test_after_a_reset_or_from_a_state_the_same_is_learned_bit_for_bit(op, backend, form):
+def test_reset_and_load_state_repeat_the_updates_bit_for_bit(op, backend, form):
     _, batches = problem(op)
     step, update = learner(op, backend, form)
     losses = [update(batches[0])]
@@ -190,17 +175,3 @@ def test_after_a_reset_or_from_a_state_the_same_is_learned_bit_for_bit(op, backe
     step.reset()
     assert [update(batch) for batch in batches[:2]] == losses
     assert_states_equal(step.state(), wanted)
-
-
-@pytest.mark.parametrize(
-    ("op", "backend", "form"),
-    quick(
-        [(op, "torch", "full") for op in UPDATES],
-        [(op, *form) for op in UPDATES for form in FORMS],
-    ),
-)
-def test_the_loss_of_one_batch_falls(op, backend, form):
-    _, batches = problem(op)
-    _, update = learner(op, backend, form, learning_rate=2e-5)
-    losses = [update(batches[0]) for _ in range(15)]
-    assert losses[-1] < losses[0] - 0.02 * abs(losses[0])
