@@ -1,11 +1,10 @@
-"""Procgen's games as a vector environment: the frames are gym3's own, and all can be resumed exactly."""
+"""Procgen as a vector environment: steps equal those of gym3, and a state resumes exactly."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import re
-import sys
 import tracemalloc
 
 import numpy as np
@@ -15,9 +14,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from rl_impls.backends import BackendUnavailable
-from rl_impls.common import procgen_env
 from rl_impls.common.procgen_env import ACTIONS, GAMES, ProcgenVectorEnv, check_installed, import_procgen
-from rl_impls.common.procgen_state import level_range, made_for, pack, unpack
+from rl_impls.common.procgen_state import pack, unpack
 
 from .commands import hiding, python
 
@@ -83,7 +81,7 @@ def assert_same(found, wanted):
 
 @pytest.mark.parametrize("mode", ["easy", "hard"])
 @pytest.mark.parametrize("game", GAMES)
-def test_every_game_shows_frames_that_change_and_resumes_from_its_state(make, game, mode):
+def test_every_game_resumes_from_its_state(make, game, mode):
     env = make(game, 2, mode=mode)
     obs, infos = env.reset()
     assert obs in env.observation_space
@@ -99,14 +97,14 @@ def test_every_game_shows_frames_that_change_and_resumes_from_its_state(make, ga
     assert_same(course(other, actions[12:]), wanted)
 
 
-def test_games_are_those_that_procgen_has():
+def test_games_are_those_of_procgen():
     import_procgen()
     from procgen.env import ENV_NAMES
 
     assert list(GAMES) == ENV_NAMES
 
 
-def test_frames_rewards_and_ends_are_those_of_gym3(make):
+def test_frames_rewards_and_ends_equal_those_of_gym3(make):
     ours = make(ENDING, 8, num_levels=5, start_level=2)
     bare = import_procgen()(
         num=8, env_name=ENDING, rand_seed=3, distribution_mode="easy", num_levels=5, start_level=2, num_threads=1
@@ -127,7 +125,7 @@ def test_frames_rewards_and_ends_are_those_of_gym3(make):
     assert ends > 0
 
 
-def test_statistics_are_those_of_the_wrapper(make):
+def test_episode_statistics_equal_those_of_gymnasium(make):
     plain = make(ENDING, 8)
     wrapped = RecordEpisodeStatistics(make(ENDING, 8))
     for env in (plain, wrapped):
@@ -148,8 +146,7 @@ def test_statistics_are_those_of_the_wrapper(make):
         told, finished = infos["final_info"], plain.finished
         for name in ("r", "l"):
             np.testing.assert_array_equal(told["episode"][name], infos_wanted["episode"][name])
-        for mask in (infos["_final_info"], told["_episode"], told["_level_seed"], infos_wanted["_episode"]):
-            np.testing.assert_array_equal(mask, terminated)
+        np.testing.assert_array_equal(infos["_final_info"], terminated)
         np.testing.assert_array_equal(np.flatnonzero(terminated), finished.env)
         np.testing.assert_array_equal(told["level_seed"][terminated], finished.levels)
         np.testing.assert_array_equal(told["level_complete"][terminated], finished.solved)
@@ -158,7 +155,7 @@ def test_statistics_are_those_of_the_wrapper(make):
     assert len({episode[0] for episode in ended_episodes}) > 1
 
 
-def test_levels_of_ended_episodes_are_those_that_were_shown(make):
+def test_finished_episodes_report_their_own_level(make):
     env = make(ENDING, 8, num_levels=200, start_level=100)
     before, ends = env.levels, 0
     for action in drawn(100, 8):
@@ -170,7 +167,7 @@ def test_levels_of_ended_episodes_are_those_that_were_shown(make):
     assert ends > 0
 
 
-def test_a_level_that_is_completed_is_solved_and_one_that_is_lost_is_not(make):
+def test_completed_level_is_solved_and_lost_level_is_not(make):
     env = make("leaper", 16)
     ended = []
     for action in drawn(150, 16):
@@ -179,7 +176,7 @@ def test_a_level_that_is_completed_is_solved_and_one_that_is_lost_is_not(make):
     assert {(0.0, False), (10.0, True)} == set(ended)
 
 
-def test_a_state_resumes_for_200_steps_with_other_threads(make, played):
+def test_state_resumes_with_other_threads_and_seed(make, played):
     state, shown, actions, wanted = played
     for threads, seed in ((1, 3), (3, 9)):
         assert_same(resumed(make(ENDING, threads=threads, seed=seed), state, shown, actions), wanted)
@@ -193,7 +190,7 @@ def resumed(env, state, shown, actions):
     return course(env, actions)
 
 
-def test_environments_of_a_state_go_on_alone_as_they_do_together(make):
+def test_part_of_a_state_resumes_alone(make):
     env, actions = make("starpilot"), drawn(40)
     course(env, actions[:20])
     state = env.get_state()
@@ -204,7 +201,7 @@ def test_environments_of_a_state_go_on_alone_as_they_do_together(make):
         assert_same([part.advance(action[rows]) for action in actions[20:]], [[a[rows] for a in s] for s in wanted])
 
 
-def test_a_state_is_the_same_as_arrays_and_can_be_changed_without_the_environment(make):
+def test_state_packs_to_arrays_and_back(make):
     env = make()
     course(env, drawn(5))
     state = env.get_state()
@@ -221,9 +218,8 @@ def test_a_state_is_the_same_as_arrays_and_can_be_changed_without_the_environmen
             unpack(arrays | {"sizes": np.array(sizes)})
 
 
-@pytest.mark.parametrize("threads", [2, 5])
-def test_the_number_of_threads_changes_nothing_but_who_computes(make, threads):
-    actions = drawn(40, 6)
+def test_results_do_not_depend_on_the_number_of_threads(make):
+    actions, threads = drawn(40, 6), 3
     before = len(os.listdir("/proc/self/task"))
     env = make(num_envs=6, threads=threads)
     assert len(os.listdir("/proc/self/task")) == before + threads
@@ -233,11 +229,7 @@ def test_the_number_of_threads_changes_nothing_but_who_computes(make, threads):
     assert len(os.listdir("/proc/self/task")) == before
 
 
-def test_as_many_threads_compute_as_this_process_has_cores(make):
-    assert make(threads=None).threads == len(os.sched_getaffinity(0))
-
-
-def test_frames_are_written_into_the_rows_of_a_rollout_and_nowhere_else(make):
+def test_frames_are_written_to_the_given_array_without_a_copy(make):
     env, actions = make(num_envs=16), drawn(12, 16)
     rollout = np.zeros((13, 16, 64, 64, 3), np.uint8)
     env.observe(rollout[0])
@@ -256,16 +248,7 @@ def test_frames_are_written_into_the_rows_of_a_rollout_and_nowhere_else(make):
     assert not any(np.shares_memory(frame, other.frames) for frame in frames)
 
 
-def test_frames_go_to_every_other_environment_of_a_larger_array(make):
-    env, actions = make(), drawn(3)
-    out = np.zeros((2 * N, 64, 64, 3), np.uint8)
-    for action in actions:
-        env.advance(action, out[::2])
-    np.testing.assert_array_equal(out[::2], env.observe())
-    assert not out[1::2].any()
-
-
-def test_one_seed_gives_one_course_and_a_reset_with_it_begins_that_again(make):
+def test_seed_determines_the_episodes(make):
     actions = drawn(15)
     env = make(ENDING)
     start, _ = env.reset()
@@ -276,7 +259,7 @@ def test_one_seed_gives_one_course_and_a_reset_with_it_begins_that_again(make):
     np.testing.assert_array_equal(make(ENDING, seed=4).reset()[0], env.observe())
 
 
-def test_a_reset_without_a_seed_starts_new_episodes_and_their_statistics(make):
+def test_reset_without_a_seed_starts_new_episodes(make):
     env = make(num_levels=0)
     before = env.levels
     env.reset()
@@ -295,7 +278,7 @@ def test_a_reset_without_a_seed_starts_new_episodes_and_their_statistics(make):
         assert (other.levels != before).all(), "a state that was set is no fresh start"
 
 
-def test_what_is_returned_is_the_callers_own(make):
+def test_results_are_not_overwritten_by_later_steps(make):
     env = make(ENDING)
     kept = [env.reset()[0]]
     copies = [kept[0].copy()]
@@ -308,21 +291,7 @@ def test_what_is_returned_is_the_callers_own(make):
         np.testing.assert_array_equal(array, copy)
 
 
-def test_np_random_seed_is_the_seed_of_the_games(make):
-    env = make(seed=3)
-    assert env.np_random_seed == 3
-    env.reset()
-    assert env.np_random_seed == 3
-    env.reset(seed=4)
-    assert env.np_random_seed == 4
-
-
-def test_render_points_to_the_observations(make):
-    with pytest.raises(NotImplementedError, match=r"no render modes; observe\(\) returns the frames"):
-        make().render()
-
-
-def test_the_environment_says_that_it_resets_in_the_same_step(make):
+def test_metadata_says_that_episodes_restart_in_the_same_step(make):
     assert make().metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert make().single_action_space.n == ACTIONS
 
@@ -350,7 +319,7 @@ env.close()
 """
 
 
-def test_another_process_resumes_a_state_and_prints_nothing_of_gym(played, tmp_path):
+def test_another_process_resumes_a_state_without_gym_warnings(played, tmp_path):
     state, shown, actions, wanted = played
     (tmp_path / "given").write_bytes(pickle.dumps((pack(state), actions)))
     done = python("-c", OTHER_PROCESS, tmp_path, ENDING)
@@ -358,20 +327,8 @@ def test_another_process_resumes_a_state_and_prints_nothing_of_gym(played, tmp_p
     assert_same(pickle.loads((tmp_path / "found").read_bytes()), [(shown,), *wanted])
 
 
-def test_what_else_an_import_prints_or_warns_of_is_seen(monkeypatch, tmp_path, capsys):
-    import_procgen()
-    (tmp_path / "procgen.py").write_text(
-        "import sys, warnings; print('said', file=sys.stderr); warnings.warn('old'); ProcgenGym3Env = 7"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "procgen")
-    with pytest.warns(UserWarning, match="^old$"):
-        assert import_procgen() == 7
-    assert capsys.readouterr().err == "said\n"
-
-
-@pytest.mark.parametrize("package", ["procgen", "gym3", "gym"])
-def test_without_a_package_it_is_said_what_to_install(package, tmp_path):
+@pytest.mark.parametrize("package", ["procgen", "gym3"])
+def test_missing_package_error_says_how_to_install_it(package, tmp_path):
     code = "from rl_impls.common.procgen_env import ProcgenVectorEnv; ProcgenVectorEnv()"
     done = python("-c", code, PYTHONPATH=hiding(tmp_path, package))
     last = done.stderr.splitlines()[-1]
@@ -385,27 +342,15 @@ def test_without_a_package_it_is_said_what_to_install(package, tmp_path):
     ("how", "message"),
     [
         ({"game": "chess"}, f"game: got 'chess', wanted one of {', '.join(GAMES)}"),
-        ({"mode": "extreme"}, "mode: got 'extreme', wanted one of easy, hard"),
         ({"num_envs": 0}, "num_envs: got 0, wanted an integer from 1 to 65536"),
-        ({"num_envs": 2.0}, "num_envs: got 2.0, wanted an integer from 1 to 65536"),
-        ({"seed": -1}, "seed: got -1, wanted an integer from 0 to 2147483647"),
-        ({"seed": None}, "seed: got None, wanted an integer from 0 to 2147483647"),
         ({"seed": 2**31}, "seed: got 2147483648, wanted an integer from 0 to 2147483647"),
-        ({"num_levels": -1}, "num_levels: got -1, wanted an integer from 0 to 2147483647"),
         (
             {"num_levels": 10, "start_level": 2**31 - 1},
             "start_level: got 2147483647, wanted an integer from 0 to 2147483637, as levels go to 2**31 - 1",
         ),
-        (
-            {"start_level": 200},
-            "start_level: got 200, wanted an integer from 0 to 0, as num_levels is 0, which is all levels",
-        ),
-        ({"threads": 0}, "threads: got 0, wanted an integer from 1 to 65536"),
-        ({"threads": True}, "threads: got True, wanted an integer from 1 to 65536"),
     ],
 )
-def test_a_bad_argument_is_refused_before_a_game_starts(make, how, message, monkeypatch):
-    monkeypatch.setattr(procgen_env, "import_procgen", lambda: pytest.fail("it was started"))
+def test_invalid_argument_is_rejected(make, how, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make(**how)
 
@@ -413,17 +358,14 @@ def test_a_bad_argument_is_refused_before_a_game_starts(make, how, message, monk
 BAD_ACTIONS = [
     ([0, 1, 2, 3], "[0, 1, 2, 3]"),
     (np.zeros(3, np.int32), "int32[3]"),
-    (np.zeros((N, 1), np.int32), f"int32[{N}, 1]"),
     (np.zeros(N, np.float32), f"float32[{N}]"),
-    (np.zeros(N, bool), f"bool[{N}]"),
     (np.array([0, 1, 2, 15]), "[0, 1, 2, 15]"),
     (np.array([0, 1, 2, -1]), "[0, 1, 2, -1]"),
-    (np.array([0, 1, 2, 2**32]), f"[0, 1, 2, {2**32}]"),
 ]
 
 
 @pytest.mark.parametrize(("actions", "got"), BAD_ACTIONS, ids=[got for _, got in BAD_ACTIONS])
-def test_bad_actions_are_refused_and_change_nothing(make, actions, got):
+def test_invalid_actions_are_rejected_and_change_nothing(make, actions, got):
     env = make()
     before = env.get_state()
     with pytest.raises(ValueError, match=rf"^actions: got {re.escape(got)}, wanted {N} integers from 0 to 14$"):
@@ -432,23 +374,14 @@ def test_bad_actions_are_refused_and_change_nothing(make, actions, got):
     assert not env.lengths.any()
 
 
-def test_actions_of_any_integer_type_and_lists_for_gymnasium_are_taken(make):
-    wanted = make().advance(np.arange(N, dtype=np.int32))[0]
-    for actions in (np.arange(N), np.arange(N, dtype=np.uint8), np.arange(2 * N, dtype=np.int32)[::2] // 2):
-        np.testing.assert_array_equal(make().advance(actions)[0], wanted)
-    np.testing.assert_array_equal(make().step(list(range(N)))[0], wanted)
-
-
 @pytest.mark.parametrize(
     ("out", "got"),
     [
         (np.zeros((N, 64, 64, 3), np.float32), f"float32[{N}, 64, 64, 3]"),
-        (np.zeros((2, N, 64, 64, 3), np.uint8), f"uint8[2, {N}, 64, 64, 3]"),
         (np.broadcast_to(np.zeros((64, 64, 3), np.uint8), (N, 64, 64, 3)), f"a read-only uint8[{N}, 64, 64, 3]"),
-        ([0], "list"),
     ],
 )
-def test_an_array_without_room_for_the_frames_is_refused_before_the_step(make, out, got):
+def test_array_that_cannot_take_the_frames_is_rejected_before_the_step(make, out, got):
     env = make()
     for call in (lambda: env.advance(np.zeros(N, int), out), lambda: env.observe(out)):
         with pytest.raises(ValueError, match=rf"^out: got {re.escape(got)}, wanted .*uint8\[{N}, 64, 64, 3\]$"):
@@ -456,26 +389,21 @@ def test_an_array_without_room_for_the_frames_is_refused_before_the_step(make, o
     assert not env.lengths.any()
 
 
-def test_a_state_of_something_else_is_refused_and_changes_nothing(make):
+def test_foreign_state_is_rejected_and_changes_nothing(make):
     env = make(num_levels=200)
     env.advance(np.zeros(N, int))
     state = env.get_state()
     wanted = "wanted a state of coinrun, easy, levels 0 to 199"
     others = [
         (make("maze", num_levels=200).get_state(), f"got a state of maze, easy, levels 0 to 199, {wanted}"),
-        (make(mode="hard", num_levels=200).get_state(), f"got a state of coinrun, hard, levels 0 to 199, {wanted}"),
         (
-            make(num_levels=50, start_level=7).get_state(),
-            f"got a state of coinrun, easy, levels 7 to 56, {wanted}",
+            make(mode="hard", num_levels=50, start_level=7).get_state(),
+            f"got a state of coinrun, hard, levels 7 to 56, {wanted}",
         ),
         (make(num_envs=3, num_levels=200).get_state(), f"games: got 3, wanted a list of {N}"),
         (state | {"games": [game[:-1] for game in state["games"]]}, f"got what is no state of a game, {wanted}"),
-        (state | {"games": [b""] * N}, f"got what is no state of a game, {wanted}"),
-        (state | {"games": [7] * N}, f"got what is no state of a game, {wanted}"),
-        (state | {"games": b"1234"}, f"games: got bytes, wanted a list of {N}"),
         (state | {"returns": np.zeros(3)}, f"returns: got shape (3,), wanted ({N},)"),
         ({"games": state["games"]}, "got ['games'], wanted games, returns, lengths by name"),
-        (state["games"], "got list, wanted games, returns, lengths by name"),
     ]
     for other, message in others:
         with pytest.raises(ValueError, match=f"^{re.escape(f'state: {message}')}$"):
@@ -484,28 +412,20 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing(make):
         assert env.lengths.tolist() == [1] * N
 
 
-def test_the_bytes_of_a_game_say_what_it_is_made_for(make):
-    for made in (make("ninja", mode="hard"), make("fruitbot", start_level=5, num_levels=3)):
-        wanted = made.game, made.mode, *level_range(made.start_level, made.num_levels)
-        assert {made_for(game) for game in made.get_state()["games"]} == {wanted}
-
-
 @pytest.mark.parametrize(
     ("how", "message"),
     [
         ({"seed": "x"}, "seed: got 'x'"),
-        ({"seed": [1] * N}, r"seed: got \[1, 1, 1, 1\]"),
-        ({"options": {"a": 1}}, r"options: Procgen has no reset options, got \['a'\]"),
         ({"options": {"reset_mask": np.ones(N, bool)}}, "options: Procgen cannot reset some games alone"),
     ],
 )
-def test_a_reset_by_what_it_does_not_know_is_refused(make, how, message):
+def test_unknown_reset_argument_is_rejected(make, how, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         make().reset(**how)
 
 
-@pytest.mark.parametrize("name", ["reset", "observe", "get_state"])
-def test_a_closed_environment_says_so(make, name):
+@pytest.mark.parametrize("name", ["reset", "get_state"])
+def test_call_after_close_is_an_error(make, name):
     env = make()
     env.close()
     env.close()

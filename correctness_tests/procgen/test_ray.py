@@ -1,4 +1,4 @@
-"""Actors over Ray play what actors in processes play, on any node that is left, and nothing of them stays."""
+"""Actors over Ray play as actors in processes do, survive a dead node, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
 
 @pytest.fixture(scope="module")
 def ray(unavailable, tmp_path_factory):
-    """Ray, whose secret of this test's clusters is no other's."""
+    """Ray, with a secret of this module's own clusters."""
     try:
         check_installed("torch")
         cluster.check_installed("torch")
@@ -119,7 +119,7 @@ def held(ray):
 
 
 @pytest.mark.parametrize("algorithm", MAKE)
-def test_without_lag_actors_over_ray_play_and_teach_what_one_process_does(nodes, build, algorithm, monkeypatch):
+def test_ray_actors_without_lag_match_one_process(nodes, build, algorithm, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})  # as many threads in processes as over Ray
     alone, beside, spread = (
         build(algorithm),
@@ -139,7 +139,7 @@ def test_without_lag_actors_over_ray_play_and_teach_what_one_process_does(nodes,
     assert spread.stats() == {"policy_lag": 0.0, "most_policy_lag": 0.0, "replaced_actors": 0.0}
 
 
-def test_actors_are_on_both_nodes_play_ahead_and_leave_nothing_in_the_store_or_alive(nodes, build, ray):
+def test_actors_spread_over_both_nodes_and_leave_no_object_or_process(nodes, build, ray):
     loop = build("parallel_impala", actors=2, lag=2, cluster=nodes.address)
     assert len(set(told(loop.crew, node_of))) == 2
     pids = told(loop.crew, pid_of)
@@ -153,7 +153,7 @@ def test_actors_are_on_both_nodes_play_ahead_and_leave_nothing_in_the_store_or_a
     assert not ray.is_initialized()
 
 
-def test_actors_of_a_node_that_dies_in_mid_training_are_replaced_on_the_other(nodes, build):
+def test_actors_of_a_dead_node_are_replaced_on_the_other(nodes, build):
     loop = build("parallel_ppo", actors=2, lag=1, cluster=nodes.address)
     played(loop, 2)
     [dying] = [node for node in nodes.worker_nodes if node.node_id in told(loop.crew, node_of)]
@@ -168,7 +168,7 @@ def test_actors_of_a_node_that_dies_in_mid_training_are_replaced_on_the_other(no
     nodes.add_node(num_cpus=2)
 
 
-def test_an_actor_that_dies_again_and_again_ends_the_training_with_the_reason(nodes, build, monkeypatch):
+def test_actor_that_dies_repeatedly_ends_the_training_with_the_reason(nodes, build, monkeypatch):
     loop = build("parallel_ppo", actors=2, lag=0, cluster=nodes.address)
     monkeypatch.setattr("rl_impls.procgen.ray_crew.LIVES", 0)
     loop.crew.members[1].__ray_terminate__.remote()
@@ -176,7 +176,7 @@ def test_an_actor_that_dies_again_and_again_ends_the_training_with_the_reason(no
         played(loop, 1)
 
 
-def test_what_goes_wrong_in_an_actor_is_one_error(nodes, build):
+def test_exception_in_an_actor_is_a_one_line_error(nodes, build):
     loop = build("parallel_ppo", actors=2, lag=0, cluster=nodes.address)
     loop.crew.tell([("set_state", {"games": []})] * 2)
     with pytest.raises(RuntimeError, match=r"^actor [01] failed: \w+: ") as caught:
@@ -184,7 +184,7 @@ def test_what_goes_wrong_in_an_actor_is_one_error(nodes, build):
     assert "\n" not in str(caught.value)
 
 
-def test_a_cluster_without_room_is_one_error_and_stays_joined_by_who_had_joined_it(nodes, build, ray):
+def test_cluster_without_free_cores_is_an_error_and_stays_connected(nodes, build, ray):
     ray.init(nodes.address, log_to_driver=False)
     try:
         taken = ray.util.placement_group([{"CPU": 2}] * 2)
@@ -199,7 +199,7 @@ def test_a_cluster_without_room_is_one_error_and_stays_joined_by_who_had_joined_
         ray.shutdown()
 
 
-def test_what_ray_itself_refuses_is_one_line(ray, monkeypatch, tmp_path):
+def test_rejection_by_ray_is_a_one_line_error(ray, monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
     ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
     with pytest.raises(
@@ -210,7 +210,7 @@ def test_what_ray_itself_refuses_is_one_line(ray, monkeypatch, tmp_path):
     assert not ray.is_initialized()
 
 
-def test_an_agent_starts_a_cluster_here_and_ends_it(ray, tmp_path):
+def test_agent_starts_and_ends_a_local_cluster(ray, tmp_path):
     before, on_sigterm = of_ray(), signal.getsignal(signal.SIGTERM)
     agent = ProcgenAgent(seed=0, cluster=cluster.LOCAL, **{**SMALL, "actors": 2})
     try:
@@ -224,7 +224,7 @@ def test_an_agent_starts_a_cluster_here_and_ends_it(ray, tmp_path):
     assert not ray.is_initialized()
 
 
-def test_an_actor_has_one_thread_whatever_is_set_where_the_cluster_starts(ray, build, monkeypatch):
+def test_actor_has_one_thread_whatever_the_environment_says(ray, build, monkeypatch):
     for name in THREAD_VARIABLES:
         monkeypatch.setenv(name, "2")
     loop = build("parallel_impala", actors=2, lag=0, cluster="local")
