@@ -115,19 +115,6 @@ def test_dead_actor_is_replaced_and_its_pending_rollouts_are_played():
     assert len(children()) == 2
 
 
-def test_actor_killed_twice_is_replaced_twice():
-    crew = crew_of()
-    for number in (0, 1):
-        os.kill(crew.members[1][1].pid, signal.SIGKILL)
-        crew.members[1][1].join()
-        crew.ask(number)
-        rollout = crew.take(number)
-        np.testing.assert_array_equal(rollout.rewards, np.full((2, 4), number))
-        np.testing.assert_array_equal(rollout.actions[:, 2:], np.full((2, 2), number + 1))
-    assert crew.replaced == 2
-    assert len(children()) == 2
-
-
 def kill_fork_server():
     """Kill the process that actors are forked from, as a machine without memory does."""
     os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)

@@ -121,29 +121,6 @@ def test_loop_resumes_bit_for_bit(algorithm, backend, form):
         assert_same(loop.state(), ended)
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "before", "after"),
-    quick(
-        [("ppo", FORMS[0], FORMS[1]), ("ppo", FORMS[1], FORMS[2])],
-        [(algorithm, before, after) for algorithm in ALGORITHMS for before in FORMS for after in FORMS],
-    ),
-)
-def test_another_form_or_backend_resumes_the_training(algorithm, before, after):
-    rollouts, losses, weights = wanted(algorithm)
-    with made(algorithm, spec_of(algorithm), *before) as loop:
-        loop(numbers(0))
-        state = loop.state()
-    with made(algorithm, spec_of(algorithm), *after) as loop:
-        loop.load_state(state)
-        rewards, ended, found = loop(numbers(1))
-        np.testing.assert_array_equal(rewards[0], rollouts[1].rewards)
-        np.testing.assert_array_equal(ended[0], rollouts[1].ended)
-        np.testing.assert_allclose(found[0], losses[1], rtol=1e-3, atol=1e-4)
-        assert apart(loop.params, weights[1], played()[1]) < 5e-3
-        updates = 8 if algorithm == "ppo" else 2
-        assert loop.state()["train.step"] == updates
-
-
 @pytest.mark.parametrize("changed", [{"seed": 4}, {"number": 1}])
 def test_another_seed_or_rollout_draws_other_actions_and_minibatches(changed):
     given = {"seed": 3, "number": 0}

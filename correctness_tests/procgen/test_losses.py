@@ -104,21 +104,6 @@ def test_ppo_normalises_advantages_over_the_batch(backend):
     assert (normalised.mean(), normalised.std()) == pytest.approx((0, 1), abs=1e-6)
 
 
-def test_vtrace_targets_carry_no_gradient():
-    # values alone: their gradient is that of an update of A2C, summed, which is given V-trace's targets as returns
-    spec, batches = problem("impala_update")
-    batch = in_float64(batches[0])
-    alone = {"value_weight": 1.0, "entropy_weight": 0.0, **FREE}
-    constants = {name: spec[name] for name in ("gamma", "rho_bar", "c_bar")}
-    vs, advantages = _numpy.impala_targets(in_float64(spec["params"]), batch, **constants)
-    steps = batch[0][:-1].reshape(-1, 64, 64, 3), batch[1].ravel(), advantages.ravel(), vs.ravel()
-    impala = gradient("impala_update", batch, **alone)
-    a2c = gradient("a2c_update", steps, params=spec["params"], **alone)
-    for name in NETS:
-        wanted = batch[1].size * a2c[name]
-        np.testing.assert_allclose(impala[name], wanted, rtol=1e-8, atol=1e-9 * np.abs(wanted).max())
-
-
 def test_entropy_of_uniform_and_of_deterministic_policies():
     _, entropy = _numpy.taken(np.zeros((3, 15)), np.zeros(3, int))
     assert entropy == pytest.approx(np.log(15))

@@ -15,7 +15,6 @@ import pytest
 from correctness_tests.waiting import alive, limit, until
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
-from rl_impls.common.starting import THREAD_VARIABLES
 from rl_impls.procgen import cluster
 from rl_impls.procgen.agent import ProcgenAgent
 from rl_impls.procgen.problem import impala, ppo
@@ -94,13 +93,6 @@ def node_of(actor):
 def pid_of(actor):
     """Return the process of an actor."""
     return os.getpid()
-
-
-def threads_of(actor):
-    """Return how many threads an operation of an actor has."""
-    import torch
-
-    return torch.get_num_threads()
 
 
 def of_ray():
@@ -199,17 +191,6 @@ def test_cluster_without_free_cores_is_an_error_and_stays_connected(nodes, build
         ray.shutdown()
 
 
-def test_rejection_by_ray_is_a_one_line_error(ray, monkeypatch, tmp_path):
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
-    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
-    with pytest.raises(
-        ValueError, match=r"^cluster: got 'local', which Ray cannot join: RAY_AUTH_TOKEN_PATH "
-    ) as caught:
-        cluster.join(cluster.LOCAL, 1)
-    assert "\n" not in str(caught.value)
-    assert not ray.is_initialized()
-
-
 def test_agent_starts_and_ends_a_local_cluster(ray, tmp_path):
     before, on_sigterm = of_ray(), signal.getsignal(signal.SIGTERM)
     agent = ProcgenAgent(seed=0, cluster=cluster.LOCAL, **{**SMALL, "actors": 2})
@@ -222,10 +203,3 @@ def test_agent_starts_and_ends_a_local_cluster(ray, tmp_path):
         agent.close()
     until(lambda: of_ray() <= before, "Ray to end")
     assert not ray.is_initialized()
-
-
-def test_actor_has_one_thread_whatever_the_environment_says(ray, build, monkeypatch):
-    for name in THREAD_VARIABLES:
-        monkeypatch.setenv(name, "2")
-    loop = build("parallel_impala", actors=2, lag=0, cluster="local")
-    assert told(loop.crew, threads_of) == [1, 1]
