@@ -11,22 +11,11 @@ from correctness_tests.procgen.loops import apart, assert_same, made, numbers, p
 from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.waiting import limit
-from rl_impls.backends import BackendUnavailable
-from rl_impls.common.procgen_env import check_installed
 from rl_impls.procgen.spec import NETS
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "installed")
 
 limited = limit("workers")
-
-
-@pytest.fixture(autouse=True)
-def installed(unavailable):
-    """Skip, or fail, where Procgen is not installed."""
-    try:
-        check_installed()
-    except BackendUnavailable as error:
-        unavailable(error)
 
 
 @pytest.mark.parametrize("form", quick(["full"], ["full", "naive"]))

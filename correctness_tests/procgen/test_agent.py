@@ -13,24 +13,14 @@ from correctness_tests.procgen.loops import made, numbers
 from correctness_tests.quick import quick
 from correctness_tests.waiting import limit
 from rl_impls import params
-from rl_impls.backends import BackendUnavailable, resolve
-from rl_impls.common.procgen_env import check_installed
+from rl_impls.backends import resolve
 from rl_impls.params import CheckpointError
 from rl_impls.procgen.agent import ALGORITHMS, Config, ProcgenAgent
 from rl_impls.procgen.spec import RESIDUAL
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "installed")
 
 limited = limit("training")
-
-
-@pytest.fixture(autouse=True)
-def installed(unavailable):
-    """Skip, or fail, where Procgen is not installed."""
-    try:
-        check_installed()
-    except BackendUnavailable as error:
-        unavailable(error)
 
 
 @pytest.fixture

@@ -7,21 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rl_impls.backends import BackendUnavailable, get
-from rl_impls.common.procgen_env import ACTIONS, ProcgenVectorEnv, check_installed
+from rl_impls.backends import get
+from rl_impls.common.procgen_env import ACTIONS, ProcgenVectorEnv
 from rl_impls.procgen.composed import FRAMES, env_step
 
 ENV = {"game": "chaser", "num_envs": 3, "seed": 5, "mode": "easy", "num_levels": 20, "start_level": 4}
 STEPS = 60
 
-
-@pytest.fixture(autouse=True)
-def installed(unavailable):
-    """Skip, or fail, where Procgen is not installed."""
-    try:
-        check_installed()
-    except BackendUnavailable as error:
-        unavailable(error)
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 def actions(seed=0):

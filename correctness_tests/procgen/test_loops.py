@@ -24,23 +24,12 @@ from correctness_tests.procgen.loops import (
 from correctness_tests.quick import quick
 from correctness_tests.strategies import SEEDS
 from correctness_tests.waiting import limit
-from rl_impls.backends import BackendUnavailable
-from rl_impls.common.procgen_env import check_installed
 from rl_impls.procgen.rollouts import minibatches, uniforms_of
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "installed")
 
 limited = limit("the threads of games")
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
-
-
-@pytest.fixture(autouse=True)
-def installed(unavailable):
-    """Skip, or fail, where Procgen is not installed."""
-    try:
-        check_installed()
-    except BackendUnavailable as error:
-        unavailable(error)
 
 
 @functools.cache

@@ -26,22 +26,12 @@ from correctness_tests.procgen.loops import (
 from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, started, until
-from rl_impls.backends import BackendUnavailable
-from rl_impls.common.procgen_env import ProcgenVectorEnv, check_installed
+from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.procgen.players import part_of_spec, share_of, share_of_state
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "installed")
 
 limited = limit("actors")
-
-
-@pytest.fixture(autouse=True)
-def installed(unavailable):
-    """Skip, or fail, where Procgen is not installed."""
-    try:
-        check_installed()
-    except BackendUnavailable as error:
-        unavailable(error)
 
 
 def assert_alike(got, wanted):
