@@ -1,4 +1,4 @@
-"""Small hunts, and a plain loop in float64 that is told which actions were played."""
+"""Small loops with all their random draws, and a plain loop in float64 that replays recorded actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rl_impls.treasurehunt.vector_env import CellWorlds
 
 SMALL = {"agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
 BATCH = 10
-GREEDY = 1e-4  # how much less than the best an action may be worth that rounding chose; others lack 100 times as much
+GREEDY = 1e-4  # an action that is worth less than the best by no more than this counts as greedy
 
 
 def build(op, backend, spec, example, form="full", **knobs):
@@ -35,7 +35,7 @@ def random_actions(rng, *shape):
 
 
 def remembered(rng, settings, worlds, capacity, gamma):
-    """Play randomly. -> two episodes in a memory with room for not quite three, and the worlds amid another"""
+    """Play two and a half random episodes.  -> a memory of the two whole ones, which a third will overflow; worlds"""
     memory = Memory(settings.agents, worlds, capacity, settings.frame, gamma)
     world = CellWorlds(settings, worlds)
     for turns in (settings.turns, settings.turns, settings.turns // 2):
@@ -51,7 +51,7 @@ def remembered(rng, settings, worlds, capacity, gamma):
 
 
 def start(rng, worlds=1, hidden=16, **settings):
-    """Everything a loop starts from."""
+    """Return the spec of a small loop."""
     settings = Settings(**SMALL | settings)
     capacity = worlds * (3 * (settings.turns + 1) - 1)
     config = Config(settings=settings, worlds=worlds, hidden=hidden, batch=BATCH, capacity=capacity)
@@ -69,14 +69,14 @@ def start(rng, worlds=1, hidden=16, **settings):
 
 
 def drawn_turns(rng, settings, worlds, explore=0.3):
-    """Every draw of an episode's turns, as the op ``turn`` takes them."""
+    """Return the arguments of the op ``turn`` for one episode."""
     shape = settings.turns, settings.agents, worlds
     taus, exploring = rng.random((*shape, QUANTILES), np.float32), rng.random(shape) < explore
     return draws(rng, settings, settings.turns, worlds), taus, exploring, random_actions(rng, *shape)
 
 
 def drawn_epochs(rng, spec, worlds, epochs, explore=0.3):
-    """Every draw of some epochs in succession, as the op ``epoch`` takes them."""
+    """Return the arguments of the op ``epoch``, for some epochs in succession."""
     settings = settings_of(spec)
     memory = Memory(settings.agents, worlds, spec["capacity"], settings.frame)
     memory.restore(spec["stored"])
@@ -94,21 +94,21 @@ def drawn_epochs(rng, spec, worlds, epochs, explore=0.3):
 
 
 def hunt(seed=0, worlds=1, epochs=2, explore=0.3, **changes):
-    """What a small loop starts from, and every draw of some epochs."""
+    """Return the spec of a small loop, and the arguments of some epochs."""
     rng = np.random.default_rng(seed)
     spec = start(rng, worlds, **changes)
     return spec, drawn_epochs(rng, spec, worlds, epochs, explore)
 
 
 def stacked(frames):
-    """The last frames f[N, K, F] as states, zeros before the first.  -> f64[N, K, S]"""
+    """Stack the last frames f[N, K, F], with zeros before the first.  -> states f64[N, K, S]"""
     blank = np.zeros_like(frames[0])
     frames = [*[blank] * (FRAMES - len(frames)), *frames[-FRAMES:]]
     return np.concatenate(frames, axis=-1).astype(np.float64)
 
 
 class PlainHunt:
-    """Plays the actions it is told, says how much less than the best each is worth, and learns, all in float64."""
+    """Plays given actions, values every action it could have played, and learns, all in float64."""
 
     def __init__(self, spec, worlds, order="together"):
         self.settings, self.order = settings_of(spec), order
@@ -125,7 +125,7 @@ class PlainHunt:
         return self.update.params
 
     def nets(self):
-        """The online weights, and those that follow them."""
+        """Return the weights of the online and the target nets."""
         state = self.update.state()
         return [{name: state[f"{part}.{name}"] for name in self.params} for part in ("online", "target")]
 
@@ -161,11 +161,5 @@ class PlainHunt:
 
 
 def lacking(actions, values):
-    """How much less than the best of ``values`` f[..., A] each action is worth.  -> f[...]"""
+    """Return how much less than the best of ``values`` f[..., A] each action is worth, f[...]."""
     return values.max(axis=-1) - np.take_along_axis(values, actions[..., None], axis=-1)[..., 0]
-
-
-def margins(values):
-    """How far apart the best and the second-best action are.  -> f[...]"""
-    ordered = np.sort(values, axis=-1)
-    return ordered[..., -1] - ordered[..., -2]
