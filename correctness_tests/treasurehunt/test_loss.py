@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,41 +22,31 @@ from correctness_tests.treasurehunt.problem import (
     trained,
 )
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.knobs import FORMS, Knobs
+from rl_impls.treasurehunt.knobs import FORMS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@functools.cache
-def huber_op(backend, batch, count, targets):
-    example = [np.zeros((batch, n), np.float32) for n in (count, targets, count)]
-    return build("quantile_huber", backend, {}, example)
-
-
-@pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
-@pytest.mark.parametrize(("batch", "count", "targets"), [(1, 1, 1), (6, 5, 5), (4, 3, 7)])
+@pytest.mark.parametrize(("batch", "count", "targets"), [(6, 5, 5), (4, 3, 7)])
 @given(seed=SEEDS)
 @settings(max_examples=10)
-def test_quantile_huber_loss_equals_a_double_loop(backend, batch, count, targets, seed):
+def test_quantile_huber_loss_equals_a_double_loop(batch, count, targets, seed):
     rng = np.random.default_rng(seed)
     # eighths: some errors are exactly 0, 1 or -1
-    example = [(rng.integers(-12, 13, (batch, n)) / 8).astype(np.float32) for n in (count, targets)]
-    example.append(rng.random((batch, count), np.float32))
-    delta = example[1][:, None] - example[0][:, :, None]
-    if batch > 1:
-        assert len(np.unique(np.digitize(delta, [-1, 0, 1]))) == 4
-    wanted = literal_huber_loss(*in_float64(example))
-    assert abs(called(huber_op(backend, batch, count, targets), backend, *example) - wanted) <= 1e-6 * wanted
+    online, wanted = (rng.integers(-12, 13, (batch, n)) / 8 for n in (count, targets))
+    taus = rng.random((batch, count))
+    got = _numpy.quantile_huber_loss(online, wanted, taus)
+    assert got == pytest.approx(literal_huber_loss(online, wanted, taus), rel=1e-12)
 
 
-@pytest.mark.parametrize("delta", [0, 0.5, 1, 1.5, 30])
-@pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
-def test_a_quantile_counts_errors_above_it_by_tau_and_those_below_by_the_rest(backend, delta, sign):
-    example = tuple(np.full((1, 1), x, np.float32) for x in (2, 2 + sign * delta, 0.2))
-    huber = delta**2 / 2 if delta <= 1 else delta - 0.5
-    got = called(huber_op(backend, 1, 1, 1), backend, *example)
-    assert abs(got - {-1: 0.8, 1: 0.2}[sign] * huber) < 1e-6 * max(1, delta)
+@pytest.mark.parametrize(
+    ("target", "loss"),  # of one quantile, tau = 0.2, whose value is 2
+    [(2, 0), (2.5, 0.2 * 0.125), (3, 0.2 * 0.5), (5, 0.2 * 2.5), (1.5, 0.8 * 0.125), (1, 0.8 * 0.5), (-1, 0.8 * 2.5)],
+)
+def test_error_above_a_quantile_counts_by_tau_and_below_by_the_rest(backend, target, loss):
+    example = tuple(np.full((1, 1), x, np.float32) for x in (2, target, 0.2))
+    assert called(build("quantile_huber", backend, {}, example), backend, *example) == pytest.approx(loss, abs=1e-6)
 
 
 @given(seed=SEEDS)
@@ -84,7 +72,7 @@ def test_loss_of_torch_equals_the_reference(seed):
 
 
 def one_problem(seed):
-    """Weights, target weights and a batch of one agent in float64, whose errors lie on both sides of the corner."""
+    """Return weights, target weights and a batch of one agent in float64, with errors on both sides of the corner."""
     everything, [batch] = in_float64(problem(seed, agents=1))
     params, target, *batch = agent((everything["params"], everything["target"], *batch), 0)
     online = _numpy.take_action(_numpy.quantiles(params, batch[0], batch[5][0], batch[6][0]), batch[1])
@@ -94,7 +82,7 @@ def one_problem(seed):
 
 
 def slope(function, params, name, index, step=1e-6):
-    """The central difference of a function of the weights in one of them."""
+    """Return the central difference of a function of the weights, in one of them."""
     ways = []
     for sign in (1, -1):
         changed = params | {name: params[name].copy()}
@@ -122,42 +110,18 @@ def test_torch_gradient_matches_finite_differences_with_the_targets_held(seed):
         for index in (largest, *(tuple(rng.integers(0, value.shape)) for _ in range(3))):
             for function in (loss_to_held, lambda params: _numpy.loss(params, target, *batch)):
                 assert abs(slope(function, params, name, index) - gradient[name][index]) < 1e-6 * scale
-    name, index = "b_heads", 0  # the target net does move the loss, but is not moved by it
+    name, index = "b_heads", 0  # the loss does depend on the target net
     assert abs(slope(lambda target: _numpy.loss(params, target, *batch), target, name, index)) > 0.01 * scale
 
 
-@pytest.mark.parametrize(("cosines", "nets"), [("direct", "one_by_one"), ("doubling", "batched")])
-def test_jax_gradient_in_float64_equals_torchs_and_passes_no_target(cosines, nets, monkeypatch):
-    import jax
-    import jax.numpy as jnp
-
-    from rl_impls.treasurehunt import _jax
-
-    everything, [batch] = in_float64(problem(5))
-    args = everything["params"], everything["target"], *batch
-    args = args if nets == "batched" else agent(args, 2)
-    wanted_loss, wanted = torch_gradient(*args[:2], args[2:])
-    monkeypatch.setitem(_jax.DTYPES, "float32", jnp.float64)
-    with jax.enable_x64(True):
-        function = jax.value_and_grad(_jax.make_loss(Knobs(cosines=cosines, nets=nets)), argnums=(0, 1))
-        loss, (gradient, of_target) = jax.jit(jax.vmap(function) if nets == "batched" else function)(*args)
-    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-10)
-    scale = max(np.abs(value).max() for value in wanted.values())
-    for name in wanted:
-        np.testing.assert_allclose(gradient[name], wanted[name], rtol=0, atol=1e-10 * scale, err_msg=name)
-        assert np.abs(of_target[name]).max() == 0
-
-
 def flat_nets(heads):
-    """Nets that return the same everywhere: Z of each action is ``heads``, whatever the state, quantile or noise."""
+    """Return nets whose Z of each action is ``heads``, whatever the state, quantile or noise."""
     params = {name: np.zeros_like(value) for name, value in problem(0)[0]["params"].items()}
     params["b_heads"][:] = [np.mean(heads), *heads]
     return params
 
 
-@pytest.mark.parametrize(
-    ("backend", "form"), [("numpy", "full"), ("torch", "naive"), ("torch", "full"), ("jax", "full")]
-)
+@pytest.mark.parametrize(("backend", "form"), LEARNERS)
 def test_online_net_chooses_and_target_net_values(backend, form):
     everything, [batch] = problem(6)
     online, target = [0.0, 0.25, 4.0, 0.5], [3.0, 0.25, -1.0, 0.5]
@@ -165,12 +129,7 @@ def test_online_net_chooses_and_target_net_values(backend, form):
     states, _, _, next_states, _, taus, noise = batch
     actions, returns = np.full((AGENTS, BATCH), 1, np.int32), np.full((AGENTS, BATCH), 2, np.float32)
     batch = states, actions, returns, next_states, np.full((AGENTS, BATCH), 0.5, np.float32), taus, noise
-    if backend == "numpy":
-        targets = _numpy.targets_of(everything["params"], everything["target"], *batch[2:])
-        np.testing.assert_array_equal(targets, np.full((AGENTS, BATCH, QUANTILES), 2 + 0.5 * -1))
-        got = _numpy.loss(everything["params"], everything["target"], *batch)
-    else:
-        [got], _ = trained(backend, FORMS[form], everything, [batch])
+    [got], _ = trained(backend, FORMS[form], everything, [batch])
 
     def loss_of(following):
         ones = np.ones((BATCH, QUANTILES))
@@ -182,7 +141,7 @@ def test_online_net_chooses_and_target_net_values(backend, form):
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_without_discount_the_returns_are_the_targets(backend, form):
+def test_with_discount_zero_the_targets_are_the_returns(backend, form):
     everything, [batch] = problem(7)
     other, [elsewhere] = problem(8)
     states, actions, returns, next_states, discounts, taus, noise = batch

@@ -1,9 +1,7 @@
-"""Updates, acting and what each knob promises: against float64 torch and against each other."""
+"""Updates of every agent: Adam, clipping, the target net, and going on from a state."""
 
 from __future__ import annotations
 
-import functools
-import itertools
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -28,20 +26,17 @@ from correctness_tests.treasurehunt.problem import (
     with_agent,
 )
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.knobs import CHOICES, FORMS, FULL, Knobs
+from rl_impls.treasurehunt.knobs import FORMS, Knobs
 
 EVERYTHING, _ = problem(0)
 RATE, NORM, TAU = (EVERYTHING[name] for name in ("learning_rate", "gradient_norm", "soft_update"))
 PARTS = "online", "target", "first", "second"
-SAME = [("inference", "no_grad"), ("inference", "inference_mode"), ("zero_grad", "none")]
-CLOSE = [("torch", "nets", "batched"), ("torch", "optimizer", "fused"), ("jax", "nets", "batched"),
-         ("jax", "cosines", "doubling")]  # fmt: skip
 UPDATES = 3
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_update_is_adam_on_the_clipped_gradient_and_then_a_soft_one():
+def test_update_is_adam_on_the_clipped_gradient_then_a_soft_update_of_the_target():
     everything, batches = in_float64(problem(9, batches=UPDATES))
     step, update = exact_trainer(everything, batches[0])
     params, target = everything["params"], everything["target"]
@@ -67,9 +62,8 @@ def test_update_is_adam_on_the_clipped_gradient_and_then_a_soft_one():
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
-@pytest.mark.parametrize("seed", range(2))
-def test_updates_match_those_in_float64(backend, form, seed):
-    everything, batches = problem(seed, batches=UPDATES)
+def test_updates_match_those_in_float64(backend, form):
+    everything, batches = problem(0, batches=UPDATES)
     step, update = exact_trainer(everything, batches[0])
     wanted_losses = [update(batch) for batch in batches]
     wanted = step.state()
@@ -89,7 +83,7 @@ def test_updates_match_those_in_float64(backend, form, seed):
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_gradient_of_each_agent_is_clipped_for_itself(backend, form):
+def test_gradient_is_clipped_per_agent(backend, form):
     everything, [quiet] = problem(17)
     loud = list(quiet)
     for column, factor in ((0, 30), (2, 1000), (3, 30)):
@@ -119,7 +113,7 @@ def test_agents_are_independent(backend, form):
 
 
 def assert_greedy(got, params, drawn, margin):
-    """Actions are the drawn ones where they should be, else the best by the margin, if any is."""
+    """Actions are the drawn ones where agents explore, and elsewhere the best ones where these lead by the margin."""
     states, taus, explore, random_actions = drawn
     means = _numpy.quantiles(*in_float64((params, states, taus))).mean(axis=2)
     best = np.sort(means, axis=-1)
@@ -131,24 +125,8 @@ def assert_greedy(got, params, drawn, margin):
     np.testing.assert_array_equal(got[~explore & sure], means.argmax(-1)[~explore & sure])
 
 
-@pytest.mark.parametrize(("backend", "form"), [("numpy", "full"), *LEARNERS])
-def test_actions_are_greedy_without_noise_unless_they_explore(backend, form):
-    everything, _ = problem(13)
-    drawn = acting(np.random.default_rng(14), everything["params"])
-    actor = build("act", backend, everything, drawn, form)
-    for flags in (drawn[2], np.zeros_like(drawn[2]), np.ones_like(drawn[2])):
-        case = *drawn[:2], flags, drawn[3]
-        assert_greedy(called(actor, backend, *case), everything["params"], case, 1e-4)
-    louder = {name: 50 * value if name.startswith("s") else value for name, value in everything["params"].items()}
-    assert not any(
-        np.array_equal(louder[f"s{kind}"], everything["params"][f"s{kind}"]) for kind in ("w_heads", "b_heads")
-    )
-    again = called(build("act", backend, everything | {"params": louder}, drawn, form), backend, *drawn)
-    np.testing.assert_array_equal(again, called(actor, backend, *drawn))
-
-
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_the_actor_of_a_learner_plays_by_its_present_weights(backend, form):
+def test_actor_plays_by_the_learners_present_weights_without_noise(backend, form):
     everything, [batch] = problem(15)
     changed, _ = problem(16)
     drawn = acting(np.random.default_rng(17), everything["params"])
@@ -167,10 +145,15 @@ def test_the_actor_of_a_learner_plays_by_its_present_weights(backend, form):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    list(itertools.permutations([("torch", "naive"), ("torch", "full"), ("jax", "naive"), ("jax", "full")], 2)),
+    [
+        (("torch", "naive"), ("torch", "full")),
+        (("torch", "full"), ("jax", "full")),
+        (("jax", "full"), ("torch", "naive")),
+        (("jax", "naive"), ("jax", "full")),
+    ],
     ids=lambda learner: "-".join(learner),
 )
-def test_training_goes_on_from_a_state(before, after):
+def test_training_goes_on_from_a_state_of_another_form_or_backend(before, after):
     everything, batches = problem(18, batches=4)
     changed, others = problem(19, batches=1)
     first, update_first = trained_from(before[0], FORMS[before[1]], state_of(everything))
@@ -193,7 +176,7 @@ def test_training_goes_on_from_a_state(before, after):
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_the_target_net_follows_the_updated_one_softly(backend, form):
+def test_target_net_follows_the_updated_net_softly(backend, form):
     everything, batches = problem(20, batches=2)
     step, update = trained_from(backend, FORMS[form], state_of(everything))
     before = everything["target"]
@@ -207,7 +190,7 @@ def test_the_target_net_follows_the_updated_one_softly(backend, form):
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_reset_puts_everything_back(backend, form):
+def test_reset_restores_nets_and_moments(backend, form):
     start, batches = problem(0, batches=2)
     want_losses, wanted = trained(backend, FORMS[form], start, batches)
     changed, others = problem(21, batches=2)
@@ -220,50 +203,20 @@ def test_reset_puts_everything_back(backend, form):
     assert_state_equal(step.state(), wanted)
 
 
-def done(backend, knobs):
-    """What ``knobs`` make of the same updates and states: losses, the state and actions."""
-    everything, batches = problem(22, batches=UPDATES)
-    drawn = acting(np.random.default_rng(23), everything["params"])
-    actions = called(build("act", backend, everything, drawn, **asdict(knobs)), backend, *drawn)
-    return *trained(backend, knobs, everything, batches), actions
-
-
-@functools.cache
-def naive(backend):
-    return done(backend, Knobs())
-
-
-@pytest.mark.parametrize(("knob", "value"), SAME)
-def test_knob_leaves_every_bit_the_same(knob, value):
-    losses, state, actions = done("torch", replace(Knobs(), **{knob: value}))
-    wanted_losses, wanted, wanted_actions = naive("torch")
-    np.testing.assert_array_equal(losses, wanted_losses)
-    np.testing.assert_array_equal(actions, wanted_actions)
-    assert_state_equal(state, wanted)
-
-
-@pytest.mark.parametrize(("backend", "knob", "value"), CLOSE)
-def test_knob_changes_rounding_only(backend, knob, value):
-    losses, state, actions = done(backend, replace(Knobs(), **{knob: value}))
-    wanted_losses, wanted, wanted_actions = naive(backend)
-    np.testing.assert_allclose(losses, wanted_losses, rtol=2e-5)
-    assert (actions == wanted_actions).mean() > 0.98
-    for part in PARTS[:2]:
-        assert_trained_alike(net_of(state, part), net_of(wanted, part), RATE, UPDATES)
-
-
 @pytest.mark.parametrize(
     ("backend", "nets"),
     quick(
         [("torch", "one_by_one"), ("torch", "batched"), ("jax", "batched")],
-        list(itertools.product(("torch", "jax"), CHOICES["nets"])),
+        [("torch", "one_by_one"), ("torch", "batched"), ("jax", "one_by_one"), ("jax", "batched")],
     ),
 )
-def test_bfloat16_is_close_and_not_the_same(backend, nets):
-    everything, _ = problem(22)
+def test_bfloat16_is_close_to_float32_but_not_the_same(backend, nets):
+    everything, batches = problem(22, batches=UPDATES)
     drawn = acting(np.random.default_rng(23), everything["params"])
-    losses, state, actions = done(backend, replace(FORMS["bfloat16"], nets=nets))
-    wanted_losses, wanted, _ = naive(backend)
+    rounded = replace(FORMS["bfloat16"], nets=nets)
+    actions = called(build("act", backend, everything, drawn, **asdict(rounded)), backend, *drawn)
+    losses, state = trained(backend, rounded, everything, batches)
+    wanted_losses, wanted = trained(backend, Knobs(), everything, batches)
     np.testing.assert_allclose(losses, wanted_losses, rtol=2e-2)
     assert (losses != wanted_losses).all()
     assert_greedy(actions, everything["params"], drawn, 0.02)
@@ -274,12 +227,3 @@ def test_bfloat16_is_close_and_not_the_same(backend, nets):
     first, exact = net_of(state, "first"), net_of(wanted, "first")
     error = norms({name: first[name] - exact[name] for name in exact})
     assert (error < 0.05 * norms(exact)).all()
-
-
-def test_each_knob_of_the_nets_has_a_promise_and_its_helpful_value_is_in_the_full_form():
-    promised = {*SAME, *((knob, value) for _, knob, value in CLOSE)}
-    elsewhere = {"order", "world", "precision", "loop", "processes", "states"}
-    assert {knob for knob, _ in promised} == CHOICES.keys() - elsewhere
-    assert FORMS["compiled"].states == "lookup"  # promised by the test of the loops
-    assert {knob: getattr(FULL, knob) for knob, _ in promised}.items() <= promised
-    assert all(getattr(Knobs(), knob) == values[0] for knob, values in CHOICES.items())
