@@ -162,8 +162,6 @@ def tensors(tree):
     return tree_map(torch.tensor, tree)
 
 
-def numbers(tree):
-    return tree_map(np.asarray, tree)
 
 
 def torch_loss(params, target):

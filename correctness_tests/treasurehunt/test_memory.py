@@ -1,8 +1,7 @@
-"""The memory of a treasure hunt against lists of episodes, read with plain loops."""
+"""The replay memory against plain lists of episodes."""
 
 from __future__ import annotations
 
-import functools
 import importlib
 
 import numpy as np
@@ -11,27 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl_impls.treasurehunt.memory import (
-    CAPACITY,
     FRAMES,
     HORIZON,
     LEAST,
     TERMINATED,
     TRUNCATED,
     Memory,
-    gather,
     push_recent,
     stack,
 )
 
 SIZE = 2
-RETURNS = 2  # the place of the returns in a transition: the only sums, which may differ in their rounding
+RETURNS = 2  # index of the returns in a transition; only they are sums, and may differ in rounding
 ENDS = st.sampled_from([TRUNCATED, TERMINATED])
 
 
 class Episodes:
-    """All that was ever given to a memory: for each agent and lane, episodes of ``(number, frame, action, reward)``.
+    """Everything pushed to a memory, as lists of episodes of ``(number, frame, action, reward)`` per agent and lane.
 
-    The final row of an episode has no action; in place of its reward is how the episode ended.
+    The final row of an episode has no action, and how the episode ended in place of a reward.
     """
 
     def __init__(self, agents, lanes, length, gamma, seed=0):
@@ -67,7 +64,7 @@ class Episodes:
         return frames
 
     def play(self, episodes, turns=0):
-        """Whole episodes ``(turns, end)``, then some turns of one more."""
+        """Play whole episodes ``(turns, end)``, then some turns of one more."""
         for count, end in episodes:
             for _ in range(count):
                 self.turn()
@@ -77,7 +74,7 @@ class Episodes:
         return self
 
     def transition(self, rows, t):
-        """What begins at turn t of an episode, or None if any of it is not stored."""
+        """Return the transition that starts at turn t of an episode, or None if part of it is not stored."""
         if rows[t][2] is None:
             return None
         total, m = 0.0, 0
@@ -91,7 +88,7 @@ class Episodes:
         return stack_of(rows, t), rows[t][2], total, stack_of(rows, t + m), discount
 
     def transitions(self, agent):
-        """Transitions by the row they begin in, lane by lane, oldest first."""
+        """Return the transitions by the row they start in, lane by lane, oldest first."""
         found = {}
         for lane, episodes in enumerate(self.lists[agent]):
             for rows in episodes:
@@ -133,7 +130,7 @@ def every_start(memory):
 
 
 def wrapped():
-    """Three agents in two lanes of 30 rows, gone round, in the middle of an episode."""
+    """Return three agents in two lanes of 30 rows, which have wrapped around, in the middle of an episode."""
     return Episodes(3, 2, 30, 0.99).play([(6, TRUNCATED), (9, TERMINATED), (1, TERMINATED), (12, TRUNCATED)], 11)
 
 
@@ -146,7 +143,7 @@ def wrapped():
     episodes=st.lists(st.tuples(st.integers(1, 8), ENDS), max_size=6),
     turns=st.integers(0, 20),
 )
-def test_memory_is_that_of_lists_of_episodes(agents, lanes, length, gamma, episodes, turns):
+def test_memory_equals_lists_of_episodes(agents, lanes, length, gamma, episodes, turns):
     played = Episodes(agents, lanes, length, gamma).play(episodes, turns)
     memory, wanted = played.memory, [played.transitions(agent) for agent in range(agents)]
     assert len(memory) == min(played.pushed, length)
@@ -171,7 +168,7 @@ def test_each_agent_reads_its_own_rows():
 
 
 @pytest.mark.parametrize("end", [TRUNCATED, TERMINATED])
-def test_only_a_truncated_episode_goes_on_after_its_end(end):
+def test_truncated_episode_bootstraps_and_terminated_episode_does_not(end):
     played = Episodes(1, 1, 20, 0.5).play([(5, end)], 4)
     *_, discounts = played.memory.columns(every_start(played.memory))
     at_the_end = [0.125, 0.25, 0.5] if end == TRUNCATED else [0, 0, 0]
@@ -204,38 +201,8 @@ def test_every_agent_draws_all_starts_once():
     assert len({tuple(own) for own in rows}) == 3
 
 
-def test_starts_are_drawn_uniformly():
-    memory, rng, draws, batch = wrapped().memory, np.random.default_rng(0), 1000, 8
-    starts = memory.starts()
-    rows = np.stack([memory.draw(rng, batch) for _ in range(draws)])
-    chance = batch / len(starts)
-    for agent in range(3):
-        counts = np.array([(rows[:, agent] == start).sum() for start in starts])
-        assert np.abs(counts - draws * chance).max() < 4.5 * (draws * chance * (1 - chance)) ** 0.5
-
-
-@pytest.mark.parametrize("turns", [0, 3, 11])
-def test_a_batch_of_more_than_the_starts_is_refused(turns):
-    memory = Episodes(2, 2, 20, 0.99).play([], turns).memory
-    starts = 2 * max(0, turns - HORIZON)
-    for batch in (0, -1, starts + 1, 2.0, True):
-        with pytest.raises(ValueError, match=rf"^batch: got {batch}, wanted an integer from 1 to {starts}, the number"):
-            memory.draw(np.random.default_rng(0), batch)
-
-
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.99, 1.0])
-def test_compiled_gather_equals_that_of_numpy(gamma):
-    import jax
-    import jax.numpy as jnp
-
-    memory = wrapped().memory
-    compiled = jax.jit(functools.partial(gather, gamma=gamma, xp=jnp))
-    rows = every_start(memory)
-    assert_same([np.asarray(column) for column in compiled(memory.fields, rows)], gather(memory.fields, rows, gamma))
-
-
 @pytest.mark.parametrize("library", ["numpy", "jax.numpy"])
-def test_an_agent_acts_on_the_states_it_learns_from(library):
+def test_states_acted_on_equal_states_learned_from(library):
     xp = importlib.import_module(library)
     played = Episodes(2, 3, 40, 0.9)
     acted, following = {}, {}
@@ -255,100 +222,7 @@ def test_an_agent_acts_on_the_states_it_learns_from(library):
         np.testing.assert_array_equal(acted[following[number]][:, lane], next_states[:, i], strict=True)
 
 
-def test_rows_that_are_no_starts_are_refused():
-    memory = wrapped().memory
-    starts, before = memory.starts(), memory.arrays()
-    others = sorted(set(range(-1, 61)) - set(starts.tolist()))
-    assert len(others) > 10
-    for row in others:
-        rows = np.full((3, 2), starts[0])
-        rows[2, 1] = row
-        with pytest.raises(ValueError, match=rf"^rows: got {row}, wanted any of the {len(starts)} starts"):
-            memory.columns(rows)
-    for rows in (starts, starts[None], np.tile(starts, (3, 1)).astype(np.int32), np.zeros((3, 1))):
-        with pytest.raises(ValueError, match=r"^rows: got .*, wanted int64\[3, B\]"):
-            memory.columns(rows)
-    assert_equal_arrays(memory.arrays(), before)
-
-
-@pytest.mark.parametrize("name", ["frames", "actions", "rewards"])
-@pytest.mark.parametrize(
-    "wrong", [lambda a: a[:1], lambda a: a[:, :1], lambda a: a[..., None], lambda a: a.astype(np.float64)]
-)
-def test_turns_that_do_not_fit_are_refused(name, wrong):
-    played = wrapped()
-    memory, before = played.memory, played.memory.arrays()
-    row = {"frames": played.frames(), "actions": np.ones((3, 2), np.int32), "rewards": np.ones((3, 2), np.float32)}
-    row[name] = wrong(row[name])
-    with pytest.raises(ValueError, match=rf"^{name}: got .*, wanted (float|int)32\[3, 2"):
-        memory.push(**row)
-    if name == "frames":
-        with pytest.raises(ValueError, match=r"^frames: got .*, wanted float32\[3, 2, 2\]"):
-            memory.finish(row["frames"])
-    assert_equal_arrays(memory.arrays(), before)
-
-
-def test_ends_that_do_not_fit_are_refused():
-    played = wrapped()
-    memory, before = played.memory, played.memory.arrays()
-    with pytest.raises(ValueError, match=r"^terminated: got 2, wanted True or False"):
-        memory.finish(played.frames(), terminated=2)
-    assert_equal_arrays(memory.arrays(), before)
-    memory.finish(played.frames())
-    for ended in (memory, Memory(3, 2, 60, SIZE)):
-        before = ended.arrays()
-        with pytest.raises(ValueError, match=r"^frames: got the end of an episode of no turns"):
-            ended.finish(played.frames())
-        assert_equal_arrays(ended.arrays(), before)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0, 1, 9, 1), "agents: got 0"),
-        ((1, 0, 9, 1), "lanes: got 0"),
-        ((1, 1, 0, 1), "capacity: got 0"),
-        ((1, 1, 9.0, 1), "capacity: got 9.0"),
-        ((1, 1, 9, 0), "size: got 0"),
-        ((1, 1, 8, 1), "capacity: got 8, wanted as many rows in each of 1 lanes, 9 or more"),
-        ((1, 3, 26, 1), "capacity: got 26, wanted as many rows in each of 3 lanes, 9 or more"),
-        ((1, 3, 28, 1), "capacity: got 28, wanted as many rows in each of 3 lanes, 9 or more"),
-        ((1, 1, 9, 1, 1.5), "gamma: got 1.5, wanted a discount from 0.0 to 1.0"),
-        ((1, 1, 9, 1, float("nan")), "gamma: got nan"),
-    ],
-)
-def test_a_memory_that_cannot_be_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        Memory(*arguments)
-
-
-def test_arrays_are_allocated_once_and_of_the_size_asked_for():
-    memory = Memory(5, 8, CAPACITY, 3)
-    before = [field.ctypes.data for field in memory.fields]
-    for _ in range(200):
-        memory.push(np.ones((5, 8, 3), np.float32), np.ones((5, 8), np.int32), np.ones((5, 8), np.float32))
-    assert [field.ctypes.data for field in memory.fields] == before
-    assert memory.fields.frames.shape == (5, CAPACITY, 3)
-    assert len(memory) == 128
-    assert memory.pushed == 200
-
-
-@pytest.mark.parametrize("more", [0, 5])
-def test_restored_memory_goes_on_like_the_original(more):
-    played = wrapped()
-    memory = Memory(3, 2, 60, SIZE)
-    memory.restore(played.memory.arrays())
-    for _ in range(more):
-        memory.push(*played.turn())
-    memory.finish(played.finish(TRUNCATED))
-    memory.push(*played.turn())
-    assert_equal_arrays(memory.arrays(), played.memory.arrays())
-    rows, wanted = (m.draw(np.random.default_rng(3), 5) for m in (memory, played.memory))
-    np.testing.assert_array_equal(rows, wanted)
-    assert_same(memory.columns(rows), played.memory.columns(wanted))
-
-
-def test_what_is_stored_and_what_is_returned_are_copies():
+def test_stored_and_returned_arrays_are_copies():
     played = wrapped()
     row, before = played.turn(), played.memory.arrays()
     others = played.memory.arrays()
@@ -360,17 +234,59 @@ def test_what_is_stored_and_what_is_returned_are_copies():
         assert_equal_arrays(memory.arrays(), before)
 
 
-@pytest.mark.parametrize("name", ["frames", "actions", "rewards", "time", "last", "pushed"])
-@pytest.mark.parametrize(
-    "wrong", [None, lambda a: a.astype(np.float16), lambda a: a.reshape(1, *a.shape), lambda a: np.array(-1)]
-)
-def test_corrupt_arrays_are_refused(name, wrong):
+def test_restored_memory_goes_on_like_the_original():
+    played = wrapped()
+    memory = Memory(3, 2, 60, SIZE)
+    memory.restore(played.memory.arrays())
+    memory.push(*played.turn())
+    memory.finish(played.finish(TRUNCATED))
+    memory.push(*played.turn())
+    assert_equal_arrays(memory.arrays(), played.memory.arrays())
+
+
+def test_rows_where_no_transition_starts_are_refused():
     memory = wrapped().memory
-    before = memory.arrays()
-    arrays = Episodes(3, 2, 30, 0.5, seed=1).play([(4, TRUNCATED)], 3).memory.arrays()
-    good = arrays.pop(name)
-    if wrong:
-        arrays[name] = wrong(good)
-    with pytest.raises(ValueError, match=rf"^{name if wrong else 'arrays'}: got"):
-        memory.restore(arrays)
+    starts = memory.starts()
+    others = sorted(set(range(-1, 61)) - set(starts.tolist()))
+    assert len(others) > 10
+    for row in others:
+        rows = np.full((3, 2), starts[0])
+        rows[2, 1] = row
+        with pytest.raises(ValueError, match=rf"^rows: got {row}, wanted any of the {len(starts)} starts"):
+            memory.columns(rows)
+
+
+def test_bad_input_is_refused_and_changes_nothing():
+    played = wrapped()
+    memory, before, frames = played.memory, played.memory.arrays(), played.frames()
+    with pytest.raises(ValueError, match=r"^actions: got float64\[3, 2\], wanted int32\[3, 2\]"):
+        memory.push(frames, np.ones((3, 2)), np.ones((3, 2), np.float32))
+    with pytest.raises(ValueError, match=r"^frames: got float32\[3, 1, 2\], wanted float32\[3, 2, 2\]"):
+        memory.finish(frames[:, :1])
+    with pytest.raises(ValueError, match=r"^terminated: got 2, wanted True or False"):
+        memory.finish(frames, terminated=2)
+    with pytest.raises(ValueError, match=r"^rewards: got float64\[3, 60\], wanted float32\[3, 60\]"):
+        memory.restore(before | {"rewards": before["rewards"].astype(np.float64)})
+    with pytest.raises(ValueError, match=r"^pushed: got array\(-1\), wanted an int64 of 0 or more"):
+        memory.restore(before | {"pushed": np.array(-1)})
     assert_equal_arrays(memory.arrays(), before)
+
+
+def test_episode_of_no_turns_is_refused():
+    memory = Memory(3, 2, 60, SIZE)
+    with pytest.raises(ValueError, match=r"^frames: got the end of an episode of no turns"):
+        memory.finish(np.zeros((3, 2, SIZE), np.float32))
+    assert len(memory) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 1, 9, 1), "agents: got 0"),
+        ((1, 3, 26, 1), "capacity: got 26, wanted as many rows in each of 3 lanes, 9 or more"),
+        ((1, 1, 9, 1, 1.5), "gamma: got 1.5, wanted a discount from 0.0 to 1.0"),
+    ],
+)
+def test_impossible_memory_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Memory(*arguments)
