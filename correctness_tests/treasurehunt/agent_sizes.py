@@ -1,4 +1,4 @@
-"""A small agent of treasurehunt for the tests of all agents, and the figures of an evaluation of it, in order."""
+"""A small agent for the tests of all agents, and the names of what its evaluation returns, in order."""
 
 from rl_impls.treasurehunt.spec import Settings
 

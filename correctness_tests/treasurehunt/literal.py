@@ -11,7 +11,7 @@ from rl_impls.treasurehunt.spec import ACTIONS
 
 
 def literal_quantiles(params, states, taus, noise):
-    """One agent's return of each action at each quantile, one at a time: and what a state alone is worth."""
+    """Return Z of each action at each quantile of one agent, and the value head alone."""
     layers, start = {}, 0
     for layer in ("hidden", "heads"):
         w, b = params[f"w_{layer}"], params[f"b_{layer}"]
@@ -36,7 +36,7 @@ def literal_quantiles(params, states, taus, noise):
 
 
 def literal_huber_loss(online, targets, taus):
-    """One agent's loss from the returns it expects, those it should, and its quantiles."""
+    """Return one agent's loss from its quantiles, their targets and their fractions."""
     total = 0.0
     for b in range(len(online)):
         for i in range(online.shape[1]):
@@ -49,7 +49,7 @@ def literal_huber_loss(online, targets, taus):
 
 
 def literal_loss(params, target, states, actions, returns, next_states, discounts, taus, noise):
-    """One agent's loss from the literal nets."""
+    """Return one agent's loss by the literal nets."""
     each = range(len(actions))
     online, _ = literal_quantiles(params, states, taus[0], noise[0])
     choosing, _ = literal_quantiles(params, next_states, taus[1], noise[0])

@@ -1,4 +1,4 @@
-"""Worlds drawn in letters, and what happens in them."""
+"""Worlds drawn in letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts that the tests of this workload's nets share: small nets, batches, and ways to train."""
+"""Small nets, batches and learners for the tests of the nets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def exact_trainer(everything, batch):
 
 
 def nets(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
-    """Weights of small nets, each with noise of its own spread."""
+    """Return weights of small nets whose noise has a sigma of its own everywhere."""
     layers = {
         "state": (size, hidden),
         "cos": (COSINES, hidden),
@@ -64,7 +64,7 @@ def nets(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
 
 
 def learner(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
-    """Everything nets are trained with: rates so large that each step shows, a norm that some gradients exceed."""
+    """Return a spec of ``train_step``, whose rates show in each step and whose norm some gradients exceed."""
     return {
         "params": nets(rng, agents, size, hidden), "target": nets(rng, agents, size, hidden),
         "learning_rate": 1e-3, "gradient_norm": 1.5, "soft_update": 0.1, "gamma": 0.99,
@@ -72,7 +72,7 @@ def learner(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
 
 
 def transitions(rng, params, batch=BATCH, quantiles=QUANTILES):
-    """A batch of every agent, in which some episodes ended and errors lie on both sides of 1."""
+    """Return a batch of every agent, with ended episodes and TD errors on both sides of 1."""
     agents, size, _ = params["w_state"].shape
     states, next_states = rng.normal(size=(2, agents, batch, size)).astype(np.float32)
     actions = rng.integers(ACTIONS, size=(agents, batch)).astype(np.int32)
@@ -84,14 +84,14 @@ def transitions(rng, params, batch=BATCH, quantiles=QUANTILES):
 
 
 def problem(seed, batches=1, agents=AGENTS):
-    """Everything nets are trained with, and some batches."""
+    """Return a spec of ``train_step`` and some batches."""
     rng = np.random.default_rng(seed)
     everything = learner(rng, agents)
     return everything, [transitions(rng, everything["params"]) for _ in range(batches)]
 
 
 def acting(rng, params, worlds=32, quantiles=QUANTILES):
-    """What choosing an action takes: a state of every agent in every world and the draws; a third explore."""
+    """Return the arguments of ``act``; a third of the agents explore."""
     agents, size, _ = params["w_state"].shape
     states = rng.normal(size=(agents, worlds, size)).astype(np.float32)
     explore = rng.random((agents, worlds)) < 0.3
@@ -102,7 +102,7 @@ def acting(rng, params, worlds=32, quantiles=QUANTILES):
 
 
 def state_of(everything):
-    """The state of a learner that has not learnt yet."""
+    """Return the state of a learner before its first update."""
     state = {"step": np.array(0, np.int32)}
     for name, value in everything["params"].items():
         state |= {f"online.{name}": value, f"target.{name}": everything["target"][name]}
@@ -115,7 +115,7 @@ OF_JAX = "nets", "cosines", "precision"
 
 @functools.cache
 def shared(backend, knobs):
-    """One compiled learner for all tests: only its state changes."""
+    """Return one compiled learner for all tests, which set its state."""
     everything, [batch] = problem(0)
     step, update = trainer(backend, everything, batch, **asdict(knobs))
     assert_state_equal(step.state(), state_of(everything))
@@ -138,21 +138,12 @@ def trained(backend, knobs, everything, batches):
 
 
 def agent(tree, n):
-    """One agent's part of arrays [N, ...]."""
+    """Return one agent's part of arrays [N, ...]."""
     return tree_map(lambda x: x[n] if getattr(x, "ndim", 0) else x, tree)
 
 
-def with_agent(tree, n, other):
-    """Arrays [N, ...] in which agent ``n`` is that of another tree."""
-    if isinstance(tree, dict):
-        return {name: with_agent(value, n, other[name]) for name, value in tree.items()}
-    if isinstance(tree, tuple | list):
-        return type(tree)(with_agent(value, n, others) for value, others in zip(tree, other))
-    return np.where((np.arange(len(tree)) == n).reshape(-1, *[1] * (tree.ndim - 1)), other, tree) if tree.ndim else tree
-
-
 def norms(gradient):
-    """The norm of the gradient of each agent.  f[N, ...] by name -> f[N]"""
+    """Return the norm of each agent's gradient.  f[N, ...] by name -> f[N]"""
     return np.sqrt(sum((value.astype(np.float64) ** 2).reshape(len(value), -1).sum(1) for value in gradient.values()))
 
 
@@ -160,8 +151,6 @@ def tensors(tree):
     import torch
 
     return tree_map(torch.tensor, tree)
-
-
 
 
 def torch_loss(params, target):

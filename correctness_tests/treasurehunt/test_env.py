@@ -1,4 +1,4 @@
-"""The treasure hunt as an environment of one world."""
+"""The Gymnasium environment of one world."""
 
 from __future__ import annotations
 
@@ -27,21 +27,8 @@ def episode(env, seed, rng_seed=0):
     return np.array(obs), np.array(rewards)
 
 
-def test_without_settings_five_agents_play_fifty_turns():
-    import gymnasium
-
-    from rl_impls.treasurehunt.env import TreasurehuntEnv
-
-    env = TreasurehuntEnv()
-    assert env.observation_space == gymnasium.spaces.Box(0, 1, (5, 150), np.float32)
-    assert env.action_space == gymnasium.spaces.MultiDiscrete([4] * 5)
-    obs, rewards = episode(env, seed=0)
-    assert obs.shape == (51, 5, 150)
-    assert rewards.shape == (50, 5)
-
-
 @pytest.mark.parametrize("observation", ["onehot", "rgb"])
-def test_what_it_returns_is_of_its_spaces(observation):
+def test_observations_and_rewards_fit_the_spaces(observation):
     env = make(observation=observation)
     obs, info = env.reset(seed=0)
     assert env.observation_space.contains(obs)
@@ -56,7 +43,7 @@ def test_what_it_returns_is_of_its_spaces(observation):
     assert truncated is True
 
 
-def test_it_plays_the_world_with_the_draws_of_its_seed():
+def test_env_plays_the_world_with_the_draws_of_its_seed():
     from rl_impls.treasurehunt.spec import DRAWS
     from rl_impls.treasurehunt.vector_env import CellWorlds
 
@@ -73,19 +60,13 @@ def test_it_plays_the_world_with_the_draws_of_its_seed():
         assert truncated == (t == 9)
 
 
-def test_one_seed_gives_one_episode():
+def test_same_seed_gives_the_same_episode():
     for array, again in zip(episode(make(), 3), episode(make(), 3)):
         np.testing.assert_array_equal(again, array)
     assert not np.array_equal(episode(make(), 3)[0], episode(make(), 4)[0])
 
 
-def test_without_a_seed_episodes_differ():
-    env = make()
-    assert not np.array_equal(episode(env, 3)[0], episode(env, None)[0])
-    assert not np.array_equal(episode(make(), None)[0], episode(make(), None)[0])
-
-
-def test_a_world_is_drawn_in_colours_inside_its_walls():
+def test_render_draws_cells_in_colours_inside_walls():
     from rl_impls.treasurehunt.spec import COLOURS
 
     env = make("rgb_array", agents=1, height=1, width=5, spawn=0.0)
@@ -104,21 +85,15 @@ def test_a_world_is_drawn_in_colours_inside_its_walls():
     np.testing.assert_array_equal(env.render()[24, 24::16], COLOURS[[0, 5, 3, 4, 0, 1]])
 
 
-def test_without_a_render_mode_nothing_is_drawn():
+def test_render_mode_may_be_none_but_not_unknown():
     env = make()
     env.reset(seed=0)
     assert env.render() is None
-
-
-def test_an_unknown_render_mode_is_refused():
     with pytest.raises(ValueError, match=r"^render_mode: got 'human', wanted None or 'rgb_array'$"):
         make("human")
 
 
-BAD_ACTIONS = [[0, 1], [0, 1, 4], [-1, 0, 1], [0.0, 1.0, 2.0], [[0], [1], [2]], [True, False, True], 1, None]
-
-
-@pytest.mark.parametrize("actions", BAD_ACTIONS, ids=str)
+@pytest.mark.parametrize("actions", [[0, 1], [0, 1, 4], [0.0, 1.0, 2.0], None], ids=str)
 def test_bad_actions_are_refused_and_change_nothing(actions):
     env = make()
     env.reset(seed=0)
@@ -136,7 +111,7 @@ def test_unknown_reset_options_are_refused():
         make().reset(options={"turns": 3})
 
 
-def test_a_step_outside_an_episode_is_refused_and_changes_nothing():
+def test_step_outside_an_episode_is_refused_and_changes_nothing():
     from gymnasium.error import ResetNeeded
 
     env = make("rgb_array")

@@ -11,18 +11,13 @@ from correctness_tests.strategies import SEEDS
 from correctness_tests.treasurehunt.literal import literal_huber_loss, literal_loss
 from correctness_tests.treasurehunt.problem import (
     AGENTS,
-    BATCH,
-    LEARNERS,
-    QUANTILES,
     agent,
     build,
     called,
     problem,
     torch_gradient,
-    trained,
 )
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.knobs import FORMS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -112,48 +107,3 @@ def test_torch_gradient_matches_finite_differences_with_the_targets_held(seed):
                 assert abs(slope(function, params, name, index) - gradient[name][index]) < 1e-6 * scale
     name, index = "b_heads", 0  # the loss does depend on the target net
     assert abs(slope(lambda target: _numpy.loss(params, target, *batch), target, name, index)) > 0.01 * scale
-
-
-def flat_nets(heads):
-    """Return nets whose Z of each action is ``heads``, whatever the state, quantile or noise."""
-    params = {name: np.zeros_like(value) for name, value in problem(0)[0]["params"].items()}
-    params["b_heads"][:] = [np.mean(heads), *heads]
-    return params
-
-
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_online_net_chooses_and_target_net_values(backend, form):
-    everything, [batch] = problem(6)
-    online, target = [0.0, 0.25, 4.0, 0.5], [3.0, 0.25, -1.0, 0.5]
-    everything |= {"params": flat_nets(online), "target": flat_nets(target)}
-    states, _, _, next_states, _, taus, noise = batch
-    actions, returns = np.full((AGENTS, BATCH), 1, np.int32), np.full((AGENTS, BATCH), 2, np.float32)
-    batch = states, actions, returns, next_states, np.full((AGENTS, BATCH), 0.5, np.float32), taus, noise
-    [got], _ = trained(backend, FORMS[form], everything, [batch])
-
-    def loss_of(following):
-        ones = np.ones((BATCH, QUANTILES))
-        return [literal_huber_loss(0.25 * ones, (2 + 0.5 * following) * ones, taus[n, 0]) for n in range(AGENTS)]
-
-    np.testing.assert_allclose(got, loss_of(target[2]), rtol=1e-5)
-    for wrong in (target[0], online[2], online[0]):
-        assert np.abs(np.divide(loss_of(wrong), got) - 1).min() > 0.1
-
-
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_with_discount_zero_the_targets_are_the_returns(backend, form):
-    everything, [batch] = problem(7)
-    other, [elsewhere] = problem(8)
-    states, actions, returns, next_states, discounts, taus, noise = batch
-    ended = states, actions, returns, next_states, 0 * discounts, taus, noise
-    online = _numpy.take_action(_numpy.quantiles(everything["params"], states, taus[:, 0], noise[:, 0]), actions)
-    targets = _numpy.targets_of(everything["params"], everything["target"], *ended[2:])
-    np.testing.assert_array_equal(targets, np.broadcast_to(returns[..., None], targets.shape))
-    wanted = [literal_huber_loss(*in_float64((online[n], targets[n], taus[n, 0]))) for n in range(AGENTS)]
-    [losses], _ = trained(backend, FORMS[form], everything, [ended])
-    np.testing.assert_allclose(losses, wanted, rtol=1e-5)
-    changed = *ended[:3], elsewhere[3], *ended[4:]
-    [same], _ = trained(backend, FORMS[form], everything | {"target": other["target"]}, [changed])
-    np.testing.assert_array_equal(same, losses)
-    [differs], _ = trained(backend, FORMS[form], everything | {"target": other["target"]}, [batch])
-    assert np.abs(differs / losses - 1).min() > 1e-3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,8 +14,6 @@ from rl_impls.treasurehunt.memory import (
     TERMINATED,
     TRUNCATED,
     Memory,
-    push_recent,
-    stack,
 )
 
 SIZE = 2
@@ -199,27 +195,6 @@ def test_every_agent_draws_all_starts_once():
     for own in rows:
         assert sorted(own) == sorted(starts)
     assert len({tuple(own) for own in rows}) == 3
-
-
-@pytest.mark.parametrize("library", ["numpy", "jax.numpy"])
-def test_states_acted_on_equal_states_learned_from(library):
-    xp = importlib.import_module(library)
-    played = Episodes(2, 3, 40, 0.9)
-    acted, following = {}, {}
-    for turns, end in ((2, TRUNCATED), (9, TERMINATED), (8, TRUNCATED)):
-        recent, first = xp.zeros((2, 3, FRAMES - 1, SIZE)).astype(np.float32), played.pushed
-        for t in range(turns + 1):
-            frame = xp.asarray(played.turn()[0] if t < turns else played.finish(end))
-            acted[first + t] = np.asarray(stack(recent, frame, xp))
-            following[first + t] = min(first + t + HORIZON, first + turns)
-            recent = push_recent(recent, frame, xp)
-    rows = every_start(played.memory)
-    states, _, _, next_states, _ = played.memory.columns(rows)
-    assert rows.shape[1] == 3 * (2 + 9 + 8)
-    for i, row in enumerate(rows[0]):
-        lane, number = divmod(int(row), 40)
-        np.testing.assert_array_equal(acted[number][:, lane], states[:, i], strict=True)
-        np.testing.assert_array_equal(acted[following[number]][:, lane], next_states[:, i], strict=True)
 
 
 def test_stored_and_returned_arrays_are_copies():

@@ -1,10 +1,9 @@
-"""A process for each agent: what they do equals what one process does, and none outlives its end."""
+"""One process per agent: results equal those of a single process, and no process is left behind."""
 
 from __future__ import annotations
 
 import gc
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -40,7 +39,7 @@ def loop(given):
 
 
 def assert_plays_as_one_process(loop, given, backend):
-    """Two epochs, a reset, and the first again."""
+    """Play two epochs, reset, and play the first again."""
     spec, epochs = given
     one = make(given, backend, "one_by_one")
     first = [loop(*epoch) for epoch in epochs]
@@ -59,7 +58,7 @@ def assert_plays_as_one_process(loop, given, backend):
     np.testing.assert_equal(loop(*epochs[0]), first[0])
 
 
-def test_epochs_equal_those_of_one_process_and_close_ends_all(given, loop):
+def test_epochs_equal_those_of_one_process_and_close_ends_all_processes(given, loop):
     pids = children()
     assert len(pids) == 2
     assert_plays_as_one_process(loop, given, "torch")
@@ -82,7 +81,7 @@ def test_epochs_on_jax_equal_those_of_one_process(given):
 
 
 @pytest.mark.slow
-def test_a_killed_agent_is_named_and_the_others_end(given, loop):
+def test_killed_agent_is_named_and_the_others_end(given, loop):
     pids = children()
     os.kill(max(pids), signal.SIGKILL)  # the one started last
     with pytest.raises(RuntimeError, match=r"^agent 1 was killed by signal 9 \(SIGKILL\)"):
@@ -92,7 +91,7 @@ def test_a_killed_agent_is_named_and_the_others_end(given, loop):
 
 
 @pytest.mark.slow
-def test_an_agent_that_is_stopped_is_named_and_all_end(given):
+def test_stopped_agent_is_named_and_all_end(given):
     loop = make(given, worker_timeout=5.0)
     pids = children()
     os.kill(max(pids), signal.SIGSTOP)
@@ -102,19 +101,16 @@ def test_an_agent_that_is_stopped_is_named_and_all_end(given):
 
 
 @pytest.mark.slow
-def test_an_agents_error_reaches_the_caller_in_its_words(given, loop):
+def test_error_of_an_agent_reaches_the_caller(given, loop):
     pids = children()
     *turns, rows, taus, noise = given[1][0]
-    one = make(given, form="one_by_one")
-    with pytest.raises(RuntimeError, match="size of tensor") as alone:
-        one(*turns, rows, taus[..., :3, :], noise)
-    with pytest.raises(RuntimeError, match=f"^agent 0 failed: RuntimeError: {re.escape(str(alone.value))}$"):
+    with pytest.raises(RuntimeError, match=r"^agent 0 failed: RuntimeError: .*size of tensor"):
         loop(*turns, rows, taus[..., :3, :], noise)
     assert not any(map(alive, pids))
 
 
 @pytest.mark.slow
-def test_an_agent_that_cannot_be_built_ends_all(given):
+def test_agent_that_cannot_be_built_ends_all(given):
     spec, _ = given
     stored = spec["stored"] | {"actions": spec["stored"]["actions"].astype(np.int64)}
     with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions: got int64\[1, 40\], wanted int32"):
@@ -123,7 +119,7 @@ def test_an_agent_that_cannot_be_built_ends_all(given):
 
 
 @pytest.mark.slow
-def test_agents_end_when_no_one_holds_them_any_more(given):
+def test_agents_end_when_the_loop_is_garbage_collected(given):
     loop = make(given)
     pids = children()
     assert len(pids) == 2
@@ -150,7 +146,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("send", "code"), [(signal.SIGINT, (130, -signal.SIGINT)), (signal.SIGKILL, (-9,))])
-def test_agents_end_with_the_first_process(tmp_path, send, code):
+def test_agents_end_with_the_main_process(tmp_path, send, code):
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -23,7 +23,6 @@ from correctness_tests.treasurehunt.problem import (
     torch_gradient,
     trained,
     trained_from,
-    with_agent,
 )
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.knobs import FORMS, Knobs
@@ -63,7 +62,7 @@ def test_update_is_adam_on_the_clipped_gradient_then_a_soft_update_of_the_target
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
 def test_updates_match_those_in_float64(backend, form):
-    everything, batches = problem(0, batches=UPDATES)
+    everything, batches = problem(9, batches=UPDATES)  # some of their gradients are clipped, see above
     step, update = exact_trainer(everything, batches[0])
     wanted_losses = [update(batch) for batch in batches]
     wanted = step.state()
@@ -80,36 +79,6 @@ def test_updates_match_those_in_float64(backend, form):
         for name, value in net_of(state, part).items():
             error = np.abs(value - exact[name]).reshape(AGENTS, -1).max(1)
             assert (error < 1e-4 * norms(exact)).all(), f"{part}.{name}"
-
-
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_gradient_is_clipped_per_agent(backend, form):
-    everything, [quiet] = problem(17)
-    loud = list(quiet)
-    for column, factor in ((0, 30), (2, 1000), (3, 30)):
-        loud[column] = quiet[column] * np.array([1, 1, factor], np.float32).reshape(-1, *[1] * (quiet[column].ndim - 1))
-    states = []
-    for drawn in (quiet, loud):
-        _, gradient = torch_gradient(everything["params"], everything["target"], drawn)
-        free = norms(gradient)
-        assert free[0] < 0.9 * NORM < 1.05 * NORM < free[1]
-        _, state = trained(backend, FORMS[form], everything, [drawn])
-        np.testing.assert_allclose(norms(net_of(state, "first")), 0.1 * np.minimum(free, NORM), rtol=1e-5)
-        states.append(state)
-    assert free[2] > 4 * NORM
-    assert_state_equal(*({k: v[:2] for k, v in state.items() if k != "step"} for state in states))
-
-
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_agents_are_independent(backend, form):
-    first, batches = problem(11, batches=2)
-    second, others = problem(12, batches=2)
-    mixed = {part: with_agent(first[part], 1, second[part]) for part in ("params", "target")}
-    runs = [(first, batches), (second, others), (mixed, with_agent(batches, 1, others))]
-    (losses, state), (other_losses, other), (got, mixture) = (trained(backend, FORMS[form], *run) for run in runs)
-    np.testing.assert_array_equal(got, with_agent(losses.T, 1, other_losses.T).T)
-    assert_state_equal(mixture, with_agent(state, 1, other))
-    assert (losses[:, 1] != other_losses[:, 1]).all()
 
 
 def assert_greedy(got, params, drawn, margin):
@@ -173,20 +142,6 @@ def test_training_goes_on_from_a_state_of_another_form_or_backend(before, after)
     assert first.state()["step"] == second.state()["step"] == 4
     for part in PARTS[:2]:
         assert_trained_alike(net_of(second.state(), part), net_of(first.state(), part), RATE, 2)
-
-
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_target_net_follows_the_updated_net_softly(backend, form):
-    everything, batches = problem(20, batches=2)
-    step, update = trained_from(backend, FORMS[form], state_of(everything))
-    before = everything["target"]
-    for batch in batches:
-        update(batch)
-        state = step.state()
-        online, target = net_of(state, "online"), net_of(state, "target")
-        wanted = {name: before[name] + TAU * (online[name] - before[name]) for name in before}
-        assert differences(target, wanted).max() < 2e-7
-        before = target
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
