@@ -1,4 +1,4 @@
-"""The parts that the tests of this workload share."""
+"""Helpers shared by the tests of snake."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def exact_trainer(everything, batch):
 
 
 def problem(seed, batch=32, batches=1):
-    """Everything a net is trained with, and some batches whose TD errors lie on both sides of 1."""
+    """Return the configuration of an update, and some batches whose TD errors lie on both sides of 1."""
     rng = np.random.default_rng(seed)
     everything, drawn = config(rng), [transitions(rng, batch) for _ in range(batches)]
     return everything, [(obs, actions, 2 * rewards, *rest) for obs, actions, rewards, *rest in drawn]
 
 
 def differences(got, wanted):
-    """Absolute differences of all weights of two nets."""
+    """Return the absolute differences of all weights of two nets."""
     assert got.keys() == wanted.keys()
     return np.concatenate([np.abs(got[name] - wanted[name]).ravel() for name in wanted])
 
 
 def assert_trained_alike(got, wanted, rate, updates, most=0.001):
-    """Most weights agree closely, none is far off.
+    """Assert that most weights agree closely and that none is far off.
 
     Adam turns a gradient of rounding noise, as of a unit that only just is or is not active, into a whole step.
     """
@@ -54,7 +54,7 @@ def assert_trained_alike(got, wanted, rate, updates, most=0.001):
 
 
 def assert_state_equal(got, wanted, prefix=""):
-    """Every array of the state is the same, bit for bit."""
+    """Assert that every array of the state is the same, bit for bit."""
     assert got.keys() == wanted.keys()
     for name in wanted:
         if name.startswith(prefix):
@@ -62,5 +62,31 @@ def assert_state_equal(got, wanted, prefix=""):
 
 
 def net_of(state, part):
-    """The arrays of one part of a state, as in ``online``."""
+    """Return the arrays of one part of a state, as in ``online``."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
+
+
+def dispatched(call, *args, note=lambda: ""):
+    """Return what torch dispatches in a call, a line for each operation: its name, its dtype and ``note()`` then."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    lines = []
+
+    class Lines(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            lines.append(f"{function} {getattr(out, 'dtype', '')} {note()}")
+            return out
+
+    with Lines():
+        call(*args)
+    return lines
+
+
+def keeps_gradients(step, *batch):
+    """Return whether a second update writes its gradients to the memory of the first one's."""
+    step(*batch)
+    before = [parameter.grad for parameter in step.parameters]
+    step(*batch)
+    [kept] = {parameter.grad is gradient for parameter, gradient in zip(step.parameters, before)}
+    return kept

@@ -1,16 +1,26 @@
-"""What each knob promises: the same bits, close results, or something else that is said."""
+"""Options of a DQN: each one does what it says, and gives the same bits, close results, or a stated difference."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from correctness_tests.snake.loops import timed
-from correctness_tests.snake.problem import assert_trained_alike, build, differences, problem
+from correctness_tests.snake.loops import close, timed
+from correctness_tests.snake.problem import (
+    assert_trained_alike,
+    build,
+    differences,
+    dispatched,
+    keeps_gradients,
+    problem,
+    trainer,
+)
 from rl_impls import backends
-from rl_impls.snake.knobs import CHOICES, FORMS, HELPFUL, SOURCES, Knobs
+from rl_impls.lowering import Target, eager
+from rl_impls.snake.knobs import FORMS, Knobs
 from rl_impls.snake.problem import boards, transitions
 
 SAME = [
@@ -35,7 +45,7 @@ NAIVE = {}
 
 
 def done(backend, knobs):
-    """What ``knobs`` make of the same updates, boards and rows: losses and weights, moves, batch."""
+    """Return the losses and weights of the same updates, and the moves on the same boards, with these options."""
     made = backends.get(backend)
     everything, batches = problem(7, batches=UPDATES)
     rng = np.random.default_rng(8)
@@ -63,7 +73,7 @@ def naive(backend):
 
 
 @pytest.mark.parametrize(("knob", "value"), SAME)
-def test_knob_leaves_every_bit_the_same(knob, value):
+def test_an_option_leaves_every_bit_the_same(knob, value):
     (losses, params, moves), wanted = done("torch", replace(Knobs(), **{knob: value})), naive("torch")
     np.testing.assert_array_equal(losses, wanted[0])
     np.testing.assert_array_equal(moves, wanted[2])
@@ -73,7 +83,7 @@ def test_knob_leaves_every_bit_the_same(knob, value):
 @pytest.mark.parametrize(
     ("backend", "knob", "value"), [*(("torch", *knob) for knob in CLOSE), ("jax", "optimizer", "fused")]
 )
-def test_knob_changes_the_order_of_sums_only(backend, knob, value):
+def test_an_option_changes_the_order_of_sums_only(backend, knob, value):
     (losses, params, moves), wanted = done(backend, replace(Knobs(), **{knob: value})), naive(backend)
     np.testing.assert_allclose(losses, wanted[0], rtol=1e-6)
     np.testing.assert_array_equal(moves, wanted[2])
@@ -93,66 +103,133 @@ def test_bfloat16_is_close_and_not_the_same(backend):
     assert all(value.dtype == np.float32 for value in params.values())
 
 
-@pytest.mark.parametrize("form", ["naive", "full"])
-def test_a_sample_on_jax_is_copied_to_the_device_once_by_one_program(form, monkeypatch):
-    import jax
-
-    rng = np.random.default_rng(9)
-    stored, rows = transitions(rng, 100), rng.choice(100, 32, replace=False)
-    target = backends.get("jax").lowering_here()
-    sample = backends.get("jax").build("snake", "sample", {"stored": stored}, (rows,), FORMS[form], target)
-    [(copy, _)] = target.lowered
-    monkeypatch.setattr(jax, "device_put", None)  # the other way to the device
-    for wanted in (rows, rows[::-1]):
-        for column, got in zip(stored, sample(wanted), strict=True):
-            assert isinstance(got, jax.Array)
-            np.testing.assert_array_equal(got, column[wanted])
-    assert copy._cache_size() == 1
+def acting(count=3):
+    """Return boards, and flags that explore nowhere."""
+    return boards(np.random.default_rng(1), count), np.zeros(count, bool), np.zeros(count, np.int32)
 
 
-def test_each_helpful_knob_is_in_a_table_of_promises_and_in_the_full_form():
-    assert HELPFUL.keys() == {knob for knob, _ in SAME + CLOSE}
-    for knob, value in HELPFUL.items():
-        assert getattr(FORMS["full"], knob) == value != getattr(FORMS["naive"], knob)
-        assert FORMS[f"only_{knob}"] == replace(Knobs(), **{knob: value})
-    assert FORMS["naive"] == Knobs()
+def operations(op, note=lambda: "", **knobs):
+    """Return what torch dispatches in a call of a naive op, but for these options."""
+    everything, [batch] = problem(7)
+    example = {"forward": batch[:1], "act": acting(), "train_step": batch}[op]
+    call = build(op, "torch", everything, example, "naive", **knobs)
+    args = example if op == "act" else map(backends.get("torch").to_device, example)
+    return "\n".join(dispatched(call, *args, note=note))
 
 
-@pytest.mark.parametrize("knob", CHOICES)
-def test_unknown_value_is_refused_with_the_known_ones(knob):
-    with pytest.raises(ValueError, match=f"unknown value of knob {knob} 'nonsense'; known: ") as caught:
-        replace(Knobs(), **{knob: "nonsense"})
-    assert all(str(choice) in str(caught.value) for choice in CHOICES[knob])
-    for choice in CHOICES[knob]:
-        assert getattr(replace(Knobs(), **{knob: choice}), knob) == choice
-    assert getattr(Knobs(), knob) == CHOICES[knob][0]
+@pytest.mark.parametrize(
+    ("op", "knobs", "present", "absent"),
+    [
+        ("forward", {"relu": "copy"}, "aten.relu.default", "aten.relu_.default"),
+        ("forward", {"relu": "inplace"}, "aten.relu_.default", "aten.relu.default"),
+        ("act", {"relu": "inplace"}, "aten.relu_.default", "aten.relu.default"),
+        ("train_step", {"relu": "inplace"}, "aten.relu_.default", "aten.relu.default"),
+        ("act", {"precision": "float32"}, "addmm.default torch.float32", "bfloat16"),
+        ("act", {"precision": "bfloat16"}, "addmm.default torch.bfloat16", "addmm.default torch.float32"),
+        ("train_step", {"precision": "bfloat16"}, "addmm.default torch.bfloat16", "addmm.default torch.float32"),
+        ("train_step", {"optimizer": "default"}, "_foreach_norm", "_fused_adam_"),
+        ("train_step", {"optimizer": "fused"}, "_fused_adam_", "no such operation"),
+        ("train_step", {"optimizer": "loop"}, "addmm", "_foreach_norm"),
+        ("train_step", {"gradient": "autograd"}, "_backward", "no such operation"),
+        ("train_step", {"gradient": "by_hand"}, "addmm", "_backward"),
+    ],
+    ids=str,
+)
+def test_an_option_shows_in_what_torch_computes(op, knobs, present, absent):
+    found = operations(op, **knobs)
+    assert present in found
+    assert absent not in found
 
 
-@pytest.mark.parametrize("every", [1, 4, 8, 16])
-@pytest.mark.parametrize("batch", [32, 256])
-def test_every_and_batch_say_how_many_updates_there_are_and_of_what(every, batch):
-    inputs = timed("full", 1, batch=batch)
-    explore, actions, draws, rows = inputs.args
-    count = len(explore) // every
-    rows = np.resize(rows[:1], (count, batch))  # of what is stored at the start
-    loop = build(
-        "collect_and_learn",
-        "torch",
-        inputs.spec,
-        (explore, actions, draws, rows),
-        every=every,
-        batch=batch,
-        threads="one",
-    )
-    taken = []
-    loop.assemble = lambda columns, make=loop.assemble: taken.append(make(columns)) or taken[-1]
-    *_, losses = loop(explore, actions, draws, rows)
-    assert len(losses) == count == loop.train.state()["step"]
-    assert {len(column) for columns in taken for column in columns} == {batch}
+@pytest.mark.parametrize(
+    ("inference", "flags"), [("grad", (True, False)), ("no_grad", (False, False)), ("inference_mode", (False, True))]
+)
+def test_inference_says_what_autograd_records(inference, flags):
+    everything, [batch] = problem(7)
+    net = build("forward", "torch", everything, batch[:1], "naive", inference=inference)
+    out = net(backends.get("torch").to_device(batch[0]))
+    assert (out.requires_grad, out.is_inference()) == flags
+
+
+@pytest.mark.parametrize(("zero_grad", "kept"), [("fill", True), ("none", False)])
+def test_gradients_are_filled_with_zeros_or_dropped(zero_grad, kept):
+    everything, [batch] = problem(7)
+    step, _ = trainer("torch", everything, batch, "naive", zero_grad=zero_grad)
+    assert keeps_gradients(step, *map(backends.get("torch").to_device, batch)) == kept
+
+
+@pytest.mark.parametrize(("parameters", "arrays"), [("separate", 6), ("flat", 1)])
+def test_flat_parameters_are_one_vector_to_adam(parameters, arrays):
+    everything, [batch] = problem(7)
+    step, update = trainer("torch", everything, batch, "naive", parameters=parameters)
+    update(batch)
+    assert len(step.optimizer.state) == arrays
+
+
+@pytest.mark.parametrize(("count", "knobs", "torch"), [(4, {}, True), (4, {"acting": "numpy"}, False),
+                                                       (5, {"acting": "numpy"}, True)])  # fmt: skip
+def test_few_boards_are_acted_on_in_numpy_by_the_newest_weights(count, knobs, torch):
+    everything, [batch] = problem(7)
+    step, update = trainer("torch", everything, batch, "naive", **knobs)
+    args = acting(count)
+    actor = step.actor(args[0])
+    assert bool(dispatched(actor, *args)) == torch
+    for _ in range(20):
+        update(batch)
+    np.testing.assert_array_equal(actor(*args), step.actor(args[0])(*args))
+
+
+@pytest.mark.parametrize(("memory", "kind"), [("lists", list), ("arrays", np.ndarray), ("ring", np.ndarray)])
+def test_the_memory_hands_out_boards_as_the_option_says(memory, kind):
+    op = build("remember", "numpy", {"stored": transitions(np.random.default_rng(0), 9)},
+               transitions(np.random.default_rng(1), 2), "naive", memory=memory)  # fmt: skip
+    boards_of, *_ = op.memory.columns(np.arange(3))
+    assert isinstance(boards_of, np.ndarray) == (memory == "ring")
+    assert isinstance(boards_of[0], kind)
+
+
+@pytest.mark.parametrize(("batches", "shared"), [("comprehension", False), ("stacked", True)])
+def test_stacked_batches_share_the_memory_of_their_arrays(batches, shared):
+    columns = transitions(np.random.default_rng(0), 4)
+    for column, tensor in zip(columns, build("assemble", "torch", {}, (), "naive", batches=batches)(columns)):
+        assert np.shares_memory(column, tensor.numpy()) == shared
+
+
+@pytest.mark.parametrize(("tensors", "direct"), [("moved", False), ("direct", True)])
+def test_boards_become_tensors_on_their_device_directly(tensors, direct, monkeypatch):
+    import torch
+
+    made, as_tensor = [], torch.as_tensor
+    monkeypatch.setattr(torch, "as_tensor", lambda *args, **kwargs: made.append(kwargs) or as_tensor(*args, **kwargs))
+    operations("act", tensors=tensors)
+    assert any("device" in kwargs for kwargs in made) == direct
+
+
+@pytest.mark.parametrize("form", ["full", "vectorised"])
+def test_the_vectorised_form_plays_all_games_in_one_set_of_arrays(form):
+    inputs = timed("vectorised", 64)
+    loop = build("collect_and_learn", "torch", inputs.spec, inputs.args, form, every=4)
+    assert type(loop.environment).__name__ == {"full": "PlainEnvs", "vectorised": "VectorisedEnvs"}[form]
+    close(loop)
+
+
+@pytest.mark.parametrize(("value", "inside"), [("one", 1), ("all", 2)])
+def test_an_operation_has_one_thread_or_all_and_gives_them_back(value, inside):
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for op in ("act", "train_step"):
+            found = operations(op, torch.get_num_threads, threads=value).splitlines()
+            assert {line.split()[-1] for line in found if "addmm" in line} == {str(inside)}
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def flags():
-    """What torch's process-wide flags say: TF32 products, cuDNN's trying of algorithms."""
+    """Return torch's process-wide flags: TF32 products, cuDNN's trying of algorithms."""
     import torch
 
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.benchmark
@@ -164,95 +241,41 @@ def flags():
      ("tf32", {"tf32": False}, (False, True)), ("full", {}, (False, False))],
 )  # fmt: skip
 @pytest.mark.parametrize("op", ["forward", "act", "train_step"])
-def test_cuda_flags_are_set_while_a_net_computes_and_then_put_back(op, form, knobs, inside, monkeypatch):
-    from torch import nn
-
-    from rl_impls.lowering import Target, eager
+def test_cuda_flags_are_set_while_a_net_computes_and_then_restored(op, form, knobs, inside, monkeypatch):
     from rl_impls.snake import _torch
 
     monkeypatch.setattr(_torch, "place", lambda target: "cpu")  # for want of a CUDA device
-    seen = []
-    monkeypatch.setattr(nn.Linear, "forward", spied(seen, nn.Linear.forward))
-    monkeypatch.setattr(nn.utils, "clip_grad_norm_", spied(seen, nn.utils.clip_grad_norm_))
     everything, [batch] = problem(7)
-    args = {
-        "forward": batch[:1],
-        "act": (batch[0], np.zeros(32, bool), np.zeros(32, np.int32)),
-        "train_step": batch,
-    }[op]
-    if op != "act":
-        args = tuple(map(backends.get("torch").to_device, args))
-    target = Target("torch-cuda", eager, "cuda", "torch-cuda")
+    args = acting() if op == "act" else tuple(map(backends.get("torch").to_device, batch))
+    args = args[:1] if op == "forward" else args
     before = flags()
-    built = getattr(_torch, op)(everything, args, knobs=replace(FORMS[form], **knobs), target=target)
+    target = Target("torch-cuda", eager, "cuda", "torch-cuda")
+    call = getattr(_torch, op)(everything, args, knobs=replace(FORMS[form], **knobs), target=target)
     assert flags() == before
-    built(*args)
+    found = dispatched(call, *args, note=flags)
+    products = [line for line in found if "addmm" in line or "linear" in line]  # the latter in inference mode
+    assert {line.partition("(")[2] for line in products} == {str(inside)[1:]}
     assert flags() == before
-    assert set(seen) == {inside}
 
 
-def spied(seen, function):
-    """Return the function, which notes the flags that it is called under."""
-
-    def call(*args, **kwargs):
-        seen.append(flags())
-        return function(*args, **kwargs)
-
-    return call
-
-
-@pytest.mark.parametrize("backend", ["numpy", "torch", "torch-compile", "onnx", "jax", "jax-cuda"])
+@pytest.mark.parametrize("backend", ["numpy", "torch-compile", "onnx", "jax-cuda"])
 @pytest.mark.parametrize("knob", ["tf32", "cudnn_benchmark"])
-def test_a_knob_of_one_device_is_refused_elsewhere(backend, knob):
-    import importlib
-
-    from rl_impls.lowering import Target
-
+def test_an_option_of_cuda_is_refused_elsewhere(backend, knob):
     made = backends.get(backend)
     source = importlib.import_module(f"rl_impls.snake._{made.source}")
     everything, [batch] = problem(7)
-    knobs = replace(FORMS["full"], **{knob: True})
     target = Target(backend, None, made.device, made.array_kind)
     wanted = f"^{knob}: got True on {backend}, wanted False, or backend torch-cuda or torch-compile-cuda$"
-    acting = batch[0], np.zeros(32, bool), np.zeros(32, np.int32)
-    for op, args in (("forward", batch[:1]), ("act", acting), ("train_step", batch)):
+    for op, args in (("forward", batch[:1]), ("act", acting()), ("train_step", batch)):
         if hasattr(source, op):
             with pytest.raises(ValueError, match=wanted):
-                getattr(source, op)(everything, args, knobs=knobs, target=target)
-
-
-def test_a_knob_of_one_device_is_refused_in_the_loop():
-    inputs = timed("compiled", 1)
-    for backend, form in (("jax", "compiled"), ("torch", "full")):
-        with pytest.raises(ValueError, match=rf"^tf32: got True on {backend}, wanted False"):
-            build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4, tf32=True)
-
-
-@pytest.mark.parametrize(("value", "inside"), [("one", 1), ("all", 2)])
-def test_threads_are_given_back(value, inside):
-    import torch
-
-    from rl_impls.snake._torch import threads_of
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with threads_of(Knobs(threads=value)):
-            assert torch.get_num_threads() == inside
-        assert torch.get_num_threads() == 2
-        with pytest.raises(KeyError), threads_of(Knobs(threads=value)):
-            raise KeyError
-        assert torch.get_num_threads() == 2
-        done("torch", Knobs(threads=value))
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+                getattr(source, op)(everything, args, knobs=replace(FORMS["full"], **{knob: True}), target=target)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"gradient": "by_hand", "precision": "bfloat16"}, "knob gradient: got by_hand with precision=bfloat16"),
+        ({"relu": "nonsense"}, "unknown value of knob relu 'nonsense'; known: copy, inplace"),
         ({"gradient": "by_hand", "processes": 2}, "knob gradient: got by_hand with precision=float32, processes=2"),
         (
             {"parameters": "flat", "zero_grad": "none"},
@@ -260,59 +283,6 @@ def test_threads_are_given_back(value, inside):
         ),
     ],
 )
-def test_knobs_that_do_not_go_together_are_refused(changed, message):
+def test_impossible_options_are_refused(changed, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         replace(Knobs(), **changed)
-
-
-def trained(**knobs):
-    """A step of torch that has made an update."""
-    everything, [batch] = problem(7)
-    step = build("train_step", "torch", everything, batch, "naive", **knobs)
-    step(*map(backends.get("torch").to_device, batch))
-    return step
-
-
-def test_flat_parameters_are_one_vector_to_adam_and_others_are_six():
-    flat, separate = trained(parameters="flat"), trained()
-    assert (len(flat.optimizer.state), len(separate.optimizer.state)) == (1, 6)
-    [vector] = flat.updated
-    for whole, parts in ((vector, flat.parameters), (vector.grad, [parameter.grad for parameter in flat.parameters])):
-        end = whole.data_ptr() + 4 * whole.numel()
-        assert all(whole.data_ptr() <= part.data_ptr() < end for part in parts)
-
-
-@pytest.mark.parametrize(("gradient", "recorded"), [("autograd", True), ("by_hand", False)])
-def test_autograd_records_what_is_not_differentiated_by_hand(gradient, recorded):
-    step = trained(gradient=gradient)
-    _, [batch] = problem(7)
-    loss = step.loss(*map(backends.get("torch").to_device, batch))
-    assert loss.requires_grad == recorded
-
-
-@pytest.mark.parametrize(("count", "numpy"), [(1, True), (4, True), (5, False)])
-def test_few_boards_are_acted_on_in_numpy_by_the_weights_as_they_are(count, numpy):
-    step = trained(acting="numpy")
-    actor, obs = step.actor(np.zeros((count, 100), np.float32)), boards(np.random.default_rng(1), count)
-    assert (actor.greedy == actor.greedy_in_numpy) == numpy
-    for _ in range(2):
-        np.testing.assert_array_equal(actor.greedy(obs), actor.greedy_in_torch(obs))
-        _, [batch] = problem(7)
-        for _ in range(20):
-            step(*map(backends.get("torch").to_device, batch))
-
-
-def test_the_default_optimizer_is_torchs_own_choice():
-    assert [trained(optimizer=value).optimizer.defaults["fused"] for value in ("default", "fused")] == [None, True]
-    assert [trained(optimizer=value).optimizer.defaults["foreach"] for value in ("default", "loop")] == [None, False]
-
-
-def test_the_plain_form_learns_what_the_naive_one_does():
-    (losses, params, moves), wanted = done("torch", FORMS["plain"]), naive("torch")
-    np.testing.assert_allclose(losses, wanted[0], rtol=1e-6)
-    np.testing.assert_array_equal(moves, wanted[2])
-    assert_trained_alike(params, wanted[1], 1e-3, UPDATES)
-
-
-def test_each_baseline_names_its_source():
-    assert SOURCES.keys() == {"naive", "plain"} <= FORMS.keys()
