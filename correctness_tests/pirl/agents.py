@@ -1,4 +1,4 @@
-"""Small agents, and what the tests of them share."""
+"""Small agents, and helpers for the tests of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load(*args, **options):
 
 
 def live(agent, transitions, seed=0):
-    """Fill the memory with made-up transitions, more than it holds."""
+    """Store made-up transitions."""
     rng = np.random.default_rng(seed)
     for _ in range(transitions):
         state, following = STATES[rng.integers(64, size=2)]
@@ -31,7 +31,7 @@ def live(agent, transitions, seed=0):
 
 
 def everything(agent):
-    """All that an agent goes on from, as comparable bytes."""
+    """Return the whole state of an agent, comparable."""
     arrays = {**agent.state(), **agent.replay.arrays()} | ({"env": agent.env.state} if agent.env.running else {})
     content = {name: (value.dtype.str, value.shape, value.tobytes()) for name, value in sorted(arrays.items())}
     return content, agent.rng.bit_generator.state, agent.updates, agent.step

@@ -1,4 +1,4 @@
-"""An agent that drives: what it stores, when it learns and explores, and what it says of that."""
+"""An agent that drives: what it stores, when it learns and explores, and the figures it returns."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SMALL = {"backend": "torch", "capacity": 600, "warm_up": 20, "every": 8}
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class Noted(PirlEnv):
-    """An environment that notes its steps."""
+class Recorded(PirlEnv):
+    """An environment that records its steps."""
 
     def __init__(self):
         super().__init__()
@@ -31,18 +31,11 @@ class Noted(PirlEnv):
         return after, reward, terminated, truncated, info
 
 
-@pytest.fixture
-def envs(monkeypatch):
-    """All environments that are made from now on."""
-    made = []
-    monkeypatch.setattr(agent, "PirlEnv", lambda: made.append(Noted()) or made[-1])
-    return made
-
-
-def test_every_step_is_stored_and_an_episode_ends_before_the_next_begins(envs):
+def test_every_step_is_stored_and_counted_over_two_calls():
     driver = make(**SMALL)
+    driver.env = env = Recorded()
+    env.np_random = driver.rng
     figures = [driver.learn(), driver.learn()]
-    [env] = envs
     assert len(env.steps) == driver.step == 2 * driver.chunk == len(driver.replay)
     for name, column in zip(driver.replay.fields, zip(*env.steps), strict=True):
         stored = driver.replay.arrays()[name]
@@ -55,36 +48,40 @@ def test_every_step_is_stored_and_an_episode_ends_before_the_next_begins(envs):
         chunk = slice(k * driver.chunk, (k + 1) * driver.chunk)
         assert figure["episodes"] == ended[chunk].sum() > 0
         assert figure["safe"] == rewards[chunk].sum()
+        assert figure["return"] == figure["safe"] / figure["episodes"]
     assert sum(figure["safe"] for figure in figures) > 0
 
 
-@pytest.mark.parametrize(("every", "warm_up"), [(1, 20), (8, 20), (8, 300), (7, 0)])
-def test_an_update_is_due_every_few_steps_once_the_warm_up_is_over(every, warm_up):
-    driver, due = make(**SMALL | {"every": every, "warm_up": warm_up}), 0
-    for chunk in range(2):
-        steps = np.arange(1, 257) + 256 * chunk
-        due += int(((steps % every == 0) & (steps >= max(warm_up, driver.config.batch))).sum())
+@pytest.mark.parametrize(
+    ("every", "warm_up", "updates"), [(1, 20, (237, 493)), (8, 20, (30, 62)), (8, 300, (0, 27)), (7, 0, (35, 72))]
+)
+def test_an_update_is_due_every_few_steps_after_the_warm_up(every, warm_up, updates):
+    driver = make(**SMALL | {"every": every, "warm_up": warm_up})  # with a batch of 8, and 256 steps a call
+    for total in updates:
         loss = driver.learn()["loss"]
-        assert driver.updates == driver.state()["step"] == due
-        assert math.isnan(loss) == (due == 0)
+        assert driver.updates == driver.state()["step"] == total
+        assert math.isnan(loss) == (total == 0)
 
 
-def test_the_loss_is_the_mean_over_the_updates_of_a_chunk(monkeypatch):
-    driver, losses = make(**SMALL | {"every": 64}), [None, 1.0, 2.0, 6.0]
-    monkeypatch.setattr(driver, "train", lambda: losses.pop(0))
-    assert driver.learn()["loss"] == 3.0
-    assert not losses
+def test_epsilon_falls_in_a_straight_line_and_stays():
+    driver = make(**SMALL, epsilon_start=0.8, epsilon_end=0.2, epsilon_steps=400)
+    for step, epsilon in ((0, 0.8), (100, 0.65), (400, 0.2), (1000, 0.2)):
+        driver.step = step
+        assert driver.epsilon == pytest.approx(epsilon)
 
 
-def test_epsilon_falls_in_a_straight_line_and_stays(monkeypatch):
-    driver, seen = make(**SMALL, epsilon_start=0.8, epsilon_end=0.2, epsilon_steps=400), []
-    monkeypatch.setattr(driver, "act", lambda state, epsilon: seen.append(epsilon) or 12)
-    for _ in range(2):
-        driver.learn()
-    np.testing.assert_allclose(seen, np.maximum(0.2, 0.8 - 0.6 * np.arange(512) / 400))
+@pytest.mark.parametrize(("epsilon", "greedy"), [(0, True), (1, False)])
+def test_epsilon_is_the_share_of_drawn_actions_while_driving(epsilon, greedy):
+    driver = make(**SMALL | {"warm_up": 1000}, epsilon_start=epsilon, epsilon_end=epsilon)
+    driver.learn()
+    stored = driver.replay.arrays()
+    best = driver.get_qs_batch(stored["state"]).argmax(axis=1) == stored["action"]
+    assert best.all() if greedy else best.mean() < 0.2
 
 
-def test_an_evaluation_drives_greedily_and_counts_what_the_environments_show(envs):
+def test_an_evaluation_drives_greedily_and_counts_what_the_environments_show(monkeypatch):
+    envs = []
+    monkeypatch.setattr(agent, "PirlEnv", lambda: envs.append(Recorded()) or envs[-1])
     driver = make(**SMALL)
     seen = driver.evaluate(80, seed=5)
     driven = [env for env in envs if env.steps]
