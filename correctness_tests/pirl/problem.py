@@ -1,8 +1,8 @@
-"""The parts that the tests of this workload share."""
+"""Helpers shared by the tests of pirl."""
 
 from __future__ import annotations
 
-import functools
+from dataclasses import replace
 
 import pytest
 
@@ -19,30 +19,22 @@ CONSTANTS = {
 
 
 def spec(params, target=None, **changed):
-    """Everything an op is built from."""
+    """Return the configuration of an op; without a target net, both nets are alike."""
     return {**CONSTANTS, "params": params, "target": params if target is None else target, **changed}
 
 
 def small_net(rng, outputs=25, inputs=16):
-    """Weights of a small net of the same depth."""
+    """Return weights of a small net of the usual depth."""
     return init_mlp(rng, (inputs, 8, 8, 8, outputs))
 
 
 def slow(*values):
-    """Values of a parametrised test that the slow set alone has."""
+    """Mark values of a parametrised test as slow."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def build(op, backend, spec, example, form="full", **knobs):
     """Build one op."""
-    from dataclasses import replace
-
     made = backends.get(backend)
     device = tuple(map(made.to_device, example))
     return made.build("pirl", op, spec, device, replace(backends.forms("pirl")[form], **knobs))
-
-
-@functools.cache
-def forms():
-    """Name the forms."""
-    return tuple(backends.forms("pirl"))

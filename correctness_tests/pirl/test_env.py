@@ -1,4 +1,4 @@
-"""The environment: its rules, its integration of the equation, its noise, and the points it hands out."""
+"""The environment: its rules, its integration of the equation, its noise, and the sampled points."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correctness_tests.pirl.test_physics import as_state, literal_drift
+from rl_impls.pirl.env import PirlEnv, sample_points
 
 STRAIGHT = as_state(10, 0, 0, 0, 0, 0, 5)
 AHEAD = 2  # throttle 0.6, no steering
@@ -17,28 +18,17 @@ AHEAD = 2  # throttle 0.6, no steering
 
 @pytest.fixture
 def quiet():
-    return make(sigma=0)
-
-
-def make(**options):
-    from rl_impls.pirl.env import PirlEnv
-
-    return PirlEnv(**options)
+    return PirlEnv(sigma=0)
 
 
 def start(env, state=STRAIGHT, seed=0):
     return env.reset(seed=seed, options={"state": state})[0]
 
 
-def test_environment_is_registered_once_and_keeps_to_the_gymnasium_api():
-    import importlib
-
+def test_the_registered_environment_passes_the_gymnasium_checker():
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 
-    from rl_impls.pirl import env
-
-    importlib.reload(env)
     made = gymnasium.make("rlgauge/Pirl-v0")
     assert made.observation_space.shape == (16,)
     assert made.observation_space.dtype == np.float32
@@ -90,7 +80,7 @@ def test_last_step_ends_with_the_horizon(quiet):
     st.integers(0, 4),
 )  # fmt: skip
 def test_without_noise_a_step_is_ten_literal_euler_steps(car, i, j):
-    env = make(sigma=0)
+    env = PirlEnv(sigma=0)
     *state, kappa, tau = car
     start(env, as_state(*car))
     _, _, terminated, _, _ = env.step(5 * i + j)
@@ -110,7 +100,7 @@ def test_speed_stays_at_3_metres_a_second_or_more(quiet):
 
 def test_noise_has_its_size_in_the_states_own_units():
     sigma, tau, draws = 0.5, 1e-3, 2000
-    env, still = make(sigma=sigma), make(sigma=0)
+    env, still = PirlEnv(sigma=sigma), PirlEnv(sigma=0)
     start(still, as_state(10, 0, 0, 0, 0, 0, tau))
     start(env, as_state(10, 0, 0, 0, 0, 0, tau))
     still.step(AHEAD)
@@ -128,7 +118,7 @@ def test_noise_has_its_size_in_the_states_own_units():
 
 def test_one_seed_gives_one_trajectory():
     def trajectory(seed):
-        env = make(sigma=0.1)
+        env = PirlEnv(sigma=0.1)
         observations = [env.reset(seed=seed)[0]]
         while env.running:
             observations.append(env.step(7)[0])
@@ -141,7 +131,7 @@ def test_one_seed_gives_one_trajectory():
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 30.0]))
 def test_observations_stay_in_their_space_and_the_road_does_not_change(seed, sigma):
-    env = make(sigma=sigma)
+    env = PirlEnv(sigma=sigma)
     obs, _ = env.reset(seed=seed)
     features, tau = obs[5:15], obs[15]
     assert 0 < tau <= 5
@@ -158,30 +148,19 @@ def test_observations_stay_in_their_space_and_the_road_does_not_change(seed, sig
     assert steps <= math.ceil(tau / 0.05)
 
 
-@pytest.mark.parametrize("state", [STRAIGHT, STRAIGHT.astype(np.float32), STRAIGHT.tolist()])
-def test_reset_takes_a_state(quiet, state):
-    np.testing.assert_array_equal(start(quiet, state), STRAIGHT.astype(np.float32))
-    quiet.step(AHEAD)
-    np.testing.assert_array_equal(STRAIGHT, as_state(10, 0, 0, 0, 0, 0, 5))
-
-
 def test_any_observation_in_an_episode_is_a_start(quiet):
     obs, _ = quiet.reset(seed=1, options={"state": as_state(9, 1, 2, 0.1, 1, 0.02, 5)})
     for _ in range(5):
-        np.testing.assert_array_equal(start(make(), obs), obs)
+        np.testing.assert_array_equal(start(PirlEnv(), obs), obs)
         obs = quiet.step(AHEAD)[0]
 
 
 BAD_STARTS = {
     "too short": STRAIGHT[:15],
-    "two of them": np.stack([STRAIGHT, STRAIGHT]),
     "not a number": as_state(10, math.nan, 0, 0, 0, 0, 5),
-    "infinite": as_state(10, 0, math.inf, 0, 0, 0, 5),
     "too slow": as_state(2.9, 0, 0, 0, 0, 0, 5),
     "off the road": as_state(10, 0, 0, -1, 0, 0, 5),
     "no time left": as_state(10, 0, 0, 0, 0, 0, 0),
-    "too much time": as_state(10, 0, 0, 0, 0, 0, 5.1),
-    "too sharp a bend": as_state(10, 0, 0, 0, 0, 0.021, 5),
     "a road of two curvatures": STRAIGHT + np.eye(16)[7] * 0.1,
 }
 
@@ -197,12 +176,7 @@ def test_a_bad_start_is_refused_and_the_episode_goes_on(quiet, state):
     quiet.step(AHEAD)
 
 
-def test_an_unknown_option_is_refused(quiet):
-    with pytest.raises(ValueError, match="options: got 'speed', wanted only 'state'"):
-        quiet.reset(options={"speed": 3})
-
-
-@pytest.mark.parametrize("action", [-1, 25, 1.0, "2", None])
+@pytest.mark.parametrize("action", [-1, 25, 1.0])
 def test_a_bad_action_is_refused_and_changes_nothing(quiet, action):
     start(quiet)
     draws = quiet.np_random.bit_generator.state
@@ -227,18 +201,10 @@ def test_a_step_outside_an_episode_is_refused(quiet):
     quiet.step(AHEAD)
 
 
-@pytest.mark.parametrize("sigma", [-0.1, math.nan, math.inf])
-def test_a_bad_sigma_is_refused(sigma):
-    with pytest.raises(ValueError, match="sigma: got"):
-        make(sigma=sigma)
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40))
 def test_sampled_points_lie_inside_at_the_end_of_time_and_on_the_edge(seed, n):
-    from rl_impls.pirl.env import sample_points
-
     interior, expired, unsafe = sample_points(np.random.default_rng(seed), n)
-    env = make()
+    env = PirlEnv()
     for points in (interior, expired, unsafe):
         assert points.shape == (n, 16)
         assert points.dtype == np.float32
@@ -255,11 +221,9 @@ def test_sampled_points_lie_inside_at_the_end_of_time_and_on_the_edge(seed, n):
 
 
 def test_sampled_points_fill_both_edges_and_the_ranges_of_a_reset():
-    from rl_impls.pirl.env import sample_points
-
     interior, _, unsafe = sample_points(np.random.default_rng(0), 2000)
     assert 0.4 < (unsafe[:, 3] > 0).mean() < 0.6
-    env = make()
+    env = PirlEnv()
     resets = np.array([env.reset(seed=seed)[0] for seed in range(500)])
     for column in (0, 1, 2, 3, 4, 14, 15):
         low, high = interior[:, column].min(), interior[:, column].max()
