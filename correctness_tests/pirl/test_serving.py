@@ -1,9 +1,9 @@
-"""Serving: the answers do not depend on who asks together with whom, and nothing is left behind."""
+"""Serving: every client gets its own answer, and close() leaves no thread behind."""
 
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ limited = limit("answers of a server")
 
 
 def doubled(size):
-    """Stand in for a net compiled for one batch size."""
+    """Return a stand-in for a net compiled for one batch size."""
 
     def forward(batch):
         assert batch.shape == (size, 3)
@@ -35,14 +35,15 @@ def test_every_request_gets_its_own_answer(kind, clients, requests):
     load = SERVERS[kind](doubled, clients)
     try:
         for _ in range(2):
+            before = time.perf_counter()
             assert np.array_equal(load(states), states * 2)
             stats = load.stats()
-            assert 0 < stats["latency_p50_s"] <= stats["latency_p99_s"]
+            assert 0 < stats["latency_p50_s"] <= stats["latency_p99_s"] <= time.perf_counter() - before
     finally:
         load.close()
 
 
-def test_waiting_requests_are_answered_by_one_call():
+def test_waiting_requests_are_answered_in_one_batch():
     calls, entered, gate = [], threading.Event(), threading.Event()
 
     def build(size):
@@ -68,7 +69,7 @@ def test_waiting_requests_are_answered_by_one_call():
     assert calls == [1, 8]
 
 
-def test_an_error_of_the_net_reaches_the_client_and_the_server_goes_on():
+def test_an_error_of_the_net_is_raised_in_the_client_and_the_server_goes_on():
     broken = [True]
 
     def build(size):
@@ -132,22 +133,6 @@ def test_no_thread_is_left_after_close():
     load(np.zeros((5, 3)))
     load.close()
     assert threading.active_count() == before
-
-
-def test_a_latency_is_that_of_one_request(monkeypatch):
-    now = [0.0]
-
-    def answer(state):
-        now[0] += state[0]
-        return state
-
-    monkeypatch.setattr("rl_impls.pirl.serving.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    answer.close = lambda: None
-    load = Load(answer, clients=1)
-    for seconds in ([1.0, 2.0, 3.0], [5.0, 4.0]):
-        load(np.array(seconds)[:, None])
-        assert load.latencies.tolist() == seconds
-    load.close()
 
 
 def test_latencies_are_the_median_and_the_99th_of_a_hundred():
