@@ -1,7 +1,7 @@
-"""The loops that are timed, small, and a plain one in float64 that is told which actions were played.
+"""The timed loops, and a plain loop in float64 that replays their actions.
 
-A loop acts on what it learns, so rounding may flip a move: the plain loop plays the recorded actions, and says of each
-whether it was a greedy one.
+A loop acts on what it learns, so rounding may flip a move. Therefore the plain loop plays the recorded actions, and
+reports how far each one is from the greedy action.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOOPS = [  # form, backend, envs
 
 @dataclass
 class Inputs:
-    """What a loop is built from, and the arguments of a call."""
+    """Configuration of a loop, and the arguments of a call."""
 
     spec: dict
     args: tuple
@@ -45,7 +45,7 @@ class Inputs:
 
 @dataclass
 class Outcome:
-    """What the reference makes of the actions that were played."""
+    """What the reference returns for the recorded actions."""
 
     rewards: np.ndarray
     ended: np.ndarray
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def follow(inputs, actions, every, threaded):
-    """Play the recorded actions and learn, one step after the other, in float64.
+    """Play the recorded actions and learn in float64, step by step.
 
     A thread plays chunk k by the weights after chunk k - 2 was learned from.
     """
@@ -95,7 +95,7 @@ def follow(inputs, actions, every, threaded):
 
 
 def passes_a_multiple(before, after, of):
-    """Whether a multiple is among the steps after ``before``, up to ``after``; 0 has none."""
+    """Return whether a multiple of ``of`` lies in (before, after]; 0 has none."""
     return of > 0 and any(k % of == 0 for k in range(before + 1, after + 1))
 
 
@@ -104,7 +104,7 @@ def batch_of(stored, rows):
 
 
 def check(loop, inputs, knobs, backend):
-    """Run the loop once from its start and compare all it says and leaves behind; return what it says."""
+    """Run the loop from its start, and compare its outputs and its state with the reference; return both outputs."""
     explore, random_actions, _, rows = inputs.args
     out = actions, rewards, ended, losses = backends.get(backend).to_host(loop(*inputs.args))
     wanted = follow(inputs, actions, knobs.every, knobs.collection == "thread")
@@ -130,13 +130,13 @@ def check(loop, inputs, knobs, backend):
 
 
 def timed(form, envs, every=4, batch=32, seed=0):
-    """The inputs of a benchmark; of a compiled loop as few steps as of the others, before rounding turns a move."""
+    """Return the inputs of a benchmark; a compiled loop gets as few steps as the others: rounding flips later moves."""
     found = collect_and_learn(seed, envs, every, batch, "full" if form == "compiled" else form)
     return Inputs(dict(found.config), found.args)
 
 
 def full_ring(inputs):
-    """Games about to be truncated, a memory about to be full, and batches of what was stored last."""
+    """Return inputs with games about to be truncated, a memory about to be full, and batches of the newest rows."""
     rng, (explore, random_actions, draws, rows) = np.random.default_rng(9), inputs.args
     capacity = len(inputs.spec["stored"][0]) + 3
     steps = 500 - rng.integers(1, 8, explore.shape[1])
@@ -149,23 +149,23 @@ def full_ring(inputs):
 
 @functools.cache
 def made(form, backend, envs):
-    """A loop that tests share, and its inputs."""
+    """Return a loop that tests share, and its inputs."""
     inputs = full_ring(timed(form, envs))
     return build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4), inputs
 
 
 def fresh(form, backend, envs):
-    """The same, put back to its start."""
+    """Return the same after a reset."""
     loop, inputs = made(form, backend, envs)
     loop.reset()
     return loop, inputs
 
 
 def knobs(form, every, batch=32):
-    """A form's knobs with that many steps from one update to the next."""
+    """Return a form's knobs with other numbers."""
     return replace(backends.forms("snake")[form], every=every, batch=batch)
 
 
 def close(loop):
-    """End its threads, if it has any."""
+    """End the threads of a loop, if it has any."""
     getattr(loop, "close", int)()

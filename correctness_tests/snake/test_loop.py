@@ -1,6 +1,8 @@
-"""The loops on the very inputs that are timed, against a plain loop in float64; see :mod:`.loops`."""
+"""The loops on the timed inputs, against a plain loop in float64; see :mod:`.loops`."""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from correctness_tests.snake.loops import (
 )
 from correctness_tests.snake.problem import assert_state_equal, build, differences, net_of
 from correctness_tests.waiting import limit
-from perf_tests.recorded import benchmarks, problem_of
+from perf_tests.recorded import benchmarks
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
 
@@ -35,7 +37,7 @@ limited = limit("a loop's thread")
 
 
 @pytest.mark.parametrize("name", quick(IN_GATE, list(TIMED)))
-def test_loop_does_what_a_plain_loop_does(name, seed, unavailable):
+def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailable):
     form, backend, num_envs, every, batch = TIMED[name].params.values()
     inputs, options = timed(form, num_envs, every, batch, seed), knobs(form, every, batch)
     backend = backends.get(backend)
@@ -58,20 +60,10 @@ def test_loop_does_what_a_plain_loop_does(name, seed, unavailable):
         close(loop)
 
 
-@pytest.mark.parametrize(("form", "envs"), [("full", 1), ("compiled", 1), ("compiled", 64)])
-def test_a_call_of_a_compiled_loop_is_a_thousand_environment_steps(form, envs):
-    backend = "jax" if form == "compiled" else "torch"
-    problem = problem_of(next(one for one in benchmarks(("snake",)) if one.name == f"{form}-{backend}-{envs}-4-32"), 0)
-    explore, *_, rows = problem.args
-    steps = 1024 if form == "compiled" else 64
-    assert explore.size == steps == problem.items
-    assert len(rows) == steps // 4
-
-
 @pytest.mark.parametrize(
     ("form", "backend", "envs"), quick([loop for loop in LOOPS if loop != ("compiled", "jax", 1)], LOOPS)
 )
-def test_loop_goes_on_where_the_ring_wraps_and_episodes_are_truncated(form, backend, envs):
+def test_a_loop_matches_where_the_ring_wraps_and_episodes_are_truncated(form, backend, envs):
     loop, inputs = fresh(form, backend, envs)
     _, wanted = check(loop, inputs, knobs(form, 4), backend)
     assert wanted.truncated > 0
@@ -89,7 +81,7 @@ def test_loop_goes_on_where_the_ring_wraps_and_episodes_are_truncated(form, back
         [(*loop, target_every) for loop in LOOPS for target_every in ((3, 16) if loop[2] == 1 else (96, 128))],
     ),
 )
-def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs, target_every):
+def test_the_target_net_is_synced_when_the_step_passes_a_multiple_of_target_every(form, backend, envs, target_every):
     inputs = timed(form, envs)
     every = 1 if envs == 1 else 16
     spec = inputs.spec | {"target_every": target_every, "step": 0}
@@ -113,7 +105,7 @@ def test_target_is_synced_exactly_where_a_multiple_is_passed(form, backend, envs
 
 
 @pytest.mark.parametrize(("form", "backend", "envs"), quick([("full", "torch", 1), ("compiled", "jax", 1)], LOOPS))
-def test_loop_learns_without_a_target_net_where_there_is_none(form, backend, envs):
+def test_a_loop_without_a_target_net_bootstraps_from_the_online_net(form, backend, envs):
     inputs = timed(form, envs)
     inputs = Inputs(inputs.spec | {"target_every": 0}, inputs.args)
     loop = build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4)
@@ -123,30 +115,66 @@ def test_loop_learns_without_a_target_net_where_there_is_none(form, backend, env
         close(loop)
 
 
-@pytest.mark.parametrize(("form", "backend"), [("vectorised", "torch"), ("threaded", "torch"), ("compiled", "jax")])
-@pytest.mark.parametrize(("envs", "every"), [(3, 4), (6, 4), (3, 16)])
-def test_updates_have_to_fall_on_whole_steps(form, backend, envs, every):
+REFUSED = [
+    ("jax", "compiled", {}, {"collection": "thread"}, r"collection: got 'thread' with loop='scan'"),
+    ("jax", "compiled", {"step": 970}, {}, "step: got 970 with an update every 4 steps, wanted a multiple"),
+    ("torch", "full", {}, {"batch": 64}, "rows: got 32 for an update, wanted 64, the value of knob batch"),
+]
+
+
+@pytest.mark.parametrize(("backend", "form", "changed", "options", "message"), REFUSED)
+def test_an_impossible_loop_is_refused(backend, form, changed, options, message):
+    inputs = timed(form, 1)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        build("collect_and_learn", backend, inputs.spec | changed, inputs.args, form, every=4, **options)
+
+
+@pytest.mark.parametrize(("form", "backend"), [("vectorised", "torch"), ("compiled", "jax")])
+def test_updates_have_to_fall_on_whole_steps(form, backend):
     inputs = timed("vectorised", 64)
-    games = {name: value[:envs] for name, value in inputs.spec["env_state"].items()}
-    args = (*(array[:, :envs] for array in inputs.args[:3]), inputs.args[3])
-    with pytest.raises(ValueError, match=rf"^envs: got {envs} with an update every {every} steps"):
-        build("collect_and_learn", backend, inputs.spec | {"env_state": games}, args, form, every=every)
+    games = {name: value[:6] for name, value in inputs.spec["env_state"].items()}
+    args = (*(array[:, :6] for array in inputs.args[:3]), inputs.args[3])
+    with pytest.raises(ValueError, match=r"^envs: got 6 with an update every 4 steps"):
+        build("collect_and_learn", backend, inputs.spec | {"env_state": games}, args, form, every=4)
 
 
-def test_one_program_has_no_thread():
-    inputs = timed("compiled", 1)
-    with pytest.raises(ValueError, match=r"^collection: got 'thread' with loop='scan'"):
-        build("collect_and_learn", "jax", inputs.spec, inputs.args, "compiled", every=4, collection="thread")
+@pytest.mark.parametrize(
+    ("phase", "owner", "name"),
+    [
+        ("environment", "environment", "advance"), ("inference", "", "actor"), ("memory", "memory", "columns"),
+        ("learning", "", "wait"),
+    ],
+)  # fmt: skip
+def test_a_phase_counts_what_is_done_in_it(phase, owner, name):
+    inputs, seconds = timed("full", 1), []
+    loop = build("collect_and_learn", "torch", inputs.spec, inputs.args, every=4)
+    owner = getattr(loop, owner) if owner else loop
+    call = getattr(owner, name)
+
+    def slowly(*args):
+        time.sleep(0.01)
+        seconds.append(0.01)
+        return call(*args)
+
+    setattr(owner, name, slowly)
+    loop.reset()
+    assert set(loop.phases().values()) == {0}
+    before = time.perf_counter()
+    loop(*inputs.args)
+    assert sum(seconds) <= loop.phases()[phase]
+    assert sum(loop.phases().values()) <= time.perf_counter() - before
 
 
-def test_a_program_starts_with_a_whole_round():
-    inputs = timed("compiled", 1)
-    spec = {**inputs.spec, "step": 970}
-    with pytest.raises(ValueError, match="step: got 970 with an update every 4 steps, wanted a multiple"):
-        build("collect_and_learn", "jax", spec, inputs.args, "compiled", every=4)
+def test_a_loop_with_a_thread_counts_waiting_and_the_age_of_its_weights():
+    loop, inputs = fresh("threaded", "torch", 64)
+    loop(*inputs.args)
+    assert loop.phases()["waiting"] > 0
+    assert loop.stats() == {"policy_lag_steps": 64}
 
 
-def test_rows_are_those_of_a_batch():
-    inputs = timed("full", 1)
-    with pytest.raises(ValueError, match="rows: got 32 for an update, wanted 64, the value of knob batch"):
-        build("collect_and_learn", "torch", inputs.spec, inputs.args, "full", every=4, batch=64)
+def test_a_compiled_loop_is_one_program():
+    loop, inputs = fresh("compiled", "jax", 64)
+    before = time.perf_counter()
+    loop(*inputs.args)
+    assert set(loop.phases()) == {"program", "transfer"}
+    assert 0 < sum(loop.phases().values()) <= time.perf_counter() - before

@@ -1,4 +1,4 @@
-"""Loops that go on from a checkpoint: as if nothing had come in between, also in another form."""
+"""Loops that resume from a state: bit for bit, and with another form or backend."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ limited = limit("a loop's thread")
 
 
 def split(inputs):
-    """The first half of the steps and updates, and the second."""
+    """Return the arguments of the first half of the steps and updates, and of the second."""
     halves = zip(*(np.split(np.asarray(array), 2) for array in inputs.args))
     return [tuple(half) for half in halves]
 
 
 def restored(state):
-    """A copy, as from a checkpoint."""
+    """Return a copy, as from a checkpoint."""
     return {name: np.array(value) for name, value in state.items()}
 
 
@@ -53,7 +53,7 @@ def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, envs
 
 
 def unlike(spec):
-    """Start a loop from other weights, games and transitions."""
+    """Return a configuration with other weights, games and transitions."""
     games = {name: np.roll(value, 1, axis=-1) if name == "food" else value for name, value in spec["env_state"].items()}
     nets = {name: spec[other] for name, other in (("params", "target"), ("target", "params"))}
     return spec | nets | {"env_state": games, "step": 0, "stored": tuple(c[::-1].copy() for c in spec["stored"])}
@@ -64,11 +64,9 @@ def unlike(spec):
     quick(
         [(("naive", "torch"), ("compiled", "jax")), (("full", "torch"), ("threaded", "torch"))],
         [
-            (("full", "torch"), ("naive", "torch")),
             (("naive", "torch"), ("compiled", "jax")),
-            (("compiled", "jax"), ("full", "jax")),
-            (("full", "jax"), ("compiled", "jax")),
             (("compiled", "jax"), ("full", "torch")),
+            (("full", "jax"), ("compiled", "jax")),
             (("full", "torch"), ("threaded", "torch")),
         ],
     ),
@@ -97,20 +95,3 @@ def test_another_form_goes_on_from_a_checkpoint(before, after):
     finally:
         close(one)
         close(other)
-
-
-def test_two_calls_of_a_threaded_loop_are_the_same_with_a_checkpoint_in_between():
-    inputs = timed("threaded", 64)
-    first, second = split(inputs)
-    loops = [build("collect_and_learn", "torch", inputs.spec, inputs.args, "threaded", every=4) for _ in range(3)]
-    whole, before, after = loops
-    try:
-        whole(*first)
-        whole(*second)
-        before(*first)
-        after.load_state(before.state())
-        after(*second)
-        assert_state_equal(after.state(), whole.state())
-    finally:
-        for loop in loops:
-            close(loop)
