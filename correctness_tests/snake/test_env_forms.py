@@ -181,26 +181,6 @@ def test_all_forms_agree_on_every_number():
         assert ThreeForms.seen[kind] > 20
 
 
-def test_jax_form_scans_over_many_steps():
-    import jax
-
-    from rl_impls.snake import jax_env
-
-    board = BOARDS[1]
-    draws = np.random.default_rng(0).integers(DRAWS, size=(60, N, 3), dtype=np.int32)
-    actions = draws[:, :, 0] // 7 % 4
-    games = Jax(board)
-    games.reset(draws[0])
-
-    def body(state, inputs):
-        state, obs, *_ = jax_env.step(games.geometry, state, *inputs)
-        return state, obs
-
-    _, scanned = jax.lax.scan(body, games.state, (actions, draws))
-    stepped = [games.step(*inputs).obs for inputs in zip(actions, draws)]
-    np.testing.assert_array_equal(scanned, stepped)
-
-
 @pytest.mark.parametrize("form", [Plain, Vector, Jax])
 def test_a_full_board_ends_with_a_reward_and_no_food(form):
     games = form((1, 2, 0, 500))
