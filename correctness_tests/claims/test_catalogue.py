@@ -12,6 +12,27 @@ TOY = {
 }  # fmt: skip
 
 
+NAMES = {
+    "pirl": "neuron-b1 neuron-b32 neuron-b128 neuron-b512 neuron-b1024 neuron-b2048 batching grad-dominates latency-b1 "
+    "throughput-b32 throughput-peak throughput-table latency-forward precision-neuron precision-jax",
+    "snake": "overall overall-equal-work batched-tensors memory-time memory-bytes inference-mode train-every-4 "
+    "threads batch-gpu gpu amp vectorised async bf16-cpu int8 ddp batch-128-256 every-8-16 tensors-on-device compile "
+    "tf32-cudnn",
+    "mario": "lock-wait-local lock-wait-ring collection-local collection-ring amp-forward amp-backward compile sync "
+    "accumulate uint8 prealloc threads batchnorm gpu-utilisation batches epoch overall lockfree-most amp-memory "
+    "batchnorm-convergence threads-variance",
+    "procgen": "ppo-fps impala-fps parallel-ppo parallel-impala impala-vs-ppo memory threads a3c-a2c",
+    "treasure": "forward train infer eager-10x first-call steady-call grad vmap-act vmap-train batch-agents buffer "
+    "loss stack observe rng phase1 phase2 phase3 all multiprocess conservative-train conservative-infer "
+    "optimistic-train optimistic-infer vmap-observe",
+}
+
+
+def test_every_published_claim_is_there():
+    wanted = {f"{prefix}-{name}" for prefix, names in NAMES.items() for name in names.split()}
+    assert wanted <= {claim.id for workload in workloads() for claim in claims_of(workload)}
+
+
 @pytest.mark.parametrize("workload", workloads())
 def test_every_claim_compares_two_existing_tests(workload):
     assert claims_of(workload)

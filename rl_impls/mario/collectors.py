@@ -1,4 +1,4 @@
-"""Mario's alone: collectors, processes that play and send every experience to the learner.
+"""Collectors, processes that play and send every experience to the learner.
 
 Axes: C collectors of E environments; a stream is one environment of a collector, C E in all; S pixels along a side of a
 frame.

@@ -1,4 +1,4 @@
-"""Mario's alone: evaluation of weights on the same frames as collectors make."""
+"""Evaluation of weights on the same frames as collectors make."""
 
 from __future__ import annotations
 

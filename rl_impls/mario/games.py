@@ -1,4 +1,4 @@
-"""Mario's alone: the game that a collector plays, of Procgen or the NES, with a frame skip of four.
+"""The game that a collector plays, of Procgen or the NES, with a frame skip of four.
 
 A frame is u8[H, W, 3]: height, width, colour.
 """

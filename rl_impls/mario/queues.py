@@ -1,4 +1,4 @@
-"""Mario's alone: transports through pipes, with each experience pickled, as multiprocessing's queues do.
+"""Transports through pipes, with each experience pickled, as multiprocessing's queues do.
 
 Each collector has a bounded queue and a thread that feeds its items to a pipe, as in :class:`multiprocessing.Queue`.
 Unlike that class, these notice if a collector dies in the middle of a write.

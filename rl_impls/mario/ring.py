@@ -1,4 +1,4 @@
-"""Mario's alone: transport through ring buffers in shared memory, without locks and pickling."""
+"""Transport through ring buffers in shared memory, without locks and pickling."""
 
 from __future__ import annotations
 

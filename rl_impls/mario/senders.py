@@ -1,4 +1,4 @@
-"""Mario's alone: processes that send ready-made experiences as fast as they can, to time a transport by itself."""
+"""Processes that send ready-made experiences as fast as they can, to time a transport by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mario's alone: sums over priorities for prioritised replay, vectorised in blocks or as a plain-Python tree.
+"""Sums over priorities for prioritised replay, vectorised in blocks or as a plain-Python tree.
 
 Both find the leaf whose interval contains a mass when the priorities are laid end to end. Their sums round differently,
 so they may disagree on a mass within rounding of the border between two leaves.

@@ -1,4 +1,4 @@
-"""Mario's alone: the interface of the transports that carry experiences from collectors to the learner.
+"""The interface of the transports that carry experiences from collectors to the learner.
 
 An experience is a frame u8[*shape], an action i32, a reward f32, whether the episode ended with this step (``end``),
 and ``time`` i32, the step's index in its episode, from 0. C collectors put experiences and one process takes them.

@@ -1,4 +1,4 @@
-"""Mario's alone: weights in shared memory, which the learner publishes and collectors read meanwhile.
+"""Weights in shared memory, which the learner publishes and collectors read meanwhile.
 
 This relies on the total store order of x86: stores are seen in the order in which they were made.
 """

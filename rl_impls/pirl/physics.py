@@ -1,4 +1,4 @@
-"""Pirl's alone: vehicle dynamics for the environment and the PDE, a bicycle model with Pacejka tyres.
+"""Vehicle dynamics for the environment and the PDE, a bicycle model with Pacejka tyres.
 
 The road has constant curvature. State, 16 numbers: speed ``vx`` m/s, slip ``beta`` deg, yaw rate ``omega`` deg/s,
 lateral error ``e`` m, heading error ``psi`` deg, ten road features (offset of the centre line in m at 2, 4, ..., 20 m),

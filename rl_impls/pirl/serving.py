@@ -1,4 +1,4 @@
-"""Pirl's alone: a server for many client threads, with one call of the net per request or with dynamic batching."""
+"""A server for many client threads, with one call of the net per request or with dynamic batching."""
 
 from __future__ import annotations
 

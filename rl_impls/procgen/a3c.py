@@ -1,4 +1,4 @@
-"""Procgen's alone: A3C (Mnih et al. 2016, Algorithm S3), with worker processes that share weights without locks.
+"""A3C (Mnih et al. 2016, Algorithm S3), with worker processes that share weights without locks.
 
 A worker copies the shared weights, plays T steps of its environments, computes a gradient on its copy, and applies it
 to the shared weights by RMSProp with shared mean squares. The staleness of a gradient is the number of gradients that

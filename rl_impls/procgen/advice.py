@@ -1,4 +1,4 @@
-"""Procgen's alone: suggested training options for this machine's processor."""
+"""Suggested training options for this machine's processor."""
 
 from __future__ import annotations
 

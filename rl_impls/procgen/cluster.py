@@ -1,4 +1,4 @@
-"""Procgen's alone: the address of a Ray cluster, and joining and leaving that cluster."""
+"""The address of a Ray cluster, and joining and leaving that cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Procgen's alone: actors in processes of this machine, which write rollouts to shared memory.
+"""Actors in processes of this machine, which write rollouts to shared memory.
 
 The learner reads them there. A message that requests a rollout carries only its number, never images or weights.
 

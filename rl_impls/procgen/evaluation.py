@@ -1,4 +1,4 @@
-"""Procgen's alone: evaluation on training levels and on held-out levels, to measure generalisation."""
+"""Evaluation on training levels and on held-out levels, to measure generalisation."""
 
 from __future__ import annotations
 

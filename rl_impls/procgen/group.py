@@ -1,4 +1,4 @@
-"""Procgen's alone: data-parallel learning in processes that torchrun started, on one or more machines.
+"""Data-parallel learning in processes that torchrun started, on one or more machines.
 
 The processes average their gradients over gloo; PPO normalises advantages over all their batches.
 """

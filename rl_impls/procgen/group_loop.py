@@ -1,4 +1,4 @@
-"""Procgen's alone: data-parallel PPO and A2C, with a share of the environments in each of torchrun's processes."""
+"""Data-parallel PPO and A2C, with a share of the environments in each of torchrun's processes."""
 
 from __future__ import annotations
 

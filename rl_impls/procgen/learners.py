@@ -1,4 +1,4 @@
-"""Procgen's alone: the learners of PPO, A2C and IMPALA, which turn a rollout into updates.
+"""The learners of PPO, A2C and IMPALA, which turn a rollout into updates.
 
 Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64, 64, 3].
 """

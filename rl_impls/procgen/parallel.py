@@ -1,4 +1,4 @@
-"""Procgen's alone: PPO and IMPALA with rollouts by actor processes, which may play ahead of the learner."""
+"""PPO and IMPALA with rollouts by actor processes, which may play ahead of the learner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Procgen's alone: the player in each actor process, with some of the environments and a net of its own.
+"""The player in each actor process, with some of the environments and a net of its own.
 
 Axes: T steps, N environments of all A actors, N / A of each; an image is u8[64, 64, 3].
 """

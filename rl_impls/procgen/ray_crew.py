@@ -1,4 +1,4 @@
-"""Procgen's alone: actors on a Ray cluster, with the interface of the local processes in :mod:`.crew`.
+"""Actors on a Ray cluster, with the interface of the local processes in :mod:`.crew`.
 
 Each version of the weights is put into the object store once, and messages refer to it. An actor returns each rollout
 as one object, which is copied once, to where the learner reads it. Objects that are not needed any more are released.

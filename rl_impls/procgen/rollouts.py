@@ -1,4 +1,4 @@
-"""Procgen's alone: rollouts of T steps of N environments: their storage, playing them, and their random numbers.
+"""Rollouts of T steps of N environments: their storage, playing them, and their random numbers.
 
 Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64, 64, 3].
 """

@@ -1,4 +1,4 @@
-"""Procgen's alone: its two nets in torch, and the actor that samples actions with one.
+"""Policy and value nets in torch, and the actor that samples actions with one.
 
 They are apart from :mod:`._torch`, which has the losses and updates. Axes: N environments, B images, A = 15 actions.
 """

@@ -1,4 +1,4 @@
-"""Snake's alone: one update split over two processes, half a batch each, with gradients averaged by gloo."""
+"""One update split over two processes, half a batch each, with gradients averaged by gloo."""
 
 from __future__ import annotations
 
