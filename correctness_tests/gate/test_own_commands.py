@@ -7,7 +7,7 @@ import json
 import pytest
 
 from correctness_tests.repositories.made import ROOT
-from perf_tests.gate.__main__ import DOCUMENT, MARKERS, OTHERS, main
+from perf_tests.gate.__main__ import DOCUMENT, MARKERS, OTHERS, README, main
 from perf_tests.gate.selfcheck import small
 from rlgauge import power
 from rlgauge.power import DOSES
@@ -23,7 +23,7 @@ def test_a_mistake_is_one_line(capsys):
 def pages(tmp_path):
     """Copies of both pages, whose tables are of old. -> what a page has between its markers"""
     (tmp_path / "docs").mkdir()
-    for page in (DOCUMENT, OTHERS):
+    for page in (DOCUMENT, OTHERS, README):
         (tmp_path / page).write_text("before\n{}\nold\n{}\nafter\n".format(*MARKERS))
     return lambda page: (tmp_path / page).read_text().split(f"{MARKERS[0]}\n")[1].split(f"\n{MARKERS[1]}")[0]
 
@@ -31,6 +31,7 @@ def pages(tmp_path):
 def test_tables_are_written_between_the_markers_of_a_page(pages, tmp_path):
     assert main(["docs", "--root", str(tmp_path)]) == 0
     assert (pages(OTHERS), pages(DOCUMENT)) == (small.table(small.read(small.FILE)), "old")
+    assert pages(README) == small.rates_table(small.read(small.FILE))
     said = {"test_a": {f"{dose:g}": 0.0 for dose in DOSES}}
     lines = [{"what": "pair", "log_ratios": said, "quick": said}] * 40
     file = tmp_path / "power.jsonl"
@@ -45,5 +46,6 @@ def test_a_missing_file_changes_no_page(pages, tmp_path, capsys):
     assert (pages(OTHERS), pages(DOCUMENT)) == ("old", "old")
 
 
-def test_the_published_page_has_the_current_table():
+def test_the_published_pages_have_the_current_tables():
     assert small.table(small.read(small.FILE)) in (ROOT / OTHERS).read_text()
+    assert small.rates_table(small.read(small.FILE)) in (ROOT / README).read_text()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from perf_tests.recorded import benchmarks
-from perf_tests.report.readme import END, README, ROOT, START, gains, main
+from perf_tests.report.readme import END, PAGE, README, ROOT, START, findings, gains, main
 from rlgauge.config import tomllib
 
 MACHINE = {"cpu_model": "A CPU", "vectors": "avx2", "cores": 2, "git": "0123456789ab"}
@@ -29,7 +29,15 @@ def test_each_comparison_has_a_line_with_its_interval_and_pairs():
     )
     assert lines[3] == ""
     assert "2026-11-27, A CPU (avx2), 2 cores, commit 0123456789ab" in lines[4]
-    assert "](results/a-cpu-avx2-2-cores.md)" in lines[4]
+    assert "](../results/a-cpu-avx2-2-cores.md)" in lines[4]
+
+
+def test_comparisons_with_a_note_are_findings():
+    noted = comparison(1.9, 2.1) | {"note": "a ring, against a list"}
+    text = findings({"a": noted, "b": comparison(1.0, 3.0)}, MACHINE, "2026-11-27")
+    assert text.splitlines()[2:] == [
+        "| a ring, against a list | **2 [1.9, 2.1]** |", "", "2026-11-27, A CPU (avx2), 2 cores, commit 0123456789ab.",
+    ]  # fmt: skip
 
 
 def test_an_interval_around_1_claims_no_gain():
@@ -37,15 +45,17 @@ def test_an_interval_around_1_claims_no_gain():
     assert "| no significant difference: 2 [0.9, 2.1] |" in text
 
 
-def test_only_the_table_between_the_markers_is_renewed(tmp_path):
-    found, page = tmp_path / "comparisons.json", tmp_path / "README.md"
+def test_only_the_tables_between_the_markers_are_renewed(tmp_path):
+    found, readme, page = tmp_path / "comparisons.json", tmp_path / "README.md", tmp_path / "results.md"
     found.write_text(json.dumps({"comparisons": {"a": comparison(1.9, 2.1)}}))
-    page.write_text(f"before {START}\nold\n{END} after")
-    assert main([str(found), "--readme", str(page)]) == 0
-    text = page.read_text()
-    assert text.startswith(f"before {START}\n| op |")
-    assert text.endswith(f"{END} after")
-    assert "old" not in text
+    for file in (readme, page):
+        file.write_text(f"before {START}\nold\n{END} after")
+    assert main([str(found), "--readme", str(readme), "--page", str(page)]) == 0
+    for file, head in ((readme, "| change |"), (page, "| op |")):
+        text = file.read_text()
+        assert text.startswith(f"before {START}\n{head}")
+        assert text.endswith(f"{END} after")
+        assert "old" not in text
 
 
 @pytest.mark.parametrize("content", ["{", '{"comparisons": {"a": {"value": 1}}}'])
@@ -53,13 +63,14 @@ def test_a_file_of_something_else_changes_nothing(tmp_path, capsys, content):
     found, page = tmp_path / "comparisons.json", tmp_path / "README.md"
     found.write_text(content)
     page.write_text(f"{START}\nold\n{END}")
-    assert main([str(found), "--readme", str(page)]) == 2
+    assert main([str(found), "--readme", str(page), "--page", str(page)]) == 2
     assert capsys.readouterr().err.startswith(f"{found}: ")
     assert page.read_text() == f"{START}\nold\n{END}"
 
 
-def test_the_readme_has_one_place_for_the_table():
-    text = README.read_text()
+@pytest.mark.parametrize("page", [README, PAGE], ids=lambda page: page.name)
+def test_each_page_has_one_place_for_its_table(page):
+    text = page.read_text()
     assert text.count(START) == text.count(END) == 1
 
 

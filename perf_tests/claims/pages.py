@@ -11,24 +11,14 @@ from rlgauge.files import write_all
 from ..report.readme import README, insert
 from ..report.results import PAGES, name_of
 from .catalogue import ClaimsError
-from .table import page, summary, table
+from .table import page, summary
 
 START, END = "<!-- claims: generated -->", "<!-- end of claims -->"
 
 
 def front(ledger: Mapping[str, Any], name: str) -> str:
-    """Return the README's section, which links to the page of the machine ``name``."""
-    judged = [
-        {**row, "contexts": [each for each in row["contexts"] if each["ratio"] is not None]}
-        for row in ledger["claims"]
-        if row["least"] is not None
-    ]
-    shown = table([row for row in judged if row["contexts"]])
-    where = f"{PAGES.name}/{name}-claims.md"
-    return (
-        f"{summary(ledger['claims'])} [All of them, with what each says and where]({where}).\n\n"
-        f"<details><summary>Every published figure that was tried here</summary>\n\n{shown}\n\n</details>"
-    )
+    """Return the README's part of a ledger, given the machine's name."""
+    return f"{summary(ledger['claims'])} [All of them]({PAGES.name}/{name}-claims.md)."
 
 
 def show(ledger: Mapping[str, Any]) -> None:

@@ -16,13 +16,14 @@ from rlgauge.rule import GateError
 from .selfcheck import small
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT, OTHERS = Path("docs/gate.md"), Path("docs/gate-your-own.md")
-MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in both pages
+DOCUMENT, OTHERS, README = Path("docs/gate.md"), Path("docs/gate-your-own.md"), Path("README.md")
+MARKERS = "<!-- gate: generated -->", "<!-- end of gate -->"  # in each page
 
 
 def docs(options: argparse.Namespace) -> int:
     """Write the error rates of ``small`` and, if given, of ``rlgauge power`` into the pages about the gate."""
-    pages = {OTHERS: small.table(small.read(small.FILE))}
+    rounds = small.read(small.FILE)
+    pages = {OTHERS: small.table(rounds), README: small.rates_table(rounds)}
     if options.power:
         pages[DOCUMENT] = power.table(power.read(options.power), read(ROOT).rules())
     for page, text in pages.items():

@@ -1,4 +1,4 @@
-"""Put measured gains into the README: ``python -m perf_tests.report.readme COMPARISONS.json``.
+"""Put measured gains into the README and docs/results.md: ``python -m perf_tests.report.readme COMPARISONS.json``.
 
 ``rlgauge compare --file perf_tests/headlines.toml --json COMPARISONS.json`` measures them.
 """
@@ -21,7 +21,7 @@ from .results import PAGES, devices, name_of
 from .table import duration
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+README, PAGE = ROOT / "README.md", ROOT / "docs/results.md"
 START, END = "<!-- results: generated -->", "<!-- end of results -->"
 
 
@@ -49,12 +49,21 @@ def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:
     return "| " + " | ".join([*cells, gain(found), str(len(found["values"]))]) + " |"
 
 
+def findings(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, Any], date: str) -> str:
+    """Return the README's table: the comparisons that have a note, in its words."""
+    rows = [
+        f"| {found['note']} | {gain(found)} |" for found in comparisons.values() if "value" in found and "note" in found
+    ]
+    where = f"{date}, {devices(machine)}, commit {machine['git']}"
+    return "\n".join(["| change | times as fast [95% interval] |", "| --- | --- |", *rows, "", f"{where}."])
+
+
 def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, Any], date: str) -> str:
-    """Return the README's table of gains, given the results of ``rlgauge compare --file`` by name."""
+    """Return the table of all gains, given the results of ``rlgauge compare --file`` by name."""
     known = {f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]": one for one in benchmarks()}
     measured = [found for found in comparisons.values() if "value" in found]
-    head = ["op", "parameters", "naive", "optimised", "times as fast [95 %]", "pairs"]
-    page = f"{PAGES.name}/{name_of(machine)}.md"
+    head = ["op", "parameters", "naive", "optimised", "times as fast [95% interval]", "pairs"]
+    page = f"../{PAGES.name}/{name_of(machine)}.md"
     return "\n".join(
         [
             "| " + " | ".join(head) + " |",
@@ -69,15 +78,18 @@ def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Update the README's table; return the exit code."""
+    """Update both tables; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
     parser.add_argument("comparisons", type=Path, help="what rlgauge compare --file wrote")
-    parser.add_argument("--readme", type=Path, default=README, help="file with the markers (default: README.md)")
+    parser.add_argument("--readme", type=Path, default=README, help="file for the findings (default: README.md)")
+    parser.add_argument("--page", type=Path, default=PAGE, help="file for all gains (default: docs/results.md)")
     options = parser.parse_args(arguments)
     try:
         comparisons = json.loads(options.comparisons.read_text())["comparisons"]
-        body = gains(comparisons, info(ROOT), datetime.date.today().isoformat())
-        write_all({options.readme: insert(options.readme.read_text(), START, END, body).encode()})
+        about = info(ROOT), datetime.date.today().isoformat()
+        tables = {options.readme: findings(comparisons, *about), options.page: gains(comparisons, *about)}
+        texts = {path: insert(path.read_text(), START, END, table) for path, table in tables.items()}
+        write_all({path: text.encode() for path, text in texts.items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, Unwritable) as error:
         print(f"{options.comparisons}: {error!r}", file=sys.stderr)
         return 2

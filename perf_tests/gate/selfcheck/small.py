@@ -247,20 +247,26 @@ def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
     return found
 
 
-def table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rates and the overheads as Markdown."""
-    rounds, found = [line for line in lines if line["what"] == "round"], rates(lines)
-    machines = [line for line in lines if line["what"] == "machine"]
-    if not any(not line["void"] for line in rounds):
-        raise GateError("small: no round was measured that can be believed: python -m perf_tests.gate small --rounds 7")
+def rates_table(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rates as Markdown."""
+    if not any(line["what"] == "round" and not line["void"] for line in lines):
+        raise GateError("small: no valid round was measured yet; run python -m perf_tests.gate small --rounds 7")
+    found = rates(lines)
     rows = [
-        "| half of 20 tests 5 % slower | of these called slower [95 % interval] | of the others |",
+        "| 20 tests, 10 of them 5% slower | slowdowns found [95% interval] | false alarms |",
         "|---|---|---|",
         f"| `pytest --gate-against` | {found['rlgauge', True]} | {found['rlgauge', False]} |",
         f"| `--benchmark-compare-fail={FAIL}` | {found['pytest-benchmark', True]} "
         f"| {found['pytest-benchmark', False]} |",
-        "",
     ]
+    return "\n".join(rows)
+
+
+def table(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rates and the overheads as Markdown."""
+    rows = rates_table(lines)
+    rounds = [line for line in lines if line["what"] == "round"]
+    machines = [line for line in lines if line["what"] == "machine"]
     void = sum(bool(line["void"]) for line in rounds)
     minutes = sorted(line["seconds"] / 60 for line in rounds)
     costs = [line for line in lines if line["what"] == "costs"][-1]
@@ -270,7 +276,7 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
         middle = sorted(costs[what])[len(costs[what]) // 2]
         words.append(text.format(f"{scale * middle:.1f} {unit} [{scale * low:.1f}, {scale * high:.1f}]"))
     where = f"{machines[-1]['cpu_model']}, {machines[-1]['cores']} cores, {machines[-1]['date']}"
-    return "\n".join([*rows, f"{'; '.join(words)}. {where}: `python -m perf_tests.gate small`."])
+    return "\n".join([rows, "", f"{'; '.join(words)}. {where}: `python -m perf_tests.gate small`."])
 
 
 COSTS = {
