@@ -62,7 +62,7 @@ def read(path: Path, types: Mapping[str, Any]) -> Chosen:
         try:
             values[name] = typed(name, constructor.construct_object(node, deep=True), types[name])
         except (ValueError, yaml.YAMLError) as error:
-            raise ValueError(f"{path}, line {line}: {error}") from None
+            raise ValueError(f"{path}, line {line}: {getattr(error, 'problem', error)}") from None
         lines[name] = line
     return Chosen(path, values, lines)
 
