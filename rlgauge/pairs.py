@@ -149,6 +149,7 @@ class Pairs:
         self.differing: dict[str, str] = {}  # ids that differ in meaning between processes -> reason
         self.doubted: set[str] = set()  # cases whose answers differed once: base may also differ from itself
         self.plans: dict[str, SamplePlan] = {}
+        self.calls: dict[str, int] = {}  # calls of each side in a block of each case
         self.preparing: dict[str, list[float]] = {}  # seconds to prepare each case, per pair
         self.closed: dict[str, list[dict[str, Any]]] = {}  # both sides' latest replies to closing a case
         self.starting = 0.0  # seconds to start the last pair's processes
@@ -173,6 +174,7 @@ class Pairs:
                 continue
             for name, blocks in found.items():
                 getattr(records[name], phase).append(blocks)
+                records[name].calls.append(self.calls[name])
             return
 
     def measure_pair(
@@ -363,7 +365,9 @@ class Pairs:
             with blamed(name):
                 base.ask("measure", identity=name)
                 found = answered(base, name)
-            self.plans[name] = place.plan(max(float(found["call"]), 1e-9), found["calls"], float(found["wall"]))
+            plan = place.plan(max(float(found["call"]), 1e-9), found["calls"], float(found["wall"]))
+            self.plans[name] = plan
+            self.calls[name] = 2 * plan.samples * plan.calls * int(found.get("iterations", 1))  # a side has two turns
         return self.plans[name]
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:

@@ -13,6 +13,11 @@ QUIET = 5.0  # seconds between plain lines that only show the progress
 Thing = TypeVar("Thing")
 
 
+def number_of(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 benchmark`` or ``2 benchmarks``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def about(seconds: float) -> str:
     """Format a duration, as in ``about 3 min``."""
     return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .artifact import Artifact, Outcome
+from .progress import number_of
 from .rule import CHANGED, Finding, is_canary
 from .statistics import FEWEST
 
 ORDER = ("error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped")
 WORDS = {0: "passed", 1: "failed", 2: "invalid run, no verdict"}
 NOT_MEASURED = "NOT MEASURED"
+UNITS = {-3: "ns", -2: "µs", -1: "ms", 0: "s"}  # by power of a thousand
+
+
+def duration(seconds: float | None) -> str:
+    """Format a time with three digits and a fitting unit, for example ``1.20 ms``; empty for None."""
+    if seconds is None:
+        return ""
+    digits, _, exponent = f"{seconds:.2e}".partition("e")
+    power = min(0, max(-3, int(exponent) // 3))
+    shift = int(exponent) - 3 * power
+    return f"{float(digits) * 10.0**shift:.{max(0, 2 - shift)}f} {UNITS[power]}"
 
 
 def spread(low: float, high: float, count: int) -> str:
@@ -26,20 +38,31 @@ def change(finding: Finding) -> str:
     return f"{middle:+.1f} % {spread(low, high, finding.pairs)}"
 
 
+def times(finding: Finding) -> str:
+    """Return both sides' times per call and the change, as in ``1.20 ms -> 1.32 ms (+10.1% [+9.0, +11.2])``."""
+    if finding.ratio is None or finding.low is None or finding.high is None:
+        return ""
+    middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
+    extremes = "" if finding.pairs >= FEWEST else ", extremes"
+    moved = f"{middle:+.1f}%{extremes} [{low:+.1f}, {high:+.1f}]"
+    base, head = duration(finding.base_seconds), duration(finding.head_seconds)
+    return f"{base} -> {head} ({moved})" if base else moved
+
+
 def significance(finding: Finding) -> str:
     """Return the p of a confirmation, or the number of pairs after which it was stopped for futility."""
     if finding.stopped_for_futility:
-        return f"stopped for futility after {finding.pairs} pairs"
+        return f"stopped for futility after {number_of(finding.pairs, 'pair')}"
     return "" if finding.p is None else f"{finding.p:.2g}"
 
 
 def line(name: str, finding: Finding, reason: str = "") -> str:
-    """Return the verdict on one case with its change, pairs and notes, and the reason why it is allowed, if any."""
-    pairs = f"n = {finding.pairs} pairs" if finding.pairs and not finding.stopped_for_futility else ""
+    """Return the verdict on a benchmark with its times, pairs and notes, and the reason why it is allowed, if any."""
+    pairs = f"n = {number_of(finding.pairs, 'pair')}" if finding.pairs and not finding.stopped_for_futility else ""
     p = ("" if finding.p is None else "p = ") + significance(finding)
     allowed = f"allowed: {reason}" if reason else ""
     verdict = NOT_MEASURED if reason and finding.verdict == "error" else finding.verdict
-    return f"{name}: " + ", ".join(filter(None, [verdict, change(finding), pairs, p, *finding.notes, allowed]))
+    return f"{name}: " + ", ".join(filter(None, [verdict, times(finding), pairs, p, *finding.notes, allowed]))
 
 
 def cases(findings: Mapping[str, Finding]) -> dict[str, Finding]:
@@ -104,13 +127,16 @@ def comparison(artifact: Artifact, outcome: Outcome, what: str) -> str:
     ]
     lines += [f"\n**{words}**" for words in outcome.wrong]
     if told:
-        time = f"time [95 % interval] (extremes of fewer than {FEWEST} pairs)"
-        lines += ["", f"| case | verdict | {time} | pairs | p | notes |", "|---|---|---|---|---|---|"]
+        ratio = f"change [95 % interval] (extremes of fewer than {FEWEST} pairs)"
+        columns = "benchmark", "verdict", "base", "head", ratio, "pairs", "p", "notes"
+        lines += ["", f"| {' | '.join(columns)} |", "|---|---|---:|---:|---|---:|---|---|"]
     for name, finding in told.items():
         reason = [f"allowed: {outcome.excused[name]}"] if name in outcome.excused else []
         notes = "; ".join(note.replace("|", "\\|") for note in [*finding.notes, *reason])
         pairs = finding.pairs or ""
         verdict = NOT_MEASURED if finding.verdict == "error" and reason else finding.verdict
-        lines.append(f"| `{name}` | {verdict} | {change(finding)} | {pairs} | {significance(finding)} | {notes} |")
+        sides = f"{duration(finding.base_seconds)} | {duration(finding.head_seconds)}"
+        numbers = f"{sides} | {change(finding)} | {pairs} | {significance(finding)}"
+        lines.append(f"| `{name}` | {verdict} | {numbers} | {notes} |")
     lines += ["", canaries(outcome.findings)] if canaries(outcome.findings) else []
     return "\n".join(lines) + "\n"

@@ -137,6 +137,8 @@ class Record:
         all_cores: whether the case is in the pass on all cores; called ``wide`` in older artifacts.
         screen: blocks of each pair of the screen.
         confirm: blocks of each pair of the confirmation.
+        calls: calls of each side in a block, one number per pair of the screen and then of the confirmation; older
+            artifacts have none.
         answer_changed: whether base and head return different results for the same inputs.
         counters: exact counts of base and head.
         memory: page faults and growth per call of base and head, which vary slightly on identical code.
@@ -147,13 +149,17 @@ class Record:
     all_cores: bool = field(default=False, metadata={"older": "wide"})
     screen: list[Pair] = field(default_factory=list)
     confirm: list[Pair] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
     answer_changed: bool = False
     counters: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     memory: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     words: str = ""
 
     def __post_init__(self) -> None:
-        """Reject pairs without blocks, and times that are not positive."""
+        """Reject pairs without blocks, and times and calls that are not positive."""
+        for at, calls in enumerate(self.calls):
+            if calls < 1:
+                raise FieldError(["calls", str(at)], f"{calls} is below 1; measure again")
         for phase, pairs in (("screen", self.screen), ("confirm", self.confirm)):
             for at, pair in enumerate(pairs):
                 if not pair:
@@ -172,6 +178,7 @@ class Finding:
         ratio: seconds of head over seconds of base, median over pairs.
         low, high: distribution-free 95 % interval of that median; the extremes if there are fewer than six pairs.
         pairs: number of pairs.
+        base_seconds, head_seconds: time per call of each side, median over pairs; None if the calls are not recorded.
         p: Holm-adjusted p of a suspect whose confirmation is complete.
         stopped_for_futility: whether the confirmation ended early because it could no longer become significant.
         notes: further remarks for the report.
@@ -182,6 +189,8 @@ class Finding:
     low: float | None = None
     high: float | None = None
     pairs: int = 0
+    base_seconds: float | None = None
+    head_seconds: float | None = None
     p: float | None = None
     stopped_for_futility: bool = False
     notes: list[str] = field(default_factory=list)
@@ -359,9 +368,11 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     """
     if record.state != "timed":
         return Finding(verdict=record.state, notes=[record.words] if record.words else [])
-    pairs = [log_ratio(pair) for pair in (direction and record.confirm) or record.screen]
+    phase: Literal["screen", "confirm"] = "confirm" if direction and record.confirm else "screen"
+    pairs = [log_ratio(pair) for pair in getattr(record, phase)]
     if not pairs:
         return Finding(verdict="error", notes=["no pair was measured"])
+    base, head = seconds_per_call(record, phase)
     drift = drifting(record) or 1.0
     if drift > 1:
         words = f"its samples drift, in each pair by {100 * (drift - 1):+.0f} %: its calls do not all do the same work"
@@ -393,10 +404,25 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
         low=math.exp(low),
         high=math.exp(high),
         pairs=len(pairs),
+        base_seconds=base,
+        head_seconds=head,
         p=None if early else p,
         stopped_for_futility=early,
         notes=notes,
     )
+
+
+def seconds_per_call(record: Record, phase: Literal["screen", "confirm"]) -> tuple[float | None, float | None]:
+    """Return the time per call of base and head in a phase: the median over pairs of the median over blocks.
+
+    Both are None if the calls of some pair are not recorded.
+    """
+    if len(record.calls) != len(record.screen) + len(record.confirm):
+        return None, None
+    start = 0 if phase == "screen" else len(record.screen)
+    pairs = list(zip(getattr(record, phase), record.calls[start:]))
+    base, head = (median(median(block[side] for block in pair) / calls for pair, calls in pairs) for side in (0, 1))
+    return base, head
 
 
 def rises(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:

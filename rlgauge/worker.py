@@ -98,14 +98,15 @@ class Requests(ABC):
         return {"calls": self.prepared[identity].measure_calls()}
 
     def measure(self, identity: str) -> dict[str, Any]:
-        """Return the calls per sample, and the timed and wall seconds per call.
+        """Return the calls per sample, the timed and wall seconds per call, and the iterations that count as one call.
 
         The timed seconds are those of the fastest of several samples; the wall time includes untimed parts of a call.
         """
         calls, prepared = self.calls(identity)["calls"], self.prepared[identity]
         start = time.perf_counter()
         call = min(prepared.sample() for _ in range(SAMPLES)) / calls
-        return {"calls": calls, "call": call, "wall": (time.perf_counter() - start) / (SAMPLES * calls)}
+        wall = (time.perf_counter() - start) / (SAMPLES * calls)
+        return {"calls": calls, "call": call, "wall": wall, "iterations": getattr(prepared, "iterations", 1)}
 
     def place(self, core: int | None) -> dict[str, Any]:
         """Pin all threads to one core, unless `core` is None."""

@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_written_in_the_end_is_a_line_and_code_2(judged, t
     assert f"{option} {tmp_path / name}: cannot be written: Is a directory" in ran.text
     assert "passed" not in ran.text
     assert "Traceback" not in ran.text
-    assert (name == "junit.xml") or "slow: slower, +7.0 %" in ran.text  # nothing that was measured is lost
+    assert (name == "junit.xml") or "slow: slower, +7.0%" in ran.text  # nothing that was measured is lost
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     assert name == "gate.json" or ran.artifact["records"]["slow"]
 

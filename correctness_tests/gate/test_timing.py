@@ -57,7 +57,12 @@ def counting(monkeypatch):
 def test_a_call_takes_its_share_of_a_sample_and_its_wall_time_includes_the_reset(counting):
     side, prepared = counting
     prepared.measure_calls = lambda: prepared.calls
-    assert side.measure("case") == {"calls": 10, "call": pytest.approx(1.0), "wall": pytest.approx(11.0)}
+    assert side.measure("case") == {
+        "calls": 10,
+        "call": pytest.approx(1.0),
+        "wall": pytest.approx(11.0),
+        "iterations": 1,
+    }
     seconds = iter([8.0, 2.0, 14.0])
     prepared.sample = lambda: next(seconds)
     assert side.measure("case")["call"] == 0.2  # the fastest of three counts

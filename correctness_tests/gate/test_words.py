@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
+
 from correctness_tests.repositories.made import rows
 from rlgauge import report
 from rlgauge.artifact import Artifact, Outcome
@@ -26,21 +28,21 @@ def decided(records, **changed):
 def test_fewer_than_six_pairs_show_extremes_instead_of_an_interval():
     values = [math.log(1 + k / 1000) for k in (2, 4, 6, 8)]
     artifact, outcome = decided({"few": timed(values), "many": timed(SLOW[:4], SLOW)})
-    assert report.line("few", outcome.findings["few"]) == "few: ok, +0.5 % (extremes +0.2, +0.8), n = 4 pairs"
+    assert report.line("few", outcome.findings["few"]) == "few: ok, +0.5%, extremes [+0.2, +0.8], n = 4 pairs"
     shown = rows(report.markdown(artifact, outcome))
-    assert shown["few"][1] == "+0.5 % (extremes +0.2, +0.8)"
-    assert shown["many"][1] == "+7.0 % [+4.6, +9.4]"
+    assert shown["few"][3] == "+0.5 % (extremes +0.2, +0.8)"
+    assert shown["many"][3] == "+7.0 % [+4.6, +9.4]"
     assert str(Step("c" * 40, 0.0, 0.0, 0.0, 4, 0.1)) == "cccccccccccc +0.0 % (extremes +0.0, +0.0), n = 4 pairs"
 
 
 def test_a_confirmation_stopped_for_futility_shows_no_p():
     artifact, outcome = decided({"over": timed(SLOW[:4], EVEN[:4]), "whole": timed(SLOW[:4], SLOW)})
     assert report.line("over", outcome.findings["over"]) == (
-        "over: ok, -0.6 % (extremes -0.7, -0.4), stopped for futility after 4 pairs"
+        "over: ok, -0.6%, extremes [-0.7, -0.4], stopped for futility after 4 pairs"
     )
     shown = rows(report.markdown(artifact, outcome))
-    assert shown["over"][2:] == ["4", "stopped for futility after 4 pairs", ""]
-    assert shown["whole"][2:4] == ["16", "6.1e-05"]
+    assert shown["over"][4:] == ["4", "stopped for futility after 4 pairs", ""]
+    assert shown["whole"][4:6] == ["16", "6.1e-05"]
     assert "n = 16 pairs, p = 6.1e-05" in report.line("whole", outcome.findings["whole"])
 
 
@@ -65,10 +67,31 @@ HALF = {"ratio": 1.05, "low": 0.995, "high": 1.1, "pairs": 16}
 
 def test_a_line_shows_verdict_change_pairs_p_notes_and_reason():
     found = Finding(verdict="slower", **HALF, p=0.00123, notes=["answer changed", "graphs 1 -> 2"])
-    told = "a: slower, +5.0 % [-0.5, +10.0], n = 16 pairs, p = 0.0012, answer changed, graphs 1 -> 2"
+    told = "a: slower, +5.0% [-0.5, +10.0], n = 16 pairs, p = 0.0012, answer changed, graphs 1 -> 2"
     assert report.line("a", found) == told
     assert report.line("a", found, "a new net") == f"{told}, allowed: a new net"
     assert report.line("a", Finding(verdict="gone")) == "a: gone"
+
+
+TIMES = [(0.0012, "1.20 ms"), (2.5e-10, "0.250 ns"), (9.996e-9, "10.0 ns"), (99.96e-6, "100 µs"), (0.9996, "1.00 s")]
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [*TIMES, (123e-9, "123 ns"), (4567.0, "4570 s")])
+def test_times_have_three_digits_and_a_fitting_unit(seconds, shown):
+    assert report.duration(seconds) == shown
+
+
+def test_a_line_and_the_table_show_the_time_per_call_of_both_sides():
+    confirm = [[(0.024, 0.024 * math.exp(value))] for value in SLOW]  # of 20 calls
+    record = Record(screen=[[(0.012, 0.013)]] * 4, confirm=confirm, calls=[10] * 4 + [20] * 16)
+    artifact, outcome = decided({"slow": record})
+    line = report.line("slow", outcome.findings["slow"])
+    assert line == "slow: slower, 1.20 ms -> 1.28 ms (+7.0% [+4.6, +9.4]), n = 16 pairs, p = 3.1e-05"
+    shown = rows(report.markdown(artifact, outcome))["slow"]
+    assert shown[:4] == ["slower", "1.20 ms", "1.28 ms", "+7.0 % [+4.6, +9.4]"]
+    record.calls = record.calls[:-1]  # a pair of an older artifact
+    _, outcome = decided({"slow": record})
+    assert report.line("slow", outcome.findings["slow"]).startswith("slow: slower, +7.0% [+4.6, +9.4], n = 16 pairs")
 
 
 def test_cases_are_sorted_worst_first_without_canaries():
@@ -107,11 +130,12 @@ def test_markdown_of_a_run():
         "toy: base a, head b",
         "more",
         "",
-        "| case | verdict | time [95 % interval] (extremes of fewer than 6 pairs) | pairs | p | notes |",
-        "|---|---|---|---|---|---|",
-        "| `slow` | slower | +7.0 % [+4.6, +9.4] | 16 | 3.1e-05 | answer changed |",
-        "| `lost` | gone |  |  |  | allowed: a \\| b |",
-        "| `case` | ok | +0.0 % (extremes +0.0, +0.0) | 4 |  |  |",
+        "| benchmark | verdict | base | head | change [95 % interval] (extremes of fewer than 6 pairs) "
+        "| pairs | p | notes |",
+        "|---|---|---:|---:|---|---:|---|---|",
+        "| `slow` | slower |  |  | +7.0 % [+4.6, +9.4] | 16 | 3.1e-05 | answer changed |",
+        "| `lost` | gone |  |  |  |  |  | allowed: a \\| b |",
+        "| `case` | ok |  |  | +0.0 % (extremes +0.0, +0.0) | 4 |  |  |",
         "",
         report.canaries(outcome.findings),
     ]

@@ -255,7 +255,7 @@ def environment(**more):
 
 
 def rows(text):
-    """Return the cells of a table of verdicts by test: verdict, time, pairs, p, notes."""
+    """Return the cells of a table of verdicts by test: verdict, base, head, change, pairs, p, notes."""
     lines = [line.removeprefix("| ").removesuffix(" |") for line in text.splitlines() if line.startswith("| `")]
     return {cells[0].strip("`"): cells[1:] for cells in (line.split(" | ") for line in lines)}
 

@@ -140,7 +140,7 @@ def test_workers_that_die_end_their_tests_alone(ran):
     for name, words in WORDS.items():
         assert f"{name}: error, {words}" in ran.text
         verdict, *empty, why = ran.rows[name]
-        assert (verdict, *empty) == ("error", "", "", "")
+        assert (verdict, *empty) == ("error", "", "", "", "", "")
         assert why.startswith(words)
     assert "invalid run, no verdict: 2 error, 1 ok, " in ran.text
     assert "Traceback" not in ran.text

@@ -82,11 +82,14 @@ def test_each_test_gets_its_verdict(ran):
 
 
 def test_summary_and_markdown_show_each_verdict(ran):
-    verdict, change, pairs, p, _ = ran.rows[named("slow")]
+    verdict, base, head, change, pairs, p, _ = ran.rows[named("slow")]
     assert (verdict, pairs) == ("slower", "3")
     assert float(p) <= 0.3
     assert 8 < float(change.split()[0]) < 12
-    assert f"{named('slow')}: slower, {change}, n = 3 pairs, p = {p}" in ran.text
+    assert float(base.removesuffix(" ms")) == pytest.approx(5, rel=0.02)  # 100 sorts of 50 numbers on the fake clock
+    low, _, high = change.partition(" (extremes ")[2].removesuffix(")").partition(", ")
+    shown = f"{base} -> {head} ({change.split()[0]}%, extremes [{low}, {high}])"
+    assert f"{named('slow')}: slower, {shown}, n = 3 pairs, p = {p}" in ran.text
     counts = "1 slower, 1 faster, 3 ok; 1 answer changed"
     assert f"failed: {counts}, " in ran.text
     assert f"\n{counts}; " in ran.markdown
@@ -98,7 +101,7 @@ def test_a_slowdown_that_is_not_confirmed_is_dropped(ran):
     records = ran.artifact["records"]
     assert [len(records[name]["screen"]) for name in (named("passing"), SLOWED)] == [1, 1]
     assert [len(records[name]["confirm"]) for name in (named("passing"), SLOWED)] == [1, 3]
-    assert ran.rows[named("passing")][2:4] == ["1", "stopped for futility after 1 pairs"]
+    assert ran.rows[named("passing")][4:6] == ["1", "stopped for futility after 1 pair"]
 
 
 def test_a_test_is_timed_on_the_last_core(ran):
