@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from rlgauge.benchmarks import builds
@@ -82,6 +84,8 @@ def test_the_built_package_is_imported_before_the_tree(tmp_path, beside, paths):
     made.write({"sorting.in": work(slow=101, kept=100)})
     ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{install}"', *paths, rule=QUICK, limit=400)
     assert ran.artifact["records"], ran.text
+    package = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/toy/__init__.py of its build"
+    assert f"\ntoy: base {package}, head {package}\n" in ran.text
     assert not [name for name, found in ran.findings.items() if found[0] == "error"], ran.text
 
 

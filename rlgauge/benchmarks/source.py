@@ -77,7 +77,8 @@ class Benchmarks:
         self.words: list[str] = []  # pytest arguments for workers where there is no run
         self.marks: dict[str, dict[str, Any]] = {}  # test id -> arguments of its rlgauge mark
         self.paths: list[str] = []
-        self.told: list[str] = []
+        self.origins: dict[str, list[str]] = {}  # package -> where each side imports it from
+        self.built_origins: set[str] = set()  # those that a side imports from elsewhere than its tree
         self.generated: list[str] = []  # package files that git ignores: no revision has them
         self.python_for: Callable[[str, Path], Path] | None = None  # set while the working tree's build is in use
         self.digest = functools.cache(self.digest_of)
@@ -574,8 +575,10 @@ class Benchmarks:
                         f"{side.name} imports {name} from {places[name]}, which is not its own tree: both sides would "
                         "run the same code; a package that is compiled needs --gate-build"
                     )
-            files = [f"{side.name} {places[name]}" for side, places in zip(sides, origins) if name in places]
-            self.told.append(f"{name}: {', '.join(files)}")
+            where = [(side, Path(places[name])) for side, places in zip(sides, origins) if name in places]
+            self.origins[name] = [f"{side.name} {place_in(side, path)}" for side, path in where]
+            if not all(path.is_relative_to(side.root.resolve()) for side, path in where):
+                self.built_origins.add(name)
 
     def hidden(self, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
         """Return directories without ``__init__.py`` that an installed package of the same name shadows."""
@@ -618,10 +621,27 @@ class Benchmarks:
         self.paths = self.benchmark_paths()
 
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:
-        """Return report lines: the benchmark paths, generated files, and where each side imports its packages from."""
+        """Return report lines: the benchmark paths, generated files, and where each side imports its packages from.
+
+        A package that both sides import from their trees is only listed with pytest's ``-v``.
+        """
+        verbose = bool(self.run and self.run.getoption("verbose") > 0)
+        shown = [name for name in self.origins if verbose or name in self.built_origins]
         made = [f"generated, the working tree's on both sides: {', '.join(self.generated)}"] if self.generated else []
         whose = "each side's own" if self.own else "head's on both sides"
-        return [f"benchmarks, {whose}: {', '.join(self.paths)}", *made, *self.told]
+        return [
+            f"benchmarks, {whose}: {', '.join(self.paths)}",
+            *made,
+            *(f"{name}: {', '.join(self.origins[name])}" for name in shown),
+        ]
+
+
+def place_in(side: Side, path: Path) -> str:
+    """Return a path relative to a side's tree, or to its environment if it is in its build."""
+    tree = side.root.resolve()
+    if path.is_relative_to(tree):
+        return path.relative_to(tree).as_posix()
+    return f"{path.relative_to(side.python.parents[1].resolve()).as_posix()} of its build"
 
 
 LISTING = 120.0  # seconds to collect a side's tests
