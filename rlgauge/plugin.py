@@ -427,12 +427,15 @@ def write(
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Report the revisions that are compared and the number of cases by state."""
+    from .progress import number_of
+
     run = config.stash.get(RUN, None)
     found = []
     for gate in run.gates if run else ():
-        states = [record.state for record in gate.records.values()]
+        states = ["to time" if record.state == "timed" else record.state for record in gate.records.values()]
         counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-        found.append(f"gate: {gate.head} (the working tree) against {gate.base[:12]}: {counts}")
+        total = number_of(len(states), "benchmark")
+        found.append(f"gate: {gate.head} (the working tree) against {gate.base[:12]}: {total}, {counts}")
     return found
 
 

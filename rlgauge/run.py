@@ -16,9 +16,9 @@ from .exit_code import certainly_invalid
 from .layout import Layout, laid_out
 from .machine import git_state
 from .pairs import Cores, PairError, Pairs, cores
-from .progress import about
+from .progress import about, number_of
 from .resume import fingerprints
-from .rule import WANTED, GateError, Record, Rule, unscreened, unsettled
+from .rule import WANTED, GateError, Record, Rule, is_canary, unscreened, unsettled
 from .source import Case
 from .workers import Side
 
@@ -116,7 +116,6 @@ class Gate:
                 if (names := [case.id for case in timed if case.all_cores is many])
             }
             self.records |= {canary: Record(all_cores=many) for many in passes for canary in WANTED[many]}
-            self.log(f"gate: {len(timed)} cases")
             try:
                 for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.most)):
                     for many, names in passes.items():
@@ -161,14 +160,16 @@ class Gate:
             if not chosen:
                 return
             left = f", about {spent[-1] * (end - pair) / 60:.1f} min left" if spent else ""
-            self.log(f"gate: {phase} {pair + 1} of {end}, {len(chosen)} cases on {place.threads} threads{left}")
+            real = sum(not is_canary(name) for name in chosen)
+            what = number_of(real, "benchmark") if real else "the canaries"
+            self.log(f"gate: {phase} {pair + 1} of {end}: {what} on {number_of(place.threads, 'core')}{left}")
             start = time.monotonic()
             thorough = phase == "confirm" and (pair >= self.rule.screen or len(chosen) <= FEW)
             pairs.measure(self.records, chosen, place, phase, thorough)
             spent.append(time.monotonic() - start)
             self.invalid = certainly_invalid(self.records, self.rule, part=self.shard is not None)
             if self.invalid:
-                self.log(f"gate: no more pairs are measured, as no outcome could make the run valid: {self.invalid[0]}")
+                self.log("gate: stopping early: no further pair could make this run valid")
                 return
             if phase == "screen" and pair == 0:
                 expected = self.expected(spent[0], pairs.starting, len(chosen))

@@ -109,7 +109,7 @@ def test_a_run_that_cannot_become_valid_ends_after_its_first_pair(toy, tmp_path)
     ran = toy.gate("start", tmp_path, rule=RULE)
     assert ran.code == 2, ran.text
     why = f"3 of 3 tests could not be measured: {SLOW}: head: its test fails: ZeroDivisionError"
-    assert f"gate: no more pairs are measured, as no outcome could make the run valid: {why}" in ran.text
+    assert "gate: stopping early: no further pair could make this run valid\n" in ran.text
     assert "screen 2 of" not in ran.text
     assert f"; invalid run: {why}" in ran.text
     assert {len(ran.artifact["records"][name]["screen"]) for name in (SAME, SLOWED)} == {1}

@@ -97,6 +97,13 @@ def test_summary_and_markdown_show_each_verdict(ran):
     assert ran.rows[named("other")][-1] == "answer changed"
 
 
+def test_progress_counts_benchmarks_without_canaries(ran):
+    lines = [line for line in ran.text.splitlines() if line.startswith(("gate: screen", "gate: confirm"))]
+    assert lines[0] == "gate: screen 1 of 1: 5 benchmarks on 1 core"
+    assert lines[1].startswith("gate: confirm 1 of 3: 4 benchmarks on 1 core")
+    assert "case" not in "".join(lines)
+
+
 def test_a_slowdown_that_is_not_confirmed_is_dropped(ran):
     records = ran.artifact["records"]
     assert [len(records[name]["screen"]) for name in (named("passing"), SLOWED)] == [1, 1]
@@ -113,7 +120,7 @@ def test_a_test_is_timed_on_the_last_core(ran):
 def test_the_artifact_holds_all_measurements(toy, ran):
     artifact, commit = ran.artifact, toy.git("rev-parse", "before")
     assert (artifact["base"], artifact["head"]) == (commit, f"{commit[:12]}+dirty")
-    assert f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 5 timed\n" in ran.text
+    assert f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 5 benchmarks, 5 to time\n" in ran.text
     numbers = ("screen", "confirm", "looks", "blocks", "level")
     assert ",".join(f"{name}={artifact['rule'][name]}" for name in numbers) == FIND
     record = artifact["records"][named("slow")]
