@@ -1,8 +1,9 @@
-"""Test ids on the command line: cases that may be slower or gone, and renamed tests."""
+"""Test ids on the command line: benchmarks that may be slower or gone, and renamed tests."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from .rule import FAILING, Finding, GateError, is_canary
@@ -19,7 +20,7 @@ def allowances(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[
         at = next((at for at in ends if any(matches(name, text[:at].strip()) for name in names)), ends[0])
         pattern, reason = text[:at], text[at + 1 :]
         if not pattern.strip() or not reason.strip():
-            raise GateError(f"--gate-allow: got {text!r}, wanted ID-PATTERN=REASON")
+            raise GateError(f"--gate-allow {text!r}: write ID-PATTERN=REASON")
         found.append((pattern.strip(), " ".join(reason.split())))
     return found
 
@@ -29,6 +30,15 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
+def suggestion(text: str, names: Collection[str]) -> str:
+    """Return ``; did you mean X?`` for the names most similar to a text, as a whole or without the file; else empty."""
+    near = get_close_matches(text, names, n=3, cutoff=0.4)
+    if not near:
+        ends = {name.rpartition("::")[2]: name for name in names}
+        near = [ends[end] for end in get_close_matches(text.rpartition("::")[2].strip("*"), ends, n=3, cutoff=0.4)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 def renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
     """Parse each ``OLD=NEW``; return the working tree's test id by the revision's."""
     found: dict[str, str] = {}
@@ -36,9 +46,10 @@ def renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
         pairs = [(text[:at], text[at + 1 :]) for at, character in enumerate(text) if character == "="]
         old, new = next(((old, new) for old, new in pairs if new in names), ("", ""))
         if not old:
-            raise GateError(f"--gate-renamed {text}: give OLD=NEW, where NEW is the id of a selected benchmark")
+            hint = suggestion(text.partition("=")[2], names)
+            raise GateError(f"--gate-renamed {text}: write OLD=NEW, where NEW is the id of a selected benchmark{hint}")
         if old in found or new in found.values():
-            raise GateError(f"--gate-renamed {text}: a test can have one other id only")
+            raise GateError(f"--gate-renamed {text}: one of these ids is already renamed; give each id once")
         found[old] = new
     return found
 
@@ -47,7 +58,7 @@ def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> N
     """Reject patterns that match no case."""
     for pattern, _ in allowed:
         if not any(matches(name, pattern) for name in names):
-            raise GateError(f"--gate-allow: {pattern!r} matches none of the {len(names)} cases")
+            raise GateError(f"--gate-allow {pattern!r}: it matches no benchmark{suggestion(pattern, names)}")
 
 
 def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -6,7 +6,6 @@ interval is as narrow as requested, or the time is up.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import random
@@ -19,7 +18,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from . import interleaved, process
-from .allowed import matches
+from .allowed import matches, suggestion
 from .fields import FieldError
 from .layout import Layout, laid_out
 from .pairs import NONE, CaseError, Cores, PairError, Pairs, SamplePlan, answered, blamed, cores
@@ -276,15 +275,10 @@ def named(text: str, names: Collection[str], what: str) -> str:
     if found:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         raise GateError(
-            f"{what}: {text!r} fits {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
+            f"{what}: {text!r} matches {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
         )
-    near = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
-    if not near:  # compare without the file name
-        ends = {name.rpartition("::")[2]: name for name in names}
-        end = text.rpartition("::")[2].strip("*")
-        near = [ends[found] for found in difflib.get_close_matches(end, ends, n=3, cutoff=0.4)]
-    hint = f"; did you mean {' or '.join(near)}?" if near else f" of {len(names)}; pytest --collect-only lists them"
-    raise GateError(f"{what}: {text!r} fits no benchmark{hint}")
+    hint = suggestion(text, names) or f" of {len(names)}; pytest --collect-only lists them"
+    raise GateError(f"{what}: {text!r} matches no benchmark{hint}")
 
 
 def listed(source: Benchmarks, root: Path) -> dict[str, Case]:
@@ -500,8 +494,8 @@ def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, lo
     cases = listed(source, root)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
     if len(chosen) < 2:
-        fits = f"only {chosen[0].id}" if chosen else f"none of {len(cases)} benchmarks"
-        raise GateError(f"{' '.join(patterns)} fits {fits}; give a pattern that fits two or more")
+        found = f"only {chosen[0].id}" if chosen else f"no benchmark{suggestion(patterns[0], cases)}"
+        raise GateError(f"{' '.join(patterns)}: {found}; give patterns that match two or more benchmarks")
     baseline, *others = chosen
     with laid_out(source, root) as layout:
         comparisons = Comparisons(source, layout, {case.id: (baseline, case) for case in others}, plan)

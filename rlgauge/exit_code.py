@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .allowed import reasons
+from .progress import number_of
 from .rule import (
     CHANGED,
     FAILING,
@@ -27,7 +28,7 @@ from .rule import (
 
 PASSED, FAILED, INVALID = 0, 1, 2
 UNMEASURED = ("new", "error", "skipped")
-INTERRUPTED = "incomplete: the run was interrupted; --gate-resume goes on from its artifact"
+INTERRUPTED = "the run was interrupted; repeat its command with --gate-resume"
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ def judge(
     errors = {name: found for name, found in tests.items() if found.verdict == "error"}
     if not part and 2 * len(errors) > len(tests):
         name, found = next(iter(errors.items()))
-        what = f"{len(errors)} of {len(tests)} tests could not be measured"
+        what = f"{len(errors)} of {number_of(len(tests), 'test')} could not be measured"
         invalid.append(": ".join([what, name, *found.notes]))
     elif not part and all(
         found.verdict in UNMEASURED or (found.verdict == "gone" and name in excused) for name, found in tests.items()
     ):
-        invalid.append("no test was measured, and none is proven unchanged")
+        invalid.append("no test was measured or proven unchanged")
     invalid = invalid or wrong_canaries(records, findings)
     code = INVALID if invalid else FAILED if failed else PASSED
     return Judgement(code, invalid, failed, excused)
@@ -108,5 +109,5 @@ def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding
             for name in found:
                 if (verdict := findings[name].verdict) not in right:
                     told = undecided if verdict == "inconclusive" else wrong
-                    told.append(f"{name} came out as {verdict} instead of {' or '.join(right)}")
+                    told.append(f"{name} is {verdict}, but should be {' or '.join(right)}")
     return wrong + undecided

@@ -60,7 +60,7 @@ def test_each_pass_needs_its_own_canaries():
     assert outcome(spread=Record(state="unchanged", all_cores=True)) == ([], 0)
     for name, record in ((SAME_ON_ALL, ON_ALL[SLOWED_ON_ALL]), (SLOWED_ON_ALL, ON_ALL[SAME_ON_ALL])):
         (line,), code = outcome(**ON_ALL | {name: record})
-        assert (code, line.startswith(f"{name} came out as ")) == (2, True)
+        assert (code, line.startswith(f"{name} is ")) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["all_cores", "wide"])
@@ -111,7 +111,7 @@ def test_a_run_with_more_errors_than_other_tests_is_invalid():
 
 
 def test_an_interrupted_run_is_invalid_whatever_it_found():
-    incomplete = "incomplete: the run was interrupted; --gate-resume goes on from its artifact"
+    incomplete = "the run was interrupted; repeat its command with --gate-resume"
     half = Artifact(**ABOUT, records=GOOD | {"slow": timed(SLOW[:4], SLOW)}, complete=False)
     assert (half.decide().wrong, half.decide().code, half.interrupted) == ([incomplete], 2, True)
     whole = Artifact(**ABOUT, records=GOOD, anchor=half)
@@ -125,10 +125,10 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
         ({"dead": DEAD}, False, None),
         ({"dead": DEAD, "more": DEAD}, False, "2 of 3 tests could not be measured: dead: head: Killed"),
         ({"dead": DEAD, "more": DEAD}, True, None),
-        ({"case": Record(state="new")}, False, "no test was measured, and none is proven unchanged"),
-        ({SAME: DEAD}, False, f"{SAME} came out as error instead of ok or inconclusive"),
+        ({"case": Record(state="new")}, False, "no test was measured or proven unchanged"),
+        ({SAME: DEAD}, False, f"{SAME} is error, but should be ok or inconclusive"),
         ({SLOWED: timed([0.0])}, False, None),  # its screen goes on
-        ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} came out as ok instead of slower"),
+        ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} is ok, but should be slower"),
         ({SAME: timed(SLOW[:4], SLOW[:15])}, False, None),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_run_ends_early_only_if_no_pair_could_make_it_valid(changed, part, rea
     assert found[:1] == ([reason] if reason else [])
 
 
-NOTHING = ["no test was measured, and none is proven unchanged"]
+NOTHING = ["no test was measured or proven unchanged"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ NOTHING = ["no test was measured, and none is proven unchanged"]
         ({"a": "skipped", "b": "unchanged"}, [], 0),
         ({"allowed": "gone"}, NOTHING, 2),
         ({"a": "gone"}, [], 1),
-        ({"allowed": "error"}, ["1 of 1 tests could not be measured: allowed"], 2),
+        ({"allowed": "error"}, ["1 of 1 test could not be measured: allowed"], 2),
     ],
 )
 def test_a_run_that_measured_nothing_never_passes(cases, wrong, code):
@@ -203,14 +203,15 @@ def test_an_id_may_hold_an_equals_sign(pattern, name):
 
 @pytest.mark.parametrize("text", ["", "why", "=why", "a.b = "])
 def test_a_pattern_without_a_reason_is_refused(text):
-    with pytest.raises(GateError, match=r"--gate-allow: got '.*', wanted ID-PATTERN=REASON"):
+    with pytest.raises(GateError, match=r"^--gate-allow '.*': write ID-PATTERN=REASON$"):
         allowances(["a.c=why", text])
 
 
 def test_a_pattern_that_names_no_case_is_refused():
     names = ["a.b[full]", "a.c[full]"]
     check_allowed([("a.*", "why"), ("a.b[full]", "why")], names)
-    with pytest.raises(GateError, match=r"--gate-allow: 'a.b\[f\]' matches none of the 2 cases"):
+    message = "--gate-allow 'a.b[f]': it matches no benchmark; did you mean a.b[full] or a.c[full]?"
+    with pytest.raises(GateError, match=f"^{re.escape(message)}$"):
         check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
 
 

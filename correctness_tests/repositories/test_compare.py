@@ -224,8 +224,8 @@ def test_rank_needs_two_tests(repository):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["*::test_pace[*", "*slow]"], "A: '*::test_pace[*' fits 4 benchmarks: "),
-        (["*slow]", "test_pace[slw]"], "B: 'test_pace[slw]' fits no benchmark; did you mean "),
+        (["*::test_pace[*", "*slow]"], "A: '*::test_pace[*' matches 4 benchmarks: "),
+        (["*slow]", "test_pace[slw]"], "B: 'test_pace[slw]' matches no benchmark; did you mean "),
         (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
         (["*slow]", "test_other", "--outputs=ignore", "--items"], f"--items: {pace('slow')} counts arrays, and "),
         (["test_broken", "*slow]"], f"{FILE}::test_broken: its test fails: AttributeError: "),
@@ -358,7 +358,7 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
         ("items = true", "itms = true", "comparison 2.itms: unknown key; did you mean 'items'?"),
         ("items = true", "tolerance = 1.5", "comparison 2.tolerance: got 1.5; give a fraction below 1"),
         ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' stands for another one, too"),
-        ('b = "*twice]"', 'b = "*twise]"', "items: b: '*twise]' fits no benchmark; did you mean "),
+        ('b = "*twice]"', 'b = "*twise]"', "items: b: '*twise]' matches no benchmark; did you mean "),
         ('"items"', '"items', "Illegal character "),
     ],
 )  # fmt: skip

@@ -144,7 +144,7 @@ def test_replay_decides_by_another_rule(ran, capsys, rule, verdict):
     code, text, _ = replayed(capsys, ran.folder / "gate.json", "--rule", rule)
     assert code == 2, text  # the slowed canary is not found either
     assert f"| `{named('slow')}` | {verdict} |" in text
-    assert f"**{SLOWED} came out as {verdict} instead of slower**" in text
+    assert f"**{SLOWED} is {verdict}, but should be slower**" in text
 
 
 @pytest.mark.slow
@@ -155,10 +155,10 @@ def test_a_wrong_canary_invalidates_the_run(toy, tmp_path, wrong, factor):
     toy.at("before", {**files, "benchmarks/conftest.py": unlike})
     ran = toy.gate("HEAD", tmp_path)
     assert ran.code == 2, ran.text
-    assert f"{wrong} came out as " in ran.text
+    assert f"\n{wrong} is " in ran.text
     assert "invalid run, no verdict" in ran.text
     assert ran.markdown.splitlines()[0].endswith(": invalid run, no verdict")
-    assert f"**{wrong} came out as " in ran.markdown
+    assert f"**{wrong} is " in ran.markdown
 
 
 @pytest.mark.slow
