@@ -162,7 +162,7 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
     ("arguments", "words"),
     [
         (["--since", "HEAD"], "HEAD does not come before HEAD: there is no commit to find"),
-        (["--since", "v1", "-k", "none"], "no benchmark was collected: no test of pytest -k none uses the fixture"),
+        (["--since", "v1", "-k", "none"], "no benchmark is selected by: -k none; change the selection"),
         (["--since", "v1", "--bogus"], "unrecognized arguments: --bogus"),
         (["--since", "v1", "--minutes", "nan"], "--minutes: got nan; give a number above 0"),
         (["--since", "v1", "--file", "README.md"], "README.md, line 1: not what rlgauge history writes: "),

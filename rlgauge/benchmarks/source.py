@@ -20,6 +20,7 @@ from rlgauge.allowed import matches, renamed
 from rlgauge.config import FILE, Config, settings_folder
 from rlgauge.environments import environments
 from rlgauge.interrupts import held
+from rlgauge.progress import number_of
 from rlgauge.rule import GateError, Record
 from rlgauge.source import TOLERANCE, Case
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, both, caches
@@ -89,11 +90,11 @@ class Benchmarks:
     def collected(self, items: Sequence[pytest.Item]) -> None:
         """Keep the benchmarks among the selected tests; raise GateError for none, or for a missing plugin."""
         if not items:
-            raise GateError("no test is selected: pytest has found none, or deselected all")
+            raise GateError(f"no test is selected: {self.why_none()}")
         chosen = [item for item in items if is_benchmark(item)]
         if not chosen:
             raise GateError(
-                f"no benchmark was collected: none of {len(items)} tests uses the fixture benchmark or has that mark"
+                f"no benchmark is selected: none of {number_of(len(items), 'test')} uses the fixture or mark benchmark"
             )
         for item in chosen:
             if missing := missing_plugin(item):
@@ -105,6 +106,16 @@ class Benchmarks:
         self.renamed = renamed(given, self.names)
         self.marks = {item.nodeid: marks.of(item) for item in chosen}
         self.paths = self.benchmark_paths()
+
+    def why_none(self) -> str:
+        """Return why pytest selects no test."""
+        options = {"-k": "keyword", "-m": "markexpr"}
+        given = [
+            f"{option} {text!r}" for option, name in options.items() if self.run and (text := self.run.getoption(name))
+        ]
+        if given:
+            return f"{' and '.join(given)} matches none; change the selection"
+        return "pytest found none, or a plugin or conftest.py deselected all; give paths of benchmarks"
 
     def relative(self, path: Path) -> str:
         """Return a path relative to git's top level; raise ValueError for a path outside it."""
@@ -616,8 +627,9 @@ class Benchmarks:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if not self.names:
-            which = f"of pytest {' '.join(arguments)} " if arguments else ""
-            raise GateError(f"no benchmark was collected: no test {which}uses the fixture benchmark or has that mark")
+            if arguments:
+                raise GateError(f"no benchmark is selected by: {' '.join(arguments)}; change the selection")
+            raise GateError("no benchmark was found: no test uses the fixture or mark benchmark")
         self.paths = self.benchmark_paths()
 
     def notes(self, records: Mapping[str, Record]) -> Sequence[str]:
