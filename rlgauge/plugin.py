@@ -10,7 +10,7 @@ import os
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .run import Gate
 
 VOID = 2
+INTERRUPTED = "interrupted: no verdict"
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
 ROOM = 1 << 20  # bytes reserved for a file before anything is timed
 ALONE = (
@@ -79,7 +80,7 @@ def rule_of(text: str) -> dict[str, str]:
     """Parse ``name=value,name=value``; raise ArgumentTypeError for any other text."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
-        raise ArgumentTypeError(f"got {text!r}, wanted name=value[,name=value]")
+        raise ArgumentTypeError(f"{text!r}: write NAME=VALUE[,NAME=VALUE], for example tolerated=0.02")
     return {name: value for name, _, value in pairs}
 
 
@@ -87,55 +88,71 @@ def shard_of(text: str) -> tuple[int, int]:
     """Parse ``2/4``, the second of four shards; raise ArgumentTypeError for any other text."""
     number, slash, count = text.partition("/")
     if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise ArgumentTypeError(f"got {text!r}, wanted as in 2/4, the second of four parts")
+        raise ArgumentTypeError(f"{text!r}: write I/N, for example 2/4 for the second of four shards")
     return int(number), int(count)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the gate's options."""
     group = parser.getgroup("rlgauge gate")
-    group.addoption("--gate-against", metavar="REV", help="compare the working tree's speed with this revision's")
-    group.addoption("--gate-anchor", metavar="REV", help="compare with an older revision too: slow drift adds up")
+    group.addoption("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
+    group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, which shows slow drift")
     group.addoption(
         "--gate-benchmarks",
         action="append",
         default=[],
         metavar="PATH",
-        help="files and folders of benchmarks, which are the working tree's on both sides (default: testpaths)",
+        help="file or folder of benchmarks; both sides use the working tree's version (default: testpaths)",
     )
     group.addoption(
         "--gate-own-benchmarks",
         action="store_true",
-        help="run each side's own benchmarks, matched by id (default: the working tree's on both sides)",
+        help="run each side's own benchmarks, matched by id (default: the working tree's benchmarks on both sides)",
     )
     group.addoption(
         "--gate-renamed",
         action="append",
         default=[],
         metavar="OLD=NEW",
-        help="compare the revision's test OLD with the working tree's NEW; needs --gate-own-benchmarks",
+        help="compare test OLD of the revision with test NEW of the working tree; needs --gate-own-benchmarks",
     )
-    group.addoption("--gate-build", metavar="COMMAND", help="run in each side's tree, in an environment of its own")
-    group.addoption("--gate-shard", metavar="I/N", help="compare every Nth case alone, from the Ith on")
-    group.addoption("--gate-json", type=Path, help="all that was measured (default: in the gate's own folder)")
-    group.addoption("--gate-markdown", type=Path, help="the verdicts as a table")
-    group.addoption("--gate-memory", action="store_true", help="name rises of page faults and growth per call too")
     group.addoption(
-        "--gate-resume", action="store_true", help="go on from what an interrupted run left in the file of --gate-json"
+        "--gate-build", metavar="COMMAND", help="build each side's tree with this command, in a separate environment"
+    )
+    group.addoption("--gate-shard", metavar="I/N", help="compare only every Nth benchmark, starting at the Ith")
+    group.addoption(
+        "--gate-json", type=Path, metavar="FILE", help="write all measurements to FILE (default: .rlgauge/gate.json)"
+    )
+    group.addoption("--gate-markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
+    group.addoption(
+        "--gate-memory", action="store_true", help="also report rises of page faults and memory growth per call"
+    )
+    group.addoption(
+        "--gate-resume", action="store_true", help="reuse the pairs of an interrupted run from the file of --gate-json"
     )
     group.addoption(
         "--gate-allow",
         action="append",
         default=[],
         metavar="ID-PATTERN=REASON",
-        help="let slower or gone tests pass, and say why; * and ? are wildcards; an error needs its exact id",
+        help="let matching tests be slower or gone; * and ? are wildcards, and an error needs its exact id",
     )
-    group.addoption("--gate-strict", action="store_true", help="fail inconclusive cases and changed answers too")
     group.addoption(
-        "--gate-rule", metavar="NAME=VALUE[,NAME=VALUE]", help="as in screen=4,confirm=16,blocks=8,tolerated=0.01"
+        "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose answer changed"
     )
-    group.addoption("--gate-limit", type=float, default=300.0, help="seconds for one request to a worker")
-    group.addoption("--gate-seed", type=int, default=0, help="seed of the order of cases and sides (default: 0)")
+    group.addoption(
+        "--gate-rule",
+        metavar="NAME=VALUE[,NAME=VALUE]",
+        help="change numbers of the rule, for example screen=4,confirm=16,blocks=8,tolerated=0.01",
+    )
+    group.addoption(
+        "--gate-limit",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="seconds that one request to a worker may take (default: 300)",
+    )
+    group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
 
 
 def outputs_of(config: pytest.Config) -> dict[str, Path]:
@@ -147,7 +164,7 @@ def outputs_of(config: pytest.Config) -> dict[str, Path]:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Exit pytest with one line and code 2 on errors of the gate and of the file system."""
+    """Exit pytest with one line and code 2 on an interrupt and on errors of the gate and of the file system."""
     from .files import Unwritable
     from .rule import GateError
 
@@ -155,6 +172,8 @@ def in_one_line() -> Iterator[None]:
         yield
     except (GateError, Unwritable, OSError) as error:
         pytest.exit(str(error), returncode=VOID)
+    except KeyboardInterrupt:
+        pytest.exit(INTERRUPTED, returncode=VOID)
 
 
 @contextmanager
@@ -165,7 +184,7 @@ def naming_option(option: str) -> Iterator[None]:
     try:
         yield
     except ArgumentTypeError as error:
-        raise GateError(f"{option}: {error}") from error
+        raise GateError(f"{option} {error}") from error
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -186,18 +205,20 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     return (yield)
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Validate the options; a mistake ends the run with code 2 before the collection."""
+    """Validate the options; a mistake ends the run with code 2 before the collection.
+
+    This runs before pytest's terminal reporter exists, which would print the mistake again.
+    """
     config.addinivalue_line("markers", MARK)
     revision = config.getoption("gate_against")
     if revision is None:
         for option in ALONE:
             if config.getoption(option.strip("-").replace("-", "_")):
-                pytest.exit(f"{option}: it needs --gate-against", returncode=VOID)
+                pytest.exit(f"{option}: add --gate-against REV, without which it has no effect", returncode=VOID)
         return
     if sys.platform != "linux":
-        pytest.exit(f"--gate-against: it runs on Linux, this is {sys.platform}", returncode=VOID)
+        pytest.exit(f"--gate-against: run it on Linux; it does not support {sys.platform}", returncode=VOID)
     from .allowed import allowances
     from .benchmarks.source import Benchmarks
     from .config import read, settings_folder
@@ -212,11 +233,11 @@ def pytest_configure(config: pytest.Config) -> None:
     with in_one_line():
         for option, name in (("--gate-against", revision), ("--gate-anchor", config.getoption("gate_anchor"))):
             if name is not None and not name.strip():
-                raise GateError(f"{option}: got {name!r}, wanted a revision")
+                raise GateError(f"{option} {name!r}: give a revision, for example {option}=main")
         if config.getoption("numprocesses", None) or (
             config.getoption("tx", None) and config.getoption("dist", "no") != "no"
         ):
-            raise GateError("--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0")
+            raise GateError("--gate-against: tests that run in parallel disturb the timing: add -n 0")
         check_root(config.rootpath, config.invocation_params.dir)
         settings = read(settings_folder(config.rootpath))
         with naming_option("--gate-rule"):
@@ -325,7 +346,8 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
         try:
             run.done = conclude(session.config, run)
         except Exception as error:
-            run.failed = session.shouldstop = str(error) or type(error).__name__
+            run.failed = str(error) or type(error).__name__
+            session.shouldstop = "no verdict"
             if isinstance(error, GateError | Unwritable | OSError):
                 raise NotPassed(str(error)) from error
             raise  # a bug in this package: show the traceback
@@ -335,7 +357,8 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
 def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
     """Measure, decide, and write the output files.
 
-    After an interrupt, the measurements so far are written. The verdicts are printed if a file cannot be written.
+    After an interrupt, the measurements so far are written, and pytest exits with code 2. The verdicts are printed if a
+    file cannot be written.
     """
     from .interrupts import held
 
@@ -348,12 +371,13 @@ def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
             gate.log, gate.counts_memory = log, config.getoption("gate_memory")
             artifacts.append(gate.run())
     except KeyboardInterrupt:
-        with held():
+        message = INTERRUPTED
+        with suppress(KeyboardInterrupt), held():
             artifact = whole([*artifacts, run.gates[len(artifacts)].artifact(complete=False)], run.allowed, strict)
             if any(record.screen for record in artifact.records.values()):  # otherwise keep the file of an earlier run
                 run.write["--gate-json"](artifact.to_json().encode())
-                log(f"gate: interrupted; the same command with --gate-resume goes on from {run.json}")
-        raise
+                message += "; to resume, repeat the command with --gate-resume"
+        pytest.exit(message, returncode=VOID)
     artifact = whole(artifacts, run.allowed, strict)
     outcome = artifact.decide()
     write(artifact, outcome, run.write, log)
@@ -375,6 +399,7 @@ def whole(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict:
 def go_on(run: Run, file: Path, log: Callable[[str], None]) -> None:
     """Reuse the pairs of an interrupted run from `file`, or print why they cannot be reused."""
     from .artifact import read
+    from .progress import number_of
     from .resume import resume, reusable
     from .rule import GateError
 
@@ -384,15 +409,16 @@ def go_on(run: Run, file: Path, log: Callable[[str], None]) -> None:
         log(f"gate: nothing to resume, starting over: {error}")
         return
     if not before.interrupted:
-        log(f"gate: nothing to resume, starting over: the run of {file} was not interrupted")
+        log(f"gate: nothing to resume, starting over: the run in {file} was not interrupted")
         return
     for gate, part in zip(run.gates, (before, before.anchor)):
         if part and (differing := resume(gate, part)):
-            log(f"gate: starting over: not as in the interrupted run: {', '.join(differing)}")
+            log(f"gate: starting over: changed since the interrupted run: {', '.join(differing)}")
         elif part:
             kept = [gate.records[name] for name in reusable(gate.records)]
             pairs = sum(len(record.screen) + len(record.confirm) for record in kept)
-            log(f"gate: going on with {pairs} pairs of {len(kept)} tests from {file}; canaries are measured anew")
+            what = f"{number_of(pairs, 'pair')} of {number_of(len(kept), 'benchmark')}"
+            log(f"gate: resuming with {what} from {file}; canaries are measured again")
 
 
 def logger(config: pytest.Config) -> Callable[[str], None]:
@@ -476,5 +502,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.write_line(words, red=True)
         terminalreporter.write_line(
             f"{report.WORDS[found.own_code]}: {report.counted(found)}, "
-            f"{one.seconds / 60:.1f} min; all that was measured: {run.json}"
+            f"{one.seconds / 60:.1f} min; all measurements: {run.json}"
         )

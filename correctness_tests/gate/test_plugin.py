@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -191,13 +192,17 @@ def test_a_shard_without_a_case_passes(judged):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gate-against= \t"], "--gate-against: got ' \\t', wanted a revision"),
-        (["--gate-anchor= "], "--gate-anchor: got ' ', wanted a revision"),
-        (["--gate-allow=known"], "--gate-allow: got 'known', wanted ID-PATTERN=REASON"),
-        (["--gate-allow=case=why", "--gate-allow=ca=why"], "--gate-allow: 'ca' matches none of the 2 cases"),
+        (["--gate-against= \t"], "--gate-against ' \\t': give a revision, for example --gate-against=main"),
+        (["--gate-anchor= "], "--gate-anchor ' ': give a revision, for example --gate-anchor=main"),
+        (["--gate-allow=known"], "--gate-allow 'known': write ID-PATTERN=REASON"),
+        (
+            ["--gate-allow=case=why", "--gate-allow=cas=why"],
+            "--gate-allow 'cas': it matches no benchmark; did you mean",
+        ),
         (["--gate-json={folder}"], "--gate-json {folder}: cannot be written: it is no file"),
         (["--junitxml={file}/b/a.xml"], "--junitxml {file}/b/a.xml: cannot be written: Not a directory"),
-        (["--gate-rule=pairs"], "--gate-rule: got 'pairs', wanted name=value[,name=value]"),
+        (["--gate-rule=pairs"], "--gate-rule 'pairs': write NAME=VALUE[,NAME=VALUE], for example tolerated=0.02"),
+        (["--gate-rule=tolerated=2%"], "rule: tolerated: '2%' is not a finite number; write 0.02"),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_timed(judged, tmp_path, options, message):
@@ -245,6 +250,7 @@ def test_a_run_that_cannot_go_on_is_a_line_and_code_2(judged, tmp_path, error):
     assert ran.code == 2
     assert "Traceback" not in ran.text
     assert "passed" not in ran.text
+    assert "!! no verdict !!" in ran.text
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
     assert ran.junit == {"case": (None, str(error))}
 
@@ -274,7 +280,7 @@ def test_without_gate_json_the_artifact_is_kept_in_the_cache(judged, tmp_path):
     assert ran.code == 0, ran.text
     kept = tmp_path / "cache" / "gate.json"
     assert parse(Artifact, json.loads(kept.read_text())).base == "b" * 40
-    assert f"passed: 1 ok, 1.5 min; all that was measured: {kept}\n" in ran.text
+    assert f"passed: 1 ok, 1.5 min; all measurements: {kept}\n" in ran.text
 
 
 @pytest.fixture
@@ -316,7 +322,7 @@ def test_rules_and_shards_are_parsed_or_refused():
     assert [plugin.shard_of(text) for text in ("1/1", "2/4", "4/4")] == [(1, 1), (2, 4), (4, 4)]
     for parsed, wrong in ((plugin.rule_of, ("", "=4", "screen=4,")), (plugin.shard_of, ("2", "0/4", "5/4", "-1/4"))):
         for text in wrong:
-            with pytest.raises(ArgumentTypeError, match=f"^got '{text}', wanted "):
+            with pytest.raises(ArgumentTypeError, match=f"^'{re.escape(text)}': write "):
                 parsed(text)
 
 
@@ -324,11 +330,11 @@ def test_rules_and_shards_are_parsed_or_refused():
 def test_an_option_without_gate_against_is_refused(ended, option):
     ran = ended(None, option)
     assert ran.code == 2
-    assert ran.only_says(f"{option.partition('=')[0]}: it needs --gate-against"), ran.text
+    assert ran.only_says(f"{option.partition('=')[0]}: add --gate-against REV"), ran.text
 
 
 def test_another_system_than_linux_is_refused(monkeypatch):
     config = SimpleNamespace(getoption={"gate_against": "main"}.get, addinivalue_line=lambda *of: None)
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(pytest.exit.Exception, match=r"^--gate-against: it runs on Linux, this is darwin$"):
+    with pytest.raises(pytest.exit.Exception, match=r"^--gate-against: run it on Linux; it does not support darwin$"):
         plugin.pytest_configure(config)

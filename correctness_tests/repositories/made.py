@@ -302,9 +302,8 @@ class Gated:
         return {name for name, (_, *failures) in self.junit.items() if failures}
 
     def only_says(self, message):
-        """Tell whether a line has this message, and there is no traceback."""
-        lines = [line for line in self.text.splitlines() if line.strip()]
-        return any(message in line for line in lines) and "Traceback" not in self.text
+        """Tell whether exactly one line has this message, and there is no traceback."""
+        return sum(message in line for line in self.text.splitlines()) == 1 and "Traceback" not in self.text
 
 
 class Repository:

@@ -132,14 +132,15 @@ def test_a_test_that_skips_on_both_sides_is_skipped(passed):
         (
             {FILE: HEAD + "def test_it():\n    pass\n"},
             [],
-            "no benchmark was collected: none of 1 tests uses the fixture",
+            "no benchmark is selected: none of 1 test uses the fixture or mark benchmark",
         ),
-        ({}, ["-n", "2"], "--gate-against: pytest-xdist is on, and what runs side by side is noise: add -n 0"),
+        ({}, ["-k", "nothing"], "no test is selected: -k 'nothing' matches none; change the selection"),
+        ({}, ["-n", "2"], "--gate-against: tests that run in parallel disturb the timing: add -n 0"),
         ({}, ["--gate-build", "make 'all"], '--gate-build: got "make \'all", wanted a command: No closing quotation'),
         ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks: got nowhere, wanted a file or folder of this"),
         ({}, ["--gate-benchmarks", "."], "no package under test: all modules are among the benchmarks, ."),
         ({}, ["--gate-build", "python -c 'raise SystemExit(\"no compiler\")'"], "its build fails: no compiler"),
-        ({}, ["--gate-shard", "3/2"], "got '3/2', wanted as in 2/4"),
+        ({}, ["--gate-shard", "3/2"], "--gate-shard '3/2': write I/N, for example 2/4"),
         (
             {"pyproject.toml": "[tool.rlgauge]\nbuilds = 1\n"},
             [],
@@ -185,5 +186,7 @@ def test_an_interrupted_run_leaves_nothing(toy, tmp_path, number):
     text, _ = process.communicate(timeout=30)
     assert process.returncode == 2, text
     assert "passed" not in text
+    assert " interrupted: no verdict !" in text
+    assert "interrupts.py" not in text
     assert [path.name for path in tmp_path.iterdir()] in ([], ["junit.xml"])  # pytest's own, without a pass
     assert toy.leftovers() == []

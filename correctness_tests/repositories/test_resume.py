@@ -42,14 +42,16 @@ def interrupted(toy, tmp_path_factory):
 
 def test_an_interrupted_run_keeps_its_whole_pairs_and_is_incomplete(interrupted, capsys):
     assert interrupted.code == 2, interrupted.text
-    assert f"the same command with --gate-resume goes on from {interrupted.folder / 'gate.json'}" in interrupted.text
+    assert " interrupted: no verdict; to resume, repeat the command with --gate-resume !" in interrupted.text
+    assert "KeyboardInterrupt" not in interrupted.text
+    assert "interrupts.py" not in interrupted.text
     found = interrupted.artifact
     assert not found["complete"]
     assert {len(record["screen"]) for record in found["records"].values()} == {2}
     for command in ("replay", "merge"):
         assert main([command, str(interrupted.folder / "kept.json")]) == 2
         said = "".join(capsys.readouterr())
-        assert "incomplete: the run was interrupted; --gate-resume goes on from its artifact" in said
+        assert "the run was interrupted; repeat its command with --gate-resume" in said
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_p
         said += line
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert f"gate: starting over: not as in the interrupted run: {differing}\n" in said
+    assert f"gate: starting over: changed since the interrupted run: {differing}\n" in said
     assert json.loads((tmp_path / "gate.json").read_text()) == interrupted.artifact, "nothing new was measured"
 
 
@@ -81,9 +83,8 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
     (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
     ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE)
     assert ran.code == 1, ran.text
-    assert (
-        f"gate: going on with 6 pairs of 3 tests from {tmp_path / 'gate.json'}; canaries are measured anew" in ran.text
-    )
+    resumed = f"gate: resuming with 6 pairs of 3 benchmarks from {tmp_path / 'gate.json'}; canaries are measured again"
+    assert resumed in ran.text
     found, before = ran.artifact, interrupted.artifact
     assert found["complete"]
     assert found["seconds"] > before["seconds"]
