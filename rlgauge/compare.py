@@ -95,19 +95,20 @@ class Plan:
         """Validate the values."""
         for name, least in (("precision", 0.001), ("minutes", 0.0)):
             if not getattr(self, name) >= least:
-                raise FieldError([name], f"got {getattr(self, name):g}; give {least:g} or more")
+                raise FieldError([name], f"{getattr(self, name):g} is too small; choose {least:g} or more")
         for name, choices in (("outputs", OUTPUTS), ("cores", CORES)):
             if getattr(self, name) not in choices:
-                raise FieldError([name], f"got {getattr(self, name)!r}; choose from {', '.join(filter(None, choices))}")
+                known = ", ".join(filter(None, choices))
+                raise FieldError([name], f"unknown value {getattr(self, name)!r} (choose from {known})")
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
-            raise FieldError(["tolerance"], f"got {self.tolerance:g}; give a fraction below 1")
+            raise FieldError(["tolerance"], f"{self.tolerance:g} is out of range; choose a fraction from 0 to below 1")
         if self.items and self.measure in ("spread", *MEMORY):
-            raise FieldError(["items"], f"{self.measure} is not counted per item; leave one of them out")
+            raise FieldError(["items"], f"{self.measure} has no value per item; leave one of them out")
         most = 1 if self.cores == "one" else process.cores()
         for name in ("threads_a", "threads_b"):
             threads = getattr(self, name)
             if threads is not None and not 1 <= threads <= most:
-                raise FieldError([name], f"got {threads}; give 1 to {most}, the cores that it may use")
+                raise FieldError([name], f"{threads} is out of range; choose 1 to {most}, the cores it may use")
 
     def place(self, tests: Sequence[Case]) -> Cores:
         """Return the cores on which the tests run."""

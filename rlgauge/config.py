@@ -54,7 +54,7 @@ class Config:
         """Validate the tolerances."""
         for name, number in self.tolerances.items():
             if not 0 <= number < 1:
-                raise FieldError(["tolerances", name], f"got {number}; give a fraction below 1")
+                raise FieldError(["tolerances", name], f"{number} is out of range; choose a fraction from 0 to below 1")
 
     def rules(self, changes: dict[str, str] | None = None) -> Rule:
         """Return the decision rule, with command-line `changes` applied to the settings."""

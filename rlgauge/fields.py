@@ -52,7 +52,7 @@ def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
         return value
     if container is Literal:
         if value not in inside:
-            raise FieldError(path, f"got {reprlib.repr(value)}; choose from {', '.join(inside)}")
+            raise FieldError(path, f"unknown value {reprlib.repr(value)} (choose from {', '.join(inside)})")
         return value
     if container is UnionType:
         return None if value is None else parse(inside[0], value, path)
@@ -60,7 +60,7 @@ def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
         return [parse(inside[0], item, (*path, str(n))) for n, item in enumerate(checked(list, value, path))]
     if container is tuple:
         if len(checked(list, value, path)) != len(inside):
-            raise FieldError(path, f"got {len(value)} items; give {len(inside)}")
+            raise FieldError(path, f"{len(value)} items are given; give {len(inside)}")
         return tuple(parse(inside[n], item, (*path, str(n))) for n, item in enumerate(value))
     if container is dict:
         return {name: parse(inside[1], item, (*path, name)) for name, item in checked(dict, value, path).items()}
@@ -75,8 +75,18 @@ def checked(kind: type, value: Any, path: tuple[str, ...]) -> Any:
     else:
         fits = isinstance(value, kind) and (number or kind is not int)
     if not fits:
-        raise FieldError(path, f"got {reprlib.repr(value)}; give {NOUNS[kind]}")
+        part = fraction(value) if kind is float else ""
+        raise FieldError(path, f"{reprlib.repr(value)} is not {NOUNS[kind]}{f'; write {part}' if part else ''}")
     return value
+
+
+def fraction(value: Any) -> str:
+    """Return the fraction that a percentage such as ``"2%"`` stands for; empty for any other value."""
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        return f"{float(text.removesuffix('%')) / 100:g}" if text.endswith("%") else ""
+    except ValueError:
+        return ""
 
 
 def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
@@ -90,8 +100,8 @@ def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
     given |= {older.get(name, name): item for name, item in checked(dict, value, path).items()}
     for name in [name for name in given if name not in known]:
         near = get_close_matches(name, known, 1)
-        better = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
-        raise FieldError((*path, name), f"unknown key; {better}")
+        better = f"; did you mean {near[0]!r}?" if near else f" (choose from {', '.join(known)})"
+        raise FieldError((*path, name), f"unknown key{better}")
     for name, field in known.items():
         if name not in given and field.default is MISSING and field.default_factory is MISSING:
             raise FieldError((*path, name), "the key is missing; add it")

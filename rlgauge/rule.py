@@ -85,15 +85,15 @@ class Rule:
         """Reject values that are out of range or contradict each other."""
         for name in ("screen", "confirm", "looks", "blocks"):
             if (number := getattr(self, name)) < 1:
-                raise FieldError([name], f"got {number}; give 1 or more")
+                raise FieldError([name], f"{number} is too small; choose 1 or more")
         if not 0 <= self.tolerated < math.inf:
-            raise FieldError(["tolerated"], f"got {self.tolerated}; give 0 or more")
+            raise FieldError(["tolerated"], f"{self.tolerated} is out of range; choose a fraction from 0, such as 0.01")
         if not self.tolerated < self.promised < math.inf:
-            raise FieldError(["promised"], f"got {self.promised}; give more than tolerated, {self.tolerated}")
+            raise FieldError(["promised"], f"{self.promised} is not above tolerated, {self.tolerated}; choose more")
         if not 0 < self.level < 1:
-            raise FieldError(["level"], f"got {self.level}; give a number between 0 and 1")
+            raise FieldError(["level"], f"{self.level} is out of range; choose a number between 0 and 1")
         if self.version not in (1, 2):
-            raise FieldError(["version"], f"got {self.version}; give 1 or 2")
+            raise FieldError(["version"], f"unknown version {self.version} (choose from 1, 2)")
         if self.looks * 2.0**-self.most > self.level:
             numbers = f"confirm {self.confirm} and looks {self.looks}"
             raise FieldError([], f"{numbers} cannot reach the level {self.level}; raise confirm or level")
@@ -116,7 +116,7 @@ def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
             Rule, asdict(rule or Rule()) | {name: as_number(value) for name, value in changes.items()}
         )
     except FieldError as error:
-        raise GateError(f"rule, {error}") from error
+        raise GateError(f"rule: {error}") from error
     return changed
 
 
@@ -167,7 +167,7 @@ class Record:
                 for place, block in enumerate(pair):
                     if not all(0 < seconds < math.inf for seconds in block):
                         where = [phase, str(at), str(place)]
-                        raise FieldError(where, f"got {block}, not positive finite seconds; measure again")
+                        raise FieldError(where, f"{block} are not positive finite seconds; measure again")
 
 
 @dataclass

@@ -242,12 +242,12 @@ MISSING = object()
     ("path", "value", "message"),
     [(["records", "case", "state_"], "timed", "records.case.state_: unknown key; did you mean 'state'?"),
      (["seed"], MISSING, "seed: the key is missing; add it"),
-     (["seconds"], math.nan, "seconds: got nan; give a finite number"),
-     (["seed"], True, "seed: got True; give an integer"),
-     (["anchor", "rule", "level"], 1, "anchor.rule.level: got 1; give a number between 0 and 1"),
-     (["allowed", 0], ["a"], "allowed.0: got 1 items; give 2"),
-     (["records", "case", "state"], "slower", "records.case.state: got 'slower'; choose from timed, unchanged, "),
-     (["records", "case", "screen", 1, 0, 0], 0.0, "records.case.screen.1.0: got (0.0, 1.0), not positive"),
+     (["seconds"], math.nan, "seconds: nan is not a finite number"),
+     (["seed"], True, "seed: True is not an integer"),
+     (["anchor", "rule", "level"], 1, "anchor.rule.level: 1 is out of range; choose a number between"),
+     (["allowed", 0], ["a"], "allowed.0: 1 items are given; give 2"),
+     (["records", "case", "state"], "slower", "records.case.state: unknown value 'slower' (choose from timed, "),
+     (["records", "case", "screen", 1, 0, 0], 0.0, "records.case.screen.1.0: (0.0, 1.0) are not positive"),
      (["records", "case", "screen", 2], [], "records.case.screen.2: the pair has no blocks; measure again")],
 )  # fmt: skip
 def test_a_refused_artifact_names_the_wrong_field(tmp_path, path, value, message):

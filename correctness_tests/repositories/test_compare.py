@@ -229,7 +229,7 @@ def test_rank_needs_two_tests(repository):
         (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
         (["*slow]", "test_other", "--outputs=ignore", "--items"], f"--items: {pace('slow')} counts arrays, and "),
         (["test_broken", "*slow]"], f"{FILE}::test_broken: its test fails: AttributeError: "),
-        (["*slow]", "*kept]", "--precision=0"], "--precision: got 0; give 0.001 or more"),
+        (["*slow]", "*kept]", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
         (["*waiting[6.0]", "*waiting[2.0]", "--measure=wait"], f"--measure: {FILE}::test_waiting[6.0] has no "),
         (["*waiting[6.0]", "*waiting[0.0]", "--measure=waits"], f"--measure: waits of {FILE}::test_waiting[0.0] "),
         (["*slow]", "test_absent"], f"{FILE}::test_absent: skipped: no_such_module is not installed"),
@@ -356,7 +356,7 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
     ("old", "new", "words"),
     [
         ("items = true", "itms = true", "comparison 2.itms: unknown key; did you mean 'items'?"),
-        ("items = true", "tolerance = 1.5", "comparison 2.tolerance: got 1.5; give a fraction below 1"),
+        ("items = true", "tolerance = 1.5", "comparison 2.tolerance: 1.5 is out of range; choose a "),
         ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' stands for another one, too"),
         ('b = "*twice]"', 'b = "*twise]"', "items: b: '*twise]' matches no benchmark; did you mean "),
         ('"items"', '"items', "Illegal character "),

@@ -26,9 +26,10 @@ def test_the_command_line_overrides_the_settings(tmp_path):
     ("text", "message"),
     [
         (f"{TABLE}\nbuild_ = 1\n", r"line 3, tool.rlgauge.build_: unknown key; did you mean 'build'\?$"),
-        (f"{TABLE}benchmarks = ['a', 1]\n", "line 2, tool.rlgauge.benchmarks.1: got 1; give text in quotes$"),
-        ("[tool.rlgauge.tolerances]\na = 0.0\nb = -0.1\n", "line 3, tool.rlgauge.tolerances.b: got -0.1; give a "),
-        (f"{TABLE}rule.level = 2\n", "line 2, tool.rlgauge.rule: rule, level: "),
+        (f"{TABLE}benchmarks = ['a', 1]\n", "line 2, tool.rlgauge.benchmarks.1: 1 is not text in quotes$"),
+        ("[tool.rlgauge.tolerances]\na = 0.0\nb = -0.1\n", "line 3, tool.rlgauge.tolerances.b: -0.1 is out of range; "),
+        (f"{TABLE}rule.level = 2\n", "line 2, tool.rlgauge.rule: rule: level: "),
+        (f"{TABLE}rule = {{ tolerated = '2%' }}\n", "line 2, .*tolerated: '2%' is not a finite number; write 0.02$"),
         (f"{TABLE}build = \n", r"Invalid value \(at line 2, column 9\)"),
         ("[other]\nbuild = 1\n[tool.rlgauge]\nlock = ''\nbuild = 1\n", "line 5, tool.rlgauge.build: "),
     ],

@@ -116,8 +116,8 @@ def test_inputs_that_differ_between_the_sides_are_an_error(ran):
 @pytest.mark.parametrize(
     ("mark", "words"),
     [
-        ("core='all'", "mark rlgauge: core: unknown key; choose from cores, outputs, tolerance"),
-        ("tolerance=2", "mark rlgauge: tolerance: got 2; give a fraction below 1"),
+        ("core='all'", "mark rlgauge: core: unknown key (choose from cores, outputs, tolerance)"),
+        ("tolerance=2", "mark rlgauge: tolerance: 2 is out of range; choose a fraction from 0 to below 1"),
     ],
 )
 def test_a_wrong_mark_ends_the_run_with_its_test(tmp_path, mark, words):

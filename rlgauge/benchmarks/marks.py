@@ -18,7 +18,7 @@ def of(item: pytest.Item) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("rlgauge"))):
         if mark.args:
-            raise GateError(f"{item.nodeid}: mark rlgauge: got {mark.args[0]!r}; give keyword arguments")
+            raise GateError(f"{item.nodeid}: mark rlgauge: give keyword arguments instead of {mark.args[0]!r}")
         found |= mark.kwargs
     for name, value in found.items():
         check(f"{item.nodeid}: mark rlgauge: {name}", name, value)
@@ -29,11 +29,11 @@ def check(where: str, name: str, value: Any) -> None:
     """Reject an unknown key or an invalid value of the mark; `where` starts the message."""
     if name in CHOICES:
         if value not in CHOICES[name]:
-            raise GateError(f"{where}: got {value!r}; choose from {', '.join(CHOICES[name])}")
+            raise GateError(f"{where}: unknown value {value!r} (choose from {', '.join(CHOICES[name])})")
     elif name != "tolerance":
-        raise GateError(f"{where}: unknown key; choose from cores, outputs, tolerance")
+        raise GateError(f"{where}: unknown key (choose from cores, outputs, tolerance)")
     elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise GateError(f"{where}: got {value!r}; give a fraction below 1")
+        raise GateError(f"{where}: {value!r} is out of range; choose a fraction from 0 to below 1")
 
 
 def tolerance(settings: dict[str, Any], default: float) -> float:
