@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import report
 from .artifact import Artifact, read
+from .benchmarks.installed import version
 from .benchmarks.source import Benchmarks
 from .command import ended
 from .config import Config, settings_folder
@@ -21,8 +23,9 @@ from .fields import FieldError
 from .files import reserved
 from .merge import merged
 from .plugin import ROOM, rule_of
-from .power import canary_rates, doses_of, faults_of
+from .power import DOSES, canary_rates, doses_of, faults_of
 from .power import rates as measured_rates
+from .progress import number_of
 from .revisions import resolve
 from .rule import VOID, GateError, rule_with
 from .run import LIMIT
@@ -34,10 +37,13 @@ HISTORY = Path(".rlgauge", "history.jsonl")
 
 
 def gate(options: argparse.Namespace) -> int:
-    """Compare the working tree with a revision, by running pytest with the gate."""
+    """Compare the working tree with a revision, by default that of the settings, by running pytest with the gate."""
     import pytest
 
-    return int(pytest.main(["--gate-against", options.revision, *options.arguments]))
+    revision = options.revision or settings(settings_folder(Path.cwd())).against
+    if not revision:
+        raise GateError('rlgauge gate: give a revision, for example main, or set against = "main" in [tool.rlgauge]')
+    return int(pytest.main([f"--gate-against={revision}", *options.arguments]))
 
 
 def told(artifact: Artifact) -> int:
@@ -73,12 +79,17 @@ def here() -> tuple[Path, Config, Benchmarks]:
 
 
 def bisect(options: argparse.Namespace) -> int:
-    """Find the commit that slowed a case."""
+    """Find the commit that slowed a benchmark."""
     from .bisect import bisect as search
+    from .compare import listed, named
 
     root, config, source = here()
     rule = config.rules(options.rule)
-    step = search(source, root, options.good, options.bad, source.case(options.case), rule, limit=options.limit)
+    with interruptible("no commit was found"):
+        cases = listed(source, root)
+        case = cases[named(options.benchmark, cases, "rlgauge bisect")]
+        source.names = [case.id]  # workers collect only its file
+        step = search(source, root, options.good, options.bad, case, rule, limit=options.limit)
     print(f"slowed by {step}")
     return 0
 
@@ -97,12 +108,12 @@ def plan_of(options: argparse.Namespace) -> tuple[Benchmarks, Plan]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Report an interrupt as one line with exit code 2."""
+def interruptible(words: str = "nothing is written") -> Iterator[None]:
+    """Report an interrupt as one line with exit code 2; `words` say what is left of the measurement."""
     try:
         yield
     except KeyboardInterrupt:
-        raise GateError("interrupted: nothing is written") from None
+        raise GateError(f"interrupted: {words}") from None
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -146,14 +157,16 @@ def history(options: argparse.Namespace) -> int:
 
     for name in ("pairs", "minutes"):
         if not getattr(options, name) > 0:
-            raise GateError(f"--{name}: got {getattr(options, name):g}; give a number above 0")
+            raise GateError(f"--{name}: {getattr(options, name):g} is not above 0; choose a larger number")
     _, _, source = here()
     file = options.file or Path.cwd() / HISTORY
     resolve(Path.cwd(), options.since)
-    source.everything(Path.cwd(), options.arguments)
-    found = History(source, Path.cwd(), file, options.pairs, options.minutes, options.limit, to_stderr)
-    found.measure(options.since)
-    print(f"{len(found.entries)} ratios in {file}: rlgauge history show{f' --file {file}' if options.file else ''}")
+    with interruptible(f"repeat the command to continue; finished commits are in {file}"):
+        source.everything(Path.cwd(), options.arguments)
+        found = History(source, Path.cwd(), file, options.pairs, options.minutes, options.limit, to_stderr)
+        found.measure(options.since)
+    show = f"rlgauge history show{f' --file {file}' if options.file else ''}"
+    print(f"{number_of(len(found.entries), 'ratio')} in {file}; to see them, run: {show}")
     return 1 if found.failed else 0
 
 
@@ -164,10 +177,12 @@ def show_history(options: argparse.Namespace) -> int:
 
     file = options.file or Path.cwd() / HISTORY
     if not file.exists():
-        raise GateError(f"{file}: no such file; rlgauge history --since REVISION writes it")
+        raise GateError(f"{file}: no such file; to write it, run: rlgauge history --since REVISION")
     found = drawn(read(file), in_order(Path.cwd()))
     if not found:
-        raise GateError(f"{file}: it has no ratios of the commits of this branch: rlgauge history --since REVISION")
+        raise GateError(
+            f"{file}: no ratios of this branch's commits; to measure them, run: rlgauge history --since REV"
+        )
     print(json.dumps(found, indent=1) if options.json else markdown(found))
     return 0
 
@@ -180,17 +195,23 @@ def to_stderr(line: str) -> None:
 def power(options: argparse.Namespace) -> int:
     """Measure the gate's error rates on this repository's benchmarks, continuing the file, and print them."""
     root, config, source = here()
+    rule, kept = config.rules(options.rule), "repeat the command to continue; finished pairs are in {}"
     if (pairs := options.canaries) is not None:
-        if options.fault or options.arguments:
-            raise GateError(f"--canaries: got {' '.join(options.arguments) or '--fault'} too, which is of tests")
+        given = [f"--{name}" for name in ("minutes", "slowdowns", "fault") if getattr(options, name) is not None]
+        given += options.arguments
+        if given:
+            raise GateError(f"--canaries: leave out {' '.join(given)}; it does not apply to canaries")
         if pairs < 1:
-            raise GateError(f"--canaries: got {pairs}, wanted 1 or more")
+            raise GateError(f"--canaries: {pairs} is too small; choose 1 or more")
         file = options.file or source.artifact.with_name("canaries.jsonl")
-        print(canary_rates(source, root, file, pairs, config.rules(options.rule), options.limit))
+        with interruptible(kept.format(file)):
+            print(canary_rates(source, root, file, pairs, rule, options.limit))
         return 0
     file = options.file or source.artifact.with_name("power.jsonl")
-    asked = options.minutes, config.rules(options.rule), options.limit, faults_of(options.fault)
-    print(measured_rates(source, root, file, *asked, options.arguments, doses_of(options.slowdowns)))
+    asked = options.minutes or 0.0, rule, options.limit, faults_of(options.fault or [])
+    doses = DOSES if options.slowdowns is None else doses_of(options.slowdowns)
+    with interruptible(kept.format(file)):
+        print(measured_rates(source, root, file, *asked, options.arguments, doses))
     return 0
 
 
@@ -199,119 +220,182 @@ def main(arguments: list[str] | None = None) -> int:
 
     `arguments` are those of the command line, by default the process's own.
     """
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:2] == ["history", "show"]:
+        words = ["history show", *words[2:]]
+    if words[:1] == ["gate"] and (len(words) == 1 or (words[1].startswith("-") and words[1] not in ("-h", "--help"))):
+        words = ["gate", "", *words[1:]]  # without a revision, all others are pytest's arguments
+    parser, commands = parsers()
+    options, rest = parser.parse_known_args(words)
+    hint = did_you_mean(rest, commands.get(words[0], parser)) if rest else ""
+    if options.run in (history, power):
+        options.arguments = rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+    if sys.platform != "linux":
+        print(f"rlgauge: run it on Linux; it does not support {sys.platform}", file=sys.stderr)
+        return VOID
+
+    def run() -> int:
+        try:
+            return int(options.run(options))
+        except GateError as error:
+            raise GateError(f"{error}{hint}") if "unrecognized arguments" in str(error) else error from None
+
+    return ended(run)
+
+
+def did_you_mean(rest: Sequence[str], command: argparse.ArgumentParser) -> str:
+    """Return ``; did you mean --minutes?`` for the first unknown option that is similar to one of a command."""
+    known = [name for name in command._option_string_actions if name.startswith("--")]
+    for word in rest:
+        if word.startswith("--") and (near := get_close_matches(word.partition("=")[0], known, 1)):
+            return f"; did you mean {near[0]}?"
+    return ""
+
+
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser of the command line, and that of each command by name."""
     parser = argparse.ArgumentParser(prog="rlgauge", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"rlgauge {version('rlgauge')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    against = commands.add_parser("gate", help="compare the working tree with a revision: pytest --gate-against REV")
-    against.add_argument("revision")
-    against.add_argument("arguments", nargs=argparse.REMAINDER, help="of pytest")
+    against = commands.add_parser(
+        "gate",
+        help="compare the working tree with a revision, like pytest --gate-against REV",
+        usage="rlgauge gate [REVISION] [PYTEST-ARG ...]",
+    )
+    against.add_argument(
+        "revision", metavar="REVISION", help="revision to compare with (default: against in [tool.rlgauge])"
+    )
+    against.add_argument("arguments", nargs=argparse.REMAINDER, metavar="PYTEST-ARG", help="arguments of pytest")
     against.set_defaults(run=gate)
-    again = commands.add_parser("replay", help="decide again from a JSON artifact")
-    again.add_argument("file", type=Path)
+    again = commands.add_parser("replay", help="compute the verdicts of a JSON artifact again")
+    again.add_argument("file", type=Path, metavar="FILE", help="artifact that --gate-json wrote")
     again.set_defaults(run=replay)
-    half = commands.add_parser("bisect", help="find the commit that slowed a case")
-    for name in ("case", "good", "bad"):
-        half.add_argument(name)
+    half = commands.add_parser("bisect", help="find the commit that slowed a benchmark")
+    half.add_argument("benchmark", metavar="BENCHMARK", help="id of the benchmark, or a pattern that matches only it")
+    half.add_argument("good", metavar="GOOD", help="revision before the slowdown")
+    half.add_argument("bad", metavar="BAD", help="revision after the slowdown")
     half.set_defaults(run=bisect)
     rates = commands.add_parser(
         "power",
-        help="measure the gate's own error rates on these benchmarks",
+        help="measure the gate's error rates on these benchmarks",
         allow_abbrev=False,
-        epilog="All other arguments are pytest's, as in: rlgauge power --minutes 60 benchmarks -k sort",
+        epilog="All other arguments are pytest's, for example: rlgauge power --minutes 60 benchmarks -k sort",
     )
-    rates.add_argument("--minutes", type=float, default=0.0, help="how long to measure; 0 prints what is known")
-    rates.add_argument("--file", type=Path, help="where the pairs are kept (default: in the gate's own folder)")
     rates.add_argument(
-        "--canaries", type=int, metavar="PAIRS", help="measure the canaries alone, until the file holds so many pairs"
+        "--minutes", type=float, metavar="N", help="minutes to measure; 0 only prints the table (default: 0)"
+    )
+    rates.add_argument(
+        "--file", type=Path, help="file of the measured pairs (default: power.jsonl or canaries.jsonl in .rlgauge)"
+    )
+    rates.add_argument(
+        "--canaries", type=int, metavar="PAIRS", help="measure only the canaries, until the file holds PAIRS pairs"
     )
     rates.add_argument(
         "--fault",
         action="append",
-        default=[],
         metavar="MODULE:FUNCTION[=PATTERN]",
-        help="also slow head by a function that replaces the callable of a test with a slower one; "
-        "in the tests that fit the pattern, or in all; may be given several times",
+        help="also slow head by a function that replaces the callable of a test with a slower one; it applies to tests "
+        "that match the pattern, by default all; repeatable",
     )
     rates.add_argument(
         "--slowdowns",
-        default="0.02,0.05,0.1",
-        metavar="PART[,PART]",
-        help="parts of a call by which head is slowed, beside 0 for the same code (default: 0.02,0.05,0.1)",
+        metavar="FRACTION[,FRACTION]",
+        help="slowdowns of head, as fractions of a call, besides 0 (default: 0.02,0.05,0.1)",
     )
     rates.set_defaults(run=power)
     two = commands.add_parser("compare", help="measure how many times as fast one benchmark is as another")
-    two.add_argument("first", nargs="?", metavar="A", help="id of a benchmark, or a pattern that fits it alone")
+    two.add_argument("first", nargs="?", metavar="A", help="id of a benchmark, or a pattern that matches only it")
     two.add_argument("second", nargs="?", metavar="B", help="id or pattern of the benchmark to compare with A")
-    two.add_argument("--file", type=Path, help="TOML file with a [[comparison]] for each two benchmarks to compare")
-    two.add_argument("--resume", action="store_true", help="go on from what an interrupted run of --file left")
+    two.add_argument("--file", type=Path, help="TOML file with one [[comparison]] table per pair of benchmarks")
+    two.add_argument("--resume", action="store_true", help="reuse the results of an interrupted run of --file")
     two.add_argument(
         "--measure",
         default="seconds",
         metavar="NAME",
-        help="seconds, difference, spread, peak_rss, allocated, or a number of extra_info['figures'] "
+        help="seconds, difference, spread, peak_rss, allocated, or a number in extra_info['figures'] "
         "(default: seconds)",
     )
-    two.add_argument("--threads-a", type=int, metavar="N", help="threads and cores of A's process")
-    two.add_argument("--threads-b", type=int, metavar="N", help="threads and cores of B's process")
-    two.add_argument("--cores", default="", metavar="one|all", help="cores of both (default: as the tests' marks say)")
-    two.add_argument("--seed", type=int, default=0, help="of the order of sides and of comparisons (default: 0)")
+    two.add_argument("--threads-a", type=int, metavar="N", help="threads and cores of A's process (default: --cores)")
+    two.add_argument("--threads-b", type=int, metavar="N", help="threads and cores of B's process (default: --cores)")
+    two.add_argument(
+        "--cores", default="", metavar="one|all", help="cores of both processes (default: from marks and settings)"
+    )
+    two.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed for the order of sides and comparisons (default: 0)"
+    )
     two.set_defaults(run=compare)
     order = commands.add_parser("rank", help="order benchmarks by time, with ties")
     order.add_argument("patterns", nargs="+", metavar="PATTERN", help="ids or patterns of two or more benchmarks")
     order.set_defaults(run=rank)
     for command in (two, order):
-        command.add_argument("--items", action="store_true", help="compare the time per item, not per call")
+        command.add_argument("--items", action="store_true", help="compare the time per item instead of per call")
         command.add_argument(
             "--outputs",
             choices=("close", "same", "ignore"),
             default="close",
-            help="how to compare outputs (default: close)",
+            help="how to compare the outputs of the benchmarks (default: close)",
         )
         command.add_argument(
-            "--precision", type=float, default=0.03, help="half width of the interval to reach (default: 0.03)"
+            "--precision",
+            type=float,
+            default=0.03,
+            metavar="FRACTION",
+            help="stop when the interval's half width is this fraction of the ratio (default: 0.03)",
         )
         command.add_argument(
-            "--minutes", type=float, default=5.0, help="stop after this time and six pairs (default: 5)"
+            "--minutes",
+            type=float,
+            default=5.0,
+            metavar="N",
+            help="stop after N minutes, but not before six pairs (default: 5)",
         )
-        command.add_argument("--json", type=Path, help="write all figures to this file")
+        command.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     over = commands.add_parser(
         "history",
-        help="compare commits with the release before them; then history show",
+        help="compare commits with the previous release; history show prints the results",
         allow_abbrev=False,
         usage="rlgauge history --since REVISION [--pairs N] [--minutes N] [--file FILE] [--limit S] [PYTEST-ARG ...]",
-        epilog="All other arguments are pytest's, as in: rlgauge history --since v1.0 benchmarks -k sort",
+        epilog="All other arguments are pytest's, for example: rlgauge history --since v1.0 benchmarks -k sort",
     )
-    over.add_argument("--since", required=True, metavar="REVISION", help="measure the commits after this one")
-    over.add_argument("--pairs", type=int, default=16, help="of processes for each commit (default: 16)")
+    over.add_argument("--since", required=True, metavar="REVISION", help="measure the commits after this revision")
+    over.add_argument("--pairs", type=int, default=16, metavar="N", help="pairs of processes per commit (default: 16)")
     over.add_argument(
-        "--minutes", type=float, default=12.0, help="stop a commit after this time and six pairs (default: 12)"
+        "--minutes",
+        type=float,
+        default=12.0,
+        metavar="N",
+        help="stop a commit after N minutes, but not before six pairs (default: 12)",
     )
     over.set_defaults(run=history)
-    shown = commands.add_parser("history show", help="print the steps and the drift of a history")
+    shown = commands.add_parser("history show", help="print steps and drift of a history")
     shown.add_argument("--json", action="store_true", help="print all ratios and steps as JSON")
     shown.set_defaults(run=show_history)
     for command in (over, shown):
-        command.add_argument("--file", type=Path, help=f"the ratios (default: {HISTORY})")
-    shards = commands.add_parser("merge", help="decide over the artifacts of all shards")
-    shards.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    shards.add_argument("--json", type=Path, help="the merged artifact")
-    shards.add_argument("--markdown", type=Path, help="the verdicts as a table")
+        command.add_argument("--file", type=Path, help=f"file of the ratios (default: {HISTORY})")
+    shards = commands.add_parser("merge", help="compute the verdicts over the artifacts of all shards")
+    shards.add_argument("files", type=Path, nargs="+", metavar="FILE", help="artifacts, one per shard")
+    shards.add_argument("--json", type=Path, metavar="FILE", help="write the merged artifact to FILE")
+    shards.add_argument("--markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
     shards.set_defaults(run=merge)
     for command in (again, half, rates):
-        command.add_argument("--rule", type=rule_of, default={}, help="as in confirm=16,tolerated=0.01")
+        command.add_argument(
+            "--rule",
+            type=rule_of,
+            default={},
+            metavar="NAME=VALUE[,NAME=VALUE]",
+            help="change numbers of the rule, for example confirm=16,tolerated=0.01",
+        )
     for command in (half, rates, two, order, over):
-        command.add_argument("--limit", type=float, default=LIMIT, help="seconds for one request to a worker")
-    words = sys.argv[1:] if arguments is None else arguments
-    if words[:2] == ["history", "show"]:
-        words = ["history show", *words[2:]]
-    options, rest = parser.parse_known_args(words)
-    if options.run in (history, power):
-        options.arguments = rest
-    elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if sys.platform != "linux":
-        print(f"rlgauge: it runs on Linux, this is {sys.platform}", file=sys.stderr)
-        return VOID
-    return ended(lambda: options.run(options))
+        command.add_argument(
+            "--limit",
+            type=float,
+            default=LIMIT,
+            metavar="SECONDS",
+            help="seconds that one request to a worker may take (default: 300)",
+        )
+    return parser, commands.choices
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class Config:
     """Settings of a repository.
 
     Attributes:
+        against: revision that ``rlgauge gate`` compares with if it is given none.
         benchmarks: files, directories or glob patterns of the benchmarks, which are head's on both sides; by default
             pytest's ``testpaths``, or else the files that contain benchmarks and their ``conftest.py``.
         build: command to run in each side's tree, in a separate environment.
@@ -40,6 +41,7 @@ class Config:
         lock: lock file; a side whose lock file differs from the installed packages gets its own environment.
     """
 
+    against: str = ""
     benchmarks: list[str] = field(default_factory=list)
     build: str = ""
     ignore: list[str] = field(default_factory=lambda: ["*.md", "*.rst", "docs/*", "LICENSE*", ".github/*"])

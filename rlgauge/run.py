@@ -173,7 +173,7 @@ class Gate:
                 return
             if phase == "screen" and pair == 0:
                 expected = self.expected(spent[0], pairs.starting, len(chosen))
-                self.log(f"gate: {about(expected)} expected after this pair")
+                self.log(f"gate: {about(expected)} expected for the other pairs")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -70,10 +71,11 @@ def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["bisect", "a", "good"], "the following arguments are required: bad"),
-        (["replay", "a.json", "--rule", "confirm"], "--rule: got 'confirm', wanted name=value[,name=value]"),
+        (["bisect", "a", "good"], "the following arguments are required: BAD"),
+        (["replay", "a.json", "--rule", "confirm"], "--rule: 'confirm': write NAME=VALUE[,NAME=VALUE]"),
         (["bisect", "a", "b", "c", "--limit", "long"], "--limit: invalid float value: 'long'"),
         (["merge", "a.json", "--rule", "confirm=3"], "unrecognized arguments: --rule confirm=3"),
+        (["merge", "a.json", "--markdwn=b"], "unrecognized arguments: --markdwn=b; did you mean --markdown?"),
     ],
 )
 def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
@@ -81,6 +83,12 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         command.main(arguments)
     assert end.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_installed_package(capsys):
+    with pytest.raises(SystemExit) as end:
+        command.main(["--version"])
+    assert (end.value.code, capsys.readouterr().out) == (0, f"rlgauge {metadata.version('rlgauge')}\n")
 
 
 def test_on_windows_the_command_says_that_it_runs_on_linux():
@@ -94,4 +102,4 @@ from rlgauge.benchmarks import builds
 sys.exit(__main__.main(["gate", "HEAD"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (2, "rlgauge: it runs on Linux, this is win32\n")
+    assert (done.returncode, done.stderr) == (2, "rlgauge: run it on Linux; it does not support win32\n")

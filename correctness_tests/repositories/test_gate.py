@@ -188,6 +188,24 @@ def test_rlgauge_gate_is_pytest_against_a_revision(toy):
     assert "2 unchanged" in text
 
 
+def test_rlgauge_gate_compares_with_the_revision_of_the_settings(toy):
+    toy.at("start")
+    code, text = toy.run("rlgauge", "gate", "-k", "kept", "-p", "no:cacheprovider")
+    assert (code, len(text.splitlines())) == (2, 1), text
+    assert text.startswith("rlgauge gate: give a revision, for example main, or set against = ")
+    toy.write({"pyproject.toml": '[tool.rlgauge]\nagainst = "slower"\nignore = ["pyproject.toml"]\n'})
+    code, text = toy.run("rlgauge", "gate", "-k", "kept", "--collect-only", "-p", "no:cacheprovider")
+    assert code == 0, text
+    assert f"against {toy.git('rev-parse', '--short=12', 'slower')}: 2 benchmarks" in text
+
+
+def test_bisect_suggests_an_id_like_the_unknown_one(toy):
+    toy.at("start")
+    code, text = toy.run("rlgauge", "bisect", f"{FILE}::test_slwo", "start", "slower")
+    assert code == 2, text
+    assert f"rlgauge bisect: '{FILE}::test_slwo' matches no benchmark; did you mean {SLOW}" in text.splitlines()[-1]
+
+
 @pytest.mark.slow
 def test_shards_decide_as_the_whole_does(toy, tmp_path):
     toy.at("slower")

@@ -125,7 +125,8 @@ def test_a_pair_runs_in_an_environment_with_pytest_and_its_plugins_alone(tmp_pat
     assert subprocess.check_output([bare, "-c", absent], text=True, cwd=tmp_path) == "[None, None]\n"
     toy = Repository(tmp_path / "toy", plain() | {"benchmarks/conftest.py": HASHING})
     source = Benchmarks(toy.root, Config(), None)
-    names = [source.case("benchmarks/test_hashing.py::test_near").id, SAME, SLOWED]
+    source.everything(toy.root, ["-k", "near"])
+    names = [*source.names, SAME, SLOWED]
     records = {name: Record() for name in names}
     with laid_out(source, toy.root) as layout:
         layout.python_for = lambda name, code: bare

@@ -16,7 +16,6 @@ from rlgauge.benchmarks.worker import Tests as Worker
 from rlgauge.benchmarks.worker import seed_all
 from rlgauge.config import Config
 from rlgauge.rule import GateError
-from rlgauge.source import Case
 
 
 @pytest.fixture
@@ -150,11 +149,3 @@ def test_a_build_excludes_a_lock_file_and_depends(source):
         source(build="make", lock="requirements.txt")
     with pytest.raises(GateError, match="build and depends: got both, wanted one"):
         source(build="make", depends={"*": ["pkg"]})
-
-
-def test_a_case_is_found_by_its_id_though_it_was_not_collected(source):
-    found = source(names=[], tolerances={"tests/*": 0.5}, cores={"tests/*": "all"})
-    assert found.case("tests/test_b.py::test_y") == Case("tests/test_b.py::test_y", True, 0.5)
-    for name in ("tests/test_z.py::test_y", "tests::test_y", "tests/test_b.py"):
-        with pytest.raises(GateError, match=rf"^unknown case '{name}': wanted the id of a test"):
-            found.case(name)

@@ -194,15 +194,6 @@ class Benchmarks:
         """Return the keyword arguments of a test's ``rlgauge`` mark."""
         return self.marks.get(name, {})
 
-    def case(self, name: str) -> Case:
-        """Select one test by its id without collecting it; raise GateError if its file does not exist."""
-        file = name.partition("::")[0]
-        if file == name or not (self.root / file).is_file():
-            raise GateError(f"unknown case {name!r}: wanted the id of a test, as in benchmarks/test_x.py::test_y")
-        self.names = [*self.names, name]
-        self.paths = self.benchmark_paths()
-        return self.cases()[-1]
-
     def tolerance(self, name: str) -> float:
         """Return the largest relative difference allowed between the outputs of a test."""
         return float(self.setting(self.config.tolerances, name, marks.tolerance(self.mark(name), TOLERANCE)))
