@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from . import revisions
 from .layout import laid_out
 from .pairs import PairError, Pairs, cores
+from .progress import number_of
 from .report import spread
 from .revisions import git
 from .rule import GateError, Record, Rule
@@ -45,7 +46,9 @@ class Step:
 
     def __str__(self) -> str:
         middle, low, high = (100 * math.expm1(x) for x in (self.slowdown, self.low, self.high))
-        return f"{self.commit[:12]} {middle:+.1f} % {spread(low, high, self.pairs)}, n = {self.pairs} pairs"
+        return (
+            f"{self.commit[:12]} {middle:+.1f} % {spread(low, high, self.pairs)}, n = {number_of(self.pairs, 'pair')}"
+        )
 
 
 def between(root: Path, good: str, bad: str) -> list[str]:
@@ -57,7 +60,7 @@ def between(root: Path, good: str, bad: str) -> list[str]:
     found = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
     parents = git(root, "rev-list", "--first-parent", last).decode().split()
     if not found or first not in parents:
-        raise GateError(f"{good} does not come before {bad}: there is no commit to find")
+        raise GateError(f"{good}..{bad}: no commits; the first revision must be an ancestor of the second")
     return found
 
 
@@ -117,14 +120,14 @@ def bisect(
         whole = compare(commits[0], commits[-1], rule.confirm)
         if whole.p > rule.level:
             raise GateError(f"{case.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
-        log(f"{whole}: the whole slowdown, {len(commits) - 1} commits")
+        log(f"{whole}: the whole slowdown, in {number_of(len(commits) - 1, 'commit')}")
         low, high = 1, len(commits) - 1
         skipped: set[int] = set()
         while low < high:  # invariant: the commit before low is fast, and high is slow
             middle = nearest_middle(low, high, skipped)
             if middle is None:
                 names = ", ".join(commit[:12] for commit in commits[low : high + 1])
-                raise GateError(f"{case.id}: the first slow commit is one of {names}; those before the last cannot run")
+                raise GateError(f"{case.id}: the first slow commit is one of {names}; only the last of them can run")
             try:
                 step = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
             except GateError as error:
@@ -132,9 +135,9 @@ def bisect(
                 skipped.add(middle)
                 continue
             after = step.slowdown > whole.slowdown / 2
-            log(f"{step}: {'after' if after else 'before'} it")
+            log(f"{step}: {'slow' if after else 'fast'}")
             low, high = (low, middle) if after else (middle + 1, high)
         found = compare(commits[low - 1], commits[low], rule.confirm)
     if found.p > rule.level:
-        raise GateError(f"uncertain: it looks like {found} against the commit before it, p = {found.p:.2g}")
+        raise GateError(f"uncertain: the most likely commit is {found} compared with its parent, p = {found.p:.2g}")
     return found

@@ -19,6 +19,7 @@ from .fields import FieldError, parse
 from .files import reserved
 from .layout import Layout, laid_out
 from .plugin import ROOM
+from .progress import number_of
 from .resume import installed
 from .revisions import digest
 from .rule import VOID, GateError
@@ -86,7 +87,9 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
             where = f"comparison {number}"
             comparison: Comparison = parse(Comparison, table, (where,))
             if comparison.name in found:
-                raise FieldError([where, "name"], f"{comparison.name!r} stands for another one, too; names are unique")
+                raise FieldError(
+                    [where, "name"], f"{comparison.name!r} names another comparison, too; choose another name"
+                )
             try:
                 found[comparison.name] = comparison, comparison.plan(default)
             except FieldError as error:
@@ -94,7 +97,7 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
         raise GateError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if not found:
-        raise GateError(f"{file}: it has no [[comparison]]")
+        raise GateError(f"{file}: there is no [[comparison]] table; add one per pair of benchmarks")
     return found
 
 
@@ -134,7 +137,7 @@ def compare_file(
                 for number, name in enumerate(names, len(rows) - len(names) + 1):
                     log(f"compare: {number} of {len(order)}: {name}: {line(rows[name])}")
     except KeyboardInterrupt:
-        done = f"{len(rows)} of {len(comparisons)} comparisons are in {out}; the same command with --resume goes on"
+        done = f"{out} has {len(rows)} of {len(comparisons)} comparisons; to resume, repeat the command with --resume"
         raise GateError(f"interrupted: {done if rows else 'nothing is written'}") from None
     print(table({name: rows[name] for name in comparisons}))
     failed = any("error" in row for row in rows.values()) or not any("value" in row for row in rows.values())
@@ -172,7 +175,7 @@ def measured(
         log(
             f"pair {len(result.values)}: {result.values[-1]:.4g}"
             if len(tests) == 1
-            else f"pair {len(result.values)} of {len(names)} comparisons"
+            else f"pair {len(result.values)} of {number_of(len(names), 'comparison')}"
         )
 
     try:
@@ -216,14 +219,14 @@ def kept(out: Path, here: Mapping[str, Any], log: Callable[[str], None]) -> dict
         found = {name: row for name, row in rows.items() if "value" in row}
         differing = [name for name in here if here[name] != there.get(name)]
     except FileNotFoundError:
-        log(f"compare: nothing to resume: there is no {out}")
+        log(f"compare: nothing to resume: {out} does not exist")
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GateError(f"{out}: not what rlgauge compare --file writes: {error}") from error
+        raise GateError(f"{out}: not a file that rlgauge compare --file writes: {error}") from error
     if differing:
-        log(f"compare: starting over: not as in the interrupted run: {', '.join(differing)}")
+        log(f"compare: starting over: changed since the interrupted run: {', '.join(differing)}")
         return {}
-    log(f"compare: going on with {len(found)} comparisons from {out}")
+    log(f"compare: resuming with {number_of(len(found), 'comparison')} from {out}")
     return found
 
 

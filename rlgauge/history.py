@@ -25,7 +25,7 @@ from .fields import FieldError, parse
 from .files import reserved
 from .layout import Layout, laid_out
 from .pairs import PairError, Pairs, cores
-from .progress import about
+from .progress import about, number_of
 from .revisions import git, resolve
 from .rule import GateError, Record
 from .source import Case
@@ -82,10 +82,10 @@ def read(file: Path) -> list[Entry]:
     for number, line in enumerate(lines, start=1):
         try:
             if not line.endswith(b"\n"):
-                raise ValueError("the line is cut off")
+                raise ValueError("the line is incomplete; delete it")
             found.append(parse(Entry, json.loads(line)))
         except (FieldError, ValueError) as error:
-            raise GateError(f"{file}, line {number}: not what rlgauge history writes: {error}") from error
+            raise GateError(f"{file}, line {number}: not a line that rlgauge history writes: {error}") from error
     return found
 
 
@@ -158,7 +158,9 @@ class History:
         self.machine = f"{machine.called(machine.this_machine())}, {os.cpu_count()} cores"
         for entry in self.entries:
             if entry.machine != self.machine:
-                raise GateError(f"{file}: got ratios of {entry.machine}, this is {self.machine}; give another --file")
+                raise GateError(
+                    f"{file}: its ratios are of {entry.machine}, and this is {self.machine}; give another --file"
+                )
         self.versions = {case.id: version_of(source.top / source.file_of(case.id), case.id) for case in source.cases()}
 
     def measure(self, since: str) -> None:
@@ -170,7 +172,9 @@ class History:
         """
         first, commits = resolve(self.root, since), between(self.root, since, "HEAD")
         anchors = {commit: release_before(self.root, commit) or first for commit in commits}
-        self.log(f"history: commits after {since}: {len(commits)}; one takes {about(60 * self.minutes)} at most")
+        self.log(
+            f"history: {number_of(len(commits), 'commit')} after {since}, each in at most {about(60 * self.minutes)}"
+        )
         earlier = first
         with laid_out(self.source, self.root) as layout:
             for number, commit in enumerate(commits, start=1):
@@ -180,7 +184,7 @@ class History:
                 self.compare(layout, commit, anchor, earlier, f"{number} of {len(commits)}")
                 earlier = commit
         if self.failed and not any(entry.commit in commits for entry in self.entries):
-            raise GateError(f"nothing could be measured: {self.failed[0]}")
+            raise GateError("history: no commit could be measured; the reason is above")
 
     def anchor_before(self, anchor: str) -> str | None:
         """Return the last anchor that precedes another one, or None."""
@@ -263,14 +267,14 @@ class History:
         for pair in range(self.pairs):
             begun = time.monotonic()
             if pair >= FEWEST and begun + longest > start + 60 * self.minutes:
-                self.log(f"history: {pair} pairs, as one more would take over {self.minutes:g} min")
+                self.log(f"history: stopping after {pair} pairs; another would exceed {self.minutes:g} min")
                 break
             for many, names in passes.items():
                 if names:
                     pairs.measure(records, names, cores(many), "confirm")
             longest = max(longest, time.monotonic() - begun)
             if pair == 0:
-                self.log(f"history: {about(longest * (self.pairs - 1))} expected after this pair")
+                self.log(f"history: {about(longest * (self.pairs - 1))} expected for the other pairs")
         for case in cases:
             record = records[case.id]
             if record.state == "timed" and record.confirm:

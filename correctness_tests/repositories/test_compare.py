@@ -218,7 +218,7 @@ def test_benchmarks_whose_intervals_overlap_are_tied():
 def test_rank_needs_two_tests(repository):
     code, text = repository.run("rlgauge", "rank", "*slow]")
     assert code == 2, text
-    assert text.startswith("*slow] fits ")
+    assert text.startswith("*slow]: only ")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
     command = ["compare", "--file", comparisons, "--json", out]
     code, text = interrupted(repository, "compare: 1 of 3: ", signal.SIGINT, *command)
     assert code == 2, text
-    line = f"interrupted: 1 of 3 comparisons are in {out}; the same command with --resume goes on"
+    line = f"interrupted: {out} has 1 of 3 comparisons; to resume, repeat the command with --resume"
     assert text.splitlines()[-1] == line
     before = json.loads(out.read_text())
     (first,) = before["comparisons"].items()
@@ -307,13 +307,13 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
     for more, options, differing in (("", *changes), ('note = "new"', [], "file of comparisons")):
         comparisons.write_text(COMPARISONS + more)
         code, text = interrupted(repository, "pair 1", signal.SIGINT, *command, "--resume", *options)
-        assert f"compare: starting over: not as in the interrupted run: {differing}\n" in text
+        assert f"compare: starting over: changed since the interrupted run: {differing}\n" in text
         assert text.splitlines()[-1] == "interrupted: nothing is written"
         assert json.loads(out.read_text()) == before
     comparisons.write_text(COMPARISONS)
     code, text = repository.run("rlgauge", *command, "--resume")
     assert code == 0, text
-    assert f"compare: going on with 1 comparisons from {out}" in text
+    assert f"compare: resuming with 1 comparison from {out}" in text
     assert "compare: 2 of 3: " in text
     found = json.loads(out.read_text())["comparisons"]
     assert list(found) == ["a hundredfold", "items", "waits"]
@@ -357,7 +357,7 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
     [
         ("items = true", "itms = true", "comparison 2.itms: unknown key; did you mean 'items'?"),
         ("items = true", "tolerance = 1.5", "comparison 2.tolerance: 1.5 is out of range; choose a "),
-        ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' stands for another one, too"),
+        ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' names another comparison, too; "),
         ('b = "*twice]"', 'b = "*twise]"', "items: b: '*twise]' matches no benchmark; did you mean "),
         ('"items"', '"items', "Illegal character "),
     ],
@@ -375,5 +375,5 @@ def test_resume_refuses_another_file(repository, comparisons, tmp_path):
     out.write_text('{"speed": 1}')
     code, text = repository.run("rlgauge", "compare", "--file", comparisons, "--json", out, "--resume")
     assert code == 2, text
-    assert text.splitlines()[-1].startswith(f"{out}: not what rlgauge compare --file writes: ")
+    assert text.splitlines()[-1].startswith(f"{out}: not a file that rlgauge compare --file writes: ")
     assert out.read_text() == '{"speed": 1}'

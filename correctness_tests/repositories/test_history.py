@@ -130,7 +130,8 @@ def test_where_nothing_can_be_measured_the_code_is_2(tmp_path):
     made, names = built(tmp_path / "repository", {"broken": BROKEN})
     code, text = made.run("rlgauge", "history", "--since", names["start"], "-k", "slow")
     assert code == 2, text
-    assert text.splitlines()[-1].startswith(f"nothing could be measured: {SLOW} at {names['broken'][:12]}: head: ")
+    assert f"history: {SLOW} at {names['broken'][:12]}: head: " in text
+    assert text.splitlines()[-1] == "history: no commit could be measured; the reason is above"
 
 
 def test_a_test_that_the_release_lacks_is_missing_and_a_commit_gets_six_pairs(tmp_path):
@@ -149,11 +150,13 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
     process = made.start("rlgauge", "history", "--since", "v1", "--pairs", "500", "--file", file, *SELECTED)
     assert process.stdout
     for line in process.stdout:
-        if "expected after this pair" in line:
+        if "expected for the other pairs" in line:
             break
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, text
+    line = f"interrupted: repeat the command to continue; finished commits are in {file}"
+    assert text.splitlines()[-1] == line
     assert {e.state for e in read(file)} == {"unchanged"}
     assert eventually(lambda: not made.leftovers())
 
@@ -161,13 +164,13 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--since", "HEAD"], "HEAD does not come before HEAD: there is no commit to find"),
+        (["--since", "HEAD"], "HEAD..HEAD: no commits; the first revision must be an ancestor of the second"),
         (["--since", "v1", "-k", "none"], "no benchmark is selected by: -k none; change the selection"),
         (["--since", "v1", "--bogus"], "unrecognized arguments: --bogus"),
-        (["--since", "v1", "--minutes", "nan"], "--minutes: got nan; give a number above 0"),
-        (["--since", "v1", "--file", "README.md"], "README.md, line 1: not what rlgauge history writes: "),
-        (["--since", "v1", "--file", "other.jsonl"], "other.jsonl: got ratios of a-machine, this is "),
-        (["show", "--file", "other.jsonl"], "other.jsonl: it has no ratios of the commits of this branch: "),
+        (["--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
+        (["--since", "v1", "--file", "README.md"], "README.md, line 1: not a line that rlgauge history writes: "),
+        (["--since", "v1", "--file", "other.jsonl"], "other.jsonl: its ratios are of a-machine, and this is "),
+        (["show", "--file", "other.jsonl"], "other.jsonl: no ratios of this branch's commits; "),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(measured, arguments, words):
