@@ -26,7 +26,10 @@ def test_lines_are_appended_and_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"what": "pair"}\n{"what": "round"}\n{"what": "other"}\n', "a line is of 'round', wanted machine, pair"),
+        (
+            '{"what": "pair"}\n{"what": "round"}\n{"what": "other"}\n',
+            "unknown line 'round' (choose from machine, pair)",
+        ),
         ('{"what": "pair"}\n{"what": ', "Expecting value"),
         ("7\n", "'int' object is not subscriptable"),
     ],
@@ -36,9 +39,9 @@ def test_wrong_file_is_an_error_that_names_the_command(tmp_path, text, words):
     file.write_text(text)
     with pytest.raises(GateError) as error:
         read(file, KINDS, "a command")
-    assert str(error.value).startswith(f"{file}: not what a command writes: {words}")
+    assert str(error.value).startswith(f"{file}: not a file that a command writes: {words}")
 
 
 def test_missing_file_is_an_error_that_names_the_command(tmp_path):
-    with pytest.raises(GateError, match=r"^nothing was measured yet: a command$"):
+    with pytest.raises(GateError, match=r"^nothing is measured yet; run: a command$"):
         read(tmp_path / "kept.jsonl", KINDS, "a command")

@@ -25,9 +25,9 @@ def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any
     try:
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         if unknown := [line["what"] for line in lines if line["what"] not in kinds]:
-            raise ValueError(f"a line is of {unknown[0]!r}, wanted {', '.join(kinds)}")
+            raise ValueError(f"unknown line {unknown[0]!r} (choose from {', '.join(kinds)})")
     except FileNotFoundError as error:
-        raise GateError(f"nothing was measured yet: {command}") from error
+        raise GateError(f"nothing is measured yet; run: {command}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise GateError(f"{file}: not what {command} writes: {error}") from error
+        raise GateError(f"{file}: not a file that {command} writes: {error}") from error
     return lines

@@ -23,7 +23,7 @@ from . import measurements
 from .allowed import matches
 from .layout import laid_out
 from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, answered, cores
-from .progress import left
+from .progress import left, number_of
 from .rates import Rate, Said, verdicts
 from .rule import WANTED, GateError, Rule
 from .statistics import Block, log_ratio
@@ -48,7 +48,7 @@ def faults_of(words: Iterable[str]) -> dict[str, list[str]]:
         fault, _, pattern = word.partition("=")
         module, _, function = fault.partition(":")
         if not (function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-            raise GateError(f"--fault: got {word!r}, wanted MODULE:FUNCTION or MODULE:FUNCTION=PATTERN")
+            raise GateError(f"--fault: invalid value {word!r}; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN")
         found.setdefault(fault, []).append(pattern or "*")
     return found
 
@@ -60,7 +60,7 @@ def doses_of(text: str) -> tuple[float, ...]:
     except ValueError:
         found = {-1.0}
     if not all(0 < dose < math.inf for dose in found):
-        raise GateError(f"--slowdowns: got {text!r}; give parts of a call above 0, for example 0.02,0.05")
+        raise GateError(f"--slowdowns: invalid value {text!r}; give fractions above 0, for example 0.02,0.05")
     return 0.0, *sorted(found)
 
 
@@ -85,7 +85,7 @@ def rates(
         names = [case.id for case in source.cases()]
         for fault, patterns in faults.items():
             if not any(matches(name, pattern) for name in names for pattern in patterns):
-                raise GateError(f"--fault {fault}: no test fits {', '.join(patterns)}")
+                raise GateError(f"--fault {fault}: no benchmark matches {', '.join(patterns)}")
         measure(source, root, file, minutes, rule, limit, doses=doses, faults=faults)
     return table(read(file), rule)
 
@@ -136,7 +136,7 @@ def measure(
             number += 1
             now = time.monotonic()
             seconds = min(max(0.0, end - now), (most - number) * (now - start))
-            log(f"power: {number} pairs, {now - start:.0f} s the last, {left(seconds)}")
+            log(f"power: {number_of(number, 'pair')}, the last in {now - start:.0f} s, {left(seconds)}")
 
 
 def count(file: Path) -> int:
@@ -237,7 +237,8 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
     wanted = rule.screen + rule.most
     if len(pairs) < wanted:
         raise GateError(
-            f"power: {len(pairs)} pairs were measured, a verdict takes {wanted}: rlgauge power --minutes 60"
+            f"power: the file has {number_of(len(pairs), 'pair')}, and a verdict needs {wanted}; "
+            "to measure more, run: rlgauge power --minutes 60"
         )
     cases = [case for case in pairs[-1]["log_ratios"] if all(case in pair["log_ratios"] for pair in pairs)]
     rows = ["| slowed by | called slower [95 % interval] |", "|---|---|"]
@@ -251,7 +252,7 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         else:
             words = f"{100 * float(treatment):g} %" if float(treatment) else "0 %, the same code"
         rows.append(f"| {words} | {called(found, rule, len(cases))} |")
-    return "\n".join([*rows, "", f"{len(pairs)} pairs of {len(cases)} cases."])
+    return "\n".join([*rows, "", f"{number_of(len(pairs), 'pair')} of {number_of(len(cases), 'benchmark')}."])
 
 
 def called(columns: Iterable[Sequence[Said]], rule: Rule, suspects: int) -> Rate:
@@ -269,7 +270,7 @@ def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
     pairs, rng = [line for line in lines if line["what"] == "pair"], random.Random(0)
     names = [name for wanted in WANTED.values() for name in wanted]
     if any(name not in pair["log_ratios"] for pair in pairs for name in names):
-        raise GateError("power: the file holds pairs of other cases than the canaries: name another by --file")
+        raise GateError("power: the file has pairs of other benchmarks than the canaries; give another --file")
     head = [f"| canary | head's time | spread of pairs | called slower [95 % interval] | of {DRAWN:,} simulated runs |"]
     head.append("|---|---:|---:|---|---:|")
     for name in names if pairs else ():
@@ -283,4 +284,4 @@ def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         simulated = f"{sum(drawn) / DRAWN:.1%}" if drawn else "not measured"
         told = f"{math.expm1(middle):+.2%} | {spread:.2%}"
         head.append(f"| `{name}` | {told} | {Rate(sum(found), len(found))} | {simulated} |")
-    return "\n".join([*head, "", f"{len(pairs)} pairs of processes of the same code."])
+    return "\n".join([*head, "", f"{number_of(len(pairs), 'pair')} of processes of the same code."])

@@ -51,7 +51,7 @@ def test_the_table_says_what_it_counts(tmp_path):
 def test_another_file_is_refused(tmp_path, text):
     file = tmp_path / "small.jsonl"
     file.write_text(text)
-    with pytest.raises(GateError, match=r"not what python -m perf_tests.gate small writes"):
+    with pytest.raises(GateError, match=r"not a file that python -m perf_tests.gate small writes"):
         small.read(file)
 
 

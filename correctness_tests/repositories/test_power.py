@@ -29,7 +29,7 @@ def rows(lines):
 def test_the_table_counts_each_dose_of_the_cases_that_all_pairs_have():
     lines = [{"what": "machine"}, *[line(a=0.2, b=0.0)] * 9, line(a=0.2, b=0.0, new=0.2)]
     assert rows(lines) == ["0/10", *["1/6"] * 3]  # a: 1 of 1; b: 0 of 5
-    assert power.table(lines, RULE).endswith("\n10 pairs of 2 cases.")
+    assert power.table(lines, RULE).endswith("\n10 pairs of 2 benchmarks.")
     assert rows([line(a=0.2, b=0.0, c=0.0)] * 10)[1:] == ["0/11"] * 3  # 3 / 2^8 is above 0.01
     _, _, *found = power.table(lines, RULE).splitlines()
     said = [row.strip("| ").split(" | ")[0] for row in found]
@@ -37,7 +37,7 @@ def test_the_table_counts_each_dose_of_the_cases_that_all_pairs_have():
 
 
 def test_too_few_pairs_for_a_verdict_are_no_table():
-    with pytest.raises(GateError, match=r"^power: 9 pairs were measured, a verdict takes 10: "):
+    with pytest.raises(GateError, match=r"^power: the file has 9 pairs, and a verdict needs 10; "):
         power.table([{"what": "machine"}, *[line(a=0.0)] * 9], RULE)
 
 
@@ -80,9 +80,9 @@ def test_lines_without_quick_pairs_use_the_thorough_ones():
 
 def test_a_file_of_something_else_is_one_line(tmp_path):
     measurements.keep(tmp_path / "power.jsonl", {"what": "round"})
-    with pytest.raises(GateError, match=r"a line is of 'round', wanted machine, pair$"):
+    with pytest.raises(GateError, match=r"unknown line 'round' \(choose from machine, pair\)$"):
         power.read(tmp_path / "power.jsonl")
-    with pytest.raises(GateError, match=r"^power: the file holds pairs of other cases than the canaries: "):
+    with pytest.raises(GateError, match=r"^power: the file has pairs of other benchmarks than the canaries; "):
         power.canary_table([line(a=0.0)], RULE)
 
 
@@ -113,15 +113,16 @@ def test_doses_and_faults_are_found(toy):
     assert (same[0], two[0], five[0], ten[0]) == ("0", *[two[1].split()[0]] * 3)
     (found,) = [rate for name, rate in rows.items() if name.startswith("`benchmarks.faults:doubled` (x 2.0")]
     assert found == rows["10 %"]
-    assert "pairs of 1 cases." in text
+    assert "pairs of 1 benchmark." in text
 
 
 def test_canaries_are_measured_until_the_file_holds_as_many_pairs(toy, tmp_path):
     file = tmp_path / "canaries.jsonl"
-    for count, said in ((2, ["power: 1 pairs, ", "power: 2 pairs, "]), (3, ["power: 3 pairs, "])):
+    for count, said in ((2, ["power: 1 pair", "power: 2 pairs"]), (3, ["power: 3 pairs"])):
         code, text = toy.run("rlgauge", "power", f"--canaries={count}", RULE_OF_TWO, "--file", file)
         assert code == 0, text
-        assert [line[: len(said[0])] for line in text.splitlines() if line.startswith("power: ")] == said
+        lines = [line for line in text.splitlines() if line.startswith("power: ")]
+        assert [line.partition(",")[0] for line in lines] == said
         assert text.endswith(f"\n{count} pairs of processes of the same code.\n")
     found = {name: float(told[0].rstrip("%")) for name, told in cells(text).items()}
     assert (found[SAME], found[SLOWED]) == pytest.approx((0, 5), abs=2)
@@ -131,12 +132,17 @@ def test_canaries_are_measured_until_the_file_holds_as_many_pairs(toy, tmp_path)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--fault=faults"], "--fault: got 'faults', wanted MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
-        (["--fault=benchmarks.faults:doubled=*other"], "--fault benchmarks.faults:doubled: no test fits *other"),
+        (["--fault=faults"], "--fault: invalid value 'faults'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
+        (
+            ["--fault=benchmarks.faults:doubled=*other"],
+            "--fault benchmarks.faults:doubled: no benchmark matches *other",
+        ),
         (["--fault=benchmarks.faults:broken"], f"{TEST}: benchmarks.faults:broken: its test fails: KeyError"),
-        (["--canaries=1"], "--canaries: got benchmarks -k slow too, which is of tests"),
-        (["--slowdowns=5%"], "--slowdowns: got '5%'; give parts of a call above 0, for example 0.02,0.05"),
-        (["--minutes=0"], "nothing was measured yet: rlgauge power --minutes 60"),
+        (["--canaries=1"], "--canaries: leave out --minutes benchmarks -k slow; it does not apply to canaries"),
+        (["--canaries=1", "--slowdowns=0.1"], "--canaries: leave out --minutes --slowdowns benchmarks -k slow; "),
+        (["--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
+        (["--minuts=1"], "unrecognized arguments: --minuts=1; did you mean --minutes?"),
+        (["--minutes=0"], "nothing is measured yet; run: rlgauge power --minutes 60"),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(toy, tmp_path, options, words):
