@@ -24,7 +24,7 @@ HEAVY = ("torch", "jax", "optax", "onnx", "onnxruntime")
 MISTAKES = {
     "unknown backend 'tensorflow'; known: numpy": ("--backend", "tensorflow"),
     "--axis: got 'batch', wanted name=value": ("--axis", "batch"),
-    "threads: got 0, wanted 1 to": ("--threads", "0"),
+    "threads: 0 is out of range; choose 1 to": ("--threads", "0"),
     "--seed: got -1; give 0 or more": ("--seed", "-1"),
     "matches none": ("--tier", "gate", "--workload", "pirl", "--op", "act"),
 }

@@ -102,7 +102,7 @@ def test_half_written_libraries_of_a_killed_compiler_are_removed(tmp_path):
     assert remove_halves(tmp_path) == "", "a compiler may be at them"
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))
-    assert remove_halves(tmp_path) == f"{tmp_path}: 5 half-written libraries removed"
+    assert remove_halves(tmp_path) == f"{tmp_path}: 5 incomplete libraries removed"
     assert sorted(path.name for path in tmp_path.rglob("*.so")) == ["real.so", "whole.so"]
     assert len(list(tmp_path.rglob("*.cpp"))) == len(parts)
     assert remove_halves(tmp_path) == ""

@@ -66,7 +66,7 @@ def test_processes_side_by_side_have_their_own_threads_and_cores(turn):
 
 @pytest.mark.parametrize("threads", [0, -1, 10_000])
 def test_more_threads_than_cores_are_an_error(threads):
-    with pytest.raises(ValueError, match=f"^threads: got {threads}, wanted 1 to {process.cores()}"):
+    with pytest.raises(ValueError, match=f"^threads: {threads} is out of range; choose 1 to {process.cores()}"):
         process.set_up(threads)
 
 

@@ -60,7 +60,7 @@ def test_steps_without_a_line_are_shown_every_few_seconds(clock):
 
 
 def test_zero_steps_are_an_error():
-    with pytest.raises(ValueError, match=r"^total: got 0 rows, wanted 1 or more"):
+    with pytest.raises(ValueError, match=r"^total: 0 rows is too few; give 1 or more"):
         Progress(0, "rows")
 
 

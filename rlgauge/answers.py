@@ -31,19 +31,19 @@ def read(path: Path) -> Answer:
         start = data.index(b"\n") + 1
         header = json.loads(data[:start])
         if len(data) - start != header["size"]:
-            raise ValueError(f"{len(data) - start} bytes of arrays, wanted {header['size']}")
+            raise ValueError(f"{len(data) - start} bytes of arrays, but the header says {header['size']}")
         return Answer(header["structure"], [array(data, start, **found) for found in header["arrays"]])
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise AnswerError(f"{path.name} holds no whole answer: {type(error).__name__}: {error}") from error
+        raise AnswerError(f"{path.name} is not a complete answer file: {type(error).__name__}: {error}") from error
 
 
 def array(data: bytes, start: int, *, dtype: str, shape: list[int], offset: int) -> np.ndarray[Any, Any]:
     """Return an array that shares the memory of `data`, which holds arrays from byte `start` on."""
     kind = np.dtype(dtype)
     if kind.kind not in KINDS:
-        raise ValueError(f"dtype {dtype!r}, wanted one of numbers, text or times")
+        raise ValueError(f"unsupported dtype {dtype!r}")
     if offset < 0:
-        raise ValueError(f"offset {offset}, wanted 0 or more")
+        raise ValueError(f"negative offset {offset}")
     return np.ndarray(shape, kind, data, start + offset)
 
 

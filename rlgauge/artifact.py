@@ -97,13 +97,13 @@ def read(path: Path) -> Artifact:
     try:
         told = json.loads(path.read_bytes())
     except OSError as error:
-        raise GateError(f"{path}: it cannot be read: {error.strerror}") from error
+        raise GateError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
     if not isinstance(told, dict) or "records" not in told:
         raise GateError(f"{wrong}: it has no records; give a file that --gate-json wrote")
     if (version := told.get("version")) != VERSION:  # checked first: another format may have other fields
-        raise GateError(f"{path}: of version {version!r} of the gate's format, wanted {VERSION}")
+        raise GateError(f"{path}: format version {version!r} is not supported; use a file of version {VERSION}")
     try:
         found: Artifact = parse(Artifact, told)
     except FieldError as error:

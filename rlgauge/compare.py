@@ -22,6 +22,7 @@ from .allowed import matches, suggestion
 from .fields import FieldError
 from .layout import Layout, laid_out
 from .pairs import NONE, CaseError, Cores, PairError, Pairs, SamplePlan, answered, blamed, cores
+from .progress import number_of
 from .rule import GateError, Record
 from .source import Case
 from .statistics import Block, interval, log_ratio
@@ -37,7 +38,7 @@ OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
 TIMED, MEMORY = ("seconds", "difference", "spread"), ("peak_rss", "allocated")
 DIFFER = "the outputs differ"
 WIDE, UNDECIDED = "too wide to use", "no significant difference"
-HELP = "more --minutes, an idle machine or a benchmark with less spread would help"
+HELP = "give more --minutes, use an idle machine, or write a benchmark with less spread"
 
 
 class ComparisonError(GateError):
@@ -171,7 +172,7 @@ class Result:
         return f"{self.value:.3g}{' s' if self.measure == 'difference' else 'x'} [{low:.3g}, {high:.3g}]"
 
     def __str__(self) -> str:
-        pairs = f"({len(self.values)} pairs)"
+        pairs = f"({number_of(len(self.values), 'pair')})"
         if self.verdict:
             return f"{self.verdict}: {self.figures} {pairs}{f'; {HELP}' if self.verdict == WIDE else ''}"
         if self.measure == "seconds":
@@ -414,11 +415,11 @@ class Comparisons:
             for case, numbers in zip(tests, figures, strict=True):
                 if measure not in numbers:
                     known = ", ".join([*TIMED, *MEMORY, *numbers])
-                    raise GateError(f"--measure: {case.id} has no figure {measure!r}; choose from {known}")
+                    raise GateError(f"--measure: {case.id} has no figure {measure!r} (choose from {known})")
             found = [float(numbers[measure]) for numbers in figures]
         for case, number in zip(tests, found, strict=True):
             if not 0 < number < math.inf:
-                raise GateError(f"--measure: {measure} of {case.id} is {number:g}, which has no ratio")
+                raise GateError(f"--measure: {measure} of {case.id} is {number:g}; a ratio needs a positive number")
         return found
 
 
@@ -480,7 +481,9 @@ class Ranking:
             speedup = f"{median(self.speedups[name]):.3g}x [{low:.3g}, {high:.3g}]"
             lines.append(f"{best if best == worst else f'{best}-{worst}':>5}  {speedup:<24}  {name}")
         count = len(self.speedups[self.baseline])
-        return "\n".join([*lines, f"Speedup per {self.per} over {self.baseline}, {count} pairs; 2-3 is a tie."])
+        return "\n".join(
+            [*lines, f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; 2-3 is a tie."]
+        )
 
     def to_json(self) -> str:
         """Return all fields and the ranks as JSON text."""
@@ -514,9 +517,11 @@ def items_of(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Res
     """
     for case, told in zip(pair, info, strict=True):
         if not isinstance(told.get("items"), int | float) or not told["items"] > 0:
-            raise GateError(f"--items: {case.id} sets no number benchmark.extra_info['items']; compare calls instead")
+            raise GateError(
+                f"--items: set benchmark.extra_info['items'] in {case.id} to a positive number, or leave out --items"
+            )
     units = [str(told.get("unit", "items")) for told in info]
     if units[0] != units[1]:
-        raise GateError(f"--items: {pair[0].id} counts {units[0]}, and {pair[1].id} {units[1]}; compare calls instead")
+        raise GateError(f"--items: {pair[0].id} counts {units[0]}, and {pair[1].id} {units[1]}; leave out --items")
     found.per = f"item ({units[0]})"
     return float(info[0]["items"]), float(info[1]["items"])

@@ -49,11 +49,11 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack)
     if not ready.exists():
         fcntl.flock(used, fcntl.LOCK_EX)  # another gate may be creating it
         if not ready.exists():
-            say(f"{name}'s lock file wants {lacking}: making its environment, {environment}")
+            say(f"{name}'s lock file needs {lacking}: creating an environment for it")
             make(environment, folder, lock, name)
         fcntl.flock(used, fcntl.LOCK_SH)
     else:
-        say(f"{name}'s lock file wants {lacking}: it runs in {environment}")
+        say(f"{name}'s lock file needs {lacking}: using an environment of an earlier run")
     ready.touch()
     remove_old(cache, "env-*", KEPT)
     return environment / "bin" / "python"
@@ -78,15 +78,15 @@ def lacks(text: str) -> str | None:
         try:
             requirement = Requirement(wanted)
         except InvalidRequirement:
-            return f"{wanted} (a file, which may have changed)"
+            return f"{wanted} (a file that may have changed)"
         if requirement.marker and not requirement.marker.evaluate():
             continue
         try:
             here = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            return f"{wanted} (not installed here)"
+            return f"{wanted} (not installed)"
         if requirement.url or not requirement.specifier.contains(here, prereleases=True):
-            return f"{wanted} (here it is {here})"
+            return f"{wanted} (installed: {here})"
     return None
 
 
@@ -111,7 +111,7 @@ def make(environment: Path, folder: Path, lock: str, name: str) -> None:
     except BaseException as error:
         shutil.rmtree(environment, ignore_errors=True)
         if isinstance(error, subprocess.CalledProcessError):
-            raise GateError(f"{name}'s environment cannot be made from its lock file: {error.output}") from error
+            raise GateError(f"{name}'s environment cannot be created from its lock file: {error.output}") from error
         raise
 
 
@@ -129,7 +129,7 @@ def follow(command: list[str], folder: Path, progress: Progress) -> None:
                 if line.startswith(("Collecting ", "Processing ")):
                     progress.step()
                 elif line.startswith("Installing "):
-                    progress.say("all are there, installing them")
+                    progress.say("installing the packages")
         except BaseException:
             running.kill()
             raise

@@ -47,7 +47,7 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
     with naming(path, option):
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not target.is_file():
-            raise OSError("it is no file")
+            raise OSError("not a regular file")
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with naming(path, option):
@@ -104,4 +104,4 @@ def remove_halves(cache: Path) -> str:
     ]
     for library in halves:
         library.unlink()
-    return f"{cache}: {len(halves)} half-written libraries removed" if halves else ""
+    return f"{cache}: {len(halves)} incomplete libraries removed" if halves else ""

@@ -58,7 +58,7 @@ def percent(found: Mapping[str, Any]) -> str:
 def markdown(cases: Sequence[Mapping[str, Any]]) -> str:
     """Return a table with one row per test, followed by the commits of each test that changed."""
     worst = sorted(cases, key=lambda case: (("slower", "faster", "ok").index(case["verdict"]), case["case"]))
-    lines = ["| test | by the end | verdict | commits | steps |", "|---|---:|---|---:|---|"]
+    lines = ["| test | change at the end | verdict | commits | steps |", "|---|---:|---|---:|---|"]
     for case in worst:
         steps = "; ".join(f"`{step['commit'][:SHORT]}` {percent(step)}" for step in case["steps"]) or "-"
         ended = percent(case["end"])

@@ -26,17 +26,17 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
     pairs = Pairs(sides, 1, gate.limit, {}, gate.folder, random.Random(0))
     counted = [case.id for case in cases if gate.timed(case.id) and not case.all_cores]
     for number, name in enumerate(counted, 1):
-        gate.log(f"gate: fresh memory, {number} of {len(counted)}: {name}")
+        gate.log(f"gate: memory, benchmark {number} of {len(counted)}: {name}")
         record = gate.records[name]
         try:
             with pairs.workers(cores(False)) as workers:
                 both(workers, "small_pages")
                 replies = both(workers, "prepare", identity=name)
                 if why := [reply["failed"] for reply in replies if "failed" in reply]:
-                    record.words = f"fresh memory was not counted: {why[0]}"
+                    record.words = f"memory was not measured: {why[0]}"
                     continue
                 base, head = (dict(found) for found in both(workers, "memory", identity=name))
                 record.memory = base, head
                 both(workers, "close", identity=name)
         except CaseError as error:
-            record.words = f"fresh memory was not counted: {error}"
+            record.words = f"memory was not measured: {error}"

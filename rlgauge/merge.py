@@ -21,25 +21,25 @@ def merged(parts: Mapping[str, Artifact]) -> Artifact:
     """
     names, artifacts = list(parts), list(parts.values())
     if not artifacts:
-        raise GateError("merge: got no artifact, wanted the shards of one comparison")
+        raise GateError("merge: give the artifacts of all shards of one comparison")
     for name, part in parts.items():
         if part.interrupted:
             raise GateError(f"{name}: {INTERRUPTED}")
         if part.shard is None:
-            raise GateError(f"{name}: no shard, but a whole run: it needs no merging")
+            raise GateError(f"{name}: this is a whole run, not a shard; leave it out")
     check(names, artifacts)
     numbers = [part.shard[0] for part in artifacts if part.shard]
     count = artifacts[0].shard[1] if artifacts[0].shard else 0
     for name, part in parts.items():
         if part.shard and part.shard[1] != count:
-            raise GateError(f"{name}: shard {part.shard[0]} of {part.shard[1]}, but {names[0]} is one of {count}")
+            raise GateError(f"{name}: it is one of {part.shard[1]} shards, but {names[0]} is one of {count}")
     for number in range(1, count + 1):
         if numbers.count(number) != 1:
-            raise GateError(f"shard {number} of {count}: got {numbers.count(number)} artifacts of it, wanted one")
+            raise GateError(f"shard {number} of {count}: give one artifact of it, not {numbers.count(number)}")
     anchors = {name: part.anchor for name, part in parts.items() if part.anchor}
     if len(anchors) not in (0, len(parts)):
         lacking = next(name for name in names if name not in anchors)
-        raise GateError(f"{lacking}: it has no comparison with an anchor, and {next(iter(anchors))} has one")
+        raise GateError(f"{lacking}: no comparison with an anchor, but {next(iter(anchors))} has one")
     found = together(names, artifacts)
     found.anchor = together(list(anchors), list(anchors.values())) if anchors else None
     return found
@@ -51,11 +51,11 @@ def check(names: list[str], artifacts: list[Artifact]) -> None:
         for what in SAME:
             mine, first = getattr(part, what), getattr(artifacts[0], what)
             if mine != first:
-                raise GateError(f"{name}: of another {what} than {names[0]}: {mine} and {first}")
+                raise GateError(f"{name}: not the same {what} as in {names[0]}: {mine} and {first}")
         for what in INSTALLED:
             mine, first = part.machine.get(what), artifacts[0].machine.get(what)
             if mine != first:
-                raise GateError(f"{name}: measured with other {what} than {names[0]}: {mine} and {first}")
+                raise GateError(f"{name}: not the same {what} as in {names[0]}: {mine} and {first}")
 
 
 def together(names: list[str], artifacts: list[Artifact]) -> Artifact:
@@ -71,7 +71,7 @@ def together(names: list[str], artifacts: list[Artifact]) -> Artifact:
             if is_canary(case):
                 records[f"{case}{AT}{number}"] = record
             elif case in owner:
-                raise GateError(f"{name}: it has {case}, and {owner[case]} has it too")
+                raise GateError(f"{name}: {case} is also in {owner[case]}; give each shard once")
             else:
                 records[case], owner[case] = record, name
     models = list(dict.fromkeys(str(part.machine["cpu_model"]) for part in artifacts))

@@ -345,14 +345,16 @@ class Pairs:
         told = [f"{'skipped: ' if 'skipped' in reply else ''}{words}" for reply, words in zip((base, head), why)]
         if why[1] is None and why[0] is None:
             alike = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
-            return None if alike else ("error", "its inputs differ between base and head: nothing alike is timed")
+            return None if alike else ("error", "its inputs differ between base and head: make them equal")
         if "skipped" in base and "skipped" in head:
             return "skipped", why[1] or ""
         if why[1] is not None:
             return "error", f"{self.sides[1].name}: {told[1]}"
         lost = name in self.known
         if "absent" in base:
-            return ("error" if lost else "new"), f"base: {told[0]}{', though base lists this case' if lost else ''}"
+            return (
+                "error" if lost else "new"
+            ), f"base: {told[0]}{', although base lists this benchmark' if lost else ''}"
         return ("error" if lost else "new"), f"{self.sides[0].name}: {told[0]}"
 
     def kept_answer(self, name: str) -> Path:

@@ -134,8 +134,8 @@ def differing(known: MutableMapping[str, Described], found: Mapping[str, Describ
                 continue
             same_test = values[function_of(identity), name]
             words = (
-                f"parameter {name} of {identity} differs between processes, as {was[:SHOWN]} and {now[:SHOWN]}: sort "
-                "the values that parametrize gets, or name them with ids=..."
+                f"parameter {name} of {identity} differs between processes: {was[:SHOWN]} and {now[:SHOWN]}; sort the "
+                "values of parametrize, or name them with ids=..."
             )
             if now in same_test.values():  # their order is arbitrary
                 why |= dict.fromkeys(same_test, words)

@@ -33,13 +33,13 @@ def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:
         RuntimeError: torch or JAX is already imported, or NumPy although it must not use all cores.
     """
     if not 1 <= threads <= cores():
-        raise ValueError(f"threads: got {threads}, wanted 1 to {cores()}, the cores this process may use")
+        raise ValueError(f"threads: {threads} is out of range; choose 1 to {cores()}, the cores this process may use")
     if memory not in MEMORY:
-        raise ValueError(f"memory: got {memory!r}, wanted {' or '.join(MEMORY)}")
+        raise ValueError(f"memory: unknown value {memory!r} (choose from {', '.join(MEMORY)})")
     late = ("torch", "jax") if threads == cores() else ("torch", "jax", "numpy")  # NumPy uses all cores by default
     early = [name for name in late if name in sys.modules]
     if early:
-        raise RuntimeError(f"{' and '.join(early)} imported before the number of threads was set")
+        raise RuntimeError(f"{' and '.join(early)} imported before the number of threads was set; import later")
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
     here = sorted(os.sched_getaffinity(0))

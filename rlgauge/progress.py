@@ -43,7 +43,7 @@ class Progress(AbstractContextManager["Progress"]):
 
     def __init__(self, total: int, what: str, log: Callable[[str], Any] | None = None) -> None:
         if total < 1:
-            raise ValueError(f"total: got {total} {what}, wanted 1 or more")
+            raise ValueError(f"total: {total} {what} is too few; give 1 or more")
         self.total, self.what, self.done = total, what, 0
         self.bar = bar() if log is None and sys.stderr.isatty() else None
         self.log = log or (lambda line: print(line, file=sys.stderr, flush=True))

@@ -88,10 +88,10 @@ def counted(outcome: Outcome) -> str:
 
 def failure(name: str, outcome: Outcome) -> str:
     """Return why a case does not pass, or an empty text; in an invalid run no case passes."""
-    told, older = "", failure(name, outcome.anchor) if outcome.anchor else ""
+    text, older = "", failure(name, outcome.anchor) if outcome.anchor else ""
     if name in outcome.findings and (outcome.wrong or name in outcome.failed):
-        told = line(name, outcome.findings[name]) + (f"; invalid run: {outcome.wrong[0]}" if outcome.wrong else "")
-    return "; ".join(filter(None, [told, older and f"against the anchor: {older}"]))
+        text = line(name, outcome.findings[name]) + (f"; invalid run: {outcome.wrong[0]}" if outcome.wrong else "")
+    return "; ".join(filter(None, [text, older and f"against the anchor: {older}"]))
 
 
 def summary(outcome: Outcome) -> list[str]:

@@ -71,7 +71,7 @@ def check_root(root: Path, here: Path) -> None:
     except (OSError, subprocess.CalledProcessError):  # not a repository: resolve() reports it
         return
     if root in top.parents:
-        raise GateError(f"rootdir: got {root}, above the repository {top}: write --gate-json=FILE, with =, not a space")
+        raise GateError(f"rootdir {root} is above the repository {top}: write --gate-json=FILE with =, not a space")
 
 
 def resolve(root: Path, revision: str) -> str:
@@ -82,7 +82,7 @@ def resolve(root: Path, revision: str) -> str:
             raise subprocess.CalledProcessError(128, ["git"])
         return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     except subprocess.CalledProcessError as error:
-        hints = [*(["this clone is shallow: git fetch --unshallow"] if shallow else []), *missing(root, revision)]
+        hints = [*(["this clone is shallow; run git fetch --unshallow"] if shallow else []), *missing(root, revision)]
         raise GateError("; ".join([f"unknown revision {revision!r}", *hints])) from error
 
 
@@ -107,7 +107,7 @@ def missing(root: Path, revision: str) -> list[str]:
         return []
     branch = revision.removeprefix("origin/")
     fetch = f"git fetch origin {branch}:refs/remotes/origin/{branch}"
-    return [f"this clone has only some branches: {fetch}, and compare with origin/{branch}"]
+    return [f"this clone has only some branches; run {fetch}, and use origin/{branch}"]
 
 
 def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
@@ -150,8 +150,8 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
     size = sum((root / name).lstat().st_size for name in names)
     if not parts and (len(names) > MANY or size > LARGE):
         print(
-            f"gate: both sides get {len(names):,} files, {size / 1e9:.1f} GB: list the paths that benchmarks need under"
-            " include in [tool.rlgauge]",
+            f"gate: copying {len(names):,} files, {size / 1e9:.1f} GB, to both sides; to copy fewer, list the paths "
+            "that benchmarks need under include in [tool.rlgauge]",
             file=sys.stderr,
             flush=True,
         )
@@ -277,7 +277,7 @@ def turn(cache: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            said = f"something else is measured in this clone (pid {file.read()}): waiting for it"
+            said = f"waiting for another measurement in this clone (pid {file.read()})"
             print(said, file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)

@@ -375,7 +375,7 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     base, head = seconds_per_call(record, phase)
     drift = drifting(record) or 1.0
     if drift > 1:
-        words = f"its samples drift, in each pair by {100 * (drift - 1):+.0f} %: its calls do not all do the same work"
+        words = f"its samples drift by {100 * (drift - 1):+.0f}% in each pair: make every call do the same work"
         return Finding(verdict="error", pairs=len(pairs), notes=[words])
     low, high = interval(pairs)
     over = bool(direction and stopped_for_futility([confirmation(record, direction)], rule)[0])
@@ -385,7 +385,7 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     counted = risen | {name: found for name, found in rises(*record.memory).items() if beyond(name, *found)}
     notes += [f"{name} {before} -> {after}" for name, (before, after) in counted.items()]
     notes += [record.words] if record.words else []
-    notes += [f"its samples shrink, in each pair by {100 * (drift - 1):+.0f} %"] if drift < 1 else []
+    notes += [f"its samples shrink by {100 * (drift - 1):+.0f}% in each pair"] if drift < 1 else []
 
     verdict: Verdict = "ok"
     if direction and p is None:

@@ -175,7 +175,11 @@ class Requests(ABC):
         if not allocated:
             status = Path("/proc/self/status").read_text()  # getrusage also counts the parent's memory before exec
             found = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
-            return {"bytes": 1024 * int(found[1])} if found else {"failed": "/proc/self/status has no VmHWM here"}
+            return (
+                {"bytes": 1024 * int(found[1])}
+                if found
+                else {"failed": "/proc/self/status has no VmHWM on this system"}
+            )
         prepared = self.prepared[identity]
         prepared.reset()
         tracemalloc.start()

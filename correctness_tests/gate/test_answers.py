@@ -284,12 +284,12 @@ def test_a_broken_answer_file_is_refused(folder, data):
     (folder / "base.answer").write_bytes(WHOLE)
     (folder / "head.answer").write_bytes(data)
     assert same(folder / "base.answer", folder / "base.answer", 0.0)
-    with pytest.raises(AnswerError, match=r"^head\.answer holds no whole answer: \w+: "):
+    with pytest.raises(AnswerError, match=r"^head\.answer is not a complete answer file: \w+: "):
         same(folder / "base.answer", folder / "head.answer", 0.0)
 
 
 def test_a_missing_answer_file_is_refused(folder):
-    with pytest.raises(AnswerError, match=r"^none\.answer holds no whole answer: FileNotFoundError: "):
+    with pytest.raises(AnswerError, match=r"^none\.answer is not a complete answer file: FileNotFoundError: "):
         same(folder / "none.answer", folder / "none.answer", 0.0)
 
 

@@ -39,12 +39,12 @@ def installed(monkeypatch):
         ("library==2.13.0\nother-library==1.0rc1\n", None),
         ("library==2.13.0 ; python_version >= '3' # as it is\n", None),
         ("library==2.13.0 \\\n    --hash=sha256:00 \\\n    --hash=sha256:01\n", None),
-        ("absent==1 ; python_version < '3'\nlibrary==2.13.1\n", "library==2.13.1 (here it is 2.13.0+cpu)"),
-        ("library==2.13.0\nother-library==1.0\n", "other-library==1.0 (here it is 1.0rc1)"),
-        ("library==2.13.0+cu130\n", "library==2.13.0+cu130 (here it is 2.13.0+cpu)"),
-        ("absent==1\n", "absent==1 (not installed here)"),
-        ("./a-2.13.0-py3-none-any.whl\n", "./a-2.13.0-py3-none-any.whl (a file, which may have changed)"),
-        ("library @ https://localhost/a.whl\n", "library @ https://localhost/a.whl (here it is 2.13.0+cpu)"),
+        ("absent==1 ; python_version < '3'\nlibrary==2.13.1\n", "library==2.13.1 (installed: 2.13.0+cpu)"),
+        ("library==2.13.0\nother-library==1.0\n", "other-library==1.0 (installed: 1.0rc1)"),
+        ("library==2.13.0+cu130\n", "library==2.13.0+cu130 (installed: 2.13.0+cpu)"),
+        ("absent==1\n", "absent==1 (not installed)"),
+        ("./a-2.13.0-py3-none-any.whl\n", "./a-2.13.0-py3-none-any.whl (a file that may have changed)"),
+        ("library @ https://localhost/a.whl\n", "library @ https://localhost/a.whl (installed: 2.13.0+cpu)"),
     ],
 )
 def test_a_lock_file_is_compared_with_the_installed_packages(text, wanted):
@@ -107,8 +107,8 @@ def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_has_it_all
     first = python_for("head", side("head", lock))
     assert first.is_file()
     assert first.name == "python"
-    said = "head's lock file wants library==3 (here it is 2.13.0+cpu): "
-    assert f"{said}making its environment" in capsys.readouterr().err
+    said = "head's lock file needs library==3 (installed: 2.13.0+cpu): "
+    assert f"{said}creating an environment" in capsys.readouterr().err
     assert python_for("other", side("same", lock)) == first
     assert python_for("other", side("other", "library==4\n")) != first
     assert len(calls()) == 2
@@ -128,7 +128,7 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_leaves_nothing(side,
     pip(line)
     with pytest.raises(GateError) as error:
         python_for("head", side("head", "library==3\n"))
-    assert str(error.value) == f"head's environment cannot be made from its lock file: {words}"
+    assert str(error.value) == f"head's environment cannot be created from its lock file: {words}"
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 

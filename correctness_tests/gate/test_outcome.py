@@ -222,8 +222,8 @@ def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):
     file.write_text(whole.to_json())
     assert read(file) == whole
     for change, message in (
-        ({"version": 1}, "of version 1 of the gate's format, wanted 2"),
-        ({"version": 3, "more": 1}, "of version 3 of the gate's format, wanted 2"),
+        ({"version": 1}, "format version 1 is not supported; use a file of version 2"),
+        ({"version": 3, "more": 1}, "format version 3 is not supported; use a file of version 2"),
     ):
         file.write_text(json.dumps(json.loads(whole.to_json()) | change))
         with pytest.raises(GateError, match=f"^{re.escape(f'{file}: {message}')}$"):
@@ -231,7 +231,7 @@ def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):
     file.write_bytes(b"\xff{")
     with pytest.raises(GateError, match=r"gate\.json: not an artifact of the gate: .+; give a file that --gate-json"):
         read(file)
-    with pytest.raises(GateError, match=r"gate\.json/no: it cannot be read: Not a directory$"):
+    with pytest.raises(GateError, match=r"gate\.json/no: cannot be read: Not a directory$"):
         read(file / "no")
 
 

@@ -99,7 +99,7 @@ def test_an_answer_that_is_cut_short_is_an_error_of_its_case(tmp_path):
 
     whole = answering(1.0)["prepare"]
     workers, _ = couple(answering(1.0), {"prepare": lambda what: whole(what) and cut(what)})
-    with pytest.raises(CaseError, match=r"^head\.answer holds no whole answer: ") as error:
+    with pytest.raises(CaseError, match=r"^head\.answer is not a complete answer file: ") as error:
         made(tmp_path, tolerances={"a": 0.0}).prepare(workers, "a", Record())
     assert error.value.name == "a"
 
@@ -117,7 +117,7 @@ FAILED, SKIPPED, ABSENT = {"failed": "why"}, {"skipped": "why"}, {"failed": "lon
         (FAILED, READY, False, "new", "base: why"),
         (SKIPPED, READY, True, "error", "base: skipped: why"),
         (ABSENT, READY, False, "new", "base: why"),
-        (ABSENT, READY, True, "error", "base: why, though base lists this case"),
+        (ABSENT, READY, True, "error", "base: why, although base lists this benchmark"),
     ],
 )
 def test_state_of_a_case_that_one_side_cannot_prepare(tmp_path, base, head, known, state, words):

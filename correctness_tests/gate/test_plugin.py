@@ -199,7 +199,7 @@ def test_a_shard_without_a_case_passes(judged):
             ["--gate-allow=case=why", "--gate-allow=cas=why"],
             "--gate-allow 'cas': it matches no benchmark; did you mean",
         ),
-        (["--gate-json={folder}"], "--gate-json {folder}: cannot be written: it is no file"),
+        (["--gate-json={folder}"], "--gate-json {folder}: cannot be written: not a regular file"),
         (["--junitxml={file}/b/a.xml"], "--junitxml {file}/b/a.xml: cannot be written: Not a directory"),
         (["--gate-rule=pairs"], "--gate-rule 'pairs': write NAME=VALUE[,NAME=VALUE], for example tolerated=0.02"),
         (["--gate-rule=tolerated=2%"], "rule: tolerated: '2%' is not a finite number; write 0.02"),

@@ -35,7 +35,7 @@ def test_a_clone_of_one_branch_says_how_to_fetch_another(toy, tmp_path):
     command = ["git", "clone", "--quiet", "--single-branch", f"file://{toy.root}", folder]
     subprocess.run(command, check=True, env=environment())
     fetch = "git fetch origin stable:refs/remotes/origin/stable"
-    wanted = f"^unknown revision 'stable'; this clone has only some branches: {fetch}, and compare with origin/stable$"
+    wanted = f"^unknown revision 'stable'; this clone has only some branches; run {fetch}, and use origin/stable$"
     with pytest.raises(GateError, match=wanted):
         revisions.resolve(folder, "stable")
     subprocess.run(fetch.split(), check=True, cwd=folder, capture_output=True, env=environment())
@@ -53,7 +53,9 @@ def test_the_reason_of_git_is_shown(toy, monkeypatch):
 def test_a_shallow_clone_without_the_revision_says_so(toy, tmp_path):
     command = ["git", "clone", "--quiet", "--depth=1", "--bare", f"file://{toy.root}", tmp_path / ".git"]
     subprocess.run(command, check=True, env=environment(), capture_output=True)
-    with pytest.raises(GateError, match=r"^unknown revision 'HEAD~1'; this clone is shallow: git fetch --unshallow$"):
+    with pytest.raises(
+        GateError, match=r"^unknown revision 'HEAD~1'; this clone is shallow; run git fetch --unshallow$"
+    ):
         revisions.resolve(tmp_path, "HEAD~1")
 
 

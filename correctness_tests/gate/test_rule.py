@@ -315,13 +315,13 @@ def drifts(growth, pairs=3, blocks=6):
 
 def test_samples_that_grow_in_every_pair_are_an_error():
     found = verdict_on(Record(screen=drifts(1.05)))
-    words = "its samples drift, in each pair by +22 %: its calls do not all do the same work"
+    words = "its samples drift by +22% in each pair: make every call do the same work"
     assert (found.verdict, found.notes, found.ratio, found.p) == ("error", [words], None, None)
 
 
 def test_samples_that_shrink_in_every_pair_are_noted():
     found = verdict_on(Record(screen=drifts(1 / 1.05)))
-    assert (found.verdict, found.notes) == ("ok", ["its samples shrink, in each pair by -18 %"])
+    assert (found.verdict, found.notes) == ("ok", ["its samples shrink by -18% in each pair"])
 
 
 def test_a_drift_is_beyond_ten_percent_on_both_sides_of_every_pair():

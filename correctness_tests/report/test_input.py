@@ -117,7 +117,7 @@ def test_output_never_overwrites_input_or_the_other_output(tmp_path, monkeypatch
 
 def test_a_page_that_cannot_be_written_is_one_line(tmp_path):
     path = write(tmp_path, "a.json", result([ours()]))
-    with pytest.raises(SystemExit, match=f"{tmp_path}: cannot be written: it is no file"):
+    with pytest.raises(SystemExit, match=f"{tmp_path}: cannot be written: not a regular file"):
         main([str(path), "--output", str(tmp_path)])
 
 

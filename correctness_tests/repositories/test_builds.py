@@ -51,15 +51,15 @@ def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, m
     builds.build(made, tmp_path / "tree", ["python", "-c", code], "base")
     assert (made / "tree" / "seen").read_text() == f"{made / 'env'} {made / 'env'} ['fast.c']\n"
     assert [path.name for path in (tmp_path / "tree").iterdir()] == ["fast.c"]
-    with pytest.raises(GateError, match=r"^head: its build fails: no compiler$"):
+    with pytest.raises(GateError, match=r"^head: the build failed: no compiler$"):
         builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
 
 
 def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
     (tmp_path / "tree").mkdir()
-    with pytest.raises(GateError, match=r"^head: its build fails: .*no-such-program"):
+    with pytest.raises(GateError, match=r"^head: the build failed: .*no-such-program"):
         builds.build(tmp_path / "made", tmp_path / "tree", ["no-such-program"], "head")
-    with pytest.raises(GateError, match=r"^head: its build fails: it ended with code 3$"):
+    with pytest.raises(GateError, match=r"^head: the build failed: exit code 3$"):
         builds.build(tmp_path / "made", tmp_path / "tree", ["sh", "-c", "exit 3"], "head")
     assert not (tmp_path / "made").exists()
 

@@ -48,15 +48,15 @@ def test_a_merge_ends_with_the_code_of_the_whole_and_writes_what_is_asked_for(ke
 def test_a_merge_that_cannot_be_written_is_a_line_that_names_the_option(kept, tmp_path, capsys, option):
     assert command.main(["merge", *kept(CASES), option, str(tmp_path)]) == 2
     out, errors = capsys.readouterr()
-    assert (out, errors) == ("", f"{option} {tmp_path}: cannot be written: it is no file\n")
+    assert (out, errors) == ("", f"{option} {tmp_path}: cannot be written: not a regular file\n")
 
 
 def test_a_missing_artifact_is_named(kept, capsys):
     first, _ = kept(CASES)
     assert command.main(["merge", first]) == 2
-    assert capsys.readouterr().err == "shard 2 of 2: got 0 artifacts of it, wanted one\n"
+    assert capsys.readouterr().err == "shard 2 of 2: give one artifact of it, not 0\n"
     assert command.main(["merge", first, f"{first}.none"]) == 2
-    assert capsys.readouterr().err == f"{first}.none: it cannot be read: No such file or directory\n"
+    assert capsys.readouterr().err == f"{first}.none: cannot be read: No such file or directory\n"
 
 
 @pytest.mark.parametrize(("options", "code", "verdict"), [([], 0, "ok"), (["--rule=tolerated=0.001"], 1, "slower")])

@@ -228,7 +228,7 @@ def test_rank_needs_two_tests(repository):
         (["*slow]", "test_pace[slw]"], "B: 'test_pace[slw]' matches no benchmark; did you mean "),
         (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
         (["*slow]", "test_other", "--outputs=ignore", "--items"], f"--items: {pace('slow')} counts arrays, and "),
-        (["test_broken", "*slow]"], f"{FILE}::test_broken: its test fails: AttributeError: "),
+        (["test_broken", "*slow]"], f"{FILE}::test_broken: its test failed: AttributeError: "),
         (["*slow]", "*kept]", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
         (["*waiting[6.0]", "*waiting[2.0]", "--measure=wait"], f"--measure: {FILE}::test_waiting[6.0] has no "),
         (["*waiting[6.0]", "*waiting[0.0]", "--measure=waits"], f"--measure: waits of {FILE}::test_waiting[0.0] "),
@@ -346,7 +346,7 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
     comparisons.write_text(broken + alike + absent)
     code, text = repository.run("rlgauge", "compare", "--file", comparisons)
     assert code == 2, text
-    assert "its test fails: AttributeError: " in text.splitlines()[-3]
+    assert "its test failed: AttributeError: " in text.splitlines()[-3]
     found = json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"]
     assert list(found) == ["broken", "alike", "absent"]
     assert found["alike"]["value"] == pytest.approx(0.5, rel=0.03)

@@ -132,9 +132,9 @@ def test_the_result_is_that_of_the_last_call():
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"rounds": 0}, ValueError, "rounds: got 0, wanted 1 or more"),
-        ({"warmup_rounds": -1}, ValueError, "warmup_rounds: got -1, wanted 0 or more"),
-        ({"iterations": 2, "setup": lambda: None}, ValueError, "iterations: got 2 with a setup, wanted 1"),
+        ({"rounds": 0}, ValueError, "rounds: 0 is out of range; choose 1 or more"),
+        ({"warmup_rounds": -1}, ValueError, "warmup_rounds: -1 is out of range; choose 0 or more"),
+        ({"iterations": 2, "setup": lambda: None}, ValueError, "iterations: 2 is out of range with a setup; choose 1"),
         ({"args": (1,), "setup": lambda: ((1,), {})}, TypeError, "setup: it returns arguments, and args or kwargs .*"),
     ],
 )

@@ -127,7 +127,7 @@ def test_changed_answers_are_noted_where_they_can_be_compared(ran):
 
 def test_files_of_the_package_are_only_listed_with_v(ran):
     _, ran = ran
-    assert "benchmarks, head's on both sides: benchmarks" in ran.text
+    assert "benchmarks, head's version on both sides: benchmarks" in ran.text
     assert "toy: base " not in ran.text
     assert ".git/rlgauge" not in ran.text
 
@@ -169,7 +169,7 @@ def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, gene
     assert ran.code == 0, ran.text
     assert "\ntoy: base toy/__init__.py, head toy/__init__.py\n" in ran.text
     assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
-    assert "generated, the working tree's on both sides: toy/_version.py\n" in ran.text
+    assert "generated files, copied from the working tree to both sides: toy/_version.py\n" in ran.text
 
 
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):

@@ -121,7 +121,7 @@ def test_a_failure_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
     made, names = built(tmp_path / "repository", {"broken": BROKEN, "mended": flat(slow=101)})
     code, text = made.run("rlgauge", "history", "--since", names["start"], "--pairs", "1", *SELECTED)
     assert code == 1, text
-    assert f"history: {SLOW} at {names['broken'][:12]}: head: its test fails: OSError: no order" in text
+    assert f"history: {SLOW} at {names['broken'][:12]}: head: its test failed: OSError: no order" in text
     kept = [(names["broken"], KEPT), (names["mended"], SLOW), (names["mended"], KEPT)]
     assert sorted((e.commit, e.case) for e in entries(made)) == sorted(kept)
 

@@ -34,27 +34,27 @@ def toy(tmp_path_factory):
 
 CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
 TESTS = {
-    "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: there is nothing to time"),
+    "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: call benchmark(function, ...)"),
     "twice": (
         "def test_twice(benchmark):\n    benchmark(counted)\n    benchmark(counted)\n",
-        "its test fails: it calls benchmark twice: each test may do so once",
+        "its test failed: it calls benchmark twice: split the test",
     ),
     "awaited": (
         "async def awaited():\n    pass\n\n\ndef test_awaited(benchmark):\n    benchmark(awaited)\n",
-        "its test fails: what is timed is async: a call of it does no work",
+        "its test failed: the timed function is async, so a call does no work",
     ),
     "teardown": (
         "@pytest.fixture\ndef left():\n    yield\n    assert 100 not in sorting.slow.__code__.co_consts\n\n\n"
         "def test_teardown(benchmark, left):\n    benchmark(counted)\n",
-        "base: its teardown fails: AssertionError",
+        "base: its teardown failed: AssertionError",
     ),
     "assertion": (
         "def test_assertion(benchmark):\n    assert benchmark(counted) == 2\n",
-        "head: its test fails: AssertionError: assert 1 == 2",
+        "head: its test failed: AssertionError: assert 1 == 2",
     ),
     "one_side": (
         "def test_one_side(benchmark):\n    benchmark(counted)\n    assert 101 in sorting.slow.__code__.co_consts\n",
-        "base: its test fails: AssertionError",
+        "base: its test failed: AssertionError",
     ),
     "skipped": (
         "def test_skipped(benchmark):\n    if 100 in sorting.slow.__code__.co_consts:\n"
@@ -66,13 +66,13 @@ TESTS = {
         "@pytest.fixture\ndef made():\n    if 100 in sorting.slow.__code__.co_consts:\n"
         "        raise OSError('no server')\n\n\ndef test_fixture(benchmark, made):\n"
         "    benchmark(sorting.kept, np.arange(10.0))\n",
-        "base: its set-up fails: OSError: no server",
+        "base: its set-up failed: OSError: no server",
     ),
     "exits": ("def test_exits(benchmark):\n    benchmark(os._exit, 3)\n", "ended with code 3"),
     "grows": (
         "HELD = []\n\n\ndef grow():\n    HELD.append(1)\n    return np.sort(np.zeros(200 + 2 * len(HELD)))[0]\n\n\n"
         "def test_grows(benchmark):\n    assert benchmark(grow) == 0\n",
-        "its samples drift, in each pair by +",
+        "its samples drift by +",
     ),
     "runs_out": (
         "LEFT = list(range(90))\n\n\ndef take():\n    np.sort(np.zeros(500))\n    return LEFT.pop()\n\n\n"
@@ -118,7 +118,7 @@ def passed(toy, tmp_path_factory):
 
 def test_a_new_test_whose_fixture_needs_what_base_lacks_is_new(passed):
     assert passed.code == 0, passed.text
-    assert passed.findings[f"{FILE}::test_fixture"] == ("new", "base: its set-up fails: OSError: no server")
+    assert passed.findings[f"{FILE}::test_fixture"] == ("new", "base: its set-up failed: OSError: no server")
 
 
 def test_a_test_that_skips_on_both_sides_is_skipped(passed):
@@ -136,10 +136,10 @@ def test_a_test_that_skips_on_both_sides_is_skipped(passed):
         ),
         ({}, ["-k", "nothing"], "no test is selected: -k 'nothing' matches none; change the selection"),
         ({}, ["-n", "2"], "--gate-against: tests that run in parallel disturb the timing: add -n 0"),
-        ({}, ["--gate-build", "make 'all"], '--gate-build: got "make \'all", wanted a command: No closing quotation'),
-        ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks: got nowhere, wanted a file or folder of this"),
-        ({}, ["--gate-benchmarks", "."], "no package under test: all modules are among the benchmarks, ."),
-        ({}, ["--gate-build", "python -c 'raise SystemExit(\"no compiler\")'"], "its build fails: no compiler"),
+        ({}, ["--gate-build", "make 'all"], '--gate-build: "make \'all" is not a shell command: No closing quotation'),
+        ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks nowhere: give an existing file or folder of this"),
+        ({}, ["--gate-benchmarks", "."], "no package under test: all modules are benchmarks, in .; "),
+        ({}, ["--gate-build", "python -c 'raise SystemExit(\"no compiler\")'"], "the build failed: no compiler"),
         ({}, ["--gate-shard", "3/2"], "--gate-shard '3/2': write I/N, for example 2/4"),
         (
             {"pyproject.toml": "[tool.rlgauge]\nbuilds = 1\n"},
@@ -162,7 +162,7 @@ def test_an_option_without_an_equals_sign_is_explained(toy, tmp_path):
     toy.at("start", CHANGED)
     code, text = toy.run("pytest", "--gate-against=HEAD", "--gate-markdown", tmp_path / "there.json")
     assert code == 2
-    assert f"above the repository {toy.root}: write --gate-json=FILE, with =, not a space" in text
+    assert f"is above the repository {toy.root}: write --gate-json=FILE with =, not a space" in text
 
 
 def test_a_package_that_is_not_of_its_own_side_is_an_error(toy, tmp_path):
@@ -174,7 +174,7 @@ def test_a_package_that_is_not_of_its_own_side_is_an_error(toy, tmp_path):
     toy.at("start", {**CHANGED, "benchmarks/conftest.py": front})
     ran = toy.gate("HEAD", tmp_path, rule=QUICK)
     assert ran.code == 2
-    assert f"base imports toy from {elsewhere / '__init__.py'}, which is not its own tree" in ran.text
+    assert f"base imports toy from {elsewhere / '__init__.py'} instead of its own tree" in ran.text
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

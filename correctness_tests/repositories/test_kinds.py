@@ -254,7 +254,7 @@ def test_a_marked_test_without_the_fixture_is_timed_without_its_setup(ran):
         "test_fails": "error",
         "test_gone": "gone",
     }
-    assert "its test fails: AssertionError" in ran.findings["benchmarks/test_marks.py::test_fails"][1]
+    assert "its test failed: AssertionError" in ran.findings["benchmarks/test_marks.py::test_fails"][1]
     assert verdicts(ran, "mark") == {"test_codspeed_mark": "slower"}
 
 
@@ -349,6 +349,6 @@ def test_exact_counts_that_rise_are_noted_and_more_graphs_are_slower(tmp_path):
     assert ran.findings[name("graphs")] == ("slower", "graphs 14 -> 19")
     verdict, words = ran.findings[name("words")]
     assert verdict == "error"
-    assert words.endswith("""extra_info["exact"]: got {'letters': 'many'}; give whole numbers by name""")
+    assert words.endswith("""extra_info["exact"]: {'letters': 'many'} is not a dictionary of whole numbers""")
     assert ran.code == 1
     assert toy.leftovers() == []

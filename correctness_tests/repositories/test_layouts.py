@@ -173,7 +173,7 @@ def test_an_import_from_the_working_tree_is_refused(tmp_path):
     made.commit("tests", {"tests/conftest.py": front + CLOCK, "tests/test_deep.py": USES.format(module="deep")})
     code, text = gated(made, tmp_path, rule=QUICK, against="tests")
     assert code == 2, text
-    assert f"base imports {made.root / 'hidden/deep.py'} of the repository itself, not of its own tree" in text
+    assert f"base imports {made.root / 'hidden/deep.py'} from the repository instead of its own tree" in text
 
 
 def test_a_folder_named_like_an_installed_package_is_no_code_under_test(tmp_path):
@@ -228,7 +228,7 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
     made.at("lazy", {"pkg/two.py": work(slow=200)})
     code, text = gated(made, tmp_path, rule=QUICK, against="lazy")
     assert code != 0
-    assert "it loads pkg/two.py, which depends in [tool.rlgauge] lacks" in text
+    assert "it loads pkg/two.py: add the file to its depends in [tool.rlgauge]" in text
 
 
 def test_lock_files_always_count(tmp_path):

@@ -109,7 +109,7 @@ def test_inputs_that_differ_between_the_sides_are_an_error(ran):
     record = ran.artifact["records"][f"{FILE}::test_inputs"]
     assert (record["state"], record["words"]) == (
         "error",
-        "its inputs differ between base and head: nothing alike is timed",
+        "its inputs differ between base and head: make them equal",
     )
 
 

@@ -96,19 +96,19 @@ def changed(**what):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: got 2 artifacts of it, wanted one"),
-        ({"a.json": artifact(CASES | CANARIES)}, "a.json: no shard, but a whole run: it needs no merging"),
-        (changed(base="c" * 40), f"2.json: of another base than 1.json: {'c' * 40} and {'b' * 40}"),
-        (changed(head="other"), "2.json: of another head than 1.json: other and h"),
-        (changed(rule=Rule()), "2.json: of another rule than 1.json: "),
+        (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: give one artifact of it, not 2"),
+        ({"a.json": artifact(CASES | CANARIES)}, "a.json: this is a whole run, not a shard; leave it out"),
+        (changed(base="c" * 40), f"2.json: not the same base as in 1.json: {'c' * 40} and {'b' * 40}"),
+        (changed(head="other"), "2.json: not the same head as in 1.json: other and h"),
+        (changed(rule=Rule()), "2.json: not the same rule as in 1.json: "),
         (
             changed(machine={"cpu_model": "a", "versions": {"numpy": "1"}}),
-            "2.json: measured with other versions than 1",
+            "2.json: not the same versions as in 1",
         ),
         (changed(shard=(2, 3)), "2.json: shard 2 of 3, but 1.json is one of 2"),
         (changed(records=CASES), "2.json: canary["),
-        (changed(records=CASES | CANARIES), "2.json: it has a, and 1.json has it too"),
-        (changed(anchor=artifact(CANARIES)), "1.json: it has no comparison with an anchor, and 2.json has one"),
+        (changed(records=CASES | CANARIES), "2.json: a is also in 1.json; give each shard once"),
+        (changed(anchor=artifact(CANARIES)), "1.json: no comparison with an anchor, but 2.json has one"),
     ],
 )
 def test_artifacts_of_different_comparisons_are_refused(parts, message):
@@ -121,7 +121,7 @@ def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
     file = tmp_path / "1.json"
     file.write_text(replace(shards(CASES, 1)["1.json"], version=7).to_json())
     assert main(["merge", str(file)]) == 2
-    assert capsys.readouterr().err == f"{file}: of version 7 of the gate's format, wanted 2\n"
+    assert capsys.readouterr().err == f"{file}: format version 7 is not supported; use a file of version 2\n"
 
 
 def test_anchors_of_shards_are_merged_too():

@@ -53,12 +53,15 @@ def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gate-renamed", SLOW], "--gate-renamed: it needs --gate-own-benchmarks"),
+        (["--gate-renamed", SLOW], "--gate-renamed: add --gate-own-benchmarks"),
         (
             ["--gate-own-benchmarks", "--gate-renamed", "a=b"],
             "give OLD=NEW, where NEW is the id of a selected benchmark",
         ),
-        (["--gate-own-benchmarks"], "base has none of these benchmarks' files; name its tests by --gate-renamed"),
+        (
+            ["--gate-own-benchmarks"],
+            "base has none of these benchmark files; give the ids of its tests with --gate-renamed",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(toy, tmp_path, options, message):

@@ -137,7 +137,7 @@ def test_canaries_are_measured_until_the_file_holds_as_many_pairs(toy, tmp_path)
             ["--fault=benchmarks.faults:doubled=*other"],
             "--fault benchmarks.faults:doubled: no benchmark matches *other",
         ),
-        (["--fault=benchmarks.faults:broken"], f"{TEST}: benchmarks.faults:broken: its test fails: KeyError"),
+        (["--fault=benchmarks.faults:broken"], f"{TEST}: benchmarks.faults:broken: its test failed: KeyError"),
         (["--canaries=1"], "--canaries: leave out --minutes benchmarks -k slow; it does not apply to canaries"),
         (["--canaries=1", "--slowdowns=0.1"], "--canaries: leave out --minutes --slowdowns benchmarks -k slow; "),
         (["--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),

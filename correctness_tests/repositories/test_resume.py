@@ -97,7 +97,7 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
 
 def test_without_an_interrupted_run_there_is_nothing_to_resume(toy, tmp_path):
     toy.at("start")
-    for said in ("gate.json: it cannot be read: No such file", "gate.json was not interrupted"):
+    for said in ("gate.json: cannot be read: No such file", "gate.json was not interrupted"):
         ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE)
         assert ran.code == 0, ran.text
         assert "gate: nothing to resume, starting over: " in ran.text
@@ -109,7 +109,7 @@ def test_a_run_that_cannot_become_valid_ends_after_its_first_pair(toy, tmp_path)
     toy.at("start", {"toy/sorting.py": broken})
     ran = toy.gate("start", tmp_path, rule=RULE)
     assert ran.code == 2, ran.text
-    why = f"3 of 3 tests could not be measured: {SLOW}: head: its test fails: ZeroDivisionError"
+    why = f"3 of 3 tests could not be measured: {SLOW}: head: its test failed: ZeroDivisionError"
     assert "gate: stopping early: no further pair could make this run valid\n" in ran.text
     assert "screen 2 of" not in ran.text
     assert f"; invalid run: {why}" in ran.text

@@ -27,7 +27,7 @@ with turn(Path(sys.argv[1])):
     print("measuring", flush=True)
     sys.stdin.read()
 """
-WAITING = "something else is measured in this clone (pid {}): waiting for it"
+WAITING = "waiting for another measurement in this clone (pid {})"
 
 
 def line_of(stream, limit=30):

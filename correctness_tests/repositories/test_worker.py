@@ -49,7 +49,7 @@ def test_an_error_for_want_of_code_under_test_is_found_behind_other_errors(tests
     [
         ("a/test_x.py::test_y", {"failed": "it cannot be collected: SyntaxError", "absent": "it"}),
         ("b/c/test_x.py::test_y", {"skipped": "not here"}),
-        ("a/test_x.pyx::test_y", {"failed": "it is not collected here"}),
+        ("a/test_x.pyx::test_y", {"failed": "pytest does not collect it on this side"}),
     ],
 )
 def test_a_missing_test_has_the_reason_of_its_file_or_folder(tests, identity, found):
@@ -67,7 +67,7 @@ def test_a_shared_fixture_that_cannot_be_torn_down_is_blamed_on_the_test_before(
     tests.items = {"a": one, "b": other}
     tests.session = SimpleNamespace(_setupstate=SimpleNamespace(teardown_exact=teardown))
     tests.prepare("a")
-    why = "what a shares with others cannot be torn down: OSError: no server"
+    why = "the teardown of fixtures shared with a failed: OSError: no server"
     assert tests.prepare("b") == {"failed": why}
 
 
@@ -145,7 +145,7 @@ def test_arguments_of_pytest_are_made_relative_to_the_root(source):
 
 
 def test_a_build_excludes_a_lock_file_and_depends(source):
-    with pytest.raises(GateError, match="build and lock: got both, wanted one"):
+    with pytest.raises(GateError, match="build and lock are both set: remove lock"):
         source(build="make", lock="requirements.txt")
-    with pytest.raises(GateError, match="build and depends: got both, wanted one"):
+    with pytest.raises(GateError, match="build and depends are both set: remove depends"):
         source(build="make", depends={"*": ["pkg"]})

@@ -41,9 +41,9 @@ def builds(
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise GateError(f"--gate-build: got {command!r}, wanted a command: {error}") from error
+        raise GateError(f"--gate-build: {command!r} is not a shell command: {error}") from error
     if not words:
-        raise GateError(f"--gate-build: got {command!r}, wanted a command")
+        raise GateError("--gate-build: give a command, for example 'python -m pip install --no-deps .'")
     with ExitStack() as held:
         locked: set[Path] = set()
 
@@ -102,10 +102,10 @@ def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str 
         done: Any = subprocess.run(words, cwd=folder / "tree" / place, env=variables, **how)  # type: ignore[call-overload]
         if done.returncode:
             said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-            last = said[-1] if said else f"it ended with code {done.returncode}"
-            raise GateError(f"{name}: its build fails: {last}")
+            last = said[-1] if said else f"exit code {done.returncode}"
+            raise GateError(f"{name}: the build failed: {last}")
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError):
-            raise GateError(f"{name}: its build fails: {error}") from error
+            raise GateError(f"{name}: the build failed: {error}") from error
         raise

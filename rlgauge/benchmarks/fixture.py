@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SETTLED, MOST_SETTLING, MOST_CALLS = 0.03, 100, 1 << 20  # most seconds and calls of warm-up; most calls of a sample
 LEAST, MOST_MEASURING = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
-WEAVE = "benchmark.weave is not supported by the gate: time a function by benchmark(function, ...)"
+WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = "benchmark", "codspeed_benchmark"
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
@@ -147,7 +147,7 @@ class Benchmarked:
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
             if inspect.iscoroutine(result):
                 result.close()
-            raise Misused("what is timed is async: a call of it does no work; time a function that runs it to its end")
+            raise Misused("the timed function is async, so a call does no work: time a function that calls asyncio.run")
         return self.output(result) if self.output else result
 
     def settle(self) -> None:
@@ -259,16 +259,16 @@ class Benchmark:
         counts = ("rounds", rounds, 1), ("warmup_rounds", warmup_rounds, 0), ("iterations", iterations, 1)
         for name, value, least in counts:
             if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name}: got {value!r}, wanted {least} or more")
+                raise ValueError(f"{name}: {value!r} is out of range; choose {least} or more")
         if setup and (args or kwargs):
             made = setup
 
             def setup() -> None:
                 if made():
-                    raise TypeError("setup: it returns arguments, and args or kwargs are given too")
+                    raise TypeError("setup: it returns arguments; leave out args and kwargs")
 
         if setup and iterations != 1:
-            raise ValueError(f"iterations: got {iterations} with a setup, wanted 1")
+            raise ValueError(f"iterations: {iterations} is out of range with a setup; choose 1")
         return self.have_timed(Benchmarked(target, args, kwargs, setup, teardown, iterations))
 
     def after_reset(
@@ -300,7 +300,7 @@ class Benchmark:
     def have_timed(self, benchmarked: Benchmarked) -> Any:
         """Have the callable timed; return the result of a fresh call to the test."""
         if self.used:
-            raise Misused("it calls benchmark twice: each test may do so once")
+            raise Misused("it calls benchmark twice: split the test into two")
         self.used = True
         self.timed_by(benchmarked)
         self.stats = Timed(benchmarked)

@@ -72,7 +72,7 @@ class Benchmarks:
         self.build = (run and run.getoption("gate_build")) or config.build
         if self.build and (config.lock or config.depends):
             other = "lock" if config.lock else "depends"
-            raise GateError(f"build and {other}: got both, wanted one: what a build installs is known by all files")
+            raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
         self.project = [name for name in modules_of(self.root, self.top) if not trees.NAMED.fullmatch(name)]
         self.names: list[str] = []
         self.words: list[str] = []  # pytest arguments for workers where there is no run
@@ -102,7 +102,7 @@ class Benchmarks:
         self.names = [item.nodeid for item in chosen]
         given = self.run.getoption("gate_renamed") if self.run else []
         if given and not self.own:
-            raise GateError("--gate-renamed: it needs --gate-own-benchmarks")
+            raise GateError("--gate-renamed: add --gate-own-benchmarks, without which it has no effect")
         self.renamed = renamed(given, self.names)
         self.marks = {item.nodeid: marks.of(item) for item in chosen}
         self.paths = self.benchmark_paths()
@@ -141,7 +141,7 @@ class Benchmarks:
             base = self.start if given else self.settings
             places = sorted(base.glob(path)) if glob.has_magic(path) else [base / path]
             if not places or not all(place.exists() and place.resolve().is_relative_to(self.top) for place in places):
-                raise GateError(f"--gate-benchmarks: got {path}, wanted a file or folder of this repository")
+                raise GateError(f"--gate-benchmarks {path}: give an existing file or folder of this repository")
             found += [self.relative(place.resolve()) for place in places]
         if not found and self.run:
             tested = [path.rstrip("/") for path in self.run.getini("testpaths") if self.holds_tests(path)]
@@ -151,8 +151,8 @@ class Benchmarks:
         found += [file for file in trees.conftests(found, self.top) if not trees.inside(file, found)]
         if not self.build and not trees.packages(self.top, found, *self.import_folders(found)):
             raise GateError(
-                f"no package under test: all modules are among the benchmarks, {', '.join(found)}, which are head's on "
-                "both sides; name the benchmarks alone by --gate-benchmarks, and run pytest where the package is"
+                f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
+                "with --gate-benchmarks, or run pytest in the folder of the package"
             )
         return found
 
@@ -267,9 +267,8 @@ class Benchmarks:
         found = [*revisions.untracked(self.top, places, "*.so"), *compiled_by(self.root, self.top)]
         if left := [name for name in found if not revisions.matched(name, self.ignore)]:
             raise GateError(
-                f"{left[0]} is compiled and not in git, so that neither side would have it: name the command that "
-                "builds it, as in --gate-build 'python -m pip install --no-deps .', or add it to ignore in "
-                "[tool.rlgauge]"
+                f"{left[0]} is compiled and not in git, so neither side has it: give the command that builds it, for "
+                "example --gate-build 'python -m pip install --no-deps .', or add the file to ignore in [tool.rlgauge]"
             )
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
@@ -349,7 +348,7 @@ class Benchmarks:
             for name in names:
                 loaded = set().union(*(each[name] for each in traced if each))
                 outside = sorted(file for file in loaded if not trees.inside(file, allowed) and self.counts(file))
-                found[name] = f"it loads {outside[0]}, which depends in [tool.rlgauge] lacks" if outside else ""
+                found[name] = f"it loads {outside[0]}: add the file to its depends in [tool.rlgauge]" if outside else ""
         return found
 
     def counts(self, file: str) -> bool:
@@ -446,7 +445,7 @@ class Benchmarks:
             files = [file for file in files if (code / file).exists()]
             if not files:
                 raise GateError(
-                    "--gate-own-benchmarks: base has none of these benchmarks' files; name its tests by "
+                    "--gate-own-benchmarks: base has none of these benchmark files; give the ids of its tests with "
                     "--gate-renamed OLD=NEW"
                 )
             trees.overlaid(tree, tree_of(python) if self.build else code, code, self.paths)
@@ -564,8 +563,8 @@ class Benchmarks:
                     raise GateError(f"{side.name}: {reply['missing'][case.id]}")
             if reply["strays"]:
                 raise GateError(
-                    f"{side.name} imports {reply['strays'][0]} of the repository itself, not of its own tree: both "
-                    "sides would run the same code; a package that is compiled needs --gate-build"
+                    f"{side.name} imports {reply['strays'][0]} from the repository instead of its own tree, so both "
+                    "sides would run the same code; if the package is compiled, add --gate-build"
                 )
         origins = [reply["origins"] for reply in found]
         imported = {name for reply in found for name in reply["imported"]} or {*origins[0], *origins[1]}
@@ -574,8 +573,8 @@ class Benchmarks:
                 own = [side.root.resolve(), *([side.python.parents[1].resolve()] if self.build else [])]
                 if name in places and not any(Path(places[name]).is_relative_to(place) for place in own):
                     raise GateError(
-                        f"{side.name} imports {name} from {places[name]}, which is not its own tree: both sides would "
-                        "run the same code; a package that is compiled needs --gate-build"
+                        f"{side.name} imports {name} from {places[name]} instead of its own tree, so both sides would "
+                        "run the same code; if the package is compiled, add --gate-build"
                     )
             where = [(side, Path(places[name])) for side, places in zip(sides, origins) if name in places]
             self.origins[name] = [f"{side.name} {place_in(side, path)}" for side, path in where]
@@ -630,8 +629,12 @@ class Benchmarks:
         """
         verbose = bool(self.run and self.run.getoption("verbose") > 0)
         shown = [name for name in self.origins if verbose or name in self.built_origins]
-        made = [f"generated, the working tree's on both sides: {', '.join(self.generated)}"] if self.generated else []
-        whose = "each side's own" if self.own else "head's on both sides"
+        made = (
+            [f"generated files, copied from the working tree to both sides: {', '.join(self.generated)}"]
+            if self.generated
+            else []
+        )
+        whose = "each side's own" if self.own else "head's version on both sides"
         return [
             f"benchmarks, {whose}: {', '.join(self.paths)}",
             *made,

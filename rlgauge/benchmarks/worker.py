@@ -50,7 +50,9 @@ from rlgauge.plugin import MARK
 from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
-CONFTESTS = "it is head's on both sides: import what base lacks inside the fixtures or tests that need it"
+CONFTESTS = (
+    "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
+)
 PARTS = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
@@ -154,8 +156,8 @@ class Tests(worker.Requests):
         function = pyfuncitem.obj
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise Misused(
-                "it is async def, and no plugin awaits it: enable one, such as pytest-asyncio, or write a plain test "
-                "that times a function that calls asyncio.run"
+                "it is async def, and no plugin awaits it: enable a plugin such as pytest-asyncio, or write a plain "
+                "test that times a function that calls asyncio.run"
             )
         if has_fixture(pyfuncitem):
             return None
@@ -249,7 +251,7 @@ class Tests(worker.Requests):
         try:
             self.session._setupstate.teardown_exact(item)  # fixtures that only tests of other files share
         except (Exception, pytest.fail.Exception) as error:
-            return {"failed": f"what {self.before} shares with others cannot be torn down: {words(error)}"}
+            return {"failed": f"the teardown of fixtures shared with {self.before} failed: {words(error)}"}
         self.before = identity
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.sibling(item))
         return self.ended(identity)
@@ -289,15 +291,15 @@ class Tests(worker.Requests):
         skipped = [report for report in self.reports if report.skipped]
         if failed:
             return {
-                "failed": f"its {PARTS[str(failed[0].when)]} fails: {words(self.raised)}",
+                "failed": f"its {PARTS[str(failed[0].when)]} failed: {words(self.raised)}",
                 **self.explained(self.raised),
             }
         if skipped:
             return {"skipped": reason(skipped[0])}
         if self.fixture is None or not self.fixture.used:
-            return {"failed": "it never calls benchmark: there is nothing to time"}
+            return {"failed": "it never calls benchmark: call benchmark(function, ...) in the test"}
         if not self.closed:
-            return {"failed": "it goes on though what is timed has failed"}
+            return {"failed": "it catches an error of the timed function: let the test fail"}
         return self.exact() | self.figures()
 
     def exact(self) -> dict[str, Any]:
@@ -305,7 +307,7 @@ class Tests(worker.Requests):
         assert self.fixture
         found = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
         if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
-            return {"failed": f'extra_info["exact"]: got {found!r}; give whole numbers by name'}
+            return {"failed": f'extra_info["exact"]: {found!r} is not a dictionary of whole numbers'}
         return {"exact": {str(name): number for name, number in found.items()}} if found else {}
 
     def figures(self) -> dict[str, Any]:
@@ -322,7 +324,7 @@ class Tests(worker.Requests):
         for node, why in self.broken.items():
             if not node or identity.startswith((f"{node}::", f"{node}/")):
                 return why if "skipped" in why else {**why, "failed": f"it cannot be collected: {why['failed']}"}
-        return {"failed": "it is not collected here"}
+        return {"failed": "pytest does not collect it on this side"}
 
     def explained(self, error: BaseException | None) -> dict[str, str]:
         """Return as ``absent`` the name that the code under test lacks on this side, if that caused the error."""
@@ -425,7 +427,7 @@ def reason(report: Any) -> str:
 def words(error: BaseException | None) -> str:
     """Return an exception as one line."""
     if error is None:
-        return "no reason is known"
+        return "unknown reason"
     first = str(error).strip().partition("\n")[0]
     if isinstance(error, Misused | pytest.fail.Exception):
         return first
@@ -435,7 +437,7 @@ def words(error: BaseException | None) -> str:
 def last_line(text: str) -> str:
     """Return the last non-empty line of an error report."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("E ").strip() if lines else "no reason is known"
+    return lines[-1].removeprefix("E ").strip() if lines else "unknown reason"
 
 
 def main(requests: TextIO, replies: TextIO) -> None:
