@@ -38,8 +38,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rlgauge")
     for name in ("workload", "op", "form", "backend"):
         group.addoption(f"--{name}", type=words, default=(), metavar="NAME[,NAME]", help=f"select only these {name}s")
-    group.addoption("--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="select axis values")
-    group.addoption("--tier", help="gate (default of a gate), bench (default of other runs) or full")
+    group.addoption(
+        "--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="select only these values of an axis"
+    )
+    group.addoption("--tier", help="tier to run: gate, bench or full (default: gate in a gate run, else bench)")
     group.addoption("--threads", type=int, default=process.cores(), help="threads of this process (default: all cores)")
     group.addoption("--seed", type=int, default=0, help="seed of all inputs (default: 0)")
 
@@ -58,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from perf_tests.selection import selected, selection_of
 
         if config.getoption("seed") < 0:
-            raise ValueError(f"--seed: got {config.getoption('seed')}; give 0 or more")
+            raise ValueError(f"--seed {config.getoption('seed')}: choose 0 or more")
         for name in required():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
             choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})

@@ -23,10 +23,10 @@ TWO_SIZES = ("--axis", "batch_size=32", "--axis", "batch_size=128")
 HEAVY = ("torch", "jax", "optax", "onnx", "onnxruntime")
 MISTAKES = {
     "unknown backend 'tensorflow'; known: numpy": ("--backend", "tensorflow"),
-    "--axis: got 'batch', wanted name=value": ("--axis", "batch"),
+    "--axis 'batch': write NAME=VALUE": ("--axis", "batch"),
     "threads: 0 is out of range; choose 1 to": ("--threads", "0"),
-    "--seed: got -1; give 0 or more": ("--seed", "-1"),
-    "matches none": ("--tier", "gate", "--workload", "pirl", "--op", "act"),
+    "--seed -1: choose 0 or more": ("--seed", "-1"),
+    "no benchmark of tier gate matches; try --tier": ("--tier", "gate", "--workload", "pirl", "--op", "act"),
 }
 
 
@@ -79,7 +79,7 @@ def test_auto_backend_selects_the_best_backend_here(said):
 def test_json_has_figures_and_missing_backends_show_their_reason(said):
     code, text = said[0]["measured"]
     assert code == 0, text
-    assert "OpenMP waits by" in text
+    assert "OpenMP wait policy: " in text
     assert "1 passed, 1 skipped" in text
     assert "neuron: torch is not installed (install AWS's own torch-neuronx on" in text
     machine = machine_of(said[2])
@@ -107,7 +107,7 @@ def test_run_that_measures_nothing_fails(said):
     code, text = said[0]["missing"]
     assert code == 1
     assert "1 skipped" in text
-    assert "1 benchmarks were selected, and 0 were measured" in text
+    assert "1 benchmark selected, but only 0 measured" in text
 
 
 def test_missing_backend_that_is_required_fails(said):

@@ -44,8 +44,8 @@ def test_combination_gets_the_first_tier_that_matches():
         ({"gate": [dict(batch=1)]}, "gate {'batch': 1}: unknown axis 'batch' (choose from form, backend, size)"),
         ({"bench": [dict(size=3)]}, "bench {'size': 3}: unknown value 3 of size (choose from 1, 2)"),
         ({"exclude": [dict(form="ful")]}, "exclude {'form': 'ful'}: unknown value 'ful' of form"),
-        ({"exclude": [dict(size=1)], "gate": [dict(size=1)]}, "gate {'size': 1}: matches nothing"),
-        ({"axis": "numpy"}, "axis: got 'numpy', not a tuple of one or more values"),
+        ({"exclude": [dict(size=1)], "gate": [dict(size=1)]}, "gate {'size': 1}: no benchmark matches it"),
+        ({"axis": "numpy"}, "axis: 'numpy' is not a tuple of one or more values"),
     ],
 )
 def test_pattern_that_matches_nothing_is_an_error(how, words):

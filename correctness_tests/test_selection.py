@@ -21,7 +21,7 @@ from rl_impls.pirl.knobs import FORMS, Knobs
         (Selection(workloads=("snake",), axes={"batch": ("3",)}), r"of axis batch '3'; known: 32, 64, 128, 256$"),
         (
             Selection(backends=("neuron",), ops=("train_step", "act"), axes={"batch": ("8",)}),
-            r"^op train_step or act, backend neuron, axis batch 8: matches none of the benchmarks of any tier$",
+            r"^op train_step or act, backend neuron, axis batch 8: no benchmark of any tier matches$",
         ),
     ],
 )

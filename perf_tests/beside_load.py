@@ -73,9 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.beside_load", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="pairs of each command (default: 5)")
-    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="of each training (default: 10)")
-    parser.add_argument("--only", nargs="+", choices=COMMANDS, default=list(COMMANDS), help="these commands alone")
+    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="pairs of trainings per command (default: 5)")
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="seconds per training (default: 10)")
+    parser.add_argument(
+        "--only", nargs="+", choices=COMMANDS, default=list(COMMANDS), help="measure only these commands (default: all)"
+    )
     options = parser.parse_args(arguments)
     print(f"{'training command':26s} {'alone, steps/s':>14s} {'kept beside a busy loop':>23s} {'lowest':>7s}  n")
     for name in options.only:

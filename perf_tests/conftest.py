@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlgauge.machine import cpu_model, git_state
+from rlgauge.progress import number_of
 from rlgauge.workers import SIDE
 
 from .grid import TIERS
@@ -111,7 +112,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     return [
         f"machine: {cpu_model()}, {os.cpu_count()} cores",
-        f"threads: {config.getoption('threads')}, OpenMP waits by {process.waiting_policy()}",
+        f"threads: {config.getoption('threads')}, OpenMP wait policy: {process.waiting_policy()}",
         f"seed: {config.getoption('seed')}",
     ]
 
@@ -160,7 +161,7 @@ def shortage(session: pytest.Session) -> str:
     ended = {report.nodeid for kind in ("skipped", "failed", "error") for report in reporter.stats.get(kind, ())}
     found = len(measured(config))
     if asked and (found == 0 or found + len(asked & ended) < len(asked)):
-        return f"{len(asked)} benchmarks were selected, and {found} were measured"
+        return f"{number_of(len(asked), 'benchmark')} selected, but only {found} measured"
     return ""
 
 

@@ -85,7 +85,7 @@ def check(axes: Mapping[str, Any], patterns: Mapping[str, Sequence[Pattern]]) ->
     """Raise ValueError for an axis that is not a non-empty tuple and for a pattern that cannot match."""
     for name, values in axes.items():
         if not isinstance(values, tuple) or not values:
-            raise ValueError(f"{name}: got {values!r}, not a tuple of one or more values")
+            raise ValueError(f"{name}: {values!r} is not a tuple of one or more values")
     for kind, pattern in ((kind, pattern) for kind, found in patterns.items() for pattern in found):
         for name, values in pattern.items():
             if name not in axes:
@@ -98,4 +98,4 @@ def check(axes: Mapping[str, Any], patterns: Mapping[str, Sequence[Pattern]]) ->
     for kind in ("gate", "bench"):
         for pattern in patterns[kind]:
             if not any(matches(pattern, point) for point in existing):
-                raise ValueError(f"{kind} {dict(pattern)}: matches nothing")
+                raise ValueError(f"{kind} {dict(pattern)}: no benchmark matches it")

@@ -90,7 +90,7 @@ def problem_of(benchmark: Benchmark, seed: int) -> Problem:
         except _Captured as captured:
             problem: Problem = captured.args[0]
             return problem
-    raise TypeError(f"{benchmark.id}: it never calls build")
+    raise TypeError(f"{benchmark.id}: call build in the test")
 
 
 def record(benchmark: Benchmark, seed: int) -> Recorder:

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             if result.exists() and result.stat().st_size:
                 results.append(json.loads(result.read_text()))
         if not results:
-            print("Nothing was measured.")
+            print("Nothing was measured; the reasons are above.")
             return max([code for code in codes if code not in EMPTY], default=5)
         found = merged(results)
         write(json.dumps(found, indent=1).encode())
@@ -86,15 +86,22 @@ def run(options: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and time the benchmarks; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.run", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write the merged results of pytest-benchmark to this file")
     parser.add_argument(
-        "--threads", type=int, default=process.cores(), help="threads of each process (default: all cores)"
+        "--json", type=Path, metavar="FILE", help="write the merged results of pytest-benchmark to FILE"
     )
-    parser.add_argument("--backend", type=lambda text: text.split(","), help="time only these backends")
+    parser.add_argument(
+        "--threads", type=int, default=process.cores(), metavar="N", help="threads per process (default: all cores)"
+    )
+    parser.add_argument(
+        "--backend",
+        type=lambda text: text.split(","),
+        metavar="NAME[,NAME]",
+        help="time only these backends (default: all)",
+    )
     options, rest = parser.parse_known_args(arguments)
     options.arguments = rest
     if not 1 <= options.threads <= process.cores():
-        parser.error(f"--threads: got {options.threads}; give 1 to {process.cores()}")
+        parser.error(f"--threads {options.threads}: choose 1 to {process.cores()}, the cores this process may use")
     try:
         options.backend = [backends.resolve(name) for name in options.backend or ()]
     except ValueError as error:

@@ -58,7 +58,7 @@ def axis(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(word.strip() for word in values.split(",") if word.strip())
     if not equals or not found:
-        raise ValueError(f"--axis: got {text!r}, wanted name=value[,value]")
+        raise ValueError(f"--axis {text!r}: write NAME=VALUE[,VALUE], for example batch_size=32")
     return name, found
 
 
@@ -117,8 +117,8 @@ def selected(selection: Selection) -> list[Benchmark]:
     kept = [one for one in everything if selection.keeps(one.workload, one.op, *parts_of(one), axes_of(one))]
     found = [one for one in kept if selection.has(one.tier)]
     if not found:
-        where = f"of tier {selection.tier}; try --tier full" if kept else "of any tier"
-        raise ValueError(f"{selection}: matches none of the benchmarks {where}")
+        where, hint = (f"of tier {selection.tier}", "; try --tier full") if kept else ("of any tier", "")
+        raise ValueError(f"{selection}: no benchmark {where} matches{hint}")
     return found
 
 

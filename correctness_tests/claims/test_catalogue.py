@@ -56,7 +56,7 @@ def test_precision_differs_only_where_the_claim_is_about_it(workload):
     [
         ({"contexts": {"alone": ["test_act[naive-torch-1]", "test_act[ful-torch-1]"]}}, "unknown test 'test_act[ful-"),
         ({"same": "returns", "evidence": "snake"}, "unknown trial 'snake'; did you mean 'snake-"),
-        ({"contexts": {}}, "Value error, it has neither contexts nor figures"),
+        ({"contexts": {}}, "Value error, add contexts or figures"),
         ({"lest": 2.0}, "lest: Extra inputs are not permitted"),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_wrong_claim_is_one_line(wrong, words):
 
 
 def test_two_claims_of_one_id_are_refused():
-    with pytest.raises(ClaimsError, match=r"^snake.toml: toy: two claims have this id$"):
+    with pytest.raises(ClaimsError, match=r"^snake.toml: toy: two claims have this id; rename one$"):
         checked("snake.toml", "snake", [TOY, TOY])
 
 

@@ -37,7 +37,7 @@ def test_list_prints_a_line_for_each_claim():
     ("arguments", "words"),
     [
         (["chess"], "unknown workload 'chess' (choose from mario, pirl, "),
-        (["--minutes", "-1"], "--minutes: got -1; give 0 or more"),
+        (["--minutes", "-1"], "--minutes -1: choose 0 or more"),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(arguments, words):

@@ -16,7 +16,7 @@ from rlgauge.rule import Rule
 
 def test_a_mistake_is_one_line(capsys):
     assert main(["small", "--rounds", "-1"]) == 2
-    assert capsys.readouterr().err == "--rounds: got -1, wanted 0 or more\n"
+    assert capsys.readouterr().err == "--rounds -1: choose 0 or more\n"
 
 
 @pytest.fixture

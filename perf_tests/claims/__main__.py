@@ -37,22 +37,32 @@ ROOM = 1 << 20  # upper bound for the size of the result in bytes
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line; ``claims`` in the result are the selected ones."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("workload", nargs="*", help="whose claims are measured, names or lists of them (default: all)")
-    parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure some claims alone")
-    parser.add_argument("--list", action="store_true", help="print the claims and end")
     parser.add_argument(
-        "--minutes", type=float, default=45.0, help="no pairs are added to unclear claims after this time (default: 45)"
+        "workload", nargs="*", help="workloads whose claims to measure, also as a list with commas (default: all)"
     )
-    parser.add_argument("--fresh", action="store_true", help="forget what an interrupted run measured")
+    parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure only this claim; repeatable")
+    parser.add_argument("--list", action="store_true", help="print the claims without measuring them")
     parser.add_argument(
-        "--output", type=Path, default=RESULT, metavar="FILE", help="JSON; .cache/claims.json by default"
+        "--minutes",
+        type=float,
+        default=45.0,
+        metavar="N",
+        help="add no pairs to unclear claims after N minutes (default: 45)",
     )
-    parser.add_argument("--pages", action="store_true", help="write the whole ledger into results/ and the README")
+    parser.add_argument("--fresh", action="store_true", help="discard the results of an interrupted run")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=RESULT,
+        metavar="FILE",
+        help="write the results to FILE as JSON (default: .cache/claims.json)",
+    )
+    parser.add_argument("--pages", action="store_true", help="also write the results into results/ and the README")
     options = parser.parse_args(arguments)
     if not 0 <= options.minutes < math.inf:
-        parser.error(f"--minutes: got {options.minutes:g}; give 0 or more")
+        parser.error(f"--minutes {options.minutes:g}: choose 0 or more")
     if options.pages and (options.workload or options.only):
-        parser.error("--pages: the pages show all claims; leave out --only and the workloads")
+        parser.error("--pages: leave out --only and the workloads, since the pages show all claims")
     names = [name for word in options.workload for name in word.split(",")]
     for name in names:
         if name not in workloads():
@@ -64,7 +74,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.claims = [claim for claim in found if claim.id in needed(found, options.only)]
     for wanted in options.only:
         if wanted not in {claim.id for claim in found}:
-            parser.error(f"unknown claim {wanted!r}; --list shows their ids")
+            parser.error(f"unknown claim {wanted!r}; to print the ids, give --list")
     return options
 
 
@@ -116,7 +126,7 @@ def interruptible(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise GateError(f"interrupted: what was compared is kept in {folder}; the same command goes on") from None
+        raise GateError(f"interrupted: repeat the command to continue; finished comparisons are in {folder}") from None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -136,7 +146,7 @@ def run(options: argparse.Namespace) -> int:
         show(ledger)
     failed = [row["id"] for row in ledger["claims"] if any(each["verdict"] == "error" for each in row["contexts"])]
     if failed:
-        print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)
+        print(f"claims that could not be measured: {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))
 
 

@@ -104,9 +104,9 @@ class Claim(BaseModel):
     def is_whole(self) -> Claim:
         """Reject a claim with nothing to measure, and ``evidence`` without ``same = "returns"`` or the reverse."""
         if not (self.contexts or self.figures):
-            raise ValueError("it has neither contexts nor figures")
+            raise ValueError("add contexts or figures")
         if (self.same == "returns") != bool(self.evidence):
-            raise ValueError(f"evidence: got {self.evidence!r} with same = {self.same!r}; give both or none")
+            raise ValueError(f"evidence {self.evidence!r} with same = {self.same!r}: set both or none")
         return self
 
     @property
@@ -171,7 +171,7 @@ def checked(where: str, workload: str, tables: list[dict[str, Any]]) -> list[Cla
         except ValidationError as error:
             raise ClaimsError(f"{name}: {first(error)}") from error
         if claim.id in found:
-            raise ClaimsError(f"{name}: two claims have this id")
+            raise ClaimsError(f"{name}: two claims have this id; rename one")
         found[claim.id] = claim
     known = {"test": [*by_name(workload)], "claim": [*found], "trial": [*TRIALS]}
     for claim in found.values():

@@ -231,9 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.claims.returns", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("trial", nargs="*", help=f"one of {', '.join(TRIALS)} (default: all)")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"of each trial (default: {SEEDS})")
-    parser.add_argument("--folder", type=Path, default=KEPT, help="where evidence is kept (default: results/returns)")
+    parser.add_argument("trial", nargs="*", help=f"trials to measure, of {', '.join(TRIALS)} (default: all)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"seeds per trial (default: {SEEDS})")
+    parser.add_argument("--folder", type=Path, default=KEPT, help="folder of the results (default: results/returns)")
     for hidden in ("--one", "--steps"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
     parser.add_argument("--changed", action="store_true", help=argparse.SUPPRESS)
@@ -242,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in TRIALS:
             parser.error(f"unknown trial {name!r} (choose from {', '.join(TRIALS)})")
     if options.seeds < SEEDS:
-        parser.error(f"--seeds: got {options.seeds}; give {SEEDS} or more")
+        parser.error(f"--seeds {options.seeds}: choose {SEEDS} or more")
     return ended(lambda: run(options))
 
 
@@ -257,7 +257,9 @@ def run(options: argparse.Namespace) -> int:
         for name in names:
             train(name, options.seeds, options.folder)
     except KeyboardInterrupt:
-        print(f"interrupted: what was trained is kept in {options.folder}; the same command goes on", file=sys.stderr)
+        print(
+            f"interrupted: repeat the command to continue; finished trainings are in {options.folder}", file=sys.stderr
+        )
         raise
     for name in names:
         print(in_words(name, pairs_of(name, options.folder)))
@@ -268,9 +270,9 @@ def in_words(name: str, pairs: Sequence[Mapping[str, float]]) -> str:
     """Return the verdict on a trial in one line."""
     trial = TRIALS[name]
     low, high = excess(pairs, trial.random)
-    word = {True: "stays the same", False: "is less", None: "unclear"}[stays(pairs, trial.random)]
+    word = {True: "stays the same", False: "is worse", None: "unclear"}[stays(pairs, trial.random)]
     of = f"{trial.figure} beyond {SHARE:.0%} of the gain, n = {len(pairs)} seeds"
-    return f"{name}: what is learned {word}: {low:+.2f} to {high:+.2f} {of}"
+    return f"{name}: learning {word}: {low:+.2f} to {high:+.2f} {of}"
 
 
 if __name__ == "__main__":

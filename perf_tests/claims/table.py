@@ -12,14 +12,14 @@ from ..report.table import duration, factor, quantity
 from .ledger import VERSION
 
 Row = Mapping[str, Any]
-OLDER = "An older ledger: some of its comparisons were measured in another way than those of today."
+OLDER = "An older ledger: some of its comparisons were measured with an older method."
 WORDS = {
-    "holds": "the whole interval lies at or beyond the lower end of what was promised",
-    "partly": "there is a gain, all of the interval below what was promised",
-    "refuted": "the whole interval lies at or below 1.02, or what was to stay the same has not",
-    "unclear": "the interval does not tell, or nothing was promised and it is wide, or evidence is missing",
-    "measured": "nothing was promised",
-    "needs ...": "what is named is not here: nothing is guessed",
+    "holds": "the whole interval is at or above the lower end of the promised ratio",
+    "partly": "there is a gain, but the whole interval is below the promised ratio",
+    "refuted": "the whole interval is at or below 1.02, or a result that had to stay the same changed",
+    "unclear": "the interval is too wide to decide, or evidence is missing",
+    "measured": "no ratio was promised",
+    "needs ...": "the named hardware or software is missing here, and nothing is estimated",
 }
 PLURAL = {
     "holds": "hold", "partly": "hold partly", "refuted": "are refuted", "unclear": "are unclear",

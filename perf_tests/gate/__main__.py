@@ -35,7 +35,7 @@ def docs(options: argparse.Namespace) -> int:
 def measure_small(options: argparse.Namespace) -> int:
     """Measure more rounds of ``small``, if any are asked for, and print the table."""
     if options.rounds < 0:
-        raise GateError(f"--rounds: got {options.rounds}, wanted 0 or more")
+        raise GateError(f"--rounds {options.rounds}: choose 0 or more")
     if options.rounds:
         small.measure(options.file, options.rounds)
     print(small.table(small.read(options.file)))
@@ -46,15 +46,20 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code, 2 for an error."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    pages = commands.add_parser("docs", help="write the tables of error rates in docs")
-    pages.add_argument("--power", type=Path, metavar="FILE", help="what rlgauge power has measured, for docs/gate.md")
-    pages.add_argument("--root", type=Path, default=ROOT, help="the folder with docs (default: this repository)")
+    pages = commands.add_parser("docs", help="write the tables of error rates into docs")
+    pages.add_argument("--power", type=Path, metavar="FILE", help="file that rlgauge power wrote, for docs/gate.md")
+    pages.add_argument("--root", type=Path, default=ROOT, help="folder that contains docs (default: this repository)")
     pages.set_defaults(run=docs)
-    others = commands.add_parser("small", help="measure the error rates on a repository such as others have")
+    others = commands.add_parser("small", help="measure the error rates on a small generated repository")
     others.add_argument(
-        "--rounds", type=int, default=7, help="of about three minutes (default: 7); 0 says what is known"
+        "--rounds", type=int, default=7, metavar="N", help="rounds of 3 minutes; 0 only prints the table (default: 7)"
     )
-    others.add_argument("--file", type=Path, default=small.FILE, help="where the rounds are kept")
+    others.add_argument(
+        "--file",
+        type=Path,
+        default=small.FILE,
+        help="file of the rounds (default: small.jsonl in perf_tests/gate/selfcheck)",
+    )
     others.set_defaults(run=measure_small)
     options = parser.parse_args(arguments)
     return ended(lambda: options.run(options))

@@ -44,8 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure all comparisons whose libraries are installed; return the exit code."""
     known = {one["name"]: one for one in tomllib.loads(FILE.read_text())["comparison"]}
     parser = argparse.ArgumentParser(prog="python -m perf_tests.peers", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=known, action="append", help="make this comparison alone")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument(
+        "--only", choices=known, action="append", help="run only this comparison; repeatable (default: all)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     options, rest = parser.parse_known_args(arguments)
 
     def run() -> int:

@@ -30,7 +30,7 @@ def insert(text: str, start: str, end: str, body: str) -> str:
     before, found, rest = text.partition(start)
     _, closing, after = rest.partition(end)
     if not found or not closing:
-        raise ValueError(f"wanted the markers {start!r} and {end!r}")
+        raise ValueError(f"add the markers {start!r} and {end!r}")
     return f"{before}{start}\n{body}\n{end}{after}"
 
 
@@ -80,8 +80,8 @@ def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
 def main(arguments: Sequence[str] | None = None) -> int:
     """Update both tables; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
-    parser.add_argument("comparisons", type=Path, help="what rlgauge compare --file wrote")
-    parser.add_argument("--readme", type=Path, default=README, help="file for the findings (default: README.md)")
+    parser.add_argument("comparisons", type=Path, help="file that rlgauge compare --file wrote")
+    parser.add_argument("--readme", type=Path, default=README, help="file for the main results (default: README.md)")
     parser.add_argument("--page", type=Path, default=PAGE, help="file for all gains (default: docs/results.md)")
     options = parser.parse_args(arguments)
     try:

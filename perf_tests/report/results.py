@@ -23,12 +23,12 @@ from .table import axes, duration, notes, percent, quantity
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "results"
-COLUMNS = ("form", "backend", "parameters", "a call", "IQR", "rate", "of limit", "")
+COLUMNS = ("form", "backend", "parameters", "time", "IQR", "rate", "of limit", "")
 HOW = (
-    'A call\'s time is the median of the samples, and IQR is their interquartile range as a part of it. "of limit" is '
-    'the share of the best that this machine was measured to do in this run: "in cache" means more bytes per second '
-    'than main memory delivers, "-" means no work worth counting. Rows are in no order: use "rlgauge compare" to find '
-    "out which of two benchmarks is faster."
+    'The time is the median per call, and IQR is the interquartile range as a fraction of it. "of limit" is the share '
+    'of the peak that this machine reached in this run. "in cache" means more bytes per second than main memory '
+    'delivers, and "-" means too little work to count. The order of rows has no meaning: to find the faster of two '
+    'benchmarks, use "rlgauge compare".'
 )
 Row = Mapping[str, Any]
 
@@ -127,9 +127,15 @@ def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> st
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page of a machine; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.results", description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path, nargs="+", help="JSON of pytest-benchmark runs on one machine")
-    parser.add_argument("--failed", action="append", default=[], metavar="TEXT", help="what could not be measured")
-    parser.add_argument("--folder", type=Path, default=PAGES, help="where the page is written (default: results)")
+    parser.add_argument("results", type=Path, nargs="+", help="JSON files of pytest-benchmark runs on one machine")
+    parser.add_argument(
+        "--failed",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="note on something that could not be measured; repeatable",
+    )
+    parser.add_argument("--folder", type=Path, default=PAGES, help="folder for the page (default: results)")
     options = parser.parse_args(arguments)
     try:
         results = [read(path) for path in options.results]

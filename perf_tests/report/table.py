@@ -15,10 +15,10 @@ WIDTH = 80  # columns of the terminal
 NAMES = "  {form:<17} {backend:<20}"
 FIGURES = "  {time:>7}  {spread:>5}  {rate:>7}  {share:>8}"
 PLAIN = (
-    "A call's time is the median of the samples, and IQR is their interquartile range as a part of it. Rows are in the "
-    "order in which they were timed: use `rlgauge compare` to find out which of two benchmarks is faster. "
-    '"of limit" is the share of the best that this machine was measured to do in this run: "in cache" means more '
-    'bytes per second than main memory delivers, "-" means no work worth counting.'
+    "The time is the median per call, and IQR is the interquartile range as a fraction of it. Rows are in the order of "
+    "measurement: to find the faster of two benchmarks, use `rlgauge compare`. "
+    '"of limit" is the share of the peak that this machine reached in this run. "in cache" means more bytes per second '
+    'than main memory delivers, and "-" means too little work to count.'
 )
 UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # spaces between a number and its unit
 
@@ -139,7 +139,7 @@ def text_row(row: Row) -> list[str]:
 def text_tables(rows: Iterable[Row]) -> str:
     """Return all results as text of at most 80 columns: a heading per op and axes, a line per benchmark."""
     head = NAMES.format(form="form", backend="backend")
-    head += FIGURES.format(time="a call", spread="IQR", rate="rate", share="of limit")
+    head += FIGURES.format(time="time", spread="IQR", rate="rate", share="of limit")
     groups: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row["workload"]):
         groups.setdefault(title(row), []).append(row)

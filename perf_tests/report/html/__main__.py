@@ -23,13 +23,21 @@ def main(arguments: list[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RESULT.json",
-        help="the JSON of any pytest-benchmark run; then of runs at other numbers of threads",
+        help="JSON of a pytest-benchmark run, then of runs with other numbers of threads",
     )
-    parser.add_argument("--claims", type=Path, metavar="FILE", help="what python -m perf_tests.claims wrote")
-    parser.add_argument("--gate", type=Path, metavar="FILE", help="what a run of the gate wrote with --gate-json")
-    parser.add_argument("--history", type=Path, metavar="FILE", help="what rlgauge history writes")
-    parser.add_argument("--output", type=Path, default=CACHE / "report.html", metavar="FILE", help="the page")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="a picture of it down to its first plot, by Chromium")
+    parser.add_argument("--claims", type=Path, metavar="FILE", help="file that python -m perf_tests.claims wrote")
+    parser.add_argument("--gate", type=Path, metavar="FILE", help="artifact that --gate-json wrote")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="file that rlgauge history wrote")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=CACHE / "report.html",
+        metavar="FILE",
+        help="write the page to FILE (default: .cache/report.html)",
+    )
+    parser.add_argument(
+        "--png", type=Path, metavar="FILE", help="also write a picture of its first plot to FILE; needs Chromium"
+    )
     options = parser.parse_args(arguments)
     check_apart(parser, options)
     try:

@@ -16,7 +16,7 @@ LEAD = (
     "best, over the time that it took. Small batches are far below 100 %: their time is calls, not arithmetic. More "
     "than 100 % is data that stays in the caches."
 )
-COLUMNS = ("benchmark", "form", "backend", "a call", "of limit", "bound by")
+COLUMNS = ("benchmark", "form", "backend", "time", "of limit", "bound by")
 
 
 def figure(workload: str, rows: Sequence[Row]) -> Figure:

@@ -104,7 +104,7 @@ const KINDS = {
       height: view.narrow ? 340 : 420,
       xaxis: { title: { text: one.labels.x }, type: linear ? "linear" : "log", range: [ends[0] - pad, ends.at(-1) + pad],
         tickvals: ticks, ticktext: ticks.map(quantity) },
-      yaxis: { title: { text: rate ? `${one.labels.unit} per second` : "time of a call" },
+      yaxis: { title: { text: rate ? `${one.labels.unit} per second` : "time per call" },
         ...logarithmic(y, words, view.narrow), automargin: true } } };
   },
 
@@ -128,7 +128,7 @@ const KINDS = {
     const values = shown.flatMap((series) => series.points.map((point) => figure(point, rate)));
     return { data, layout: { height: place.height, yaxis: place.axis, annotations: place.annotations,
       shapes: ratio ? [upright(1, view)] : [],
-      xaxis: { title: { text: one.labels.x || (rate ? `${one.labels.unit} per second` : "time of a call") },
+      xaxis: { title: { text: one.labels.x || (rate ? `${one.labels.unit} per second` : "time per call") },
         ...logarithmic([...flat(values), ...(ratio ? [1] : [])], words, view.narrow) } } };
   },
 

@@ -12,11 +12,11 @@ from .figures import Chapter, Figure, Series, by, label, name, time_words
 from .runs import is_number
 
 LEAD = (
-    "A line is a form on a backend, a bar the interval in which its time stands. One run tells no order: rlgauge "
+    "A line is a form on a backend, a bar the interval of its time. One run cannot rank benchmarks: rlgauge "
     "compare and rlgauge rank do."
 )
-CHOICES = ("time of a call", "items per second")
-COLUMNS = ("benchmark", "form", "backend", "a call", "interval", "rate")
+CHOICES = ("time per call", "items per second")
+COLUMNS = ("benchmark", "form", "backend", "time", "interval", "rate")
 
 
 def varied(rows: Sequence[Row]) -> str:

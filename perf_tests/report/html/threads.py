@@ -16,7 +16,7 @@ LEAD = (
     "Items per second over the number of threads, each number a run of its own: make bench-threads. Slower with more "
     "threads is said only where it is beyond both intervals."
 )
-COLUMNS = ("benchmark", "form", "backend", "threads", "a call", "rate")
+COLUMNS = ("benchmark", "form", "backend", "threads", "time", "rate")
 
 
 def apart(row: Row) -> Span:
@@ -50,7 +50,7 @@ def slower(identity: str, rows: Mapping[int, Row]) -> list[str]:
     more, fewer, ratio = max(worse, key=lambda found: found[2].middle)
     return [
         f"{identity}: {more} threads take {span_words(ratio)} times as long as {fewer}, "
-        f"{duration(rows[more]['seconds_per_call'])} a call, not {duration(rows[fewer]['seconds_per_call'])}."
+        f"{duration(rows[more]['seconds_per_call'])} per call instead of {duration(rows[fewer]['seconds_per_call'])}."
     ]
 
 
