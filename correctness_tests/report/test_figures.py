@@ -191,7 +191,7 @@ def test_a_run_of_another_suite_is_shown(tmp_path):
     found = [foreign("test_sort", n * 1e-5, n=n, how=how) for n in (10, 100) for how in ("heap", "<quick>")]
     run = read(write(tmp_path, "a.json", foreign_result(found)))
     assert facts(run)["Machine"] == "their CPU, 8 cores, Linux"
-    assert "This is no run of this suite" in cautions(run, [], None)[0]
+    assert "This run is not from this suite" in cautions(run, [], None)[0]
     figure = only(scaling.chapter(run.rows))
     assert [(one.name, [point["x"] for point in one.points]) for one in figure.series] == [
         ("heap", [10, 100]),

@@ -49,17 +49,20 @@ def test_one_sample_has_no_interval(tmp_path, made):
     assert math.isnan(row["high"])
 
 
-WANTED = "wanted the JSON of a pytest-benchmark run, as make bench writes it"
+WANTED = "not the JSON of a pytest-benchmark run, as make bench writes it"
 WHOLE = json.dumps(result([ours()]))
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (WHOLE[: len(WHOLE) // 2], f"{WANTED}: it is no JSON, or cut off"),
+        (WHOLE[: len(WHOLE) // 2], "not a complete JSON file: "),
         (WHOLE.replace('"low"', '"lower"'), f"{WANTED}: extra_info.low: Field required"),
-        (WHOLE.replace('"format": 2', '"format": 4'), "its format is 4, wanted 3 or older: use a newer rlgauge"),
-        (result([]), "holds no benchmarks: nothing was measured"),
+        (
+            WHOLE.replace('"format": 2', '"format": 4'),
+            "its format is 4, but this rlgauge reads up to 3; update rlgauge",
+        ),
+        (result([]), "no benchmark was measured; run make bench"),
     ],
 )
 def test_a_wrong_result_is_one_line_and_overwrites_nothing(tmp_path, content, words):
@@ -76,11 +79,11 @@ def test_a_wrong_result_is_one_line_and_overwrites_nothing(tmp_path, content, wo
 @pytest.mark.parametrize(
     ("reader", "content", "words"),
     [
-        (claims_file.read, {}, "wanted what python -m perf_tests.claims writes, with the format 'rlgauge-claims'"),
-        (claims_file.read, claims(workload="chess"), "claim snake-overall: there is no workload 'chess'"),
-        (claims_file.read, claims(context(base="gone")), "claim snake-overall: there is no benchmark gone"),
+        (claims_file.read, {}, "not a file of python -m perf_tests.claims: its format is not 'rlgauge-claims'"),
+        (claims_file.read, claims(workload="chess"), "claim snake-overall: unknown workload 'chess'"),
+        (claims_file.read, claims(context(base="gone")), "claim snake-overall: unknown benchmark gone"),
         (gated.read, json.loads(artifact().to_json()) | {"records": 1}, "not an artifact of the gate: "),
-        (gated.read, json.loads(artifact().to_json()) | {"version": 3}, "of version 3 of the gate's"),
+        (gated.read, json.loads(artifact().to_json()) | {"version": 3}, "format version 3 is not supported"),
     ],
 )
 def test_wrong_claims_and_artifacts_are_one_line(tmp_path, reader, content, words):

@@ -98,4 +98,4 @@ def test_runs_and_claims_of_other_machines_or_commits_are_warnings(run_of):
                   "another machine: b CPU, 2 cores.", "another commit: eeee."):  # fmt: skip
         assert any(words in line for line in said), said
     dirty = same.model_copy(update={"dirty": True})
-    assert cautions(run, [], dirty) == ["The claims were measured with changes that were not committed."]
+    assert cautions(run, [], dirty) == ["The claims were measured with uncommitted changes."]

@@ -12,7 +12,7 @@ from perf_tests.claims.ledger import FORMAT, VERSION
 
 from .runs import BadInput, first, parse
 
-WANTED = "what python -m perf_tests.claims writes"
+WANTED = "a file of python -m perf_tests.claims"
 Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -73,19 +73,19 @@ def read(path: Path) -> Claims:
     """Return the claims of a ledger file; raise BadInput if it is invalid, too new, or names an unknown benchmark."""
     found = parse(path, WANTED)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise BadInput(f"{path}: wanted {WANTED}, with the format {FORMAT!r}")
+        raise BadInput(f"{path}: not {WANTED}: its format is not {FORMAT!r}")
     version = found.get("version")
     if not isinstance(version, int) or version > VERSION:
-        raise BadInput(f"{path}: its version is {version!r}, wanted {VERSION} or older")
+        raise BadInput(f"{path}: its version is {version!r}, but this rlgauge reads up to {VERSION}; update rlgauge")
     try:
         claims = Claims.model_validate(found)
     except ValidationError as error:
-        raise BadInput(f"{path}: wanted {WANTED}: {first(error)}") from error
+        raise BadInput(f"{path}: not {WANTED}: {first(error)}") from error
     for claim in claims.claims:
         if claim.workload not in workloads():
-            raise BadInput(f"{path}: claim {claim.id}: there is no workload {claim.workload!r}")
+            raise BadInput(f"{path}: claim {claim.id}: unknown workload {claim.workload!r}")
         for context in claim.contexts if version == VERSION else ():  # older ledgers use other benchmark names
             gone = [test for test in (context.base, context.change) if test not in by_name(claim.workload)]
             if gone:
-                raise BadInput(f"{path}: claim {claim.id}: there is no benchmark {gone[0]}")
+                raise BadInput(f"{path}: claim {claim.id}: unknown benchmark {gone[0]}")
     return claims

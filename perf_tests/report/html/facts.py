@@ -21,7 +21,7 @@ def machine(run: Run) -> str:
     model = own.get("cpu_model") or cpu.get("brand_raw") or info.get("processor") or info.get("machine")
     cores = own.get("cores") or cpu.get("count")
     system = " ".join(str(info[name]) for name in ("system", "release") if info.get(name))
-    return ", ".join(filter(None, [str(model or "not said"), f"{cores} cores" if cores else "", system]))
+    return ", ".join(filter(None, [str(model or "unknown"), f"{cores} cores" if cores else "", system]))
 
 
 def part(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -55,23 +55,23 @@ def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str
     told = warnings({**run.machine, "git": run.commit}, run.rows)
     if not run.machine:
         told.append(
-            "This is no run of this suite: its benchmarks were timed one after the other in one process, so what "
-            "slowed the machine for a while slowed some of them. Compare with care."
+            "This run is not from this suite. Its benchmarks were timed one after the other in one process, so other "
+            "load may have slowed only some of them. Compare with care."
         )
     single = sum(row["samples"] < 2 for row in run.rows)
     if single:
-        told.append(f"{single} of {len(run.rows)} benchmarks have one sample: how sure they are is not known.")
+        told.append(f"{single} of {len(run.rows)} benchmarks have one sample, so their error is unknown.")
     commits = sorted({other.commit for other in others if other.commit != run.commit})
     if commits:
-        told.append(f"The runs at other numbers of threads are of other commits: {', '.join(commits)}.")
+        told.append(f"The runs with other numbers of threads are from other commits: {', '.join(commits)}.")
     here = place(run.machine)
     machines = sorted({place(other.machine) for other in others} - {here, ""})
     if here and machines:
-        told.append(f"The runs at other numbers of threads are of other machines: {', '.join(machines)}.")
+        told.append(f"The runs with other numbers of threads are from other machines: {', '.join(machines)}.")
     if claims and not run.commit.startswith(claims.commit[:7]):
         told.append(f"The claims were measured at another commit: {claims.commit[:12]}.")
     if claims and claims.dirty:
-        told.append("The claims were measured with changes that were not committed.")
+        told.append("The claims were measured with uncommitted changes.")
     if claims and here and place(claims.machine) not in (here, ""):
         told.append(f"The claims were measured on another machine: {place(claims.machine)}.")
     return told

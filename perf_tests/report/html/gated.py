@@ -14,8 +14,8 @@ from .figures import Chapter, Figure, Series
 from .markup import table
 from .runs import BadInput
 
-LEAD = "Time of head over that of base, median over pairs of fresh processes, with its 95 % interval."
-COLUMNS = ("case", "verdict", "time", "pairs", "p", "notes")
+LEAD = "Time of head over time of base: median over pairs of fresh processes, with its 95% interval."
+COLUMNS = ("benchmark", "verdict", "change", "pairs", "p", "notes")
 
 
 def read(path: Path) -> Artifact:
@@ -52,7 +52,7 @@ def figure(workload: str, outcome: Outcome) -> Figure:
     ]
     rows = [cells(name, one, outcome.excused.get(name, "")) for name, one in found.items()]
     labels = {"categories": list(timed), "x": "time of head / time of base", "ratio": True}
-    return Figure(workload, "all cases", "dots", [one for one in series if one.points], COLUMNS, rows, labels)
+    return Figure(workload, "all benchmarks", "dots", [one for one in series if one.points], COLUMNS, rows, labels)
 
 
 def chapter(artifact: Artifact | None) -> Chapter:
@@ -62,7 +62,7 @@ def chapter(artifact: Artifact | None) -> Chapter:
     try:
         outcome = artifact.decide()
     except (GateError, ValueError, KeyError) as error:
-        raise BadInput(f"the artifact of the gate cannot be decided: {error}") from error
+        raise BadInput(f"the artifact has no verdict: {error}") from error
     found = cases(outcome.findings)
     said = [
         f"<p><b>{escape(artifact.head)} against {escape(artifact.base[:12])}: {escape(WORDS[outcome.code])}.</b> "

@@ -11,9 +11,9 @@ from .figures import Chapter, Figure, Series, by, span_words
 
 ONLY = "only_"
 LEAD = (
-    "Each bar is how many times as fast an op is with one optimisation alone, beside naive, in the order in which they "
-    "are written down; the bars stand end to end on a logarithmic axis. What is left to all of them together is drawn "
-    "for itself, as optimisations depend on each other. Grey bars are no significant gain."
+    "Each bar shows how many times as fast an op is with one optimisation, compared with naive. The bars are in the "
+    "order of the code, end to end on a logarithmic axis. Since optimisations depend on each other, a separate bar "
+    "shows the rest of the gain of all together. Grey bars have no significant gain."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "judged")
 JUDGED = {True: "faster", False: "slower", None: "no significant difference"}

@@ -16,8 +16,8 @@ from .runs import BadInput
 
 ROOT = Path(__file__).parents[3]
 LEAD = (
-    "Time of each commit over that of one earlier commit, by pairs of fresh processes, with the interval of each; a "
-    "mark where a step was found. Many small steps that none of the commits shows add up here."
+    "Time of each commit over the time of one earlier commit, with its interval, in pairs of fresh processes. Marks "
+    "show steps. Small steps that no single commit shows add up here."
 )
 COLUMNS = ("commit", "time", "pairs", "step")
 WORST = ("slower", "faster", "ok")
@@ -27,7 +27,7 @@ Case = Mapping[str, Any]
 def read(path: Path) -> list[dict[str, Any]]:
     """Return the series of a file that ``rlgauge history`` writes, as :func:`rlgauge.history_table.drawn` does."""
     if not path.exists():
-        raise BadInput(f"{path}: wanted what rlgauge history writes: there is no such file")
+        raise BadInput(f"{path}: no such file; to write it, run: rlgauge history --since REVISION")
     try:
         return drawn(read_entries(path), in_order(ROOT))
     except GateError as error:

@@ -27,13 +27,13 @@ BACKENDS = (
     "jax-cuda",
 )  # fmt: skip
 ABSENT: Mapping[str, str] = {
-    "limit": "The results say nothing of the machine's limit.",
+    "limit": "The results have no limits of the machine.",
     "knobs": "No op was timed with one optimisation at a time.",
-    "phases": "No loop says where its time goes.",
-    "threads": "There is one number of threads only: make bench-threads times others.",
-    "claims": "No claims were given: python -m perf_tests.claims measures them.",
-    "history": "No history was given: make history SINCE=REV measures one.",
-    "gate": "No run of the gate was given: make gate BASE=main.",
+    "phases": "No loop reports its phases.",
+    "threads": "All runs have the same number of threads: run make bench-threads.",
+    "claims": "No claims were given: run python -m perf_tests.claims.",
+    "history": "No history was given: run make history SINCE=REV.",
+    "gate": "No run of the gate was given: run make gate BASE=main.",
 }
 
 

@@ -10,10 +10,10 @@ from perf_tests.report.table import duration
 from .figures import Chapter, Figure, Series, by, label, name
 
 LEAD = (
-    "Each bar is one loop: the time of one item, or its shares, by what it was spent on. Loops that are one compiled "
-    "program cannot tell their phases apart, and show one."
+    "Each bar is one loop: the time per item, or its shares, by phase. Loops that are one compiled program have a "
+    "single phase."
 )
-CHOICES = ("share of the time", "time of an item")
+CHOICES = ("share of the time", "time per item")
 
 
 def figure(rows: Sequence[Row], phases: Sequence[str]) -> Figure:
@@ -32,7 +32,7 @@ def figure(rows: Sequence[Row], phases: Sequence[str]) -> Figure:
         for row in rows
     ]
     labels = {"categories": [label(row) for row in rows], "parts": list(phases)}
-    columns = ["loop", f"time of an item ({rows[0]['unit']})", *here]
+    columns = ["loop", f"time per item ({rows[0]['unit']})", *here]
     return Figure(rows[0]["workload"], name(rows[0]), "bars", series, columns, cells, labels)
 
 

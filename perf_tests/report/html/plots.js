@@ -185,7 +185,7 @@ const KINDS = {
     });
     const most = Math.max(...flat(data.map((trace) => trace.x)), 0), whole = shareTicks(share, sums(data));
     return { data, layout: { height: place.height, barmode: "stack", yaxis: place.axis, annotations: place.annotations,
-      xaxis: { title: { text: share ? "share of the time" : "time of an item" }, ...(most ? whole : {}) } } };
+      xaxis: { title: { text: share ? "share of the time" : "time per item" }, ...(most ? whole : {}) } } };
   },
 
   waterfall(one, view) {

@@ -13,8 +13,8 @@ from .figures import Chapter, Figure, Series
 from .markup import table
 
 LEAD = (
-    "How many times as fast each claimed change is, paired and interleaved in fresh processes, with its interval; the "
-    "diamond is the least that was promised."
+    "How many times as fast each claimed change is, with its interval, in pairs of fresh processes. The diamond marks "
+    "the lowest promised ratio."
 )
 COLUMNS = ("claim", "source", "promised", "compared", "measured", "pairs", "verdict", "same answer")
 SAME: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}

@@ -113,9 +113,9 @@ def parse(path: Path, wanted: str) -> Any:
     try:
         return json.loads(path.read_text())
     except OSError as error:
-        raise BadInput(f"{path}: wanted {wanted}: {error.strerror or error}") from error
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}; give {wanted}") from error
     except ValueError as error:
-        raise BadInput(f"{path}: wanted {wanted}: it is no JSON, or cut off: {error}") from error
+        raise BadInput(f"{path}: not a complete JSON file: {error}; give {wanted}") from error
 
 
 def first(error: ValidationError) -> str:
@@ -130,22 +130,24 @@ def read(path: Path) -> Run:
     try:
         result = Result.model_validate(found)
     except ValidationError as error:
-        raise BadInput(f"{path}: wanted {WANTED}: {first(error)}") from error
+        raise BadInput(f"{path}: not {WANTED}: {first(error)}") from error
     major = result.version.partition(".")[0]
     if not major.isdecimal() or int(major) > KNOWN:
-        raise BadInput(f"{path}: was written by pytest-benchmark {result.version}, wanted {KNOWN}.x or older")
+        raise BadInput(f"{path}: pytest-benchmark {result.version} is too new; use version {KNOWN} or older")
     known = result.machine_info.get("rlgauge", {})
     if not isinstance(known, dict) or not isinstance(known.get("format", FORMAT), int):
-        raise BadInput(f"{path}: wanted {WANTED}: machine_info.rlgauge is not what this suite writes")
+        raise BadInput(f"{path}: not {WANTED}: machine_info.rlgauge is not from this suite")
     machine = machine_of(found)
     if machine.get("format", FORMAT) > FORMAT:
-        raise BadInput(f"{path}: its format is {machine['format']}, wanted {FORMAT} or older: use a newer rlgauge")
+        raise BadInput(
+            f"{path}: its format is {machine['format']}, but this rlgauge reads up to {FORMAT}; update rlgauge"
+        )
     if not result.benchmarks:
-        raise BadInput(f"{path}: holds no benchmarks: nothing was measured")
+        raise BadInput(f"{path}: no benchmark was measured; run make bench")
     try:
         rows = [row(benchmark) for benchmark in result.benchmarks]
     except ValidationError as error:
-        raise BadInput(f"{path}: wanted {WANTED}: extra_info.{first(error)}") from error
+        raise BadInput(f"{path}: not {WANTED}: extra_info.{first(error)}") from error
     return Run(path, result, machine, rows)
 
 

@@ -13,8 +13,8 @@ from .runs import Run
 from .scaling import point
 
 LEAD = (
-    "Items per second over the number of threads, each number a run of its own: make bench-threads. Slower with more "
-    "threads is said only where it is beyond both intervals."
+    "Items per second over the number of threads, with one run per number: make bench-threads. A benchmark is listed "
+    "as slower with more threads only if both intervals agree."
 )
 COLUMNS = ("benchmark", "form", "backend", "threads", "time", "rate")
 
