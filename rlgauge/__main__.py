@@ -200,7 +200,7 @@ def power(options: argparse.Namespace) -> int:
         given = [f"--{name}" for name in ("minutes", "slowdowns", "fault") if getattr(options, name) is not None]
         given += options.arguments
         if given:
-            raise GateError(f"--canaries: leave out {' '.join(given)}; it does not apply to canaries")
+            raise GateError(f"--canaries: leave out {' '.join(given)}: canaries are measured alone")
         if pairs < 1:
             raise GateError(f"--canaries: {pairs} is too small; choose 1 or more")
         file = options.file or source.artifact.with_name("canaries.jsonl")

@@ -114,7 +114,7 @@ class Benchmarks:
             f"{option} {text!r}" for option, name in options.items() if self.run and (text := self.run.getoption(name))
         ]
         if given:
-            return f"{' and '.join(given)} matches none; change the selection"
+            return f"{' with '.join(given)} matches none; change the selection"
         return "pytest found none, or a plugin or conftest.py deselected all; give paths of benchmarks"
 
     def relative(self, path: Path) -> str:
