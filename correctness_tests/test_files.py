@@ -73,7 +73,11 @@ def test_symbolic_link_is_kept(kept, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("found.json/file", "Not a directory|File exists"), (".", "it is no file"), ("/dev/full", "it is no file")],
+    [
+        ("found.json/file", "Not a directory|File exists"),
+        (".", "not a regular file"),
+        ("/dev/full", "not a regular file"),
+    ],
 )
 def test_path_that_cannot_be_a_file_is_an_error(kept, name, words):
     with pytest.raises(Unwritable, match=rf"cannot be written: ({words})"), reserved(kept.parent / name, 1):

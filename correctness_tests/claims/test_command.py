@@ -102,8 +102,8 @@ def test_an_interrupted_ledger_is_one_line_and_resumed(tmp_path):
             break
     rest, _ = process.communicate(timeout=120)
     assert process.returncode == 2, rest
-    assert rest.splitlines()[-1].startswith("interrupted: what was compared is kept in ")
+    assert rest.splitlines()[-1].startswith("interrupted: repeat the command to continue; finished comparisons are in ")
     assert not out.exists()
     code, _, err = run(*arguments)
     assert code == 0, err
-    assert "compare: going on with 1 comparisons" in err
+    assert "compare: resuming with 1 comparison" in err

@@ -76,7 +76,7 @@ def test_bisect_skips_commits_that_cannot_be_measured(searched):
 
 def test_bisect_lists_the_candidates_it_cannot_tell_apart(searched, toy):
     unsure = [toy.git("rev-parse", f"change-{k}")[:12] for k in (3, 4, 5)]
-    with pytest.raises(GateError, match=f"the first slow commit is one of {', '.join(unsure)}; those before the last"):
+    with pytest.raises(GateError, match=f"the first slow commit is one of {', '.join(unsure)}; only the last of them"):
         searched([0.0, 0.0, 0.0, None, None, 0.1, 0.1, 0.1])
 
 

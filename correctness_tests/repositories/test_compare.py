@@ -172,7 +172,7 @@ def test_a_wide_interval_says_what_would_help(repository):
     assert code == 0, text
     last = text.splitlines()[-1]
     assert last.startswith("too wide to use: ")
-    assert last.endswith("more --minutes, an idle machine or a benchmark with less spread would help")
+    assert last.endswith("give more --minutes, use an idle machine, or write a benchmark with less spread")
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,11 @@ def test_the_result_is_that_of_the_last_call():
         ({"rounds": 0}, ValueError, "rounds: 0 is out of range; choose 1 or more"),
         ({"warmup_rounds": -1}, ValueError, "warmup_rounds: -1 is out of range; choose 0 or more"),
         ({"iterations": 2, "setup": lambda: None}, ValueError, "iterations: 2 is out of range with a setup; choose 1"),
-        ({"args": (1,), "setup": lambda: ((1,), {})}, TypeError, "setup: it returns arguments, and args or kwargs .*"),
+        (
+            {"args": (1,), "setup": lambda: ((1,), {})},
+            TypeError,
+            "setup: it returns arguments; leave out args and kwargs",
+        ),
     ],
 )
 def test_contradictory_arguments_are_refused_as_by_pytest_benchmark(given, error, message):
@@ -161,7 +165,7 @@ def test_async_functions_are_refused_and_their_coroutines_closed():
 
     made = work()
     for function in (generated, lambda: made):
-        with pytest.raises(Misused, match="async: a call of it does no work"):
+        with pytest.raises(Misused, match="async, so a call does no work"):
             Benchmarked(function).first()
     with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
         made.send(None)

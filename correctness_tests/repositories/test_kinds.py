@@ -243,7 +243,7 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
         "test_codspeed": "slower",
         "test_weave": "error",
     }
-    assert "benchmark.weave is not supported" in ran.findings["benchmarks/test_fixtures.py::test_weave"][1]
+    assert "the gate does not support benchmark.weave" in ran.findings["benchmarks/test_fixtures.py::test_weave"][1]
 
 
 def test_a_marked_test_without_the_fixture_is_timed_without_its_setup(ran):
@@ -269,7 +269,7 @@ def test_parameters_from_a_set_are_errors_that_name_the_parameter(ran):
     assert set(found.values()) == {"error"}
     _, words = ran.findings["benchmarks/test_sets.py::test_set[case0]"]
     assert "parameter case of benchmarks/test_sets.py::test_set[case" in words
-    assert "sort the values that parametrize gets" in words
+    assert "sort the values of parametrize" in words
 
 
 def test_parameters_whose_repr_differs_per_process_are_no_error(ran):

@@ -56,7 +56,7 @@ def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_pa
         (["--gate-renamed", SLOW], "--gate-renamed: add --gate-own-benchmarks"),
         (
             ["--gate-own-benchmarks", "--gate-renamed", "a=b"],
-            "give OLD=NEW, where NEW is the id of a selected benchmark",
+            "write OLD=NEW, where NEW is the id of a selected benchmark",
         ),
         (
             ["--gate-own-benchmarks"],

@@ -82,5 +82,7 @@ def test_a_conftest_that_base_cannot_import_is_named(repository, tmp_path):
     repository.at("start", {"toy/sorting.py": CHANGED, **added})
     ran = repository.gate("start", tmp_path, rule=QUICK)
     assert ran.code == 2, ran.text
-    why = "benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: No module named 'toy.new'; it is head's"
+    why = (
+        "benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: No module named 'toy.new'; both sides use"
+    )
     assert f"base: ended with code 1; {why}" in ran.text
