@@ -112,10 +112,9 @@ def page(ledger: Mapping[str, Any]) -> str:
         f"{ledger['commit']}{' with changes' if ledger['dirty'] else ''}. Made by `make claims`.",
         summary(ledger["claims"]),
         *([OLDER] if older else []),
-        "A ratio is how many times as fast, or as small, the change is as what it is compared with: the median over "
-        f"{'' if older else 'pairs of '}fresh processes, with its 95 % interval. `alone` is the change on the naive "
-        "version, `from full` the full version beside the full one without it. `~` marks an interval wider than a "
-        "tenth to either side.",
+        f"A ratio is how many times as fast, or as small, the change is: the median over {'' if older else 'pairs of '}"
+        "fresh processes, with its 95 % interval. `alone` compares the naive version with and without the change, and "
+        "`from full` the full version. `~` marks an interval that extends over 10% to a side.",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
     ]
     for workload in dict.fromkeys(row["workload"] for row in ledger["claims"]):

@@ -267,8 +267,8 @@ class Benchmarks:
         found = [*revisions.untracked(self.top, places, "*.so"), *compiled_by(self.root, self.top)]
         if left := [name for name in found if not revisions.matched(name, self.ignore)]:
             raise GateError(
-                f"{left[0]} is compiled and not in git, so neither side has it: give the command that builds it, for "
-                "example --gate-build 'python -m pip install --no-deps .', or add the file to ignore in [tool.rlgauge]"
+                f"{left[0]} is compiled and not in git, so neither side has it; give the command that builds it, for "
+                "example --gate-build 'python -m pip install --no-deps .'; or add it to ignore in [tool.rlgauge]"
             )
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:

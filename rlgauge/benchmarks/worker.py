@@ -156,8 +156,8 @@ class Tests(worker.Requests):
         function = pyfuncitem.obj
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise Misused(
-                "it is async def, and no plugin awaits it: enable a plugin such as pytest-asyncio, or write a plain "
-                "test that times a function that calls asyncio.run"
+                "it is async def, and no plugin awaits it; enable a plugin such as pytest-asyncio, or time a function "
+                "that calls asyncio.run"
             )
         if has_fixture(pyfuncitem):
             return None

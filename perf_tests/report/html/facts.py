@@ -55,7 +55,7 @@ def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str
     told = warnings({**run.machine, "git": run.commit}, run.rows)
     if not run.machine:
         told.append(
-            "This run is not from this suite. Its benchmarks were timed one after the other in one process, so other "
+            "This run is not from this suite. Its benchmarks were timed one after the other in one process. Other "
             "load may have slowed only some of them. Compare with care."
         )
     single = sum(row["samples"] < 2 for row in run.rows)

@@ -12,9 +12,9 @@ from perf_tests.suite.limits import share_words
 from .figures import Chapter, Figure, Series, by, name
 
 LEAD = (
-    "Each dot is a benchmark: the least time for its arithmetic or bytes at this machine's measured peak, divided by "
-    "its time. Small batches are far below 100%, because calls take most of their time. Values above 100% come from "
-    "data in the caches."
+    "Each dot is a benchmark: its least possible time at this machine's measured peak, divided by its time. Small "
+    "batches are far below 100%, because calls take most of their time. Values above 100% come from data in the "
+    "caches."
 )
 COLUMNS = ("benchmark", "form", "backend", "time", "of limit", "bound by")
 
