@@ -114,7 +114,7 @@ def page(ledger: Mapping[str, Any]) -> str:
         *([OLDER] if older else []),
         f"A ratio is how many times as fast, or as small, the change is: the median over {'' if older else 'pairs of '}"
         "fresh processes, with its 95 % interval. `alone` compares the naive version with and without the change, and "
-        "`from full` the full version. `~` marks an interval that extends over 10% to a side.",
+        "`from full` the full version. `~` marks an interval that reaches over 10% from the median.",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
     ]
     for workload in dict.fromkeys(row["workload"] for row in ledger["claims"]):
