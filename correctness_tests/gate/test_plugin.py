@@ -250,7 +250,7 @@ def test_a_run_that_cannot_go_on_is_a_line_and_code_2(judged, tmp_path, error):
     assert ran.code == 2
     assert "Traceback" not in ran.text
     assert "passed" not in ran.text
-    assert "!! no verdict !!" in ran.text
+    assert " no verdict !!" in ran.text
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
     assert ran.junit == {"case": (None, str(error))}
 
