@@ -105,7 +105,7 @@ def changed(**what):
             changed(machine={"cpu_model": "a", "versions": {"numpy": "1"}}),
             "2.json: not the same versions as in 1",
         ),
-        (changed(shard=(2, 3)), "2.json: shard 2 of 3, but 1.json is one of 2"),
+        (changed(shard=(2, 3)), "2.json: it is one of 3 shards, but 1.json is one of 2"),
         (changed(records=CASES), "2.json: canary["),
         (changed(records=CASES | CANARIES), "2.json: a is also in 1.json; give each shard once"),
         (changed(anchor=artifact(CANARIES)), "1.json: no comparison with an anchor, but 2.json has one"),
