@@ -152,7 +152,7 @@ def test_a_second_use_and_weaving_are_refused():
     one(lambda: None)
     with pytest.raises(Misused, match="twice"):
         one(lambda: None)
-    with pytest.raises(Misused, match="does not support benchmark.weave"):
+    with pytest.raises(Misused, match=r"does not support benchmark\.weave"):
         fixture().patch(len)
 
 
