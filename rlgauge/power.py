@@ -234,7 +234,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
     """Return a Markdown table of how often a case was called slower at each slowdown, with exact 95 % intervals."""
     pairs = [line for line in lines if line["what"] == "pair"]
-    wanted = rule.screen + rule.most
+    wanted = rule.screen + rule.confirm  # without pairs for another look, an open verdict is not `slower`
     if len(pairs) < wanted:
         raise GateError(
             f"power: the file has {number_of(len(pairs), 'pair')}, and a verdict needs {wanted}; "
@@ -252,7 +252,10 @@ def table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
         else:
             words = f"{100 * float(treatment):g} %" if float(treatment) else "0 %, the same code"
         rows.append(f"| {words} | {called(found, rule, len(cases))} |")
-    return "\n".join([*rows, "", f"{number_of(len(pairs), 'pair')} of {number_of(len(cases), 'benchmark')}."])
+    said = f"{number_of(len(pairs), 'pair')} of {number_of(len(cases), 'benchmark')}."
+    machines = [line for line in lines if line["what"] == "machine" and "cpu_model" in line]
+    where = [f"{line['cpu_model']}, {number_of(line['cores'], 'core')}, {line['date']}" for line in machines]
+    return "\n".join([*rows, "", said, *(f"Measured on {place}." for place in dict.fromkeys(where))])
 
 
 def called(columns: Iterable[Sequence[Said]], rule: Rule, suspects: int) -> Rate:

@@ -99,7 +99,7 @@ def test_a_sibling_project_that_is_opened_as_data_counts(siblings, python, tmp_p
     changed = {"libs/other/src/other/__init__.py": work(slow=200), "apps/svc/tests/test_svc.py": opened}
     siblings.at("start", changed)
     _, text = gated(siblings, tmp_path, python=python, at="apps/svc", rule=QUICK)
-    assert "1 timed" in text, text
+    assert "1 to time" in text, text
 
 
 def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
@@ -218,7 +218,7 @@ def test_depends_narrows_what_a_test_depends_on(tmp_path):
     made.at("start", {"pkg/two.py": work(slow=200)})
     code, text = gated(made, tmp_path)
     assert code == 1, text
-    assert "1 unchanged, 1 timed" in text
+    assert "1 unchanged, 1 to time" in text
 
 
 def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp_path):
@@ -235,7 +235,7 @@ def test_lock_files_always_count(tmp_path):
     made = Repository(tmp_path / "repository", {**DEPENDING, "uv.lock": "a==1\n"})
     made.at("start", {"uv.lock": "a==2\n"})
     _, text = gated(made, tmp_path, rule=QUICK)
-    assert "2 timed" in text
+    assert "2 to time" in text
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path):
     stored.write_text("here")
     (made.root / "pkg/table.bin").write_text("here")
     _, text = gated(made, tmp_path, rule=QUICK, against="tracked")
-    assert "1 timed" in text
+    assert "1 to time" in text
     assert "error" not in text
 
 
