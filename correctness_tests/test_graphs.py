@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 
 from perf_tests.counters import count
-from rl_impls.lowering import Target, jit
+from rl_impls.compilers import Compiler, jit
 
 WARM_UP = 4  # calls before the count
 
 
-def counted(op, target):
+def counted(op, compiler):
     """Return the counts of one call of an op after a few calls."""
     built = SimpleNamespace(
-        backend=SimpleNamespace(lowering="jit"), target=target, call=op, args=(), reset=None, programs_before=0
+        backend=SimpleNamespace(compile="jit"), compiler=compiler, call=op, args=(), reset=None, programs_before=0
     )
     for _ in range(WARM_UP):
         op()
@@ -45,31 +45,31 @@ def functions():
 
 def test_function_is_one_graph_whatever_its_arguments():
     for name, (function, example, options) in functions().items():
-        target = Target("jax", jit, "cpu", "jax")
-        call = target.lower(function, example, **options)
-        found = counted(lambda call=call, example=example: call(*example), target)
+        compiler = Compiler("jax", jit, "cpu", "jax")
+        call = compiler.compile(function, example, **options)
+        found = counted(lambda call=call, example=example: call(*example), compiler)
         assert (found["graphs"], found["hlo_flops"]) == (1, 8), name
 
 
 def test_changing_static_number_is_a_graph_per_call():
-    target, numbers = Target("jax", jit, "cpu", "jax"), itertools.count()
-    call = target.lower(lambda x, n: x * n, (ones(), 0), static_argnums=1)
-    assert counted(lambda: call(ones(), next(numbers)), target)["graphs"] > WARM_UP
+    compiler, numbers = Compiler("jax", jit, "cpu", "jax"), itertools.count()
+    call = compiler.compile(lambda x, n: x * n, (ones(), 0), static_argnums=1)
+    assert counted(lambda: call(ones(), next(numbers)), compiler)["graphs"] > WARM_UP
 
 
 def test_function_compiled_at_every_call_is_counted():
     import jax
 
-    target, example = Target("jax", jit, "cpu", "jax"), (ones(),)
-    call = target.lower(lambda x: x * 3, example)
+    compiler, example = Compiler("jax", jit, "cpu", "jax"), (ones(),)
+    call = compiler.compile(lambda x: x * 3, example)
 
     def op():
         return call(jax.jit(lambda x: x + 1)(*example))
 
-    assert counted(op, target)["graphs"] == 2
+    assert counted(op, compiler)["graphs"] == 2
 
 
 def test_op_that_lowers_nothing_has_no_counts():
     import jax
 
-    assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Target("jax", jit, "cpu", "jax")) == {}
+    assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Compiler("jax", jit, "cpu", "jax")) == {}

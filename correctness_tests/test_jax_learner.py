@@ -19,12 +19,12 @@ def aligned(size):
 def test_arrays_on_the_device_are_copies():
     import jax
 
-    from rl_impls.common.jax_learner import put
+    from rl_impls.common.jax_learner import to_device
 
-    target = backends.get("jax").lowering_here()
+    compiler = backends.get("jax").new_compiler()
     sources = {"large": aligned(1 << 21), "number": np.int32(3)}
-    kept = put(sources, target)
-    again = put(kept, target)
+    kept = to_device(sources, compiler)
+    again = to_device(kept, compiler)
     sources["large"][:] = 0
     assert kept["large"].min() == again["large"].min() == 1
     jax.tree.map(lambda array: array.delete(), kept)

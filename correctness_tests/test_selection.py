@@ -6,7 +6,7 @@ import pytest
 
 from perf_tests.selection import Selection, selected
 from rl_impls import backends
-from rl_impls.pirl.knobs import FORMS, Knobs
+from rl_impls.pirl.options import FORMS, Options
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_unknown_op_is_an_error():
 
 
 def test_unknown_knob_value_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"unknown value of knob drift 'columns'; known: rows, vectorised"):
-        Knobs(drift="columns")
+    with pytest.raises(ValueError, match=r"unknown value of option drift 'columns'; known: rows, vectorised"):
+        Options(drift="columns")

@@ -27,10 +27,10 @@ def first_problems():
     found = {}
     for one in benchmarks(tuple(DESCRIBED)):
         backend = backends.get(one.params["backend"])
-        here = backend.name == backend.source and backend.missing() is None
+        here = backend.name == backend.library and backend.missing() is None
         alone = not any(mark.name == "rlgauge" and mark.kwargs.get("cores") for mark in one.test.pytestmark)
         if here and alone and one.tier != "full" and one.params["form"] != "interleaved":
-            found.setdefault((one.workload, one.op, backend.source), one)
+            found.setdefault((one.workload, one.op, backend.library), one)
     return [pytest.param(problem_of(one, 0), one.params, id=one.id) for one in found.values()]
 
 

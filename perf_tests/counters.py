@@ -29,11 +29,11 @@ def count(op: Built) -> dict[str, int]:
     """
     if op.reset:
         op.reset()
-    if op.backend.lowering == "compile":
+    if op.backend.compile == "compile":
         counts = {"graphs": graphs_compiled() - op.graphs_before}
-    elif op.backend.lowering == "jit":
+    elif op.backend.compile == "jit":
         counts = of_jax(op)
-    elif op.backend.lowering == "eager" and op.backend.source == "torch":
+    elif op.backend.compile == "eager" and op.backend.library == "torch":
         counts = of_torch(op)
     else:  # not NumPy: its peak memory depends on what Python has cached
         counts = {}

@@ -54,13 +54,13 @@ class Built:
         named = backends.forms(problem.workload)
         self.options = replace(named[backends.choose("form", form, named)], **{**problem.options, **options})
         device = problem.args if problem.io == "own" else tuple(map(self.backend.to_device, problem.args))
-        self.target = self.backend.lowering_here()
+        self.compiler = self.backend.new_compiler()
         self.op: Any = self.backend.build(
-            problem.workload, problem.op, problem.config, device, self.options, self.target
+            problem.workload, problem.op, problem.config, device, self.options, self.compiler
         )
         self.programs_before = programs(self)
-        held = getattr(self.op, "held", lambda *args: args)
-        self.args = self.backend.wait(held(*(device if problem.io == "device" else problem.args)))
+        pack_args = getattr(self.op, "pack_args", lambda *args: args)
+        self.args = self.backend.wait(pack_args(*(device if problem.io == "device" else problem.args)))
         own = self.on_device if self.backend.device == "cuda" else self.op  # wait for the last update
         self.call: Callable[..., Any] = {"device": self.on_device, "host": self.on_host, "own": own}[problem.io]
         self.reset = self.restore if hasattr(self.op, "reset") else None

@@ -1,6 +1,6 @@
 """Registry of backends: how each is composed, whether it can run here and, if not, why.
 
-A backend is a source (``_numpy.py``, ``_torch.py``, ``_jax.py``), a lowering (how the source's functions become
+A backend is a library (``_numpy.py``, ``_torch.py``, ``_jax.py``), a compiler (how the library's functions become
 callables: eager, traced, compiled, ...) and a device. Heavy libraries are imported only when a backend is used.
 """
 
@@ -13,10 +13,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from .common.checks import check_choice
-from .common.checks import choose as choose  # re-exported: the suite imports it from here on every revision
-from .common.shapes import check_op
-from .lowering import LOWERINGS, Target
+from .common.checks import choose
+from .compilers import COMPILERS, Compiler
 
 Array = Any
 Op = Callable[..., Any]
@@ -31,25 +29,25 @@ class BackendUnavailable(NotImplementedError):
 
 
 class OpUnavailable(NotImplementedError):
-    """A workload has no such op on this source."""
+    """A workload has no such op on this library."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to run an op: source + lowering + device.
+    """One way to run an op: library + compiler + device.
 
     Attributes:
         name: name, as in ``BACKENDS``.
-        source: library of the ops: numpy, torch or jax.
-        lowering: name in :data:`.lowering.LOWERINGS`.
+        library: library of the ops: numpy, torch or jax.
+        compile: name in :data:`.compilers.COMPILERS`.
         device: cpu, cuda or neuron.
         modules: modules that must be installed.
         extra: extra of this package that installs them; empty if there is none.
     """
 
     name: str
-    source: str
-    lowering: str
+    library: str
+    compile: str
     device: str = "cpu"
     modules: tuple[str, ...] = ()
     extra: str = ""
@@ -64,7 +62,7 @@ class Backend:
         for module in self.modules:
             if find_spec(module) is None:
                 return f"{module} is not installed"
-        return DEVICES[self.source, self.device]()
+        return DEVICES[self.library, self.device]()
 
     def require(self) -> None:
         """Raise BackendUnavailable if this backend cannot run."""
@@ -72,55 +70,51 @@ class Backend:
         if reason is not None:
             raise BackendUnavailable(self.name, reason, HINTS.get(self.device, self.install))
 
-    def lowering_here(self) -> Target:
-        """Return a new :class:`.lowering.Target` of this backend, which records the functions it lowers."""
-        return Target(self.name, LOWERINGS[self.lowering], self.device, self.array_kind)
+    def new_compiler(self) -> Compiler:
+        """Return a new compiler of this backend, which records the functions that it compiles."""
+        return Compiler(self.name, COMPILERS[self.compile], self.device, self.array_kind)
 
     def build(
         self,
         workload: str,
         op: str,
-        spec: Mapping[str, Any],
+        config: Mapping[str, Any],
         example: tuple[Array, ...],
-        knobs: Any,
-        target: Target | None = None,
+        options: Any,
+        compiler: Compiler | None = None,
     ) -> Op:
-        """Build an op; the returned callable takes and returns this backend's own arrays.
+        """Build an op for a test or a benchmark; the callable takes and returns this backend's own arrays.
 
-        The op is looked up in the workload's source file, then in its ``composed`` file, which holds ops composed of
-        other ops and written once for all sources.
+        The op is looked up in the workload's file for the library, then in its ``shared_ops`` file, which holds ops composed
+        of other ops and written once for all libraries.
 
         Args:
             workload: name of a package in :func:`workloads`.
-            op: name of the op, see the workload's ``spec`` module.
-            spec: configuration of the op, see ``Spec`` in the workload's ``spec`` module.
+            op: name of a function of the workload, documented there.
+            config: configuration of the op by name.
             example: example arguments; later calls use the same shapes and dtypes.
-            knobs: options, an instance of the workload's ``Knobs`` such as one of :func:`forms`.
-            target: device and lowering, with a record of lowered functions; defaults to :meth:`lowering_here`.
+            options: an instance of the workload's ``Options`` such as one of :func:`forms`.
+            compiler: records the compiled functions; defaults to :meth:`new_compiler`.
 
         Raises:
             BackendUnavailable: the backend cannot run on this machine.
-            OpUnavailable: the workload has no such op on this source.
-            ValueError: an unknown workload, one without this backend, or an invalid configuration or example.
+            OpUnavailable: the workload has no such op on this library.
+            ValueError: an unknown workload, or one without this backend.
         """
         self.require()
-        check_choice(f"backend of {workload}", self.name, backends_of(workload))
+        choose(f"backend of {workload}", self.name, backends_of(workload))
         package = f"{__package__}.{workload}"
-        if find_spec(f"{package}.spec"):
-            described = importlib.import_module(f"{package}.spec")
-            if op in described.ARGUMENTS:
-                check_op(described, op, spec, example)
-        target = target or self.lowering_here()
-        DEFAULTS[self.source](self.device)
-        source = importlib.import_module(f"{package}._{self.source}")
-        if hasattr(source, op):
-            built: Op = getattr(source, op)(spec, example, knobs=knobs, target=target)
-        elif find_spec(f"{package}.composed") and hasattr(
-            composed := importlib.import_module(f"{package}.composed"), op
+        compiler = compiler or self.new_compiler()
+        DEFAULTS[self.library](self.device)
+        library = importlib.import_module(f"{package}._{self.library}")
+        if hasattr(library, op):
+            built: Op = getattr(library, op)(config, example, options=options, compiler=compiler)
+        elif find_spec(f"{package}.shared_ops") and hasattr(
+            shared := importlib.import_module(f"{package}.shared_ops"), op
         ):
-            built = getattr(composed, op)(spec, example, knobs=knobs, backend=self)
+            built = getattr(shared, op)(config, example, options=options, backend=self)
         else:
-            raise OpUnavailable(f"{workload} has no op {op!r} on {self.source}")
+            raise OpUnavailable(f"{workload} has no op {op!r} on {self.library}")
         return built
 
     def to_device(self, array: Array) -> Array:
@@ -146,9 +140,9 @@ class Backend:
     @property
     def array_kind(self) -> str:
         """Array library of this backend's callables: numpy, torch, torch-cuda or jax."""
-        if self.lowering == "onnx":
+        if self.compile == "onnx":
             return "numpy"
-        return "torch-cuda" if (self.source, self.device) == ("torch", "cuda") else self.source
+        return "torch-cuda" if (self.library, self.device) == ("torch", "cuda") else self.library
 
 
 def tree_map(function: Callable[[Array], Array], tree: Array) -> Array:
@@ -367,16 +361,16 @@ def resolve(name: str) -> str:
 
 
 def workloads() -> Collection[str]:
-    """Return the names of the workloads: the packages here that have a ``knobs`` module."""
+    """Return the names of the workloads: the packages here that have a ``options`` module."""
     from pathlib import Path
 
-    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/knobs.py"))
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/options.py"))
 
 
 def backends_of(workload: str) -> Collection[str]:
-    """Return the backends of a workload: its package's ``BACKENDS``, or else those whose source it has."""
+    """Return the backends of a workload: its package's ``BACKENDS``, or else those whose library it has."""
     package = f"{__package__}.{choose('workload', workload, workloads())}"
-    written = (name for name, backend in BACKENDS.items() if find_spec(f"{package}._{backend.source}"))
+    written = (name for name, backend in BACKENDS.items() if find_spec(f"{package}._{backend.library}"))
     named: Collection[str] = getattr(importlib.import_module(package), "BACKENDS", None) or tuple(written)
     return named
 
@@ -387,8 +381,8 @@ def names_of(workload: str) -> tuple[str, ...]:
 
 
 def forms(workload: str) -> Mapping[str, Any]:
-    """Return the named forms of a workload, each an instance of its ``Knobs``; raise ValueError for an unknown one."""
-    module = importlib.import_module(f"{__package__}.{choose('workload', workload, workloads())}.knobs")
+    """Return the named forms of a workload, each an instance of its ``Options``; raise ValueError for an unknown one."""
+    module = importlib.import_module(f"{__package__}.{choose('workload', workload, workloads())}.options")
     named: Mapping[str, Any] = module.FORMS
     return named
 

@@ -44,7 +44,7 @@ def fields_of(index, numbers):
     return actions, (numbers / 8).astype(np.float32), numbers % 5 == 4, times
 
 
-def put(sender, number):
+def to_device(sender, number):
     """Put experience ``number``, from a frame that is overwritten at once."""
     frame = frames_of(sender.shape, sender.index, [number])[0]
     action, reward, end, step = (one[0] for one in fields_of(sender.index, [number]))
@@ -99,7 +99,7 @@ def collect(sender, first, count, seed, pause):
         for number in range(first, first + count):
             if pause and rng.random() < 0.1:
                 time.sleep(pause * rng.random())
-            put(sender, number)
+            to_device(sender, number)
         sender.close()
     except TransportBroken:
         os._exit(GONE)
@@ -114,15 +114,15 @@ class Deadly:
 
 def die_writing(sender, first):
     """Process: put two experiences, and die while writing a third."""
-    put(sender, first)
-    put(sender, first + 1)
+    to_device(sender, first)
+    to_device(sender, first + 1)
     sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
 
 
 class Playing:
     """A :class:`rl_impls.mario.collectors.Collector` that plays no game; from chunk ``unfed`` on its queues stall."""
 
-    def __init__(self, spec, index, life, senders, weights, newest, knobs, unfed):
+    def __init__(self, spec, index, life, senders, weights, newest, options, unfed):
         self.senders, self.unfed, self.version = senders, unfed, newest[0]
 
     def play(self, number, until, epsilon):
@@ -161,9 +161,9 @@ def names_made():
     assert not [path for path in made if path.exists()]
 
 
-def start(target, *args, daemon=True):
+def start(compiler, *args, daemon=True):
     """Start a process."""
-    process = CONTEXT.Process(target=target, args=args, daemon=daemon)
+    process = CONTEXT.Process(compiler=compiler, args=args, daemon=daemon)
     process.start()
     return process
 

@@ -21,7 +21,7 @@ def spec_of(**changes):
     return SMALL | {"params": weights[0], "target": weights[1]} | changes
 
 
-def make(form="full", backend="torch", knobs=None, **changes):
+def make(form="full", backend="torch", options=None, **changes):
     """A small pipeline; the caller closes it."""
-    knobs = knobs or backends.forms("mario")[form]
-    return backends.get(backend).build("mario", "pipeline", spec_of(**changes), (np.arange(1),), knobs)
+    options = options or backends.forms("mario")[form]
+    return backends.get(backend).build("mario", "pipeline", spec_of(**changes), (np.arange(1),), options)

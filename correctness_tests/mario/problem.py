@@ -16,10 +16,10 @@ BATCH = 8
 NAMES = ("states", "actions", "rewards", "next_states", "ends", "weights")
 
 
-def build(op, backend, spec, example, form="full", target=None, **knobs):
+def build(op, backend, spec, example, form="full", target=None, **options):
     """Build one op."""
     made = backends.get(backend)
-    setting = replace(backends.forms("mario")[form], **knobs)
+    setting = replace(backends.forms("mario")[form], **options)
     return made.build("mario", op, spec, tuple(map(made.to_device, example)), setting, target)
 
 
@@ -30,7 +30,7 @@ def problem(seed=0, batch=BATCH, norm="none", batches=4, side=SIDE):
     return config(rng, side, norm), [training_batch(rng, batch, side) for _ in range(batches)]
 
 
-def learner(backend, form="full", exact=False, knobs=None, given=None, **changed):
+def learner(backend, form="full", exact=False, options=None, given=None, **changed):
     """Return an update, and a function that calls it with NumPy arrays and returns loss and TD errors.
 
     ``given`` are arguments of :func:`problem`; ``changed`` replaces entries of its configuration.
@@ -38,10 +38,10 @@ def learner(backend, form="full", exact=False, knobs=None, given=None, **changed
     spec, batches = problem(**(given or {}))
     prepare = in_float64 if exact else lambda tree: tree
     made = backends.get(backend)
-    step = build("train_step", backend, prepare(spec | changed), prepare(batches[0]), form, **(knobs or {}))
+    step = build("train_step", backend, prepare(spec | changed), prepare(batches[0]), form, **(options or {}))
     return step, lambda batch: made.to_host(step(*map(made.to_device, prepare(batch))))
 
 
-def exact_learner(knobs=None, given=None, **changed):
+def exact_learner(options=None, given=None, **changed):
     """Return the same for naive torch in float64."""
-    return learner("torch", "naive", True, knobs, given, **changed)
+    return learner("torch", "naive", True, options, given, **changed)

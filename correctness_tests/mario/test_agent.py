@@ -96,7 +96,7 @@ def test_evaluating_a_checkpoint_starts_no_processes(checkpoint, loaded):
     assert (agent.config, agent.step, agent.seed) == (loaded.config, 80, loaded.seed)
     arrays, _ = params.load_with_metadata(checkpoint)
     np.testing.assert_equal(agent.params, {name: arrays[f"train.online.{name}"] for name in loaded.params})
-    wanted = evaluate(loaded.spec, agent.params, 3, 0, loaded.config.knobs)
+    wanted = evaluate(loaded.spec, agent.params, 3, 0, loaded.config.options)
     np.testing.assert_equal(agent.evaluate(3, seed=0), wanted)
     assert set(children()) <= set(before)
     agent.close()

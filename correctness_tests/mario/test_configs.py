@@ -60,5 +60,5 @@ def test_invalid_values_are_refused(changes, said):
 
 def test_a_replay_takes_alpha_and_beta_from_the_configuration():
     config = Config(sampling="prioritised", buffer=1_000, alpha=0.7, beta=0.3, beta_increment=0.01)
-    replay = make_replay(config.spec(0), config.knobs)
+    replay = make_replay(config.spec(0), config.options)
     assert (replay.alpha, replay.beta, replay.beta_increment) == (0.7, 0.3, 0.01)

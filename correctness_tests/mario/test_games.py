@@ -10,7 +10,7 @@ from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.mario._numpy import RESIZE
 from rl_impls.mario.collectors import Collector
 from rl_impls.mario.games import ProcgenGame
-from rl_impls.mario.knobs import FORMS
+from rl_impls.mario.options import FORMS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

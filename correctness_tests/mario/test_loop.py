@@ -20,7 +20,7 @@ from rl_impls import backends
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario import collectors
 from rl_impls.mario.collectors import Collector, Collectors
-from rl_impls.mario.knobs import FORMS
+from rl_impls.mario.options import FORMS
 from rl_impls.mario.loop import PHASES, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.transport import KINDS
@@ -67,17 +67,17 @@ class Stored:
         self.produced += 1
 
 
-def in_one_process(spec, knobs, epochs):
+def in_one_process(spec, options, epochs):
     """Losses and TD errors f[I, U] of the same training in one process."""
     senders = [Stored() for _ in range(STREAMS)]
     newest = 0, spec["params"]
     crew = [
-        Collector(spec, index, 0, senders[spec["envs"] * index :][: spec["envs"]], None, newest, knobs)
+        Collector(spec, index, 0, senders[spec["envs"] * index :][: spec["envs"]], None, newest, options)
         for index in range(spec["collectors"])
     ]
     each, sizes = per_stream(spec), (spec["capacity"], STREAMS, spec["side"])
     replay = PrioritisedReplay(*sizes, alpha=0.6, beta=0.4) if spec["prioritised"] else FrameReplay(*sizes)
-    step, results, updates = learner(spec, knobs), [], 0
+    step, results, updates = learner(spec, options), [], 0
 
     def played(number):
         first, last = spec["epsilon"]
@@ -122,17 +122,17 @@ def in_one_process(spec, knobs, epochs):
     return np.array(results, np.float32).transpose(2, 0, 1)
 
 
-def learner(spec, knobs):
+def learner(spec, options):
     """An update like the pipeline's."""
     states, column = np.zeros((8, 4, 36, 36), np.uint8), np.zeros(8, np.float32)
     example = tuple(map(backends.get("torch").to_device, (states, column.astype("i4"), column, states, column, column)))
-    return backends.get("torch").build("mario", "train_step", spec, example, knobs)
+    return backends.get("torch").build("mario", "train_step", spec, example, options)
 
 
-def assert_learns_what_one_process_learns(loop, spec, knobs):
+def assert_learns_what_one_process_learns(loop, spec, options):
     """Losses are bit for bit those of one process, from the start and after a reset."""
     loop.reset()
-    got, wanted = loop(np.arange(EPOCHS)), in_one_process(spec, knobs, EPOCHS)
+    got, wanted = loop(np.arange(EPOCHS)), in_one_process(spec, options, EPOCHS)
     np.testing.assert_array_equal(got, wanted)
     assert len(set(np.ravel(got[0]).tolist())) == EPOCHS * SMALL["updates"]
     stats, each = loop.stats(), per_stream(spec)
@@ -167,10 +167,10 @@ def test_a_pipeline_over_rings_learns_what_one_process_learns(rings):
     [("locked_queue", {"prioritised": True}), ("local_queues", {"capacity": 64})],
 )
 def test_a_pipeline_over_queues_learns_what_one_process_learns(running, transport, changes):
-    knobs = replace(FORMS["full"], transport=transport, publication="pickled", priority="equal")
+    options = replace(FORMS["full"], transport=transport, publication="pickled", priority="equal")
     changes |= {"collectors": 1, "envs": 4}
-    loop = running(knobs=knobs, **changes)
-    assert_learns_what_one_process_learns(loop, spec_of(**changes), knobs)
+    loop = running(options=options, **changes)
+    assert_learns_what_one_process_learns(loop, spec_of(**changes), options)
     assert type(loop.transport).__name__ == KINDS[transport][1]
     assert loop.crew.weights is None  # they are sent as messages
     ours = os.getpriority(os.PRIO_PROCESS, 0)
@@ -198,7 +198,7 @@ def played(monkeypatch, running):
 
     def start(transport, unfed=None):
         monkeypatch.setattr(collectors, "Collector", partial(Playing, unfed=unfed))
-        return running(knobs=replace(FORMS["full"], transport=transport, publication="pickled"))
+        return running(options=replace(FORMS["full"], transport=transport, publication="pickled"))
 
     return start
 
@@ -264,7 +264,7 @@ def test_collectors_that_answer_but_do_not_hand_over_are_named(played):
 def test_nothing_is_left_when_a_pipeline_cannot_be_built():
     before = children()
     with names_made() as names, pytest.raises(WorkersEnded, match=r"^collector \d.*num_levels: got -1"):
-        make(levels=-1, knobs=replace(FORMS["full"], transport="locked_queue"))
+        make(levels=-1, options=replace(FORMS["full"], transport="locked_queue"))
     assert names
     assert set(children()) <= set(before)
 

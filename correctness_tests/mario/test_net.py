@@ -10,7 +10,7 @@ from correctness_tests.mario.problem import SIDE
 from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.mario import _numpy
-from rl_impls.mario.knobs import Knobs
+from rl_impls.mario.options import Options
 from rl_impls.mario.problem import net, pictures
 from rl_impls.mario.spec import (
     KERNELS,
@@ -35,18 +35,18 @@ def inputs(norm="none", seed=0, batch=3, side=SIDE):
     return net(rng, side, norm), pictures(rng, batch, 4, side, side)
 
 
-def torch_net(params, **knobs):
+def torch_net(params, **options):
     """A net of torch that is naive but for these options."""
     from rl_impls.mario._torch import make_net
 
-    return make_net(params, Knobs(**knobs), backends.get("torch").lowering_here())
+    return make_net(params, Options(**options), backends.get("torch").new_compiler())
 
 
-def torch_values(params, states, learning=False, **knobs):
+def torch_values(params, states, learning=False, **options):
     """The values that torch computes, and the net."""
     import torch
 
-    made = torch_net(params, **knobs)
+    made = torch_net(params, **options)
     with torch.no_grad():
         return made(torch.from_numpy(states), learning=learning).numpy(), made
 
@@ -92,20 +92,20 @@ def test_the_reference_is_the_net_of_torchs_own_layers(norm, learning, seed):
     assert largest_difference(got, wanted(states)) < 1e-12
 
 
-@pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
+@pytest.mark.parametrize("options", TORCH, ids=" ".join)
 @pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
-def test_torch_computes_the_reference(norm, learning, knobs):
+def test_torch_computes_the_reference(norm, learning, options):
     params, states = inputs(norm)
-    got, _ = torch_values(in_float64(params), states, learning, **knobs)
+    got, _ = torch_values(in_float64(params), states, learning, **options)
     assert got.dtype == np.float64
     assert largest_difference(got, _numpy.q_values(in_float64(params), states, learning)) < 1e-12
 
 
-@pytest.mark.parametrize("knobs", TORCH, ids=" ".join)
-def test_running_statistics_move_as_those_of_torchs_own_batch_norm(knobs):
+@pytest.mark.parametrize("options", TORCH, ids=" ".join)
+def test_running_statistics_move_as_those_of_torchs_own_batch_norm(options):
     params, states = inputs("batch")
     wanted, norms = modules_of_torch(params, learning=True)
-    made = torch_net(in_float64(params), **knobs)
+    made = torch_net(in_float64(params), **options)
     import torch
 
     for _ in range(3):
@@ -129,10 +129,10 @@ def test_acting_does_not_move_the_running_statistics():
 def test_an_actor_takes_the_actions_of_greatest_value_of_the_loaded_weights(form):
     from rl_impls.mario._torch import Actor
 
-    knobs = backends.forms("mario")[form]
+    options = backends.forms("mario")[form]
     for norm in NORMS:
         params, states = inputs(norm, batch=6)
-        actor = Actor(params, states, knobs, backends.get("torch").lowering_here())
+        actor = Actor(params, states, options, backends.get("torch").new_compiler())
         for seed in (0, 1):
             weights, _ = inputs(norm, seed)
             weights["b_value"] -= _numpy.q_values(weights, states).mean(axis=0)  # or one action is the best everywhere

@@ -10,8 +10,8 @@ import pytest
 from correctness_tests.mario.problem import BATCH, SIDE, build, problem
 from rl_impls import backends
 from rl_impls.mario._numpy import RESIZE
-from rl_impls.mario.composed import steps
-from rl_impls.mario.knobs import Knobs
+from rl_impls.mario.shared_ops import steps
+from rl_impls.mario.options import Options
 from rl_impls.mario.loop import make_replay
 from rl_impls.mario.problem import PRIORITIES, STACK, net, pictures
 from rl_impls.mario.sum_tree import LiteralSumTree, SumTree
@@ -60,7 +60,7 @@ def actor(**options):
 
     rng = np.random.default_rng(0)
     params, states = net(rng, SIDE), pictures(rng, ENVS, STACK, SIDE, SIDE)
-    return Actor(params, states, Knobs(**options), backends.get("torch").lowering_here()), states
+    return Actor(params, states, Options(**options), backends.get("torch").new_compiler()), states
 
 
 def computed(**options):
@@ -104,7 +104,7 @@ def test_tree_chooses_the_sum_tree(tree, kind):
     example = np.arange(3), np.ones(3, np.float32)
     assert type(build("per_update", "numpy", REPLAY | PRIORITIES, example, "naive", tree=tree).replay.tree) is kind
     spec = REPLAY | PRIORITIES | {"collectors": 2, "envs": 1, "prioritised": True}
-    assert type(make_replay(spec, Knobs(tree=tree)).tree) is kind
+    assert type(make_replay(spec, Options(tree=tree)).tree) is kind
 
 
 @pytest.mark.parametrize(("acting", "sizes"), [("each", [1] * ENVS), ("together", [ENVS])])

@@ -39,9 +39,9 @@ def gradient_of(step):
     return {name: step.net.to_params_layout(parameter.grad.numpy()) for name, parameter in layouts}
 
 
-def gradient(batch, knobs=None, given=None, **options):
+def gradient(batch, chosen=None, given=None, **options):
     """The gradient of one update in float64."""
-    step, update = exact_learner(knobs, given, **options)
+    step, update = exact_learner(chosen, given, **options)
     update(batch)
     return gradient_of(step)
 
@@ -94,11 +94,11 @@ def biased(values):
 
 @pytest.mark.parametrize(("backend", "form"), FORMS)
 def test_the_online_net_chooses_the_next_action_and_the_target_net_values_it(backend, form):
-    online, target = biased([1.0, 4.0, 2.0]), biased([8.0, 0.25, 6.0])
+    online, compiler = biased([1.0, 4.0, 2.0]), biased([8.0, 0.25, 6.0])
     _, [batch, *_] = problem()
     ends = (np.arange(BATCH) % 2).astype(np.float32)
     batch = changed(batch, actions=np.full(BATCH, 2, np.int32), rewards=np.full(BATCH, 0.5, np.float32), ends=ends)
-    _, update = learner(backend, form, params=online, target=target, gamma=0.5)
+    _, update = learner(backend, form, params=online, compiler=compiler, gamma=0.5)
     _, errors = update(batch)
     # neither the best of the target net, 8, nor the online net's own value, 4
     np.testing.assert_allclose(errors, np.where(ends, 2.0 - 0.5, 2.0 - (0.5 + 0.5 * 0.25)), rtol=1e-6)
@@ -162,7 +162,7 @@ def test_in_bfloat16_the_loss_stays_near(backend):
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_a_batch_in_parts_is_learned_from_as_the_whole(backend):
     spec, batches = problem()
-    (whole, once), (parts, four) = learner(backend), learner(backend, knobs={"accumulate": 4})
+    (whole, once), (parts, four) = learner(backend), learner(backend, options={"accumulate": 4})
     for batch in batches[:2]:
         (loss, errors), (wanted, exact) = four(batch), once(batch)
         assert loss == pytest.approx(wanted, rel=1e-5)

@@ -33,8 +33,8 @@ def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-def build(op, backend, spec, example, form="full", **knobs):
+def build(op, backend, spec, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
     device = tuple(map(made.to_device, example))
-    return made.build("pirl", op, spec, device, replace(backends.forms("pirl")[form], **knobs))
+    return made.build("pirl", op, spec, device, replace(backends.forms("pirl")[form], **options))

@@ -84,16 +84,16 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, change
 
     rng = np.random.default_rng(order)
     params, target, batch = in_float64(small_net(rng)), in_float64(small_net(rng)), batch64(rng)
-    knobs = replace(backends.forms("pirl")[form], order=order, **changed)
+    options = replace(backends.forms("pirl")[form], order=order, **changed)
     constants = {**CONSTANTS, "pde_weight": 1.0, "sigma": rough().sigma}
     net, target_net = torch_net(params), torch_net(target)
     inputs = tuple(map(torch.as_tensor, batch))
-    if knobs.gradient == "by_hand":
-        loss, found = _torch.make_gradient(net, target_net, constants, knobs, _torch.drift_vectorised)(*inputs)
+    if options.gradient == "by_hand":
+        loss, found = _torch.make_gradient(net, target_net, constants, options, _torch.drift_vectorised)(*inputs)
         for parameter, gradient in zip(net.parameters(), found):
             parameter.grad = gradient
     else:
-        loss = _torch.make_loss(net, target_net, constants, knobs)(*inputs)
+        loss = _torch.make_loss(net, target_net, constants, options)(*inputs)
         loss.backward()
     assert all(parameter.grad is None for parameter in target_net.parameters())
 

@@ -18,7 +18,7 @@ class Told:
     replacement) or ``die always``.
     """
 
-    def __init__(self, shared, spec, index, life, threads, knobs, backend):
+    def __init__(self, shared, spec, index, life, threads, options, backend):
         self.shared, self.spec, self.index, self.life = shared, spec, index, life
         self.share, self.envs = share_of(spec, index), self
         count = self.share.stop - self.share.start

@@ -23,7 +23,7 @@ from rl_impls.common import workers
 from rl_impls.common.phases import Phases
 from rl_impls.common.procgen_state import pack
 from rl_impls.procgen.crew import Crew, memory, publish
-from rl_impls.procgen.knobs import FORMS
+from rl_impls.procgen.options import FORMS
 from rl_impls.procgen.parallel import CrewLoop
 from rl_impls.procgen.spec import NETS
 

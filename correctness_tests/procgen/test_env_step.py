@@ -9,7 +9,7 @@ import pytest
 
 from rl_impls.backends import get
 from rl_impls.common.procgen_env import ACTIONS, ProcgenVectorEnv
-from rl_impls.procgen.composed import FRAMES, env_step
+from rl_impls.procgen.shared_ops import FRAMES, env_step
 
 ENV = {"game": "chaser", "num_envs": 3, "seed": 5, "mode": "easy", "num_levels": 20, "start_level": 4}
 STEPS = 60
@@ -24,7 +24,7 @@ def actions(seed=0):
 
 def build(frames="in_place"):
     """Make the op for these games."""
-    return env_step({"env": ENV}, (actions(),), knobs=SimpleNamespace(frames=frames), backend=get("numpy"))
+    return env_step({"env": ENV}, (actions(),), options=SimpleNamespace(frames=frames), backend=get("numpy"))
 
 
 @pytest.mark.parametrize("frames", FRAMES)

@@ -12,7 +12,7 @@ from correctness_tests.procgen.problem import build, learner, problem
 from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.procgen import _numpy
-from rl_impls.procgen.knobs import FORMS, Knobs
+from rl_impls.procgen.options import FORMS, Options
 from rl_impls.procgen.problem import forward as forward_problem
 from rl_impls.procgen.problem import pictures, random_weights
 from rl_impls.procgen.spec import NETS, init_net
@@ -144,8 +144,8 @@ def test_cast_acting_weights_equal_the_learned_ones_as_of_begin(images):
     (spec, (batch, *_)), torch, acted = problem("a2c_update"), backends.get("torch"), {}
     batch = tuple(map(torch.to_device, batch))
     for weights in ("learned", "cast"):
-        knobs = replace(FORMS["bfloat16"], images=images, acting_weights=weights)
-        step = torch.build("procgen", "a2c_update", spec, batch, knobs)
+        options = replace(FORMS["bfloat16"], images=images, acting_weights=weights)
+        step = torch.build("procgen", "a2c_update", spec, batch, options)
         actor = step.actor(obs)
         before = actor(obs, uniforms)
         step(*batch)
@@ -187,7 +187,7 @@ def naive_but(op, example, **options):
     """An op in torch that is naive but for these options, and its arguments."""
     torch = backends.get("torch")
     args = tuple(map(torch.to_device, example))
-    return torch.build("procgen", op, problem("a2c_update")[0], args, Knobs(**options)), args
+    return torch.build("procgen", op, problem("a2c_update")[0], args, Options(**options)), args
 
 
 def test_options_take_effect():

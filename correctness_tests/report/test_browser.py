@@ -88,7 +88,7 @@ def traces(page, chapter):
     return page.eval_on_selector(f"[data-plot={chapter}]", "plot => plot.data.map(trace => trace.name)")
 
 
-CHAPTERS = ("scaling", "limit", "knobs", "phases", "threads", "claims", "gate", "history")
+CHAPTERS = ("scaling", "limit", "options", "phases", "threads", "claims", "gate", "history")
 
 
 def test_every_plot_is_drawn_without_a_network(page_file):

@@ -11,7 +11,7 @@ import pytest
 from correctness_tests.repositories.entries import CASE, commit, order, over, unchanged
 from perf_tests.report.html import (
     gated,
-    knobs,
+    options,
     limit,
     over_commits,
     phases,
@@ -76,11 +76,11 @@ def test_shares_of_the_limit_stand_by_op(run_of):
 
 
 def gains(run_of):
-    """Return the waterfall of an op with two knobs, one that gains and one that may."""
+    """Return the waterfall of an op with two options, one that gains and one that may."""
     times = {"naive": 8e-3, "only_ring": 4e-3, "only_relu": 7.9e-3}
     found = [ours("train_step", form, seconds=seconds) for form, seconds in times.items()]
     found += [ours("train_step", "full", seconds=2e-3), ours("train_step", "only_half", precision="bfloat16")]
-    return only(knobs.chapter(run_of(found).rows))
+    return only(options.chapter(run_of(found).rows))
 
 
 def test_a_waterfall_goes_from_naive_by_each_knob_to_full(run_of):

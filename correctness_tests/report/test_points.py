@@ -7,7 +7,7 @@ from html import escape
 import pytest
 
 from correctness_tests.repositories.entries import order, over
-from perf_tests.report.html import gated, knobs, over_commits, promised, threads
+from perf_tests.report.html import gated, options, over_commits, promised, threads
 from perf_tests.report.html.claims import Claims
 from perf_tests.report.html.facts import cautions, tiles
 from perf_tests.report.html.page import outcome, verdicts
@@ -41,7 +41,7 @@ def test_claims_say_whether_outputs_are_the_same(same, words):
 
 def test_a_gain_is_significant_where_its_interval_excludes_1():
     spans = Span(1.2, 1.1, 1.3), Span(0.9, 0.8, 0.95), Span(0.9, 0.8, 1.0)
-    assert [knobs.judged(span) for span in spans] == [True, False, None]
+    assert [options.judged(span) for span in spans] == [True, False, None]
 
 
 def test_tiles_count_claims_with_a_published_figure_benchmarks_and_backends(run_of):

@@ -103,18 +103,18 @@ def batch_of(stored, rows):
     return [np.array([stored[row][k] for row in rows], dtype) for k, dtype in enumerate(DTYPES)]
 
 
-def check(loop, inputs, knobs, backend):
+def check(loop, inputs, options, backend):
     """Run the loop from its start, and compare its outputs and its state with the reference; return both outputs."""
     explore, random_actions, _, rows = inputs.args
     out = actions, rewards, ended, losses = backends.get(backend).to_host(loop(*inputs.args))
-    wanted = follow(inputs, actions, knobs.every, knobs.collection == "thread")
+    wanted = follow(inputs, actions, options.every, options.collection == "thread")
     np.testing.assert_array_equal(rewards, wanted.rewards)
     np.testing.assert_array_equal(ended, wanted.ended)
     np.testing.assert_array_equal(actions[explore], random_actions[explore])
     assert wanted.greedy[~explore].max() < 1e-3
     assert losses.shape == (len(rows),)
     rate = inputs.spec["learning_rate"]
-    later, most = TOLERANCE[backends.get(backend).source]
+    later, most = TOLERANCE[backends.get(backend).library]
     np.testing.assert_allclose(losses[:8], wanted.losses[:8], rtol=1e-4)
     np.testing.assert_allclose(losses, wanted.losses, rtol=later)
     assert_trained_alike(loop.params, wanted.params, rate, len(rows), most)
@@ -161,8 +161,8 @@ def fresh(form, backend, envs):
     return loop, inputs
 
 
-def knobs(form, every, batch=32):
-    """Return a form's knobs with other numbers."""
+def options(form, every, batch=32):
+    """Return a form's options with other numbers."""
     return replace(backends.forms("snake")[form], every=every, batch=batch)
 
 

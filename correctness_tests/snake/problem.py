@@ -11,16 +11,16 @@ from rl_impls import backends
 from rl_impls.snake.problem import config, transitions
 
 
-def build(op, backend, spec, example, form="full", **knobs):
+def build(op, backend, spec, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
-    knobs = replace(backends.forms("snake")[form], **knobs)
-    return made.build("snake", op, spec, tuple(map(made.to_device, example)), knobs)
+    options = replace(backends.forms("snake")[form], **options)
+    return made.build("snake", op, spec, tuple(map(made.to_device, example)), options)
 
 
-def trainer(backend, everything, batch, form="full", **knobs):
+def trainer(backend, everything, batch, form="full", **options):
     """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the loss."""
-    made, step = backends.get(backend), build("train_step", backend, everything, batch, form, **knobs)
+    made, step = backends.get(backend), build("train_step", backend, everything, batch, form, **options)
     return step, lambda batch: float(made.to_host(step(*map(made.to_device, batch))))
 
 

@@ -228,7 +228,7 @@ def test_an_evaluation_ends_where_games_are_truncated():
     ("config", "message"),
     [
         ({"form": "fastest"}, "unknown form 'fastest'; known: naive"),
-        ({"every": 3}, "unknown value of knob every '3'; known: 1, 4, 8, 16"),
+        ({"every": 3}, "unknown value of option every '3'; known: 1, 4, 8, 16"),
         ({"envs": 6}, "envs: got 6 with an update every 4 steps"),
         ({"gamma": 1.5}, "gamma: got 1.5, wanted a number from 0 to 1"),
         ({"warm_up": 10}, "warm_up: got 10, wanted an integer from 32 to 500, the batch and the capacity"),

@@ -14,7 +14,7 @@ from correctness_tests.snake.loops import (
     check,
     close,
     fresh,
-    knobs,
+    options,
     passes_a_multiple,
     timed,
 )
@@ -39,13 +39,13 @@ limited = limit("a loop's thread")
 @pytest.mark.parametrize("name", quick(IN_GATE, list(TIMED)))
 def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailable):
     form, backend, num_envs, every, batch = TIMED[name].params.values()
-    inputs, options = timed(form, num_envs, every, batch, seed), knobs(form, every, batch)
+    inputs, chosen = timed(form, num_envs, every, batch, seed), options(form, every, batch)
     backend = backends.get(backend)
     try:
         backend.require()
     except BackendUnavailable as error:
         unavailable(error)
-    loop = backend.build("snake", "collect_and_learn", inputs.spec, inputs.args, options)
+    loop = backend.build("snake", "collect_and_learn", inputs.spec, inputs.args, chosen)
     try:
         first, wanted = check(loop, inputs, options, backend.name)
         if wanted.truncated == 0 and inputs.spec["step"] + wanted.rewards.size >= inputs.spec["target_every"]:
@@ -65,7 +65,7 @@ def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailab
 )
 def test_a_loop_matches_where_the_ring_wraps_and_episodes_are_truncated(form, backend, envs):
     loop, inputs = fresh(form, backend, envs)
-    _, wanted = check(loop, inputs, knobs(form, 4), backend)
+    _, wanted = check(loop, inputs, options(form, 4), backend)
     assert wanted.truncated > 0
 
 
@@ -110,7 +110,7 @@ def test_a_loop_without_a_target_net_bootstraps_from_the_online_net(form, backen
     inputs = Inputs(inputs.spec | {"target_every": 0}, inputs.args)
     loop = build("collect_and_learn", backend, inputs.spec, inputs.args, form, every=4)
     try:
-        check(loop, inputs, knobs(form, 4), backend)
+        check(loop, inputs, options(form, 4), backend)
     finally:
         close(loop)
 
@@ -118,7 +118,7 @@ def test_a_loop_without_a_target_net_bootstraps_from_the_online_net(form, backen
 REFUSED = [
     ("jax", "compiled", {}, {"collection": "thread"}, r"collection: got 'thread' with loop='scan'"),
     ("jax", "compiled", {"step": 970}, {}, "step: got 970 with an update every 4 steps, wanted a multiple"),
-    ("torch", "full", {}, {"batch": 64}, "rows: got 32 for an update, wanted 64, the value of knob batch"),
+    ("torch", "full", {}, {"batch": 64}, "rows: got 32 for an update, wanted 64, the value of option batch"),
 ]
 
 

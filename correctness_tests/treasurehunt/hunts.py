@@ -20,10 +20,10 @@ BATCH = 10
 GREEDY = 1e-4  # an action that is worth less than the best by no more than this counts as greedy
 
 
-def build(op, backend, spec, example, form="full", **knobs):
+def build(op, backend, spec, example, form="full", **options):
     """Build one op; it takes and returns NumPy arrays."""
-    knobs = replace(backends.forms("treasurehunt")[form], **knobs)
-    return backends.get(backend).build("treasurehunt", op, spec, example, knobs)
+    options = replace(backends.forms("treasurehunt")[form], **options)
+    return backends.get(backend).build("treasurehunt", op, spec, example, options)
 
 
 def draws(rng, settings, *shape):

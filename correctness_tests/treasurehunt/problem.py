@@ -12,18 +12,18 @@ from correctness_tests.snake.problem import assert_state_equal
 from rl_impls import backends
 from rl_impls.backends import tree_map
 from rl_impls.treasurehunt._numpy import COSINES, NOISY, noise_size
-from rl_impls.treasurehunt.knobs import Knobs
+from rl_impls.treasurehunt.options import Options
 from rl_impls.treasurehunt.spec import ACTIONS, VALUES
 
 AGENTS, BATCH, SIZE, HIDDEN, QUANTILES = 3, 6, 10, 8, 5
 LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
 
 
-def build(op, backend, spec, example, form="full", **knobs):
+def build(op, backend, spec, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
-    knobs = replace(backends.forms("treasurehunt")[form], **knobs)
-    return made.build("treasurehunt", op, spec, tuple(map(made.to_device, example)), knobs)
+    options = replace(backends.forms("treasurehunt")[form], **options)
+    return made.build("treasurehunt", op, spec, tuple(map(made.to_device, example)), options)
 
 
 def called(op, backend, *args):
@@ -32,9 +32,9 @@ def called(op, backend, *args):
     return made.to_host(op(*map(made.to_device, args)))
 
 
-def trainer(backend, everything, batch, form="full", **knobs):
+def trainer(backend, everything, batch, form="full", **options):
     """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the losses."""
-    step = build("train_step", backend, everything, batch, form, **knobs)
+    step = build("train_step", backend, everything, batch, form, **options)
     return step, lambda batch: called(step, backend, *batch)
 
 
@@ -114,26 +114,26 @@ OF_JAX = "nets", "cosines", "precision"
 
 
 @functools.cache
-def shared(backend, knobs):
+def shared(backend, options):
     """Return one compiled learner for all tests, which set its state."""
     everything, [batch] = problem(0)
-    step, update = trainer(backend, everything, batch, **asdict(knobs))
+    step, update = trainer(backend, everything, batch, **asdict(options))
     assert_state_equal(step.state(), state_of(everything))
     return step, update
 
 
-def trained_from(backend, knobs, state):
+def trained_from(backend, options, state):
     """Return a learner in that state and how to update it."""
-    if backend == "jax":  # whose nets the other knobs leave alone
-        knobs = replace(Knobs(), **{name: getattr(knobs, name) for name in OF_JAX})
-    step, update = shared(backend, knobs)
+    if backend == "jax":  # whose nets the other options leave alone
+        options = replace(Options(), **{name: getattr(options, name) for name in OF_JAX})
+    step, update = shared(backend, options)
     step.load_state(state)
     return step, update
 
 
-def trained(backend, knobs, everything, batches):
+def trained(backend, options, everything, batches):
     """Train from the start: return the losses and the state."""
-    step, update = trained_from(backend, knobs, state_of(everything))
+    step, update = trained_from(backend, options, state_of(everything))
     return np.array([update(batch) for batch in batches]), step.state()
 
 

@@ -225,14 +225,14 @@ def test_phases_of_a_call_add_up_to_its_time(form, backend, phases):
 
 
 @pytest.mark.parametrize(
-    ("backend", "knobs", "message"),
+    ("backend", "options", "message"),
     [
         ("torch", {"form": "compiled"}, "^loop: got 'scan' on torch, wanted jax"),
         ("jax", {"form": "one_by_one", "loop": "scan"}, "^nets: got 'one_by_one' with loop='scan'"),
         ("torch", {"form": "processes", "order": "interleaved"}, "^order: got 'interleaved' with processes="),
     ],
 )
-def test_options_that_exclude_each_other_are_refused(backend, knobs, message):
+def test_options_that_exclude_each_other_are_refused(backend, options, message):
     spec, epochs = given(1)
     with pytest.raises(ValueError, match=message):
-        build("epoch", backend, spec, epochs[0], **knobs)
+        build("epoch", backend, spec, epochs[0], **options)

@@ -29,14 +29,14 @@ def test_nets_one_by_one_hold_an_array_of_each_agent_and_batched_nets_one_of_all
     one_by_one = build(op, backend, everything, example, "one_by_one")
     wanted = made.to_host(one_by_one(*args))
     one_by_one.reset()
-    held = one_by_one.held(*args)
+    held = one_by_one.pack_args(*args)
     for parts, whole in zip(held, args, strict=True):
         assert isinstance(parts, tuple)
         assert len(parts) == AGENTS
         np.testing.assert_array_equal([made.to_host(part) for part in parts], made.to_host(whole))
     np.testing.assert_array_equal(made.to_host(one_by_one(*held)), wanted)
     batched = build(op, backend, everything, example, "full")
-    held = getattr(batched, "held", lambda *args: args)(*args)
+    pack_args = getattr(batched, "pack_args", lambda *args: args)(*args)
     assert all(kept is whole for kept, whole in zip(held, args, strict=True))
 
 

@@ -25,7 +25,7 @@ from correctness_tests.treasurehunt.problem import (
     trained_from,
 )
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.knobs import FORMS, Knobs
+from rl_impls.treasurehunt.options import FORMS, Options
 
 EVERYTHING, _ = problem(0)
 RATE, NORM, TAU = (EVERYTHING[name] for name in ("learning_rate", "gradient_norm", "soft_update"))
@@ -171,7 +171,7 @@ def test_bfloat16_is_close_to_float32_but_not_the_same(backend, nets):
     rounded = replace(FORMS["bfloat16"], nets=nets)
     actions = called(build("act", backend, everything, drawn, **asdict(rounded)), backend, *drawn)
     losses, state = trained(backend, rounded, everything, batches)
-    wanted_losses, wanted = trained(backend, Knobs(), everything, batches)
+    wanted_losses, wanted = trained(backend, Options(), everything, batches)
     np.testing.assert_allclose(losses, wanted_losses, rtol=2e-2)
     assert (losses != wanted_losses).all()
     assert_greedy(actions, everything["params"], drawn, 0.02)

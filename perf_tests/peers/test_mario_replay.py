@@ -16,7 +16,7 @@ import pytest
 from rl_impls import backends
 from rl_impls.common.old_gym import silent_gym
 from rl_impls.mario import problem as mario
-from rl_impls.mario.composed import prioritised, stored
+from rl_impls.mario.shared_ops import prioritised, stored
 
 from ..bench import Bench
 

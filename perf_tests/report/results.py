@@ -84,10 +84,10 @@ def cells(row: Row) -> list[str]:
 def sources(workload: str) -> list[str]:
     """Return a list of the forms that reproduce published code: the source, and how far the form is from its speed."""
     try:
-        knobs = importlib.import_module(f"rl_impls.{workload}.knobs")
+        options = importlib.import_module(f"rl_impls.{workload}.options")
     except ImportError:  # the workload does not exist in this revision
         return []
-    found = [f"- `{form}`: {sentence}" for form, sentence in getattr(knobs, "SOURCES", {}).items()]
+    found = [f"- `{form}`: {sentence}" for form, sentence in getattr(options, "SOURCES", {}).items()]
     return [*found, ""] if found else []
 
 

@@ -16,29 +16,29 @@ def copied(tree):
     return jax.tree.map(jnp.copy, tree)
 
 
-def device_of(target):
-    """Return the JAX device of a :class:`~rl_impls.lowering.Target`."""
-    return jax.devices("gpu" if target.device == "cuda" else "cpu")[0]
+def device_of(compiler):
+    """Return the JAX device of a :class:`~rl_impls.compilers.Compiler`."""
+    return jax.devices("gpu" if compiler.device == "cuda" else "cpu")[0]
 
 
-def put(tree, target):
+def to_device(tree, compiler):
     """Return copies of arrays committed to the backend's device; JAX would recompile for uncommitted ones.
 
     Waits for the copies, because a transfer may still read a NumPy array after ``device_put`` returns.
     """
-    return jax.block_until_ready(copied(jax.device_put(tree, device_of(target))))
+    return jax.block_until_ready(copied(jax.device_put(tree, device_of(compiler))))
 
 
 class Net:
     """A compiled ``function(weights, *args)`` with its weights on the device; `example` are its other arguments."""
 
-    def __init__(self, function, params, example, target):
-        self.call, self.target = target.lower(function, (params, *example)), target
+    def __init__(self, function, params, example, compiler):
+        self.call, self.compiler = compiler.compile(function, (params, *example)), compiler
         self.load(params)
 
     def load(self, params):
         """Replace the weights without tracing again; shapes and dtypes must match."""
-        self.weights = put(dict(params), self.target)
+        self.weights = to_device(dict(params), self.compiler)
 
     def __call__(self, *args):
         """Call the function with the current weights."""
@@ -61,20 +61,20 @@ class Trained(Op):
     Args:
         params: initial weights, f32 arrays by name.
         optimizer: optax optimiser that counts its steps.
-        target: device and lowering of the backend.
+        compiler: a :class:`~rl_impls.compilers.Compiler`.
         moments: moments to save, from the name in :meth:`state` to optax's name.
         flatten: ``flatten(tree) -> flat, unflatten``: :func:`identity`, or ``ravel_pytree`` for one vector.
     """
 
-    def __init__(self, params, optimizer, target, moments=MOMENTS, flatten=identity):
-        self.target, self.names, self.flatten = target, moments, flatten
-        weights, self.unflatten = flatten(put(dict(params), target))
+    def __init__(self, params, optimizer, compiler, moments=MOMENTS, flatten=identity):
+        self.compiler, self.names, self.flatten = compiler, moments, flatten
+        weights, self.unflatten = flatten(to_device(dict(params), compiler))
         self.start = jax.tree.map(np.array, (weights, jax.jit(optimizer.init)(weights)))
         self.reset()
 
     def reset(self):
         """Restore the initial weights and moments."""
-        self.weights, self.moments = put(self.start, self.target)
+        self.weights, self.moments = to_device(self.start, self.compiler)
 
     @property
     def params(self):
@@ -93,28 +93,28 @@ class Trained(Op):
         """Restore a state, from this backend or another."""
         self.weights = self.flatten(self.part(state, "online"))[0]
         moments = {name: self.flatten(self.part(state, part))[0] for part, name in self.names.items()}
-        count = put(state["step"], self.target)
+        count = to_device(state["step"], self.compiler)
         self.moments = tree_utils.tree_set(self.moments, count=count, **moments)
 
     def part(self, state, name):
         """Return one part of a state, such as ``online``, on the device."""
-        return put({key: state[f"{name}.{key}"] for key in self.unflatten(self.weights)}, self.target)
+        return to_device({key: state[f"{name}.{key}"] for key in self.unflatten(self.weights)}, self.compiler)
 
 
 class Learner(Trained):
     """Weights updated by an optax optimiser that includes Adam (Kingma and Ba 2015), and target weights.
 
-    `spec` has ``params`` and ``target``, the f32 weights of both nets by name.
+    `config` has ``params`` and ``target``, the f32 weights of both nets by name.
     """
 
-    def __init__(self, spec, optimizer, target, flatten=identity):
-        self.target_start = jax.tree.map(np.array, dict(spec["target"]))
-        super().__init__(spec["params"], optimizer, target, flatten=flatten)
+    def __init__(self, config, optimizer, compiler, flatten=identity):
+        self.target_start = jax.tree.map(np.array, dict(config["target"]))
+        super().__init__(config["params"], optimizer, compiler, flatten=flatten)
 
     def reset(self):
         """Restore the initial weights of both nets and the moments."""
         super().reset()
-        self.target_weights = put(self.target_start, self.target)
+        self.target_weights = to_device(self.target_start, self.compiler)
 
     def sync_target(self):
         """Copy the online weights to the target weights."""

@@ -22,7 +22,7 @@ class Op(Protocol):
 
     @abstractmethod
     def __call__(self, *args: Any) -> Any:
-        """Return the output of one call, with arguments as returned by :meth:`held`."""
+        """Return the output of one call, with arguments as returned by :meth:`pack_args`."""
 
     def reset(self) -> None:
         """Restore the initial state, so that samples do the same work. Not timed."""
@@ -38,6 +38,6 @@ class Op(Protocol):
         """Return the seconds spent in each phase of a loop since the reset, by name; they add up to the whole time."""
         return {}
 
-    def held(self, *args: Any) -> tuple[Any, ...]:
+    def pack_args(self, *args: Any) -> tuple[Any, ...]:
         """Convert arguments from the layout shared by all forms to that of this form. Not timed."""
         return args

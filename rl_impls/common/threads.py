@@ -59,16 +59,14 @@ def set_threads(count: int, inter_op: int | None = None) -> None:
     set_game_threads(count)
 
 
-def configuration(agent_class: Any, config: type, fields: Mapping[str, Any], path: Path | None) -> Any:
-    """Return the configuration of the agent about to be made, or None if its fields are invalid.
+def configuration(agent: Any, fields: Mapping[str, Any], path: Path | None) -> Any:
+    """Return the configuration of the agent about to be made, or None if it is invalid.
 
-    `fields` override those of the checkpoint at `path`, if any; ``agent_class.configure`` is used if it exists.
+    `fields` override those of the checkpoint at `path`, if any.
     """
-    configure = getattr(agent_class, "configure", config)
-    fields = {name: value for name, value in fields.items() if name != "seed"}
     try:
         stored = json.loads(params.read_metadata(path)["config"]) if path else {}
-        return configure(**stored | fields)
+        return agent.configure(**stored | {name: value for name, value in fields.items() if name != "seed"})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -76,9 +74,9 @@ def configuration(agent_class: Any, config: type, fields: Mapping[str, Any], pat
 def use_threads(options: Namespace, config: Any, samples: int | None = None) -> int:
     """Set and return the requested number of threads, or else one that suits the net.
 
-    Without ``weights`` in `config`, all cores are used. `samples` replaces ``config.batch``.
+    Without ``weights`` in `config`, all cores are used. `samples` replaces ``config.batch_size``.
     """
-    weights, batch = getattr(config, "weights", math.inf), getattr(config, "batch", 1)
+    weights, batch = getattr(config, "weights", math.inf), getattr(config, "batch_size", 1)
     count = options.threads
     if count is None:
         count = default_threads(weights * (batch if samples is None else samples))

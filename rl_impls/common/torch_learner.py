@@ -14,21 +14,21 @@ from .op import Op
 
 GUARDS = {"grad": lambda: lambda call: call, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # torch's names of Adam's moments
-AT_ONCE = {"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}  # by the ``optimizer`` knob
-FOREACH = {"loop": False, "default": None, "fused": True}  # of gradient clipping, by the same knob
+AT_ONCE = {"loop": {"foreach": False}, "default": {}, "fused": {"fused": True}}  # by the ``optimizer`` option
+FOREACH = {"loop": False, "default": None, "fused": True}  # of gradient clipping, by the same option
 PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def place(target):
-    """Return the torch device of a target, cpu or cuda."""
-    return "cuda" if target.device == "cuda" else "cpu"
+def place(compiler):
+    """Return the torch device of a compiler, cpu or cuda."""
+    return "cuda" if compiler.device == "cuda" else "cpu"
 
 
-def autocast(knobs, target):
-    """Return the autocast context of the ``precision`` knob, a null context for float32."""
-    if knobs.precision == "float32":
+def autocast(options, compiler):
+    """Return the autocast context of the ``precision`` option, a null context for float32."""
+    if options.precision == "float32":
         return contextlib.nullcontext()
-    return torch.autocast(place(target), PRECISIONS[knobs.precision])
+    return torch.autocast(place(compiler), PRECISIONS[options.precision])
 
 
 @contextlib.contextmanager
@@ -174,16 +174,16 @@ class Trained(Op):
 class Learner(Trained):
     """An online net updated by Adam (Kingma and Ba 2015), and a target net.
 
-    `spec` has ``params``, ``target`` and ``learning_rate``; `make` and `flat` are those of :class:`Trained`. Adam
+    `config` has ``params``, ``target`` and ``learning_rate``; `make` and `flat` are those of :class:`Trained`. Adam
     iterates over the arrays one by one if `optimizer` is ``loop``, as torch chooses if ``default``, or all at once if
     ``fused``.
     """
 
-    def __init__(self, spec, optimizer, make, flat=False):
-        adam = functools.partial(torch.optim.Adam, lr=spec["learning_rate"], **AT_ONCE[optimizer])
-        super().__init__(spec["params"], make, adam, flat=flat)
-        self.target_net = make(spec["target"])
-        self.nets["target"], self.start["target"] = self.target_net, spec["target"]
+    def __init__(self, config, optimizer, make, flat=False):
+        adam = functools.partial(torch.optim.Adam, lr=config["learning_rate"], **AT_ONCE[optimizer])
+        super().__init__(config["params"], make, adam, flat=flat)
+        self.target_net = make(config["target"])
+        self.nets["target"], self.start["target"] = self.target_net, config["target"]
 
     def sync_target(self):
         """Copy the online weights to the target net."""

@@ -22,18 +22,18 @@ def divided_weights(planes, kernel):
     return planes, kernel / 255
 
 
-DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the ``images`` knob
+DIVIDED = {"float": divided_images, "uint8": divided_weights}  # by the ``images`` option
 
 
 class PictureNet(nn.Module):
     """Base class of image nets, with the weights that :class:`~rl_impls.common.torch_learner.Trained` expects.
 
-    The ``memory_format``, ``images`` and ``precision`` knobs are read; subclasses add the layers.
+    The ``memory_format``, ``images`` and ``precision`` options are read; subclasses add the layers.
     """
 
-    def __init__(self, params, knobs):
+    def __init__(self, params, options):
         super().__init__()
-        self.memory_format, of_bytes = FORMATS[knobs.memory_format], knobs.images == "uint8"
+        self.memory_format, of_bytes = FORMATS[options.memory_format], options.images == "uint8"
         self.weights = nn.ParameterDict()
         for name, value in params.items():
             weight = torch.from_numpy(value).clone()
@@ -42,8 +42,8 @@ class PictureNet(nn.Module):
             self.weights[name] = weight
         self.dtype = weight.dtype
         # bfloat16 holds every byte exactly
-        self.first_dtype = torch.bfloat16 if of_bytes and knobs.precision == "bfloat16" else self.dtype
-        self.divided = DIVIDED[knobs.images]
+        self.first_dtype = torch.bfloat16 if of_bytes and options.precision == "bfloat16" else self.dtype
+        self.divided = DIVIDED[options.images]
 
     @torch.no_grad()
     def load(self, params):

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .agent import Agent
 from .checks import check_integer
-from .config_fields import given, single_fields
-from .config_file import NOTHING, Chosen, read
+from .config import RENAMED, YamlFile, fields_of, read_yaml
 from .ranks import launched
 from .runs import CHECKPOINT, SUMMARY, Recorder, keep_summary, peak_memory, provenance, summary
 from .signals import ending_signals
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
-    from .command import Agent
-
 SAVED_EVERY = 600  # seconds
 SAID_EVERY = 10  # seconds between the lines of an agent that has ``lines()``
 UNITS = {"h": 3600, "m": 60, "s": 1}
@@ -41,30 +39,31 @@ def seconds_of(text: str) -> float:
     """Parse a duration such as ``0.5`` (hours), ``30m`` or ``90s`` into seconds."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([hms]?)", text)
     if not found or not float(found[1]):
-        raise ValueError(f"duration: got {text!r}, wanted more than 0 hours, or as 30m or 90s")
+        raise ValueError(f"duration={text!r} should be a number of hours above 0, or like 30m or 90s")
     return float(found[1]) * UNITS[found[2] or "h"]
 
 
-def from_file(config: type, path: Path | None) -> Chosen:
+def from_file(config: Any, path: Path | None) -> YamlFile:
     """Read a configuration file, which may set the configuration's fields, the seed, and steps or duration."""
     if path is None:
-        return NOTHING
-    types = {field.name: kind for field, kind, _ in single_fields(config)}
-    chosen = read(path, types | {"seed": int, "steps": int, "duration": float | str})
-    if "duration" in chosen.values:
-        chosen.values["duration"] = str(chosen.values["duration"])
-    return chosen
+        return YamlFile()
+    found, known = read_yaml(path), {*fields_of(config), "seed", "steps", "duration"}
+    for name in found.values.keys() - known:
+        new = RENAMED.get(name)
+        what = f"is now {new}" if new in known else f"is unknown (choose from {', '.join(sorted(known))})"
+        raise ValueError(f"{path}, line {found.lines[name]}: {name} {what}")
+    return found
 
 
-def length(options: argparse.Namespace, chosen: Chosen) -> tuple[int | None, float | None]:
+def length(options: argparse.Namespace, chosen: YamlFile) -> tuple[int | None, float | None]:
     """Return the steps to train or, if a duration is set, the seconds; the command line overrides the file."""
     steps, duration = options.steps, options.duration
     if steps is None and duration is None:
         steps, duration = chosen.values.get("steps"), chosen.values.get("duration")
         if steps is not None and duration is not None:
-            raise ValueError("duration: got it with steps, wanted one of them")
+            raise ValueError("duration cannot be combined with steps")
     if duration is not None:
-        return None, seconds_of(duration)
+        return None, seconds_of(str(duration))
     return check_integer("steps", options.default_steps if steps is None else steps, 1), None
 
 
@@ -93,21 +92,20 @@ def place(options: argparse.Namespace) -> Path:
     return path
 
 
-def train(agent_class: type[Agent], config: type, options: argparse.Namespace) -> None:
+def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
     """Train with a progress bar; write checkpoints at the start, every ten minutes and at the end.
 
     Ctrl-C, SIGTERM and SIGHUP stop the training after the current chunk and still write its checkpoint.
     """
-    path, chosen = place(options), from_file(config, options.config)
-    words = {name: value for name, value in vars(options).items() if value is not None}
+    path, chosen = place(options), from_file(agent_class.Config, options.config)
     try:
         steps, duration = length(options, chosen)
-        fields = chosen_fields(config, chosen.values, words)
-        threads = use_threads(options, configuration(agent_class, config, fields, path if options.resume else None))
+        fields = chosen_fields(agent_class.Config, chosen, options)
+        threads = use_threads(options, configuration(agent_class, fields, path if options.resume else None))
         agent = agent_class.load(path, **fields) if options.resume else agent_class(**{"seed": 0, **fields})
     except ValueError as error:
-        name = str(error).partition(":")[0]
-        raise (error if name in words else chosen.located(error)) from None
+        given = {name for name, value in vars(options).items() if value is not None}
+        raise chosen.located(error, given) from None
     first = launched()[0] == 0
     folder, recorder = options.output_dir if first else None, None
     try:
@@ -149,14 +147,15 @@ def save_first(agent: Agent, path: Path) -> None:
     agent.save(path)
 
 
-def chosen_fields(config: type, in_file: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
+def chosen_fields(config: Any, chosen: YamlFile, options: argparse.Namespace) -> dict[str, Any]:
     """Merge the configuration file and the command line, which takes precedence, into the agent's arguments."""
-    if words["resume"] and in_file.keys() - {"steps", "duration"}:
-        raise ValueError("config: a file cannot be combined with --resume: the checkpoint holds the configuration")
-    said = in_file | words
-    fields = given(config, argparse.Namespace(**said))
-    if "seed" in said:
-        fields["seed"] = check_integer("seed", said["seed"], 0)
+    if options.resume and chosen.values.keys() - {"steps", "duration"}:
+        raise ValueError("--config cannot be combined with --resume: the checkpoint holds the configuration")
+    names = (*fields_of(config), "seed")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    fields = {name: value for name, value in chosen.values.items() if name in names} | given
+    if "seed" in fields:
+        check_integer("seed", fields["seed"], 0)
     return fields
 
 

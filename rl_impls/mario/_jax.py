@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ..common.jax_learner import Learner, put
-from .knobs import check_target
+from ..common.jax_learner import Learner, to_device
+from .options import check_target
 from .spec import STRIDES, has_norm
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
@@ -66,16 +66,16 @@ class TrainStep(Learner):
         ValueError: ``accumulate`` does not divide the batch, the net has batch norm, or the precision is float16.
     """
 
-    def __init__(self, spec, example, knobs, target):
-        check_target(knobs, target)
-        parts = knobs.accumulate
+    def __init__(self, spec, example, options, compiler):
+        check_target(options, compiler)
+        parts = options.accumulate
         if len(example[0]) % parts:
             raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {parts}")
         if has_norm(spec["params"]):
-            raise ValueError(f"params: got batch norm on {target.backend}, wanted torch, or a net without it")
+            raise ValueError(f"params: got batch norm on {compiler.backend}, wanted torch, or a net without it")
         optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"]))
-        super().__init__(spec, optimizer, target)
-        loss = functools.partial(td_loss, gamma=spec["gamma"], dtype=DTYPES[knobs.precision])
+        super().__init__(spec, optimizer, compiler)
+        loss = functools.partial(td_loss, gamma=spec["gamma"], dtype=DTYPES[options.precision])
         differentiated = jax.value_and_grad(loss, has_aux=True)
 
         def update(weights, moments, target_weights, *batch):
@@ -91,11 +91,11 @@ class TrainStep(Learner):
             change, moments = optimizer.update(gradient, moments)
             return optax.apply_updates(weights, change), moments, loss, errors.reshape(-1)
 
-        self.update = target.lower(update, (self.weights, self.moments, self.target_weights, *example))
+        self.update = compiler.compile(update, (self.weights, self.moments, self.target_weights, *example))
 
     def batch(self, *columns):
         """Put a NumPy batch on the backend's device."""
-        return put(columns, self.target)
+        return to_device(columns, self.compiler)
 
     def __call__(self, *batch):
         """Update on a batch; return the loss f32[] before the update, and the TD errors f32[B]."""
@@ -103,10 +103,10 @@ class TrainStep(Learner):
         return loss, errors
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Make one Adam update of double Q-learning (van Hasselt et al. 2016), its gradient clipped by global norm.
 
     states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B], weights f32[B] ->
     loss f32[] before the update, TD errors f32[B]
     """
-    return TrainStep(spec, example, knobs, target)
+    return TrainStep(spec, example, options, compiler)

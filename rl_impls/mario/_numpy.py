@@ -2,8 +2,8 @@
 
 Computes in the dtype of its arrays. Axes: B transitions, S pixels along a side, A = 15 actions.
 
-Builders take ``spec``, a :class:`.spec.Spec`; ``example``, the arguments of the first call; ``knobs``, a
-:class:`.knobs.Knobs`; and ``target``, device and lowering, see :class:`~rl_impls.lowering.Target`. Their docstrings
+Builders take ``spec``, a :class:`.spec.Spec`; ``example``, the arguments of the first call; ``options``, a
+:class:`.options.Options`; and ``target``, device and lowering, see :class:`~rl_impls.compilers.Compiler`. Their docstrings
 describe the op that they return.
 """
 
@@ -64,12 +64,12 @@ class Sparse:
         return grey
 
 
-RESIZE = {"dense": Dense, "sparse": Sparse}  # by the knob ``resize``
+RESIZE = {"dense": Dense, "sparse": Sparse}  # by the option ``resize``
 
 
-def preprocess(spec, example, *, knobs, target):
+def preprocess(spec, example, *, options, compiler):
     """Convert frames to grey and resize them to S x S, by the mean over each area.  u8[B, H, W, 3] -> u8[B, S, S]"""
-    return RESIZE[knobs.resize](*example[0].shape[1:3], spec["side"])
+    return RESIZE[options.resize](*example[0].shape[1:3], spec["side"])
 
 
 def normalised(params, k, h, learning):

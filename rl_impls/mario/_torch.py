@@ -14,19 +14,19 @@ from torch.nn import functional as F
 
 from ..common.torch_learner import FOREACH, GUARDS, Learner, autocast, place, threads
 from ..common.torch_pictures import PictureNet
-from .knobs import check_target
+from .options import check_target
 from .spec import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
 
 
 class Net(PictureNet):
     """Q-network with the equations of :func:`._numpy.q_values`.  states [B, 4, S, S] -> f[B, A]"""
 
-    def __init__(self, params, knobs):
-        super().__init__({name: value for name, value in params.items() if not is_running(name)}, knobs)
+    def __init__(self, params, options):
+        super().__init__({name: value for name, value in params.items() if not is_running(name)}, options)
         for name, value in params.items():
             if is_running(name):  # a buffer, so that the optimiser does not see it
                 self.register_buffer(name, torch.from_numpy(value).clone())
-        self.norm, self.relu = has_norm(params), functools.partial(F.relu, inplace=knobs.relu == "inplace")
+        self.norm, self.relu = has_norm(params), functools.partial(F.relu, inplace=options.relu == "inplace")
 
     def load(self, params):
         """Copy weights and running statistics, NumPy arrays by name, into the net."""
@@ -56,9 +56,9 @@ class Net(PictureNet):
         return torch.addmm(w["b_value"], h, w["w_value"]).to(self.dtype)
 
 
-def make_net(params, knobs, target):
+def make_net(params, options, compiler):
     """Return a :class:`Net` on the device of ``target``."""
-    return Net(params, knobs).to(place(target))
+    return Net(params, options).to(place(compiler))
 
 
 class Pictures:
@@ -67,9 +67,9 @@ class Pictures:
     Reused memory has the net's dtype in either case.
     """
 
-    def __init__(self, net, knobs, target):
-        self.net, self.device = net, place(target)
-        self.of_bytes, self.keep, self.memory = knobs.images == "uint8", knobs.tensors == "kept", {}
+    def __init__(self, net, options, compiler):
+        self.net, self.device = net, place(compiler)
+        self.of_bytes, self.keep, self.memory = options.images == "uint8", options.tensors == "kept", {}
 
     def __call__(self, name, states):
         """Return states, a tensor u8[B, 4, S, S], on the device; ``name`` identifies the memory to reuse."""
@@ -85,12 +85,12 @@ class Pictures:
 class Actor:
     """Greedy policy from NumPy to NumPy; ``states`` u8[N, 4, S, S] is an example of those to come."""
 
-    def __init__(self, params, states, knobs, target):
-        self.net = make_net(params, knobs, target)
-        self.knobs, self.target, self.pictures = knobs, target, Pictures(self.net, knobs, target)
-        self.together = knobs.acting == "together"
+    def __init__(self, params, states, options, compiler):
+        self.net = make_net(params, options, compiler)
+        self.options, self.compiler, self.pictures = options, compiler, Pictures(self.net, options, compiler)
+        self.together = options.acting == "together"
         example = torch.from_numpy(states if self.together else states[:1])
-        self.call = target.lower(self.net, (self.pictures("states", example),), guard=GUARDS[knobs.inference])
+        self.call = compiler.compile(self.net, (self.pictures("states", example),), guard=GUARDS[options.inference])
 
     def load(self, params):
         """Replace the weights by others, NumPy arrays by name."""
@@ -99,7 +99,7 @@ class Actor:
     def __call__(self, states):
         """Return the greedy actions i64[N] for states u8[N, 4, S, S]."""
         parts = (states,) if self.together else states[:, None]
-        with autocast(self.knobs, self.target):
+        with autocast(self.options, self.compiler):
             values = [self.call(self.pictures("states", torch.from_numpy(part))) for part in parts]
         return torch.cat(values).detach().argmax(dim=1).cpu().numpy()
 
@@ -128,22 +128,22 @@ class TrainStep(Learner):
     """One Adam update of the online network; the target network is not changed.
 
     Raises:
-        ValueError: ``accumulate`` does not divide the batch, or the backend does not support a knob.
+        ValueError: ``accumulate`` does not divide the batch, or the backend does not support a option.
     """
 
-    def __init__(self, spec, example, knobs, target):
-        check_target(knobs, target)
-        if len(example[0]) % knobs.accumulate:
-            raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {knobs.accumulate}")
-        super().__init__(spec, knobs.optimizer, functools.partial(make_net, knobs=knobs, target=target))
-        self.knobs, self.target, self.pictures = knobs, target, Pictures(self.net, knobs, target)
+    def __init__(self, spec, example, options, compiler):
+        check_target(options, compiler)
+        if len(example[0]) % options.accumulate:
+            raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {options.accumulate}")
+        super().__init__(spec, options.optimizer, functools.partial(make_net, options=options, compiler=compiler))
+        self.options, self.compiler, self.pictures = options, compiler, Pictures(self.net, options, compiler)
         loss = make_loss(self.net, self.target_net, spec["gamma"])
-        self.loss = target.lower(loss, example, **COMPILED[knobs.compile_mode])
-        foreach = FOREACH[knobs.optimizer]
+        self.loss = compiler.compile(loss, example, **COMPILED[options.compile_mode])
+        foreach = FOREACH[options.optimizer]
         self.clip = functools.partial(nn.utils.clip_grad_norm_, self.parameters, spec["gradient_norm"], foreach=foreach)
-        self.set_to_none = knobs.zero_grad == "none"
-        self.threads = functools.partial(threads, 1 if knobs.threads == "one" else None)
-        self.scaler = torch.amp.GradScaler(place(target), enabled=knobs.precision == "float16")
+        self.set_to_none = options.zero_grad == "none"
+        self.threads = functools.partial(threads, 1 if options.threads == "one" else None)
+        self.scaler = torch.amp.GradScaler(place(compiler), enabled=options.precision == "float16")
 
     @property
     def params(self):
@@ -170,17 +170,17 @@ class TrainStep(Learner):
     def batch(self, states, actions, rewards, next_states, ends, weights):
         """Return a NumPy batch as tensors on the backend's device, for a call."""
         columns = map(torch.from_numpy, (states, actions, rewards, next_states, ends, weights))
-        return tuple(column.to(place(self.target)) for column in columns)
+        return tuple(column.to(place(self.compiler)) for column in columns)
 
     def __call__(self, *batch):
         """Make an update; return the loss before it, f32[], and the TD errors, f32[B]."""
-        parts = self.knobs.accumulate
+        parts = self.options.accumulate
         losses, errors = [], []
         with self.threads():
             self.optimizer.zero_grad(set_to_none=self.set_to_none)
             for states, actions, rewards, next_states, *rest in zip(*(column.chunk(parts) for column in batch)):
                 states, next_states = self.pictures("states", states), self.pictures("next", next_states)
-                with autocast(self.knobs, self.target):
+                with autocast(self.options, self.compiler):
                     loss, error = self.loss(states, actions, rewards, next_states, *rest)
                 self.scaler.scale(loss / parts).backward()
                 losses.append(loss.detach())
@@ -197,36 +197,36 @@ def running(net):
     return {name: value.cpu().numpy().copy() for name, value in net.named_buffers()}
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Make one Adam update on double Q-learning's Huber loss (van Hasselt et al. 2016), clipping the gradient.
 
     states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B], weights f32[B] ->
     f32[], the loss before the update, and f32[B], the TD errors
     """
-    return TrainStep(spec, example, knobs, target)
+    return TrainStep(spec, example, options, compiler)
 
 
-def forward_of(spec, knobs, target, guard):
+def forward_of(spec, options, compiler, guard):
     """Return a net, and a function that computes its Q-values of ``spec["states"]`` u8[B, 4, S, S], on the device."""
-    net = make_net(spec["params"], knobs, target)
-    states = Pictures(net, knobs, target)("states", torch.from_numpy(spec["states"]))
-    call = target.lower(net, (states,), guard=guard)
+    net = make_net(spec["params"], options, compiler)
+    states = Pictures(net, options, compiler)("states", torch.from_numpy(spec["states"]))
+    call = compiler.compile(net, (states,), guard=guard)
 
     def values():
-        with autocast(knobs, target):
+        with autocast(options, compiler):
             return call(states)
 
     return net, values
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Return the Q-values of the states.  -> f32[B, A]"""
-    return forward_of(spec, knobs, target, torch.no_grad)[1]
+    return forward_of(spec, options, compiler, torch.no_grad)[1]
 
 
-def backward(spec, example, *, knobs, target):
+def backward(spec, example, *, options, compiler):
     """Return the gradient of the mean squared Q-value, by name; the forward pass is made only at build."""
-    net, values = forward_of(spec, knobs, target, torch.enable_grad)
+    net, values = forward_of(spec, options, compiler, torch.enable_grad)
     mean = values().square().mean()
 
     def gradient():

@@ -15,7 +15,7 @@ from ..common.procgen_state import check_state, level_range, pack, unpack
 from ..common.shapes import count
 from .evaluation import evaluate
 from .games import KNOWN, NES
-from .knobs import FORMS
+from .options import FORMS
 from .loop import check_room, per_stream
 from .memory import DTYPES, FIELDS, STACK
 from .spec import INITS, SIDES, init_net, shapes
@@ -134,8 +134,8 @@ class Config:
         return count(shapes(self.side).values())
 
     @property
-    def knobs(self):
-        """The form's knobs, with ``accumulate``."""
+    def options(self):
+        """The form's options, with ``accumulate``."""
         return replace(FORMS[self.form], accumulate=self.accumulate)
 
     def spec(self, seed):
@@ -155,7 +155,7 @@ class MarioAgent:
 
     Args:
         backend: backend of the learner.
-        form: named set of knobs, a key of :data:`.knobs.FORMS`.
+        form: named set of options, a key of :data:`.options.FORMS`.
         seed: seed of weights, levels, actions and batches, from 0 to 2**31 - 1.
         config: other fields of :class:`Config`.
 
@@ -177,7 +177,7 @@ class MarioAgent:
         config = self.config
         self.spec = config.spec(self.seed) | {"params": weights, "target": target}
         self.loop = backends.get(config.backend).build(
-            "mario", "pipeline", self.spec, (np.zeros(1, np.int64),), config.knobs
+            "mario", "pipeline", self.spec, (np.zeros(1, np.int64),), config.options
         )
         self.last, self.seen = (float("nan"), float("nan")), (self.step, self.loop.stats())
 
@@ -240,7 +240,7 @@ class MarioAgent:
             f64[episodes].
         """
         check_integer("episodes", episodes, 1)
-        return evaluate(self.spec, self.params, episodes, seed, self.config.knobs)
+        return evaluate(self.spec, self.params, episodes, seed, self.config.options)
 
     def close(self):
         """End the collectors and release the transport."""

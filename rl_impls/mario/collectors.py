@@ -10,14 +10,14 @@ import numpy as np
 
 from ..common.starting import GAMES
 from ..common.workers import GIVES_WAY, SECONDS, Workers
-from ..lowering import Target, eager
+from ..compilers import Compiler, eager
 from ._numpy import RESIZE
 from .games import make_game
 from .spec import ACTIONS, STACK
 from .weights import SharedWeights
 
-NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the knob ``priority``
-ACTING = Target("torch", eager, "cpu", "torch")  # collectors act with torch on the CPU, for any learner
+NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the option ``priority``
+ACTING = Compiler("torch", eager, "cpu", "torch")  # collectors act with torch on the CPU, for any learner
 
 
 class Collector:
@@ -30,22 +30,22 @@ class Collector:
         senders: one :class:`.transport.Sender` per environment.
         weights: a :class:`.weights.SharedWeights`, or None if new weights come as messages.
         newest: initial version and weights, arrays by name.
-        knobs: options of acting.
+        options: options of acting.
     """
 
-    def __init__(self, spec, index, life, senders, weights, newest, knobs):
+    def __init__(self, spec, index, life, senders, weights, newest, options):
         from ._torch import Actor
 
         self.spec, self.senders, self.weights, envs = spec, senders, weights, spec["envs"]
         self.streams = range(index * envs, (index + 1) * envs)
         seeds = np.random.default_rng([spec["seed"], life, *self.streams]).integers(2**31 - 1, size=envs)
         self.games = [make_game(spec, int(seed)) for seed in seeds]
-        self.resize = RESIZE[knobs.resize](*self.games[0].shape, spec["side"])
+        self.resize = RESIZE[options.resize](*self.games[0].shape, spec["side"])
         self.states = np.zeros((envs, STACK, spec["side"], spec["side"]), np.uint8)
         self.times, (self.version, params) = np.zeros(envs, np.int64), newest
         for k in range(envs):
             self.begin(k)
-        self.actor = Actor(params, self.states, knobs, ACTING)
+        self.actor = Actor(params, self.states, options, ACTING)
 
     def begin(self, k):
         """Start the stack of environment k with the first frame of an episode."""
@@ -124,7 +124,7 @@ class Collectors(Workers):
     Args:
         spec: configuration of the pipeline, with the first weights as ``params``, see :class:`.spec.Spec`.
         transport: transport of the experiences, with a sender per stream.
-        knobs: options of acting and publication, and ``priority``.
+        options: options of acting and publication, and ``priority``.
         version: version of the first weights.
 
     Attributes:
@@ -138,10 +138,10 @@ class Collectors(Workers):
 
     KIND = "collector"
 
-    def __init__(self, spec, transport, knobs, version=0):
+    def __init__(self, spec, transport, options, version=0):
         envs, self.transport = spec["envs"], transport
         self.streams = [range(index * envs, (index + 1) * envs) for index in range(spec["collectors"])]
-        self.weights = SharedWeights(spec["params"]) if knobs.publication == "shared" else None
+        self.weights = SharedWeights(spec["params"]) if options.publication == "shared" else None
         self.newest = newest = [version, spec["params"]]
         if self.weights is not None:
             self.weights.publish(*newest)
@@ -149,9 +149,9 @@ class Collectors(Workers):
 
         def args_of(index, life):
             senders = [transport.sender(stream) for stream in streams[index]]
-            return spec, index, life, senders, weights, tuple(newest), knobs
+            return spec, index, life, senders, weights, tuple(newest), options
 
-        niceness = NICENESS[knobs.priority]
+        niceness = NICENESS[options.priority]
         timeout = spec.get("worker_timeout", SECONDS)
         super().__init__(spec["collectors"], Collector, args_of, 1, niceness, ("torch", GAMES), timeout)
 

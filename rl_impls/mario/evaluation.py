@@ -17,7 +17,7 @@ class Kept:
         """Discard an experience."""
 
 
-def evaluate(spec, weights, episodes, seed, knobs):
+def evaluate(spec, weights, episodes, seed, options):
     """Play episodes; return ``return``, ``length`` and ``distance`` of each, f64[episodes].
 
     Environments side by side play equal shares of the episodes, so that short episodes are not over-represented.
@@ -27,11 +27,11 @@ def evaluate(spec, weights, episodes, seed, knobs):
         weights: arrays by name.
         episodes: number of episodes.
         seed: seed of levels and actions.
-        knobs: those of acting are read.
+        options: those of acting are read.
     """
     envs, rng = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed)
     spec = {**spec, "envs": envs, "collectors": 1, "seed": int(rng.integers(2**31))}
-    player = Collector(spec, 0, 0, [Kept()] * envs, None, (0, weights), knobs)
+    player = Collector(spec, 0, 0, [Kept()] * envs, None, (0, weights), options)
     shares = episodes // envs + (np.arange(envs) < episodes % envs)
     left, results = shares.copy(), []
     try:

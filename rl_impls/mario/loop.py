@@ -47,19 +47,19 @@ def check_room(spec):
         raise ValueError(f"buffer: got {spec['capacity']}, wanted {why}")
 
 
-def make_replay(spec, knobs):
+def make_replay(spec, options):
     """Return an empty replay with a lane per stream; its capacity is rounded down to a multiple of them."""
     streams = spec["collectors"] * spec["envs"]
     sizes = spec["capacity"] - spec["capacity"] % streams, streams, spec["side"]
     if not spec["prioritised"]:
         return FrameReplay(*sizes)
     constants = {name: spec[name] for name in ("alpha", "beta", "beta_increment") if name in spec}
-    return PrioritisedReplay(*sizes, **constants, literal=knobs.tree == "literal")
+    return PrioritisedReplay(*sizes, **constants, literal=options.tree == "literal")
 
 
-def pushing(replay, knobs):
+def pushing(replay, options):
     """Return ``push(lane, frames, actions, rewards, ends, times)``, which stores a batch at once or item by item."""
-    if knobs.push == "batch":
+    if options.push == "batch":
         return replay.push_batch
 
     def push(lane, *columns):
@@ -69,9 +69,9 @@ def pushing(replay, knobs):
     return push
 
 
-def gathering(replay, knobs):
+def gathering(replay, options):
     """Return ``gather(rows)``, which returns a batch; if indexed, its frames are overwritten by the next one."""
-    if knobs.stacks == "item":
+    if options.stacks == "item":
         return replay.gather_one_by_one
     kept = {}
 
@@ -98,7 +98,7 @@ class Pipeline(Op):
 
     Args:
         spec: configuration, see :class:`.spec.Spec`.
-        knobs: optimisations of all parts.
+        options: optimisations of all parts.
         backend: backend of the learner; collectors act with torch on the CPU.
 
     Attributes:
@@ -110,12 +110,12 @@ class Pipeline(Op):
             again while an epoch's chunk is replayed; the pipeline can only be closed.
     """
 
-    def __init__(self, spec, knobs, backend):
-        self.spec, self.knobs, self.backend, self.clock, self.replaced = spec, knobs, backend, Phases(*PHASES), 0
+    def __init__(self, spec, options, backend):
+        self.spec, self.options, self.backend, self.clock, self.replaced = spec, options, backend, Phases(*PHASES), 0
         self.each = per_stream(spec)
         check_room(spec)
-        self.replay = make_replay(spec, knobs)
-        self.push, self.gather = pushing(self.replay, knobs), gathering(self.replay, knobs)
+        self.replay = make_replay(spec, options)
+        self.push, self.gather = pushing(self.replay, options), gathering(self.replay, options)
         self.train = self.make_learner()
         self.crew, self.transport, self.lags, self.episodes = None, None, [], []
         self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # counters of broken transports
@@ -132,17 +132,17 @@ class Pipeline(Op):
         backend, spec, batch, side = self.backend, self.spec, self.spec["batch"], self.spec["side"]
         states, column = np.zeros((batch, 4, side, side), np.uint8), np.zeros(batch, np.float32)
         example = tuple(map(backend.to_device, (states, column.astype(np.int32), column, states, column, column)))
-        return backend.build("mario", "train_step", spec, example, self.knobs, backend.lowering_here())
+        return backend.build("mario", "train_step", spec, example, self.options, backend.new_compiler())
 
     def begin(self, params, version=0):
         """Start the transport, and the collectors with the given version of the weights."""
         spec = self.spec
         streams, shape = spec["collectors"] * spec["envs"], (spec["side"], spec["side"])
         sizes = {"capacity": spec["queue"], "batch": spec["chunk"]}
-        self.transport = make_transport(self.knobs.transport, streams, shape, **sizes)
+        self.transport = make_transport(self.options.transport, streams, shape, **sizes)
         self.until = 0
         try:
-            self.crew = Collectors({**spec, "params": params}, self.transport, self.knobs, version)
+            self.crew = Collectors({**spec, "params": params}, self.transport, self.options, version)
         except BaseException:
             self.close()
             raise
@@ -207,7 +207,7 @@ class Pipeline(Op):
     @property
     def on_gpu(self):
         """Whether torch learns on a GPU."""
-        return (self.backend.source, self.backend.device) == ("torch", "cuda")
+        return (self.backend.library, self.backend.device) == ("torch", "cuda")
 
     def gpu_words(self):
         """Return GPU memory and utilisation as text for the progress line; empty without a GPU."""
@@ -317,7 +317,7 @@ class Pipeline(Op):
         if (number + 1) % spec["publish_every"] == 0:
             self.crew.publish(self.updates, self.train.params)
             self.clock("publishing")
-        if self.knobs.gpu_cache == "cleared":
+        if self.options.gpu_cache == "cleared":
             import torch
 
             torch.cuda.empty_cache()

@@ -7,7 +7,7 @@ from functools import partial
 from ..backends import names_of
 from ..common import command
 from .agent import Config, PirlAgent
-from .knobs import FORMS
+from .options import FORMS
 
 main = partial(command.main, PirlAgent, Config, {"backend": names_of("pirl"), "form": tuple(FORMS)})
 

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from ..common.jax_learner import Learner, Net, identity, put
+from ..common.jax_learner import Learner, Net, identity, to_device
 from ..params import layers
 from .spec import dynamics_of
 
@@ -128,7 +128,7 @@ def copying_product_backward(operands, d):
 
 copying_product.defvjp(copying_product_forward, copying_product_backward)
 
-EVALUATE = {  # by the knobs derivatives and gradient
+EVALUATE = {  # by the options derivatives and gradient
     ("autograd", "autograd"): evaluate_autograd,
     ("generator", "autograd"): evaluate_generator,
     ("generator", "by_hand"): functools.partial(evaluate_generator, product=copying_product),
@@ -150,15 +150,15 @@ def evaluate_jointly(evaluate, params, states, expired, unsafe, interior, *args)
 PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 
-def make_loss(spec, knobs):
+def make_loss(spec, options):
     """Return ``loss(params, target_params, *batch) -> f32``, that of :func:`._numpy.loss` with the same batch."""
-    dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
-    evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives, knobs.gradient])
+    dynamics, drift = dynamics_of(spec), DRIFTS[options.drift]
+    evaluate = functools.partial(PASSES[options.passes], EVALUATE[options.derivatives, options.gradient])
 
     def loss(params, target_params, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
         td_target = rewards + (1 - terminated) * largest_q(logits(target_params, next_states))
         z, z_expired, z_unsafe, residual = evaluate(
-            params, states, expired, unsafe, interior, dynamics, knobs.order, drift
+            params, states, expired, unsafe, interior, dynamics, options.order, drift
         )
         taken = jax.nn.sigmoid(jnp.sum(jax.nn.one_hot(actions, z.shape[1], dtype=z.dtype) * z, axis=1))
         return (
@@ -170,14 +170,14 @@ def make_loss(spec, knobs):
     return loss
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
-    return Net(q_values, spec["params"], example, target)
+    return Net(q_values, spec["params"], example, compiler)
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
-    net, epsilon = Net(q_values, spec["params"], example[:1], target), spec["epsilon"]
+    net, epsilon = Net(q_values, spec["params"], example[:1], compiler), spec["epsilon"]
 
     def call(state, u, random_action):
         return int(random_action) if u < epsilon else int(np.asarray(net(state)).argmax())
@@ -185,26 +185,26 @@ def act(spec, example, *, knobs, target):
     return call
 
 
-def pde_loss(spec, example, *, knobs, target):
+def pde_loss(spec, example, *, options, compiler):
     """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
-    dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
-    evaluate = EVALUATE[knobs.derivatives, "autograd"]  # no gradient with respect to the weights
-    params = put(dict(spec["params"]), target)
+    dynamics, drift = dynamics_of(spec), DRIFTS[options.drift]
+    evaluate = EVALUATE[options.derivatives, "autograd"]  # no gradient with respect to the weights
+    params = to_device(dict(spec["params"]), compiler)
 
     def loss(params, interior):
-        _, residual = evaluate(params, interior[:0], interior, dynamics, knobs.order, drift)
+        _, residual = evaluate(params, interior[:0], interior, dynamics, options.order, drift)
         return jnp.mean(residual**2)
 
-    return functools.partial(target.lower(loss, (params, *example)), params)
+    return functools.partial(compiler.compile(loss, (params, *example)), params)
 
 
 class TrainStep(Learner):
     """One Adam update of the online network, which donates the buffers of weights and moments."""
 
-    def __init__(self, spec, example, knobs, target):
-        flatten = {"loop": identity, "fused": ravel_pytree}[knobs.optimizer]
-        loss, optimizer = make_loss(spec, knobs), optax.adam(spec["learning_rate"])
-        super().__init__(spec, optimizer, target, flatten)
+    def __init__(self, spec, example, options, compiler):
+        flatten = {"loop": identity, "fused": ravel_pytree}[options.optimizer]
+        loss, optimizer = make_loss(spec, options), optax.adam(spec["learning_rate"])
+        super().__init__(spec, optimizer, compiler, flatten)
         unflatten = self.unflatten
 
         def step(flat, moments, target_params, *batch):
@@ -212,7 +212,7 @@ class TrainStep(Learner):
             updates, moments = optimizer.update(gradient, moments)
             return optax.apply_updates(flat, updates), moments, value
 
-        self.step = target.lower(
+        self.step = compiler.compile(
             step, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1)
         )
 
@@ -222,13 +222,13 @@ class TrainStep(Learner):
         return value
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Make one Adam update (Kingma and Ba 2015) of the loss; return the loss before it, f32[]."""
-    return TrainStep(spec, example, knobs, target)
+    return TrainStep(spec, example, options, compiler)
 
 
-def sync_target(spec, example, *, knobs, target):
+def sync_target(spec, example, *, options, compiler):
     """Copy the online weights to the target network in one compiled program.  -> weights by name"""
-    online = put(dict(spec["params"]), target)
-    copy = target.lower(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
+    online = to_device(dict(spec["params"]), compiler)
+    copy = compiler.compile(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
     return functools.partial(copy, online)

@@ -12,7 +12,7 @@ with V = 1 at tau = 0 and V = 0 on the edge of the safe set. Here tau is the las
 Axes: B states, S features per state, A actions, P points of each kind.
 
 Each builder takes the op's configuration ``spec`` (:class:`.spec.Spec`), the ``example`` arguments of its first call,
-the ``knobs`` (:class:`.knobs.Knobs`) and a ``target`` (:class:`~rl_impls.lowering.Target`), and returns the op. Its
+the ``options`` (:class:`.options.Options`) and a ``target`` (:class:`~rl_impls.compilers.Compiler`), and returns the op. Its
 docstring describes the op's arguments and result. :mod:`._torch` and :mod:`._jax` have the same builders.
 """
 
@@ -116,12 +116,12 @@ class Net:
         return q_values(self.weights, states)
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
     return Net(spec["params"])
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
     net, epsilon = Net(spec["params"]), spec["epsilon"]
 
@@ -131,17 +131,17 @@ def act(spec, example, *, knobs, target):
     return call
 
 
-def pde_loss(spec, example, *, knobs, target):
+def pde_loss(spec, example, *, options, compiler):
     """Return the mean squared PDE residual of interior points.  f[P, S] -> f"""
     dynamics = dynamics_of(spec)
 
     def call(interior):
-        return np.mean(pde_residual(spec["params"], interior, dynamics, knobs.order) ** 2)
+        return np.mean(pde_residual(spec["params"], interior, dynamics, options.order) ** 2)
 
     return call
 
 
-def sync_target(spec, example, *, knobs, target):
+def sync_target(spec, example, *, options, compiler):
     """Copy the online weights to the target network, array by array.  -> the target's weights by name"""
     online = spec["params"]
     follower = {name: value.copy() for name, value in spec["target"].items()}

@@ -112,20 +112,20 @@ def evaluate_jointly(evaluate, net, states, expired, unsafe, interior, *args):
 PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
 
 
-def make_loss(net, target_net, spec, knobs):
+def make_loss(net, target_net, spec, options):
     """Return ``loss(*batch) -> f32``, the loss of :func:`._numpy.loss`, for autograd.
 
     The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
     f32[P, S], expired f32[P, S], unsafe f32[P, S].
     """
-    dynamics, drift = dynamics_of(spec), DRIFTS[knobs.drift]
-    evaluate = functools.partial(PASSES[knobs.passes], EVALUATE[knobs.derivatives])
+    dynamics, drift = dynamics_of(spec), DRIFTS[options.drift]
+    evaluate = functools.partial(PASSES[options.passes], EVALUATE[options.derivatives])
 
     def loss(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
         with torch.no_grad():
             td_target = rewards + (1 - terminated) * target_net(next_states).amax(dim=1)
         q, q_expired, q_unsafe, residual = evaluate(
-            net, states, expired, unsafe, interior, dynamics, knobs.order, drift
+            net, states, expired, unsafe, interior, dynamics, options.order, drift
         )
         taken = q.gather(1, actions.long()[:, None])[:, 0]
         boundary = (q_expired.max(dim=1).values - 1).square().mean() + q_unsafe.max(dim=1).values.square().mean()
@@ -138,7 +138,7 @@ def make_loss(net, target_net, spec, knobs):
     return loss
 
 
-def make_gradient(net, target_net, spec, knobs, drift):
+def make_gradient(net, target_net, spec, options, drift):
     """Return ``gradient(*batch) -> loss, [dw0, db0, dw1, ...]``, the gradients in torch's layout [O, I].
 
     It differentiates the loss of :func:`make_loss` by hand: autograd's bookkeeping takes half of a small update's time.
@@ -147,7 +147,7 @@ def make_gradient(net, target_net, spec, knobs, drift):
     :func:`evaluate_generator` at the interior points. The backward pass reverses these steps; ``d_z`` is dloss/dz.
     """
     dynamics = dynamics_of(spec)
-    noisy = dynamics.noisy if knobs.order == 2 else 0
+    noisy = dynamics.noisy if options.order == 2 else 0
     *hidden, last = net.linears
     logits = torch.nn.Sequential(*list(target_net)[:-1])  # the sigmoid is monotonic: apply it to the maximum only
 
@@ -216,15 +216,15 @@ def make_gradient(net, target_net, spec, knobs, drift):
     return gradient
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
-    options = {"autocast": True} if knobs.autocast else {}
-    return target.lower(make_net(spec["params"], target), example, guard=GUARDS[knobs.inference], **options)
+    options = {"autocast": True} if options.autocast else {}
+    return compiler.compile(make_net(spec["params"], compiler), example, guard=GUARDS[options.inference], **options)
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
-    net, epsilon = forward(spec, example[:1], knobs=knobs, target=target), spec["epsilon"]
+    net, epsilon = forward(spec, example[:1], options=options, compiler=compiler), spec["epsilon"]
 
     def call(state, u, random_action):
         return int(random_action) if u < epsilon else int(net(state).argmax())
@@ -232,31 +232,31 @@ def act(spec, example, *, knobs, target):
     return call
 
 
-def pde_loss(spec, example, *, knobs, target):
+def pde_loss(spec, example, *, options, compiler):
     """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
-    dynamics, drift, evaluate = dynamics_of(spec), DRIFTS[knobs.drift], EVALUATE[knobs.derivatives]
-    net = make_net(spec["params"], target)
+    dynamics, drift, evaluate = dynamics_of(spec), DRIFTS[options.drift], EVALUATE[options.derivatives]
+    net = make_net(spec["params"], compiler)
 
     def loss(interior):
-        _, residual = evaluate(net, interior[:0], interior, dynamics, knobs.order, drift)
+        _, residual = evaluate(net, interior[:0], interior, dynamics, options.order, drift)
         return residual.square().mean()
 
     # nested differentiation needs autograd; the generator does not, since no weights are trained here
-    guard = {"autograd": GUARDS["grad"], "generator": GUARDS[knobs.inference]}[knobs.derivatives]
-    return guard()(target.lower(loss, example))
+    guard = {"autograd": GUARDS["grad"], "generator": GUARDS[options.inference]}[options.derivatives]
+    return guard()(compiler.compile(loss, example))
 
 
 class TrainStep(Learner):
     """One Adam update of the online network."""
 
-    def __init__(self, spec, example, knobs, target):
-        super().__init__(spec, knobs.optimizer, functools.partial(make_net, target=target))
-        make = {"autograd": self._autograd, "by_hand": self._by_hand}[knobs.gradient]
-        self.differentiate = make(spec, example, knobs, target)
+    def __init__(self, spec, example, options, compiler):
+        super().__init__(spec, options.optimizer, functools.partial(make_net, compiler=compiler))
+        make = {"autograd": self._autograd, "by_hand": self._by_hand}[options.gradient]
+        self.differentiate = make(spec, example, options, compiler)
 
-    def _autograd(self, spec, example, knobs, target):
-        loss = target.lower(make_loss(self.net, self.target_net, spec, knobs), example)
-        set_to_none = {"fill": False, "none": True}[knobs.zero_grad]
+    def _autograd(self, spec, example, options, compiler):
+        loss = compiler.compile(make_loss(self.net, self.target_net, spec, options), example)
+        set_to_none = {"fill": False, "none": True}[options.zero_grad]
 
         def differentiate(*batch):
             value = loss(*batch)
@@ -266,8 +266,10 @@ class TrainStep(Learner):
 
         return differentiate
 
-    def _by_hand(self, spec, example, knobs, target):
-        gradient = target.lower(make_gradient(self.net, self.target_net, spec, knobs, DRIFTS[knobs.drift]), example)
+    def _by_hand(self, spec, example, options, compiler):
+        gradient = compiler.compile(
+            make_gradient(self.net, self.target_net, spec, options, DRIFTS[options.drift]), example
+        )
 
         def differentiate(*batch):
             value, gradients = gradient(*batch)
@@ -284,14 +286,14 @@ class TrainStep(Learner):
         return loss
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Make one Adam update (Kingma and Ba 2015) of the loss; return the loss before it, f32[]."""
-    return TrainStep(spec, example, knobs, target)
+    return TrainStep(spec, example, options, compiler)
 
 
-def sync_target(spec, example, *, knobs, target):
+def sync_target(spec, example, *, options, compiler):
     """Copy the online weights to the target network, by ``load_state_dict`` or one foreach copy.  -> weights by name"""
-    online, follower = make_net(spec["params"], target), make_net(spec["target"], target)
+    online, follower = make_net(spec["params"], compiler), make_net(spec["target"], compiler)
     sources, destinations = list(online.parameters()), list(follower.parameters())
     views = follower.views()
 
@@ -304,4 +306,4 @@ def sync_target(spec, example, *, knobs, target):
         torch._foreach_copy_(destinations, sources)
         return views
 
-    return {"loop": load_state_dict, "fused": copy_all}[knobs.optimizer]
+    return {"loop": load_state_dict, "fused": copy_all}[options.optimizer]

@@ -123,7 +123,7 @@ class PirlAgent:
 
     Args:
         backend: backend that computes, or ``auto``.
-        form: named set of optimisations, a key of :data:`.knobs.FORMS`.
+        form: named set of optimisations, a key of :data:`.options.FORMS`.
         seed: seeds the initial weights, episodes, exploration, minibatches and PDE points.
         config: remaining fields of :class:`Config`.
 
@@ -138,7 +138,7 @@ class PirlAgent:
     def __init__(self, backend="torch", form="full", *, seed, **config):
         self.config = Config(backend, form, **config)
         self.backend = backends.get(self.config.backend)
-        self.knobs = replace(backends.forms("pirl")[form], order=self.config.order)
+        self.options = replace(backends.forms("pirl")[form], order=self.config.order)
         self.rng = np.random.default_rng(seed)
         self.env = PirlEnv()
         self.env.np_random = self.rng
@@ -177,7 +177,7 @@ class PirlAgent:
 
     def _forward(self, states):
         """Return the Q-values; batches for compiled networks are padded to the sizes of ``GRID``."""
-        if self.backend.lowering == "eager":  # takes batches of any size
+        if self.backend.compile == "eager":  # takes batches of any size
             return self._call_net(None, states)
         outs = []
         for start, stop, size in GRID.chunks(len(states)):
@@ -189,7 +189,7 @@ class PirlAgent:
     def _call_net(self, size, states):
         if size not in self._nets:
             spec, example = {"params": self.params}, (self.backend.to_device(states),)
-            self._nets[size] = self.backend.build("pirl", "forward", spec, example, self.knobs)
+            self._nets[size] = self.backend.build("pirl", "forward", spec, example, self.options)
         elif size in self._behind:
             self._nets[size].load(self.params)
         self._behind.discard(size)
@@ -307,7 +307,7 @@ class PirlAgent:
         """Build the train step; raise OpUnavailable if the backend is for inference only."""
         if self._train_step:
             return
-        if self.backend.lowering not in TRAINS:
+        if self.backend.compile not in TRAINS:
             raise backends.OpUnavailable(f"pirl has no op 'train_step' on {self.backend.name}: it is for inference")
         spec = {
             "params": self.params,
@@ -320,7 +320,7 @@ class PirlAgent:
         batch = [np.zeros((self.config.batch, *field.shape[1:]), field.dtype) for field in self.replay.fields.values()]
         points = [np.zeros((self.config.points, STATES), np.float32)] * 3
         example = tuple(map(self.backend.to_device, (*batch, *points)))
-        step = self.backend.build("pirl", "train_step", spec, example, self.knobs)
+        step = self.backend.build("pirl", "train_step", spec, example, self.options)
         step.load_state(self._state)
         self._train_step = step
 

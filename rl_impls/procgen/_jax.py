@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..common.jax_learner import Net, Trained, put
+from ..common.jax_learner import Net, Trained, to_device
 from ._numpy import STD_EPS, sample_actions
 from .spec import A2C_EPS, ADAM_EPS, BLOCKS, IMPALA_EPS, RMS_DECAY, STAGES, STRIDES, check_rollout, net_of
 
@@ -63,9 +63,9 @@ def residual(w, h):
     return logits.astype(jnp.float32), values.astype(jnp.float32)
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Build the compiled forward pass.  u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
-    return Net(functools.partial(logits_and_values, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
+    return Net(functools.partial(logits_and_values, dtype=DTYPES[options.precision]), spec["params"], example, compiler)
 
 
 def backward_sum(terms, decays):
@@ -97,14 +97,14 @@ def vtrace_of(log_ratios, rewards, values, next_values, terminated, truncated, *
     return vs, rhos * (rewards + gamma * after - values)
 
 
-def gae(spec, example, *, knobs, target):
+def gae(spec, example, *, options, compiler):
     """Build :func:`gae_of` with the spec's gamma and lambda, for [T, N] arrays."""
-    return target.lower(functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"]), example)
+    return compiler.compile(functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"]), example)
 
 
-def vtrace(spec, example, *, knobs, target):
+def vtrace(spec, example, *, options, compiler):
     """Build :func:`vtrace_of` with the spec's constants, for [T, N] arrays."""
-    return target.lower(vtrace_with(spec), example)
+    return compiler.compile(vtrace_with(spec), example)
 
 
 def vtrace_with(spec):
@@ -182,7 +182,7 @@ class Actor:
     """
 
     def __init__(self, update, obs):
-        self.update, self.call = update, update.target.lower(update.net, (update.weights, obs))
+        self.update, self.call = update, update.compiler.compile(update.net, (update.weights, obs))
 
     def begin(self):
         """Do nothing: every call reads the current weights."""
@@ -205,14 +205,14 @@ class Update(Trained):
         loss: ``loss(net, spec, *batch) -> f32[]``.
         optimizer: optax transformation.
         moments: optax's name of each moment, by its name in a state.
-        knobs: ``precision`` is read.
+        options: ``precision`` is read.
         target: device and lowering of the backend.
     """
 
-    def __init__(self, spec, example, loss, optimizer, moments, knobs, target):
+    def __init__(self, spec, example, loss, optimizer, moments, options, compiler):
         optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optimizer)
-        super().__init__(spec["params"], optimizer, target, moments)
-        self.net = functools.partial(logits_and_values, dtype=DTYPES[knobs.precision])
+        super().__init__(spec["params"], optimizer, compiler, moments)
+        self.net = functools.partial(logits_and_values, dtype=DTYPES[options.precision])
         self.evaluate = jax.jit(self.net)
 
         def loss_of(params, *batch):
@@ -223,15 +223,15 @@ class Update(Trained):
             updates, moments = optimizer.update(gradient, moments)
             return optax.apply_updates(params, updates), moments, value
 
-        self.update = target.lower(update, (self.weights, self.moments, *example), donate_argnums=(0, 1))
+        self.update = compiler.compile(update, (self.weights, self.moments, *example), donate_argnums=(0, 1))
 
-    def put(self, *columns):
+    def to_device(self, *columns):
         """Put NumPy arrays on the backend's device."""
-        return put(columns, self.target)
+        return to_device(columns, self.compiler)
 
     def load(self, params):
         """Replace the weights by ``params``, NumPy arrays by name, and keep the moments."""
-        self.weights = put(dict(params), self.target)
+        self.weights = to_device(dict(params), self.compiler)
 
     def actor(self, obs):
         """Return an :class:`Actor` of these weights, for images shaped like ``obs`` u8[N, 64, 64, 3]."""
@@ -250,18 +250,18 @@ class Update(Trained):
 ADAM, RMSPROP = {"first": "mu", "second": "nu"}, {"second": "nu"}  # optax's names of the moments
 
 
-def ppo_update(spec, example, *, knobs, target):
+def ppo_update(spec, example, *, options, compiler):
     """Build PPO's update by optax's Adam; see :func:`._torch.ppo_update`."""
     adam = optax.adam(spec["learning_rate"], eps=spec.get("epsilon", ADAM_EPS))
-    return Update(spec, example, ppo_loss, adam, ADAM, knobs, target)
+    return Update(spec, example, ppo_loss, adam, ADAM, options, compiler)
 
 
-def a2c_update(spec, example, *, knobs, target):
+def a2c_update(spec, example, *, options, compiler):
     """Build A2C's update by :func:`rmsprop`; see :func:`._torch.a2c_update`."""
-    return Update(spec, example, a2c_loss, rmsprop(spec, A2C_EPS), RMSPROP, knobs, target)
+    return Update(spec, example, a2c_loss, rmsprop(spec, A2C_EPS), RMSPROP, options, compiler)
 
 
-def impala_update(spec, example, *, knobs, target):
+def impala_update(spec, example, *, options, compiler):
     """Build IMPALA's update by :func:`rmsprop`; see :func:`._torch.impala_update`."""
     check_rollout(*example[:2])
-    return Update(spec, example, impala_loss, rmsprop(spec, IMPALA_EPS), RMSPROP, knobs, target)
+    return Update(spec, example, impala_loss, rmsprop(spec, IMPALA_EPS), RMSPROP, options, compiler)

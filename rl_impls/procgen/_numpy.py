@@ -3,7 +3,7 @@
 Results have the precision of the arguments. Axes: T steps, N environments, B images, A = 15 actions.
 
 Each builder takes ``spec`` (the op's configuration, :class:`.spec.Spec`), ``example`` (arguments of the first call),
-``knobs`` (:class:`.knobs.Knobs`) and ``target`` (:class:`~rl_impls.lowering.Target`), and returns the op.
+``options`` (:class:`.options.Options`) and ``target`` (:class:`~rl_impls.compilers.Compiler`), and returns the op.
 """
 
 from __future__ import annotations
@@ -219,18 +219,18 @@ def impala_loss(params, batch, targets, *, value_weight, entropy_weight):
     return actions.size * a2c_loss(params, steps, value_weight=value_weight, entropy_weight=entropy_weight)
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Build the forward pass with fixed weights.  obs u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
     params = spec["params"]
     return lambda obs: logits_and_values(params, obs)
 
 
-def gae(spec, example, *, knobs, target):
+def gae(spec, example, *, options, compiler):
     """Build GAE.  rewards, values, next_values f32[T, N], terminated, truncated bool[T, N] -> f32[T, N], f32[T, N]"""
-    return ADVANTAGES[knobs.advantages](functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"]))
+    return ADVANTAGES[options.advantages](functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"]))
 
 
-def vtrace(spec, example, *, knobs, target):
+def vtrace(spec, example, *, options, compiler):
     """Build V-trace; log_ratios f32[T, N] come before the arguments of :func:`gae`.  -> f32[T, N], f32[T, N]"""
     constants = {name: spec[name] for name in ("gamma", "rho_bar", "c_bar")}
-    return ADVANTAGES[knobs.advantages](functools.partial(vtrace_of, **constants))
+    return ADVANTAGES[options.advantages](functools.partial(vtrace_of, **constants))

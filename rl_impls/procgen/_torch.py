@@ -14,14 +14,14 @@ from ..common.torch_learner import AT_ONCE, FOREACH, Trained, autocast
 from ._numpy import STD_EPS
 from .group import moments_of_all
 from .spec import A2C_EPS, ADAM_EPS, IMPALA_EPS, RMS_DECAY, check_rollout
-from .torch_net import IMAGES, Actor, lower_net, make_net, put, to_act
+from .torch_net import IMAGES, Actor, lower_net, make_net, to_device, to_act
 
 RMSPROP = {"loop": {"foreach": False}, "default": {}, "fused": {"foreach": True}}  # torch has no fused RMSProp
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Build the net that acts.  u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
-    return lower_net(to_act(make_net(spec["params"], knobs, target), knobs), example, knobs, target)
+    return lower_net(to_act(make_net(spec["params"], options, compiler), options), example, options, compiler)
 
 
 def backward_sum(terms, decays):
@@ -64,15 +64,15 @@ def env_by_env(function):
 ADVANTAGES = {"loop": env_by_env, "vector": lambda function: function}
 
 
-def gae(spec, example, *, knobs, target):
-    """Build :func:`gae_of` for f32[T, N] rollouts; the knob ``advantages`` picks the loop or the vectorised form."""
+def gae(spec, example, *, options, compiler):
+    """Build :func:`gae_of` for f32[T, N] rollouts; the option ``advantages`` picks the loop or the vectorised form."""
     function = functools.partial(gae_of, gamma=spec["gamma"], lam=spec["lam"])
-    return target.lower(ADVANTAGES[knobs.advantages](function), example)
+    return compiler.compile(ADVANTAGES[options.advantages](function), example)
 
 
-def vtrace(spec, example, *, knobs, target):
+def vtrace(spec, example, *, options, compiler):
     """Build :func:`vtrace_of` for f32[T, N] rollouts, with the same choice as :func:`gae`."""
-    return target.lower(ADVANTAGES[knobs.advantages](vtrace_with(spec)), example)
+    return compiler.compile(ADVANTAGES[options.advantages](vtrace_with(spec)), example)
 
 
 def vtrace_with(spec):
@@ -123,20 +123,20 @@ def a2c_loss(logits, values, actions, advantages, returns, *, value_weight, entr
     return policy + value_weight * critic_loss(values, returns) - entropy_weight * entropy
 
 
-def adam(spec, knobs):
+def adam(spec, options):
     """Return ``optimizer(tensors)``, PPO's Adam (Kingma and Ba 2015), and torch's names of its moments."""
-    options = {"lr": spec["learning_rate"], "eps": spec.get("epsilon", ADAM_EPS), **AT_ONCE[knobs.optimizer]}
+    options = {"lr": spec["learning_rate"], "eps": spec.get("epsilon", ADAM_EPS), **AT_ONCE[options.optimizer]}
     return functools.partial(torch.optim.Adam, **options), {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
-def rmsprop(spec, knobs, eps):
+def rmsprop(spec, options, eps):
     """Return ``optimizer(tensors)``, the RMSProp of A2C and IMPALA, and torch's name of its moment.
 
     ``v <- decay v + (1 - decay) g^2``, ``w <- w - learning_rate g / (sqrt(v) + epsilon)``
 
     ``eps`` is the epsilon for a spec that has none.
     """
-    options = {"lr": spec["learning_rate"], **RMSPROP[knobs.optimizer]}
+    options = {"lr": spec["learning_rate"], **RMSPROP[options.optimizer]}
     options |= {"alpha": spec.get("decay", RMS_DECAY), "eps": spec.get("epsilon", eps)}
     return functools.partial(torch.optim.RMSprop, **options), {"second": "square_avg"}
 
@@ -149,21 +149,21 @@ class Update(Trained):
         obs: example images u8[B, 64, 64, 3] for lowering, a tensor.
         loss: ``loss(logits, values, *rest of the batch) -> f32[]``.
         optimizer: result of :func:`adam` or :func:`rmsprop`.
-        knobs: optimisations of the net and the update.
+        options: optimisations of the net and the update.
         target: device and lowering of the backend.
     """
 
-    def __init__(self, spec, obs, loss, optimizer, knobs, target):
-        super().__init__(spec["params"], lambda params: make_net(params, knobs, target), *optimizer)
-        self.knobs, self.target, self.loss, self.as_held = knobs, target, loss, IMAGES[knobs.images]
-        self.evaluate = target.lower(self.net, (self.as_held(obs),))
-        foreach = FOREACH[knobs.optimizer]
+    def __init__(self, spec, obs, loss, optimizer, options, compiler):
+        super().__init__(spec["params"], lambda params: make_net(params, options, compiler), *optimizer)
+        self.options, self.compiler, self.loss, self.as_held = options, compiler, loss, IMAGES[options.images]
+        self.evaluate = compiler.compile(self.net, (self.as_held(obs),))
+        foreach = FOREACH[options.optimizer]
         self.clip = functools.partial(nn.utils.clip_grad_norm_, self.parameters, spec["gradient_norm"], foreach=foreach)
-        self.set_to_none = knobs.zero_grad == "none"
+        self.set_to_none = options.zero_grad == "none"
 
-    def put(self, *columns):
+    def to_device(self, *columns):
         """Copy NumPy arrays, images first, to the backend's device."""
-        return put(columns, self.knobs, self.target)
+        return to_device(columns, self.options, self.compiler)
 
     def load(self, params):
         """Replace the weights, NumPy arrays by name; the optimiser keeps its moments."""
@@ -171,7 +171,7 @@ class Update(Trained):
 
     def actor(self, obs):
         """Return an :class:`.torch_net.Actor` for this net; ``obs`` u8[N, 64, 64, 3] is an example."""
-        return Actor(self.net, obs, self.knobs, self.target)
+        return Actor(self.net, obs, self.options, self.compiler)
 
     def values(self, obs):
         """Return V(s), f32[N], of images u8[N, 64, 64, 3]; takes and returns NumPy arrays."""
@@ -179,11 +179,11 @@ class Update(Trained):
             return self.see(*self.put(obs), self.net)[1].cpu().numpy()
 
     def see(self, obs, net):
-        """Run a net under the knob ``precision``.  [B, 64, 64, 3] -> logits f32[B, A], values f32[B]
+        """Run a net under the option ``precision``.  [B, 64, 64, 3] -> logits f32[B, A], values f32[B]
 
         ``net`` is ``self.net`` or its lowered form ``self.evaluate``.
         """
-        with autocast(self.knobs, self.target):
+        with autocast(self.options, self.compiler):
             return net(self.as_held(obs))
 
     def learn(self, loss):
@@ -203,12 +203,12 @@ class ImpalaUpdate(Update):
     """Gradient step on a rollout: the A2C loss, summed over steps, with V-trace targets and advantages.
 
     ``spec`` also has ``gamma``, ``rho_bar`` and ``c_bar``; ``obs`` is u8[T + 1, N, 64, 64, 3]; ``loss`` is like
-    :func:`a2c_loss`. The knob ``advantages`` selects the V-trace loop.
+    :func:`a2c_loss`. The option ``advantages`` selects the V-trace loop.
     """
 
-    def __init__(self, spec, obs, loss, optimizer, knobs, target):
-        super().__init__(spec, obs.flatten(0, 1), loss, optimizer, knobs, target)
-        self.vtrace = ADVANTAGES[knobs.advantages](vtrace_with(spec))
+    def __init__(self, spec, obs, loss, optimizer, options, compiler):
+        super().__init__(spec, obs.flatten(0, 1), loss, optimizer, options, compiler)
+        self.vtrace = ADVANTAGES[options.advantages](vtrace_with(spec))
 
     def __call__(self, obs, actions, log_probs, rewards, terminated, truncated):
         """Update on one rollout; return the loss before the step, f32[].
@@ -231,7 +231,7 @@ def weights_of_losses(spec, *more):
     return {name: spec[name] for name in ("value_weight", "entropy_weight", *more)}
 
 
-def ppo_update(spec, example, *, knobs, target):
+def ppo_update(spec, example, *, options, compiler):
     """Build PPO's update: Adam with a clipped gradient norm (Schulman et al. 2017).
 
     obs u8[B, 64, 64, 3], actions i32[B], log_probs f32[B], advantages f32[B], returns f32[B] -> f32[], the loss before
@@ -240,25 +240,25 @@ def ppo_update(spec, example, *, knobs, target):
     options = weights_of_losses(spec, "clip")
     if spec.get("processes", 1) > 1:
         options["moments"] = moments_of_all
-    loss = target.lower(functools.partial(ppo_loss, **options), example)
-    return Update(spec, example[0], loss, adam(spec, knobs), knobs, target)
+    loss = compiler.compile(functools.partial(ppo_loss, **options), example)
+    return Update(spec, example[0], loss, adam(spec, options), options, compiler)
 
 
-def a2c_update(spec, example, *, knobs, target):
+def a2c_update(spec, example, *, options, compiler):
     """Build A2C's update: RMSProp with a clipped gradient norm (Mnih et al. 2016).
 
     obs u8[B, 64, 64, 3], actions i32[B], advantages f32[B], returns f32[B] -> f32[], the loss before the update
     """
-    loss = target.lower(functools.partial(a2c_loss, **weights_of_losses(spec)), example)
-    return Update(spec, example[0], loss, rmsprop(spec, knobs, A2C_EPS), knobs, target)
+    loss = compiler.compile(functools.partial(a2c_loss, **weights_of_losses(spec)), example)
+    return Update(spec, example[0], loss, rmsprop(spec, options, A2C_EPS), options, compiler)
 
 
-def impala_update(spec, example, *, knobs, target):
+def impala_update(spec, example, *, options, compiler):
     """Build IMPALA's update: RMSProp with a clipped gradient norm (Espeholt et al. 2018).
 
     obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs f32[T, N], rewards f32[T, N], terminated bool[T, N],
     truncated bool[T, N] -> f32[], the loss before the update
     """
     check_rollout(*example[:2])
-    loss = target.lower(functools.partial(a2c_loss, **weights_of_losses(spec)), example)
-    return ImpalaUpdate(spec, example[0], loss, rmsprop(spec, knobs, IMPALA_EPS), knobs, target)
+    loss = compiler.compile(functools.partial(a2c_loss, **weights_of_losses(spec)), example)
+    return ImpalaUpdate(spec, example[0], loss, rmsprop(spec, options, IMPALA_EPS), options, compiler)

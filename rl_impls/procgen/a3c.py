@@ -112,12 +112,12 @@ class Worker(Player):
         own = [self.train.net.weights[name] for name in self.spec["params"]]
         tensors = [[as_parameter(shared[name][0]) for name in self.spec["params"]]]
         tensors += [[as_parameter(shared[f"square.{name}"]) for name in self.spec["params"]]]
-        make = rmsprop(self.spec, self.knobs, A2C_EPS)[0]
+        make = rmsprop(self.spec, self.options, A2C_EPS)[0]
         self.train.optimizer = SharedRmsprop(own, *tensors, make, self.count)
 
-    def make_update(self, knobs, backend):
+    def make_update(self, options, backend):
         """Return the update of the worker's own copy; ``__init__`` replaces its optimiser."""
-        self.knobs, self.learner = knobs, A2c(self.spec, knobs, backend, self.clock)
+        self.options, self.learner = options, A2c(self.spec, options, backend, self.clock)
         return self.learner.train
 
     def count(self):
@@ -149,12 +149,12 @@ def as_parameter(array):
 class A3c(CrewLoop):
     """Loop of A3C: the workers play and learn, while this process waits for them.
 
-    ``spec`` is the configuration, see :class:`.spec.Spec`; ``knobs`` and ``backend`` are those of the workers.
+    ``spec`` is the configuration, see :class:`.spec.Spec`; ``options`` and ``backend`` are those of the workers.
     """
 
-    def __init__(self, spec, knobs, backend):
+    def __init__(self, spec, options, backend):
         def make_crew(*args):
-            crew = Crew(*args, knobs, backend, versions=1, make=Worker, more=layout(spec))
+            crew = Crew(*args, options, backend, versions=1, make=Worker, more=layout(spec))
             self.train = SharedWeights(spec["params"], crew.shared)
             return crew
 

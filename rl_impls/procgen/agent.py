@@ -18,7 +18,7 @@ from ..common.shapes import count
 from ..params import CheckpointError
 from .cluster import parts_of
 from .evaluation import HELD_OUT, evaluate
-from .knobs import FORMS
+from .options import FORMS
 from .loop import part_of
 from .spec import SHAPES, init_net
 
@@ -50,7 +50,7 @@ class Config:
 
     Attributes:
         backend: backend to compute with; ``auto`` becomes the best one on this machine.
-        form: named setting of the knobs.
+        form: named setting of the options.
         algorithm: ppo, a2c, a3c or impala.
         net: nature, with three convolutions, or residual, with the fifteen of IMPALA's paper.
         game: name of the Procgen game.
@@ -145,7 +145,7 @@ class Config:
         return self.unroll * self.envs
 
     @property
-    def knobs(self):
+    def options(self):
         """Optimisations of the form."""
         return FORMS[self.form]
 
@@ -170,7 +170,7 @@ class ProcgenAgent:
 
     Args:
         backend: backend to compute with.
-        form: named setting of the knobs.
+        form: named setting of the options.
         seed: seed of everything random.
         config: other fields of :class:`Config`.
 
@@ -207,7 +207,7 @@ class ProcgenAgent:
             raise ValueError(f"algorithm: got {config.algorithm} in {self.processes} processes, wanted {wanted}")
         spec |= {"rank": self.rank, "processes": self.processes}
         op = OPS[config.algorithm, config.actors > 0]
-        self.loop = backends.get(config.backend).build("procgen", op, spec, (np.zeros(1, np.int64),), config.knobs)
+        self.loop = backends.get(config.backend).build("procgen", op, spec, (np.zeros(1, np.int64),), config.options)
         self.loop.goes_on = True
 
     @property

@@ -70,9 +70,9 @@ class Acting(Player):
         shared["behind"][slot, self.index] = version
 
 
-def make_actor(make, shared, spec, index, life, threads, knobs, backend):
+def make_actor(make, shared, spec, index, life, threads, options, backend):
     """Construct an actor, in its own process, by ``make``; ``backend`` is a name."""
-    return make(shared, spec, index, life, threads, knobs, backends.get(backend))
+    return make(shared, spec, index, life, threads, options, backends.get(backend))
 
 
 class Crew(Workers):
@@ -84,7 +84,7 @@ class Crew(Workers):
         spec: configuration of the loop, see :class:`.spec.Spec`.
         state: initial state of all environments.
         depth: most rollouts being played or waiting for the learner, D.
-        knobs: optimisations of acting.
+        options: optimisations of acting.
         backend: backend of the actors.
         versions: number of versions of the weights to keep.
         make: class of the actors, such as :class:`Acting`.
@@ -100,15 +100,15 @@ class Crew(Workers):
             killed.
     """
 
-    def __init__(self, spec, state, depth, knobs, backend, versions, make=Acting, more=MappingProxyType({})):
+    def __init__(self, spec, state, depth, options, backend, versions, make=Acting, more=MappingProxyType({})):
         self.spec, self.depth, self.anew = spec, depth, set()
         self.shared = shared = memory(spec, depth, versions, dict(more))
         threads = max(1, default_threads() // spec["actors"])
         niceness = GIVES_WAY if depth > 1 and make is Acting else 0  # rollouts ahead are not waited for
-        needs = ("torch", GAMES) if backend.source == "torch" else (GAMES,)
+        needs = ("torch", GAMES) if backend.library == "torch" else (GAMES,)
 
         def args_of(index, life):
-            return make, shared, spec, index, life, threads, knobs, backend.name
+            return make, shared, spec, index, life, threads, options, backend.name
 
         timeout = spec.get("worker_timeout", SECONDS)
         super().__init__(spec["actors"], make_actor, args_of, threads, niceness, needs, timeout)

@@ -67,7 +67,7 @@ def play_episodes(config, weights, env, episodes, seed, deterministic):
     envs = ProcgenVectorEnv(**env | {"num_envs": count})
     try:
         frames = envs.observe()
-        call = backend.build("procgen", "forward", {"params": weights}, (backend.to_device(frames),), config.knobs)
+        call = backend.build("procgen", "forward", {"params": weights}, (backend.to_device(frames),), config.options)
         while (played < shares).any():
             logits = backend.to_host(call(backend.from_host(frames))[0])
             uniforms = rng.random(count, np.float32)

@@ -23,9 +23,9 @@ class GroupLoop(Loop):
         ValueError: the backend is not torch on the CPU, or P does not divide the environments or the batch.
     """
 
-    def __init__(self, algorithm, spec, knobs, backend):
+    def __init__(self, algorithm, spec, options, backend):
         processes, self.everyone = spec["processes"], spec["env"]["num_envs"]
-        if backend.source != "torch" or backend.device != "cpu":
+        if backend.library != "torch" or backend.device != "cpu":
             raise ValueError(f"backend of several processes: got {backend.name}, wanted torch or torch-compile")
         if self.everyone % processes:
             raise ValueError(f"envs: got {self.everyone}, wanted a multiple of {processes} processes")
@@ -37,7 +37,7 @@ class GroupLoop(Loop):
         mine = part_of_spec(whole) | {"env_state": share_of_state(first_state(spec), self.share)}
         if "batch" in spec:
             mine["batch"] = spec["batch"] // processes
-        super().__init__(algorithm, mine, knobs, backend)
+        super().__init__(algorithm, mine, options, backend)
         group.average_gradients(self.train)
 
     def uniforms(self, number):

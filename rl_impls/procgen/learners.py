@@ -20,17 +20,17 @@ class Learner(ABC):
     ``clock(name)`` is called at the end of each phase. ``train`` is the update op, which has the weights.
     """
 
-    def __init__(self, spec, knobs, backend, clock):
+    def __init__(self, spec, options, backend, clock):
         self.spec, self.backend, self.clock = spec, backend, clock
         self.shape = spec["unroll"], spec["env"].get("num_envs", 1)
         self.never = np.zeros(self.shape, bool)
-        self.knobs, self.target = knobs, backend.lowering_here()
+        self.options, self.compiler = options, backend.new_compiler()
         self.train = self.make()
 
     def build(self, op, *example):
         """Build an op of procgen; ``example`` are NumPy arrays with the shapes and dtypes of its arguments."""
         args = tuple(map(self.backend.to_device, example))
-        return self.backend.build("procgen", op, self.spec, args, self.knobs, self.target)
+        return self.backend.build("procgen", op, self.spec, args, self.options, self.compiler)
 
     @abstractmethod
     def make(self):

@@ -31,16 +31,16 @@ class Loop(Op):
     Args:
         algorithm: ppo, a2c or impala.
         spec: configuration of the loop, see :class:`.spec.Spec`.
-        knobs: optimisations of the loop and its update.
+        options: optimisations of the loop and its update.
         backend: backend of actor and learner.
     """
 
-    def __init__(self, algorithm, spec, knobs, backend):
+    def __init__(self, algorithm, spec, options, backend):
         self.clock, self.spec = Phases(*PHASES), spec
-        self.learner = LEARNERS[algorithm](spec, knobs, backend, self.clock)
+        self.learner = LEARNERS[algorithm](spec, options, backend, self.clock)
         self.train, self.shape = self.learner.train, self.learner.shape
         self.envs = ProcgenVectorEnv(**spec["env"])
-        self.kept = KEPT[knobs.frames](*self.shape)
+        self.kept = KEPT[options.frames](*self.shape)
         self.actor = self.train.actor(self.envs.observe())
         self.start = spec.get("env_state") or self.envs.get_state()
         self.reset()

@@ -173,17 +173,17 @@ class ParallelLoop(CrewLoop):
     Args:
         algorithm: ppo or impala.
         spec: configuration, see :class:`.spec.Spec`.
-        knobs: optimisations of acting and of the update.
+        options: optimisations of acting and of the update.
         backend: backend of actors and learner.
 
     Raises:
         BackendUnavailable, ValueError: see :func:`crew_of`.
     """
 
-    def __init__(self, algorithm, spec, knobs, backend):
-        make_crew = functools.partial(crew_of(spec, backend), knobs=knobs, backend=backend)
+    def __init__(self, algorithm, spec, options, backend):
+        make_crew = functools.partial(crew_of(spec, backend), options=options, backend=backend)
         clock = Phases(*PHASES)
-        self.learner = LEARNERS[algorithm](spec, knobs, backend, clock)
+        self.learner = LEARNERS[algorithm](spec, options, backend, clock)
         self.train = self.learner.train
         super().__init__(spec, spec["lag"], make_crew, clock)
 

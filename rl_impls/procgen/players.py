@@ -45,20 +45,20 @@ class Player:
 
     clock = staticmethod(untimed)
 
-    def __init__(self, spec, index, life, threads, knobs, backend):
+    def __init__(self, spec, index, life, threads, options, backend):
         self.index, self.share, self.spec = index, share_of(spec, index), part_of_spec(spec, life)
         self.everyone = spec["env"]["num_envs"]
         self.envs = ProcgenVectorEnv(**self.spec["env"], threads=threads)
         frames = self.envs.observe()
-        self.train = self.make_update(knobs, backend)
+        self.train = self.make_update(options, backend)
         self.actor = self.train.actor(frames)
 
-    def make_update(self, knobs, backend):
+    def make_update(self, options, backend):
         """Return an update op, only for its weights and its actor."""
         column = np.zeros(1, np.float32)
         example = np.zeros((1, *PICTURE), np.uint8), np.zeros(1, np.int32), column, column
         args = tuple(map(backend.to_device, example))
-        return backend.build("procgen", "a2c_update", self.spec, args, knobs, backend.lowering_here())
+        return backend.build("procgen", "a2c_update", self.spec, args, options, backend.new_compiler())
 
     def get_state(self):
         """Return the state of the share."""

@@ -45,8 +45,8 @@ class RayActor:
     @functools.cached_property
     def player(self):
         """The actor's :class:`.players.Player`, with one thread for its environments, as it has one core."""
-        spec, knobs, backend = self.made_of
-        return Player(spec, self.index, self.life, 1, knobs, backends.get(backend))
+        spec, options, backend = self.made_of
+        return Player(spec, self.index, self.life, 1, options, backends.get(backend))
 
     def play(self, number, version, weights):
         """Play rollout ``number`` with the weights, arrays by name; return their version and the share's rollout."""
@@ -92,7 +92,7 @@ class RayCrew(Crew):
             has no free core for it. All actors are killed.
     """
 
-    def __init__(self, spec, state, depth, knobs, backend):
+    def __init__(self, spec, state, depth, options, backend):
         self.spec, self.depth, self.actors, self.replaced = spec, depth, spec["actors"], 0
         self.timeout = spec.get("worker_timeout", SECONDS)
         envs = spec["env"]["num_envs"]
@@ -103,7 +103,7 @@ class RayCrew(Crew):
         self.close = weakref.finalize(self, end, self.members, self.owed, self.newest)
         try:
             needed = {name: value for name, value in spec.items() if name != "env_state"}
-            self.made_of = ray.put((needed, knobs, backend.name))
+            self.made_of = ray.put((needed, options, backend.name))
             one = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}  # otherwise as many threads as the learner
             self.actor = ray.remote(
                 num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD", runtime_env=one

@@ -95,7 +95,7 @@ class InPlace:
         return self.rollout
 
 
-KEPT = MappingProxyType({"copied": Copied, "in_place": InPlace})  # by the knob ``frames``
+KEPT = MappingProxyType({"copied": Copied, "in_place": InPlace})  # by the option ``frames``
 
 
 def play(envs, actor, kept, uniforms, clock):

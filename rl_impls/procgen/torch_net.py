@@ -81,9 +81,9 @@ class Net(PictureNet):
     The names in ``params``, NumPy arrays, select the net, see :data:`.spec.SHAPES`.
     """
 
-    def __init__(self, params, knobs):
-        super().__init__(params, knobs)
-        self.layers, self.in_blocks = LAYERS[net_of(params)], knobs.first_layer == "blocks"
+    def __init__(self, params, options):
+        super().__init__(params, options)
+        self.layers, self.in_blocks = LAYERS[net_of(params)], options.first_layer == "blocks"
 
     def first(self, planes, name, stride=1, padding=0, seen=None):
         """First convolution; in blocks, it computes only the outputs that later layers read.  -> f[B, O, Y, X]
@@ -110,13 +110,13 @@ class Net(PictureNet):
 class CastNet(Net):
     """Copy of a net for acting, whose weights already have autocast's dtype, so that no call has to cast them."""
 
-    def __init__(self, net, knobs):
+    def __init__(self, net, options):
         params = {name: view.cpu().numpy() for name, view in net.views().items()}
-        super().__init__(params, knobs)
+        super().__init__(params, options)
         self.kernel, self.divided_kernel = FIRST[net_of(params)], self.divided
-        self.first_dtype = PRECISIONS.get(knobs.precision, self.dtype)
+        self.first_dtype = PRECISIONS.get(options.precision, self.dtype)
         self.to(net.weights[self.kernel].device, self.first_dtype)
-        if knobs.images == "uint8":
+        if options.images == "uint8":
             self.divided = lambda planes, kernel: (planes, kernel)  # :meth:`take` divides before it casts
         self.take(net)
 
@@ -128,23 +128,23 @@ class CastNet(Net):
         self.weights[self.kernel].copy_(self.divided_kernel(0.0, net.weights[self.kernel])[1])
 
 
-def make_net(params, knobs, target):
+def make_net(params, options, compiler):
     """Return a :class:`Net` on the backend's device."""
-    return Net(params, knobs).to(place(target))
+    return Net(params, options).to(place(compiler))
 
 
-def to_act(net, knobs):
-    """Return the net to act with: ``net`` itself, or a :class:`CastNet` if the knob ``acting_weights`` is ``cast``."""
-    return net if knobs.acting_weights == "learned" else CastNet(net, knobs)
+def to_act(net, options):
+    """Return the net to act with: ``net`` itself, or a :class:`CastNet` if the option ``acting_weights`` is ``cast``."""
+    return net if options.acting_weights == "learned" else CastNet(net, options)
 
 
-def lower_net(net, example, knobs, target):
-    """Lower a net for acting, with the knobs' precision and autograd mode; ``example`` are its tensor arguments."""
-    as_held = IMAGES[knobs.images]
-    call = target.lower(net, tuple(map(as_held, example)), guard=GUARDS[knobs.inference])
+def lower_net(net, example, options, compiler):
+    """Lower a net for acting, with the options' precision and autograd mode; ``example`` are its tensor arguments."""
+    as_held = IMAGES[options.images]
+    call = compiler.compile(net, tuple(map(as_held, example)), guard=GUARDS[options.inference])
 
     def cast(obs):
-        with autocast(knobs, target):
+        with autocast(options, compiler):
             return call(as_held(obs))
 
     return cast
@@ -155,17 +155,17 @@ def in_float(obs):
     return obs if obs.is_floating_point() else obs.float()
 
 
-IMAGES = {"float": in_float, "uint8": lambda obs: obs}  # by the knob ``images``
+IMAGES = {"float": in_float, "uint8": lambda obs: obs}  # by the option ``images``
 
 
-def put(columns, knobs, target):
+def to_device(columns, options, compiler):
     """Return a batch, NumPy arrays with images first, as tensors on the backend's device.
 
-    Images get the host dtype of the knob ``images``.
+    Images get the host dtype of the option ``images``.
     """
     obs, *others = columns
-    arrays = [obs.astype(HOST_DTYPES[knobs.images], copy=False), *others]
-    return tuple(torch.from_numpy(array).to(place(target)) for array in arrays)
+    arrays = [obs.astype(HOST_DTYPES[options.images], copy=False), *others]
+    return tuple(torch.from_numpy(array).to(place(compiler)) for array in arrays)
 
 
 class Actor:
@@ -174,9 +174,9 @@ class Actor:
     ``example``, images u8[N, 64, 64, 3], is used for lowering.
     """
 
-    def __init__(self, net, example, knobs, target):
-        self.knobs, self.target, self.learned, self.net = knobs, target, net, to_act(net, knobs)
-        self.call = lower_net(self.net, put((example,), knobs, target), knobs, target)
+    def __init__(self, net, example, options, compiler):
+        self.options, self.compiler, self.learned, self.net = options, compiler, net, to_act(net, options)
+        self.call = lower_net(self.net, to_device((example,), options, compiler), options, compiler)
 
     def begin(self):
         """Refresh the cast copy of the weights, if there is one; call it before each rollout."""
@@ -188,5 +188,7 @@ class Actor:
 
         ``obs`` u8[N, 64, 64, 3]; ``uniforms`` f32[N] in [0, 1), see :func:`._numpy.sample_actions`.
         """
-        logits, values = (out.detach().cpu().numpy() for out in self.call(*put((obs,), self.knobs, self.target)))
+        logits, values = (
+            out.detach().cpu().numpy() for out in self.call(*to_device((obs,), self.options, self.compiler))
+        )
         return *sample_actions(logits, uniforms), values

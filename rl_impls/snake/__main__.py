@@ -7,7 +7,7 @@ from functools import partial
 from ..backends import names_of
 from ..common import command
 from .agent import Config, SnakeAgent
-from .knobs import FORMS
+from .options import FORMS
 
 main = partial(command.main, SnakeAgent, Config, {"backend": names_of("snake"), "form": tuple(FORMS)})
 

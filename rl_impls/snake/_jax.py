@@ -14,12 +14,12 @@ import numpy as np
 import optax
 from jax.sharding import SingleDeviceSharding
 
-from ..common.jax_learner import Learner, Net, device_of, put
+from ..common.jax_learner import Learner, Net, device_of, to_device
 from ..common.op import Op
 from ..params import layers
 from ._numpy import Remember, assemble
 from .jax_env import State, step
-from .knobs import check_supported
+from .options import check_supported
 from .spec import geometry_of, has_target_net
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
@@ -38,10 +38,10 @@ def q_values(params, obs, dtype=jnp.float32):
     return h.astype(obs.dtype) if dtype == jnp.bfloat16 else h
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Return the Q-values of boards.  f32[N, O] -> f32[N, A]"""
-    check_supported("quantised", knobs, target)
-    return Net(functools.partial(q_values, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
+    check_supported("quantised", options, compiler)
+    return Net(functools.partial(q_values, dtype=DTYPES[options.precision]), spec["params"], example, compiler)
 
 
 def choose_moves(params, obs, explore, random_actions, dtype):
@@ -49,23 +49,23 @@ def choose_moves(params, obs, explore, random_actions, dtype):
     return jnp.where(explore, random_actions, q_values(params, obs, dtype).argmax(axis=1).astype(jnp.int32))
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
-    check_supported("quantised", knobs, target)
-    net = Net(functools.partial(choose_moves, dtype=DTYPES[knobs.precision]), spec["params"], example, target)
+    check_supported("quantised", options, compiler)
+    net = Net(functools.partial(choose_moves, dtype=DTYPES[options.precision]), spec["params"], example, compiler)
     return lambda obs, explore, random_actions: np.asarray(net(obs, explore, random_actions))
 
 
-def env_step(spec, example, *, knobs, target):
+def env_step(spec, example, *, options, compiler):
     """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]"""
-    return EnvStep(spec, example, target)
+    return EnvStep(spec, example, compiler)
 
 
 class EnvStep(Op):
     """T steps of N environments in one compiled program, starting from ``spec["env_state"]`` after each reset."""
 
-    def __init__(self, spec, example, target):
-        self.target, self.start, geometry = target, spec["env_state"], geometry_of(spec)
+    def __init__(self, spec, example, compiler):
+        self.compiler, self.start, geometry = compiler, spec["env_state"], geometry_of(spec)
         self.reset()
 
         def steps(state, actions, draws):
@@ -77,11 +77,11 @@ class EnvStep(Op):
             (state, obs), (rewards, ended) = jax.lax.scan(one, (state, obs), (actions, draws))
             return state, (obs.reshape(len(obs), -1), rewards, ended)
 
-        self.call = target.lower(steps, (self.state, *example), donate_argnums=0)
+        self.call = compiler.compile(steps, (self.state, *example), donate_argnums=0)
 
     def reset(self):
         """Restore the initial games."""
-        self.state = put(as_state(self.start), self.target)
+        self.state = to_device(as_state(self.start), self.compiler)
 
     def __call__(self, actions, draws):
         """Make the T steps; arguments and results are those of :func:`env_step`."""
@@ -99,7 +99,7 @@ def as_arrays(state):
     return {k: np.array(v, np.float32 if v.dtype == np.float32 else np.intp) for k, v in state._asdict().items()}
 
 
-def make_update(spec, knobs):
+def make_update(spec, options):
     """Return ``update(params, moments, target_params, *batch) -> params, moments, loss`` and its optimiser.
 
     One Adam update (Kingma and Ba 2015) of ``mean_B huber(Q(s, a) - r - gamma (1 - terminated) max_a' Q'(s', a'))``
@@ -108,7 +108,7 @@ def make_update(spec, knobs):
 
     The weights stay separate arrays: gathering gradients into one vector sometimes took longer than all the rest.
     """
-    dtype, has_target = DTYPES[knobs.precision], has_target_net(spec)
+    dtype, has_target = DTYPES[options.precision], has_target_net(spec)
     optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"]))
 
     def loss(params, target_params, obs, actions, rewards, next_obs, terminated):
@@ -149,20 +149,20 @@ class Actor:
 class TrainStep(Learner):
     """One update of the online network, which donates the buffers of weights and moments."""
 
-    def __init__(self, spec, example, knobs, target):
-        update, optimizer = make_update(spec, knobs)
-        super().__init__(spec, optimizer, target)
-        self.knobs = knobs
-        self.update = target.lower(
+    def __init__(self, spec, example, options, compiler):
+        update, optimizer = make_update(spec, options)
+        super().__init__(spec, optimizer, compiler)
+        self.options = options
+        self.update = compiler.compile(
             update, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1)
         )
 
     def actor(self, obs, own=False):
         """Return an :class:`Actor` for boards like `obs` f32[N, O] that plays by the online weights."""
-        check_supported("quantised", self.knobs, self.target)
+        check_supported("quantised", self.options, self.compiler)
         flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
-        moves = functools.partial(choose_moves, dtype=DTYPES[self.knobs.precision])
-        return Actor(self, self.target.lower(moves, (self.weights, obs, *flags)), own)
+        moves = functools.partial(choose_moves, dtype=DTYPES[self.options.precision])
+        return Actor(self, self.compiler.compile(moves, (self.weights, obs, *flags)), own)
 
     def __call__(self, *batch):
         """Update on one batch of :func:`make_update`; return the loss before the update, f32[]."""
@@ -170,21 +170,21 @@ class TrainStep(Learner):
         return value
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Make one Adam update of the Huber loss, as in :func:`make_update`; return the loss before it, f32[]."""
-    check_supported("processes", knobs, target)
-    return TrainStep(spec, example, knobs, target)
+    check_supported("processes", options, compiler)
+    return TrainStep(spec, example, options, compiler)
 
 
-def sample(spec, example, *, knobs, target):
+def sample(spec, example, *, options, compiler):
     """Return stored rows as a batch on the device, row 0 the oldest.
 
     i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]. A compiled program copies the batch to the device once, as
     an update does with its arguments.
     """
-    memory, batch_of = Remember(spec, knobs).memory, assemble(spec, example, knobs=knobs, target=target)
+    memory, batch_of = Remember(spec, options).memory, assemble(spec, example, options=options, compiler=compiler)
     batch = batch_of(memory.columns(np.asarray(example[0])))
-    copy = target.lower(
-        functools.partial(jax.tree.map, jnp.copy), (batch,), out_shardings=SingleDeviceSharding(device_of(target))
+    copy = compiler.compile(
+        functools.partial(jax.tree.map, jnp.copy), (batch,), out_shardings=SingleDeviceSharding(device_of(compiler))
     )
     return lambda rows: jax.block_until_ready(copy(batch_of(memory.columns(rows))))

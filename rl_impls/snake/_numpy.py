@@ -4,7 +4,7 @@ Axes: B transitions (or N boards), O cells per board, A = 4 actions, T steps, K 
 of ``w{k}`` f[I, O] and ``b{k}`` f[O] for each layer k.
 
 Each builder takes the op's configuration ``spec`` (:class:`.spec.Spec`), the ``example`` arguments of its first call,
-the ``knobs`` (:class:`.knobs.Knobs`) and a ``target`` (:class:`~rl_impls.lowering.Target`), and returns the op. Its
+the ``options`` (:class:`.options.Options`) and a ``target`` (:class:`~rl_impls.compilers.Compiler`), and returns the op. Its
 docstring describes the op's arguments and result.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..common.op import Op
 from ..params import layers
-from .knobs import check_supported
+from .options import check_supported
 from .memory import DTYPES, make_memory
 from .spec import geometry_of
 from .vector_env import ENVIRONMENTS
@@ -61,16 +61,16 @@ def loss(params, target_params, batch, gamma):
     return huber(taken - td_target(target_params, rewards, next_obs, terminated, gamma)).mean()
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Return the Q-values of boards.  f32[N, O] -> f32[N, A]"""
-    check_supported("quantised", knobs, target)
+    check_supported("quantised", options, compiler)
     params = spec["params"]
     return lambda obs: q_values(params, obs)
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
-    check_supported("quantised", knobs, target)
+    check_supported("quantised", options, compiler)
     params = spec["params"]
     return lambda obs, explore, random_actions: np.where(
         explore, random_actions, q_values(params, obs).argmax(axis=1).astype(np.int32)
@@ -80,9 +80,9 @@ def act(spec, example, *, knobs, target):
 class EnvStep(Op):
     """T steps of N environments, starting from ``spec["env_state"]`` after each reset."""
 
-    def __init__(self, spec, knobs):
+    def __init__(self, spec, options):
         self.start = spec["env_state"]
-        self.envs = ENVIRONMENTS[knobs.environment](len(self.start["head"]), geometry_of(spec))
+        self.envs = ENVIRONMENTS[options.environment](len(self.start["head"]), geometry_of(spec))
         self.reset()
 
     def reset(self):
@@ -98,17 +98,17 @@ class EnvStep(Op):
         return obs, rewards, ended
 
 
-def env_step(spec, example, *, knobs, target):
+def env_step(spec, example, *, options, compiler):
     """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]"""
-    return EnvStep(spec, knobs)
+    return EnvStep(spec, options)
 
 
 class Remember(Op):
     """Stores transitions in a replay buffer that starts full with ``spec["stored"]``."""
 
-    def __init__(self, spec, knobs):
+    def __init__(self, spec, options):
         self.stored = spec["stored"]
-        self.memory = make_memory(knobs.memory, len(self.stored[0]), self.stored[0].shape[1])
+        self.memory = make_memory(options.memory, len(self.stored[0]), self.stored[0].shape[1])
         self.memory.restore(*self.stored)
         self.mark = self.memory.mark()
 
@@ -124,18 +124,18 @@ class Remember(Op):
         return len(self.memory), np.asarray(self.memory.columns(np.array([len(self.memory) - 1]))[0][0], np.float32)
 
 
-def remember(spec, example, *, knobs, target):
+def remember(spec, example, *, options, compiler):
     """Store K transitions [K, ...] one by one; return the number stored and the newest board, f32[O]."""
-    return Remember(spec, knobs)
+    return Remember(spec, options)
 
 
-def assemble(spec, example, *, knobs, target):
+def assemble(spec, example, *, options, compiler):
     """Turn a replay buffer's columns into a batch of arrays.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     return lambda columns: [np.asarray(column, dtype) for column, dtype in zip(columns, DTYPES)]
 
 
-def sample(spec, example, *, knobs, target):
+def sample(spec, example, *, options, compiler):
     """Return stored rows (0 the oldest) as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
-    memory = Remember(spec, knobs).memory
-    batch_of = assemble(spec, example, knobs=knobs, target=target)
+    memory = Remember(spec, options).memory
+    batch_of = assemble(spec, example, options=options, compiler=compiler)
     return lambda rows: batch_of(memory.columns(rows))

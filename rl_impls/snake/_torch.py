@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from ..common.torch_learner import FOREACH, GUARDS, Learner, Mlp, autocast, place, threads
-from ..lowering import eager
+from ..compilers import eager
 from ._numpy import Remember, q_values
 from .ddp import DistributedTrainStep
-from .knobs import check_supported
+from .options import check_supported
 from .memory import DTYPES
 from .spec import has_target_net
 
@@ -32,44 +32,44 @@ class Net(Mlp):
         super().__init__(params, functools.partial(nn.ReLU, inplace))
 
 
-def make_net(params, knobs, target):
+def make_net(params, options, compiler):
     """Return a :class:`Net` on the backend's device."""
-    return Net(params, knobs.relu == "inplace").to(place(target))
+    return Net(params, options.relu == "inplace").to(place(compiler))
 
 
-def threads_of(knobs):
+def threads_of(options):
     """Return a context in which torch runs on one thread, or on all threads divided among the processes."""
-    if knobs.threads == "one":
+    if options.threads == "one":
         return threads(1)
-    return threads(None if knobs.processes == 1 else max(1, torch.get_num_threads() // knobs.processes))
+    return threads(None if options.processes == 1 else max(1, torch.get_num_threads() // options.processes))
 
 
 @contextlib.contextmanager
-def cuda_flags(knobs):
+def cuda_flags(options):
     """Return a context that applies the options ``tf32`` and ``cudnn_benchmark`` to CUDA."""
-    if not (knobs.tf32 or knobs.cudnn_benchmark):
+    if not (options.tf32 or options.cudnn_benchmark):
         yield
         return
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.benchmark
-    matmul.allow_tf32, cudnn.benchmark = knobs.tf32, knobs.cudnn_benchmark
+    matmul.allow_tf32, cudnn.benchmark = options.tf32, options.cudnn_benchmark
     try:
         yield
     finally:
         matmul.allow_tf32, cudnn.benchmark = before
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Return the Q-values of boards.  f32[N, O] -> f32[N, A]"""
-    return lower_net(make_net(spec["params"], knobs, target), example[0], knobs, target)
+    return lower_net(make_net(spec["params"], options, compiler), example[0], options, compiler)
 
 
-def lower_net(net, example, knobs, target):
+def lower_net(net, example, options, compiler):
     """Lower the network for acting on boards like `example` f32[N, O], a tensor or, for ONNX, an array."""
-    check_supported("quantised", knobs, target)
-    options = {"quantised": True} if knobs.quantised == "int8" else {}
-    call = target.lower(net, (example,), guard=GUARDS[knobs.inference], **options)
-    return cuda_flags(knobs)(call) if target.device == "cuda" else call
+    check_supported("quantised", options, compiler)
+    options = {"quantised": True} if options.quantised == "int8" else {}
+    call = compiler.compile(net, (example,), guard=GUARDS[options.inference], **options)
+    return cuda_flags(options)(call) if compiler.device == "cuda" else call
 
 
 class Actor:
@@ -79,15 +79,15 @@ class Actor:
     the network is the one that learns.
     """
 
-    def __init__(self, net, example, knobs, target, newest=()):
+    def __init__(self, net, example, options, compiler, newest=()):
         self.copies = list(zip(net.parameters(), newest))
-        self.host = target.arrays == "numpy"
-        self.device = place(target)
-        self.direct = knobs.tensors == "direct"
-        self.call = lower_net(net, example if self.host else self.tensor(example), knobs, target)
-        self.autocast = functools.partial(autocast, knobs, target)
-        plain = target.lowering is eager and (target.device, knobs.precision) == ("cpu", "float32")
-        numpy = knobs.acting == "numpy" and plain and len(example) <= FEW
+        self.host = compiler.arrays == "numpy"
+        self.device = place(compiler)
+        self.direct = options.tensors == "direct"
+        self.call = lower_net(net, example if self.host else self.tensor(example), options, compiler)
+        self.autocast = functools.partial(autocast, options, compiler)
+        plain = compiler.transform is eager and (compiler.device, options.precision) == ("cpu", "float32")
+        numpy = options.acting == "numpy" and plain and len(example) <= FEW
         self.weights = {name: view.numpy() for name, view in net.views().items()} if numpy else {}
         self.greedy = self.greedy_in_numpy if numpy else self.greedy_in_torch
 
@@ -119,14 +119,14 @@ class Actor:
         return np.where(explore, random_actions, self.greedy(obs)).astype(np.int32)
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
-    actor = Actor(make_net(spec["params"], knobs, target), np.asarray(example[0]), knobs, target)
-    if knobs.threads == "all":
+    actor = Actor(make_net(spec["params"], options, compiler), np.asarray(example[0]), options, compiler)
+    if options.threads == "all":
         return actor
 
     def call(*args):
-        with threads_of(knobs):
+        with threads_of(options):
             return actor(*args)
 
     return call
@@ -189,34 +189,34 @@ def clip_vector(vector, norm):
 class TrainStep(Learner):
     """One Adam update of the online network."""
 
-    def __init__(self, spec, example, knobs, target):
-        make, flat = functools.partial(make_net, knobs=knobs, target=target), knobs.parameters == "flat"
-        super().__init__(spec, knobs.optimizer, make, flat)
-        self.knobs, self.target = knobs, target
+    def __init__(self, spec, example, options, compiler):
+        make, flat = functools.partial(make_net, options=options, compiler=compiler), options.parameters == "flat"
+        super().__init__(spec, options.optimizer, make, flat)
+        self.options, self.compiler = options, compiler
         self.bootstrap = self.target_net if has_target_net(spec) else self.net
         make, self.differentiate = {
             "autograd": (make_loss, self.autograd),
             "by_hand": (make_gradient, lambda *batch: self.loss(*batch)),
-        }[knobs.gradient]
-        self.loss = target.lower(make(self.net, self.bootstrap, spec["gamma"]), example)
+        }[options.gradient]
+        self.loss = compiler.compile(make(self.net, self.bootstrap, spec["gamma"]), example)
         self.clip = self.clip_with(spec["gradient_norm"])
-        self.set_to_none = knobs.zero_grad == "none"
+        self.set_to_none = options.zero_grad == "none"
 
     def actor(self, obs, own=False):
         """Return an :class:`Actor` for boards like `obs` f32[N, O]; if `own`, it has a copy of the online weights."""
-        net = make_net(self.start["online"], self.knobs, self.target) if own else self.net
-        return Actor(net, obs, self.knobs, self.target, self.parameters if own else ())
+        net = make_net(self.start["online"], self.options, self.compiler) if own else self.net
+        return Actor(net, obs, self.options, self.compiler, self.parameters if own else ())
 
     def clip_with(self, norm):
         """Return a function that clips the online network's gradient, over all parameters, to `norm`."""
-        if self.knobs.parameters == "flat":
+        if self.options.parameters == "flat":
             return functools.partial(clip_vector, *self.updated, norm)
-        foreach = FOREACH[self.knobs.optimizer]
+        foreach = FOREACH[self.options.optimizer]
         return functools.partial(nn.utils.clip_grad_norm_, self.parameters, norm, foreach=foreach)
 
     def autograd(self, *batch):
         """Return the loss and leave its gradient in the parameters."""
-        with autocast(self.knobs, self.target):
+        with autocast(self.options, self.compiler):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
         loss.backward()
@@ -224,22 +224,22 @@ class TrainStep(Learner):
 
     def __call__(self, *batch):
         """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
-        with threads_of(self.knobs), cuda_flags(self.knobs):
+        with threads_of(self.options), cuda_flags(self.options):
             loss = self.differentiate(*batch)
             self.clip()
             self.optimizer.step()
         return loss
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Make an Adam update of the Huber loss with clipped gradient norm (Mnih et al. 2015; Kingma and Ba 2015).
 
     The batch of :func:`make_loss` -> f32[], the loss before the update
     """
-    check_supported("processes", knobs, target)
-    if knobs.processes == 1:
-        return TrainStep(spec, example, knobs, target)
-    return DistributedTrainStep(TrainStep, make_loss, spec, example, knobs, target)
+    check_supported("processes", options, compiler)
+    if options.processes == 1:
+        return TrainStep(spec, example, options, compiler)
+    return DistributedTrainStep(TrainStep, make_loss, spec, example, options, compiler)
 
 
 def tensor_of_list(column, dtype):
@@ -249,10 +249,10 @@ def tensor_of_list(column, dtype):
     return torch.tensor(column, dtype=dtype)
 
 
-def assemble(spec, example, *, knobs, target):
+def assemble(spec, example, *, options, compiler):
     """Turn a replay buffer's columns into a batch on the device.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
-    device = place(target)
-    made_on = {"moved": {}, "direct": {"device": device}}[knobs.tensors]
+    device = place(compiler)
+    made_on = {"moved": {}, "direct": {"device": device}}[options.tensors]
 
     def one_by_one(columns):
         return [tensor_of_list(column, dtype).to(device) for column, dtype in zip(columns, TORCH_DTYPES)]
@@ -261,11 +261,11 @@ def assemble(spec, example, *, knobs, target):
         arrays = [np.asarray(column, dtype) for column, dtype in zip(columns, DTYPES)]
         return [torch.as_tensor(array, **made_on).to(device) for array in arrays]
 
-    return {"comprehension": one_by_one, "stacked": stacked}[knobs.batches]
+    return {"comprehension": one_by_one, "stacked": stacked}[options.batches]
 
 
-def sample(spec, example, *, knobs, target):
+def sample(spec, example, *, options, compiler):
     """Return stored rows (0 the oldest) as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
-    memory = Remember(spec, knobs).memory
-    batch_of = assemble(spec, example, knobs=knobs, target=target)
+    memory = Remember(spec, options).memory
+    batch_of = assemble(spec, example, options=options, compiler=compiler)
     return lambda rows: batch_of(memory.columns(rows))

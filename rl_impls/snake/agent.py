@@ -65,10 +65,10 @@ class Config:
         check_fields(self, **counts, target_every=(0,), learning_rate=(0,), gamma=(0, 1), gradient_norm=(0,))
         check_fields(self, capacity=(self.batch,))
         check_fields(self, warm_up=(self.batch, self.capacity, ", the batch and the capacity"))
-        _ = self.knobs  # validates every and batch
+        _ = self.options  # validates every and batch
 
     @property
-    def knobs(self):
+    def options(self):
         """The form's options, with ``every`` and ``batch`` of this configuration."""
         return replace(backends.forms("snake")[self.form], every=self.every, batch=self.batch)
 
@@ -100,7 +100,7 @@ class SnakeAgent:
 
     Args:
         backend: backend that computes, or ``auto``.
-        form: named set of optimisations, a key of :data:`.knobs.FORMS`.
+        form: named set of optimisations, a key of :data:`.options.FORMS`.
         seed: seeds the initial weights, games, exploration and minibatches.
         config: remaining fields of :class:`Config`.
 
@@ -146,7 +146,7 @@ class SnakeAgent:
             np.zeros((steps, config.envs, 3), np.int32),
             np.zeros((steps * config.envs // config.every, config.batch), np.int64),
         )  # fmt: skip
-        return backends.get(config.backend).build("snake", "collect_and_learn", spec, example, config.knobs)
+        return backends.get(config.backend).build("snake", "collect_and_learn", spec, example, config.options)
 
     @property
     def _steps(self):
@@ -256,7 +256,7 @@ def play(config, weights, episodes, seed):
     obs = games.observe()
     never, none = np.zeros(episodes, bool), np.zeros(episodes, np.int32)
     example = tuple(map(backend.to_device, (obs, never, none)))
-    act = backend.build("snake", "act", {"params": weights}, example, config.knobs)
+    act = backend.build("snake", "act", {"params": weights}, example, config.options)
     foods, lengths, returns, playing = np.zeros(episodes, int), np.zeros(episodes, int), np.zeros(episodes), ~never
     while playing.any():
         obs, rewards, terminated, truncated, _ = games.advance(act(obs, never, none), draws())

@@ -49,11 +49,11 @@ def follow(pipe, args):
 
     The pipe receives names and arguments of methods; it sends None when ready, or an error message.
     """
-    store, make, make_loss, spec, half, losses, knobs, timeout = args
+    store, make, make_loss, spec, half, losses, options, timeout = args
     for number in OF_GROUP:
         signal.signal(number, signal.SIG_IGN)  # the main process stops this one
     try:
-        train = make(spec, half, knobs, get("torch").lowering_here())
+        train = make(spec, half, options, get("torch").new_compiler())
         pipe.send(None)
         join(train, make_loss, 1, store, spec["gamma"], losses, timeout)
         pipe.send(None)
@@ -78,7 +78,7 @@ def leave(pipe, process):
 class DistributedTrainStep(Op):
     """One update by this process and a second one, equal to an update on the whole batch.
 
-    ``make(spec, example, knobs, target)`` builds the train step of one process and ``make_loss(net, bootstrap, gamma)``
+    ``make(spec, example, options, target)`` builds the train step of one process and ``make_loss(net, bootstrap, gamma)``
     its loss function. `example` is a batch of torch tensors, of even size.
 
     Raises:
@@ -87,7 +87,7 @@ class DistributedTrainStep(Op):
         ValueError: the batch size is odd or differs from the example's.
     """
 
-    def __init__(self, make, make_loss, spec, example, knobs, target):
+    def __init__(self, make, make_loss, spec, example, options, compiler):
         size = len(example[0])
         if size % 2:
             raise ValueError(f"batch: got {size} transitions, wanted an even number for two processes")
@@ -103,13 +103,13 @@ class DistributedTrainStep(Op):
         limit(self.pipe, self.timeout)
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
-            args = store, make, make_loss, spec, self.shared, self.losses, knobs, self.timeout
+            args = store, make, make_loss, spec, self.shared, self.losses, options, self.timeout
             with theirs, Handed(args) as handed:
                 self.process = context.Process(target=follow, args=(theirs, handed), daemon=True)
                 self.process.start()
             self.close = Finalize(self, leave, (self.pipe, self.process), exitpriority=BEFORE_MULTIPROCESSING)
             with self.both():
-                self.train = make(spec, example, knobs, target)
+                self.train = make(spec, example, options, compiler)
                 self.answer()
                 join(self.train, make_loss, 0, store, spec["gamma"], self.losses, self.timeout)
                 self.answer()

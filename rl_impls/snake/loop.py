@@ -20,11 +20,11 @@ PHASES = ("environment", "inference", "memory", "learning", "waiting")
 CHUNK = 32  # environment steps that the actor thread plays ahead
 
 
-def check_schedule(envs, knobs, batch):
-    """Raise a ValueError unless `batch` is ``knobs.batch`` and `envs` is a multiple or divisor of ``knobs.every``."""
-    every = knobs.every
-    if batch != knobs.batch:
-        raise ValueError(f"rows: got {batch} for an update, wanted {knobs.batch}, the value of knob batch")
+def check_schedule(envs, options, batch):
+    """Raise a ValueError unless `batch` is ``options.batch`` and `envs` is a multiple or divisor of ``options.every``."""
+    every = options.every
+    if batch != options.batch:
+        raise ValueError(f"rows: got {batch} for an update, wanted {options.batch}, the value of option batch")
     if envs % every and every % envs:
         raise ValueError(f"envs: got {envs} with an update every {every} steps, wanted one a multiple of the other")
 
@@ -50,24 +50,24 @@ def parts_of(state):
 
 
 class Loop(Op):
-    """T steps of N environments, with an update every ``knobs.every`` of them, from the same start after each reset.
+    """T steps of N environments, with an update every ``options.every`` of them, from the same start after each reset.
 
     `example` holds the arguments of a call and must pass :func:`check_schedule`.
     """
 
-    def __init__(self, spec, example, knobs, backend):
+    def __init__(self, spec, example, options, backend):
         explore, _, _, rows = (np.asarray(array) for array in example)
-        self.knobs, self.every, self.target_every = knobs, knobs.every, spec["target_every"]
+        self.options, self.every, self.target_every = options, options.every, spec["target_every"]
         self.clock = Phases(*PHASES)
         self.start, self.stored, self.first_step = spec["env_state"], spec["stored"], spec["step"]
         self.envs = explore.shape[1]
-        check_schedule(self.envs, knobs, rows.shape[1])
-        self.environment = ENVIRONMENTS[knobs.environment](self.envs, geometry_of(spec))
-        self.memory = make_memory(knobs.memory, spec["capacity"], self.stored[0].shape[1])
-        target = backend.lowering_here()
-        self.assemble, self.wait = backend.build("snake", "assemble", {}, (), knobs, target), backend.wait
+        check_schedule(self.envs, options, rows.shape[1])
+        self.environment = ENVIRONMENTS[options.environment](self.envs, geometry_of(spec))
+        self.memory = make_memory(options.memory, spec["capacity"], self.stored[0].shape[1])
+        compiler = backend.new_compiler()
+        self.assemble, self.wait = backend.build("snake", "assemble", {}, (), options, compiler), backend.wait
         batch = [backend.to_device(np.zeros((rows.shape[1], *c.shape[1:]), c.dtype)) for c in self.stored]
-        self.train = backend.build("snake", "train_step", spec, tuple(batch), knobs, target)
+        self.train = backend.build("snake", "train_step", spec, tuple(batch), options, compiler)
         self.actor = self.make_actor(np.zeros((self.envs, self.stored[0].shape[1]), np.float32))
         self.to_host = backend.to_host
         self.memory.restore(*self.stored)

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..common.op import Op
 from ..common.phases import Phases
-from ._jax import DTYPES, TrainStep, as_arrays, as_state, choose_moves, make_update, put
+from ._jax import DTYPES, TrainStep, as_arrays, as_state, choose_moves, make_update, to_device
 from .jax_env import observe, step
-from .knobs import check_supported
+from .options import check_supported
 from .loop import check_schedule, parts_of, state_of
 from .memory import FIELDS, make_memory
 from .spec import geometry_of
@@ -24,23 +24,25 @@ class ScanLoop(Op):
     Steps are grouped into rounds: the steps between two updates, then the updates between two steps.
     """
 
-    def __init__(self, spec, example, knobs, backend):
-        target = backend.lowering_here()
+    def __init__(self, spec, example, options, backend):
+        compiler = backend.new_compiler()
         explore, _, _, rows = (np.asarray(array) for array in example)
-        self.spec, self.target, self.every, self.envs = spec, target, knobs.every, explore.shape[1]
+        self.spec, self.compiler, self.every, self.envs = spec, compiler, options.every, explore.shape[1]
         self.geometry = geometry_of(spec)
-        check_schedule(self.envs, knobs, rows.shape[1])
-        if knobs.collection != "inline":
-            raise ValueError(f"collection: got {knobs.collection!r} with loop='scan', wanted inline: it is one program")
-        for knob in ("quantised", "processes"):
-            check_supported(knob, knobs, target)
+        check_schedule(self.envs, options, rows.shape[1])
+        if options.collection != "inline":
+            raise ValueError(
+                f"collection: got {options.collection!r} with loop='scan', wanted inline: it is one program"
+            )
+        for option in ("quantised", "processes"):
+            check_supported(option, options, compiler)
         batch = [np.zeros((rows.shape[1], *column.shape[1:]), column.dtype) for column in spec["stored"]]
-        self.train = TrainStep(spec, batch, knobs, target)
+        self.train = TrainStep(spec, batch, options, compiler)
         self.clock = Phases(*PHASES)
         self.memory = make_memory("ring", spec["capacity"], spec["stored"][0].shape[1])
         self.reset()
-        program = make_program(spec, knobs, self.envs)
-        self.run = target.lower(program, (self.carry, *example), donate_argnums=0)
+        program = make_program(spec, options, self.envs)
+        self.run = compiler.compile(program, (self.carry, *example), donate_argnums=0)
 
     def reset(self):
         """Restore the initial games, replay ring and networks."""
@@ -51,7 +53,7 @@ class ScanLoop(Op):
     def start(self, env_state, stored, step):
         """Continue from games (:data:`.spec.ENV_STATE`) and transitions (:data:`.spec.STORED`, oldest first).
 
-        `step`, the number of environment steps made before, must be a multiple of ``knobs.every``.
+        `step`, the number of environment steps made before, must be a multiple of ``options.every``.
         """
         if step % self.every:
             raise ValueError(
@@ -61,7 +63,7 @@ class ScanLoop(Op):
         games = as_state(env_state)
         obs = np.asarray(observe(self.geometry, games)).reshape(self.envs, -1)
         counts = np.int32(self.memory.replay.pushed), np.int32(step)
-        self.played = put((games, obs, self.memory.fields, *counts), self.target)
+        self.played = to_device((games, obs, self.memory.fields, *counts), self.compiler)
 
     @property
     def carry(self):
@@ -102,11 +104,11 @@ class ScanLoop(Op):
         return out
 
 
-def make_program(spec, knobs, envs):
+def make_program(spec, options, envs):
     """Return ``program(carry, explore, random_actions, draws, rows) -> carry, (actions, rewards, ended, losses)``."""
-    geometry, dtype, capacity = geometry_of(spec), DTYPES[knobs.precision], spec["capacity"]
-    update, _ = make_update(spec, knobs)
-    steps, updates = max(1, knobs.every // envs), max(1, envs // knobs.every)  # per round
+    geometry, dtype, capacity = geometry_of(spec), DTYPES[options.precision], spec["capacity"]
+    update, _ = make_update(spec, options)
+    steps, updates = max(1, options.every // envs), max(1, envs // options.every)  # per round
 
     def play(carry, drawn):
         weights, state, obs, ring, pushed = carry

@@ -7,7 +7,7 @@ from functools import partial
 from ..backends import names_of
 from ..common import command
 from .agent import Config, TreasurehuntAgents
-from .knobs import FORMS
+from .options import FORMS
 from .spec import OBSERVATIONS
 
 CHOICES = {"backend": names_of("treasurehunt"), "form": tuple(FORMS), "observation": tuple(OBSERVATIONS)}

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ..common.jax_learner import Learner, Net, put
+from ..common.jax_learner import Learner, Net, to_device
 from . import jax_env
 from ._numpy import COSINES, NOISY, stored_fields
 from .memory import FRAMES, gather
@@ -97,9 +97,11 @@ def quantiles(params, states, taus, noise=None, *, cosines=cosines_direct, dtype
     return value + advantage - advantage.mean(axis=-1, keepdims=True)
 
 
-def net_of(knobs, first=jnp.matmul):
-    """Return :func:`quantiles` with the ``cosines`` and ``precision`` knobs applied."""
-    return functools.partial(quantiles, cosines=COSINES_OF[knobs.cosines], dtype=DTYPES[knobs.precision], first=first)
+def net_of(options, first=jnp.matmul):
+    """Return :func:`quantiles` with the ``cosines`` and ``precision`` options applied."""
+    return functools.partial(
+        quantiles, cosines=COSINES_OF[options.cosines], dtype=DTYPES[options.precision], first=first
+    )
 
 
 def take_action(z, actions):
@@ -119,18 +121,18 @@ def over_agents(function, params):
     return jax.vmap(function) if params["w_state"].ndim == 3 else function
 
 
-def nets_of(function, spec, example, knobs, target):
+def nets_of(function, spec, example, options, compiler):
     """Compile ``function(params, *rest)`` for all agents with the weights bound, batched or one by one."""
 
     def make(spec, example):
-        return Net(over_agents(function, spec["params"]), spec["params"], example, target)
+        return Net(over_agents(function, spec["params"]), spec["params"], example, compiler)
 
-    return for_agents(make, spec, example, knobs, stack_agents)
+    return for_agents(make, spec, example, options, stack_agents)
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Build the compiled ``forward``, see :func:`._numpy.forward`."""
-    return nets_of(net_of(knobs), spec, example, knobs, target)
+    return nets_of(net_of(options), spec, example, options, compiler)
 
 
 def choose_actions(net, params, states, taus, explore, random_actions):
@@ -142,23 +144,23 @@ def choose_actions(net, params, states, taus, explore, random_actions):
     return jnp.where(explore, random_actions, greedy.astype(jnp.int32))
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Build the compiled ``act``, see :func:`._numpy.act`."""
-    return nets_of(functools.partial(choose_actions, net_of(knobs)), spec, example, knobs, target)
+    return nets_of(functools.partial(choose_actions, net_of(options)), spec, example, options, compiler)
 
 
-def quantile_huber(spec, example, *, knobs, target):
+def quantile_huber(spec, example, *, options, compiler):
     """Build the compiled ``quantile_huber``, see :func:`quantile_huber_loss`."""
-    return target.lower(quantile_huber_loss, example)
+    return compiler.compile(quantile_huber_loss, example)
 
 
-def make_loss(knobs):
+def make_loss(options):
     """Return ``loss(params, target_params, *batch) -> f32`` of one agent; equations in :func:`._numpy.loss`.
 
     The batch is states f32[B, S], actions i32[B], returns f32[B], next_states f32[B, S], discounts f32[B], taus
     f32[3, B, Q], noise f32[2, M].
     """
-    net = net_of(knobs)
+    net = net_of(options)
 
     def loss(params, target_params, states, actions, returns, next_states, discounts, taus, noise):
         greedy = net(params, next_states, taus[1], noise[0]).mean(axis=1).argmax(axis=1)
@@ -170,14 +172,14 @@ def make_loss(knobs):
     return loss
 
 
-def make_update(spec, knobs):
+def make_update(spec, options):
     """Return ``update(params, moments, target_params, *batch) -> params, moments, target_params, losses``, and Adam.
 
     Each agent's gradient is clipped by norm, Adam (Kingma and Ba 2015) updates the online net, and the target net moves
     towards it: ``target += soft_update (online - target)``. The shapes of ``spec["params"]`` tell one agent from N.
     """
     clip, adam = optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"])
-    loss = make_loss(knobs)
+    loss = make_loss(options)
 
     def gradient_of(params, target_params, *batch):
         value, gradient = jax.value_and_grad(loss)(params, target_params, *batch)
@@ -201,18 +203,18 @@ class TrainStep(Learner):
     `spec` has both nets and the hyperparameters of :func:`make_update`, `example` a batch of :func:`make_loss`.
     """
 
-    def __init__(self, spec, example, knobs, target):
-        update, optimizer = make_update(spec, knobs)
-        super().__init__(spec, optimizer, target)
-        self.knobs = knobs
-        self.update = target.lower(
+    def __init__(self, spec, example, options, compiler):
+        update, optimizer = make_update(spec, options)
+        super().__init__(spec, optimizer, compiler)
+        self.options = options
+        self.update = compiler.compile(
             update, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1, 2)
         )
 
     def actor(self, example):
         """Return ``actor(states, taus, explore, random_actions)``, which acts by the latest online weights."""
-        function = over_agents(functools.partial(choose_actions, net_of(self.knobs)), self.weights)
-        call = self.target.lower(function, (self.weights, *example))
+        function = over_agents(functools.partial(choose_actions, net_of(self.options)), self.weights)
+        call = self.compiler.compile(function, (self.weights, *example))
         return lambda *args: call(self.weights, *args)
 
     def __call__(self, *batch):
@@ -223,13 +225,13 @@ class TrainStep(Learner):
         return value
 
 
-def gradient(spec, example, *, knobs, target):
+def gradient(spec, example, *, options, compiler):
     """Build ``gradient``: a batch -> one agent's loss and gradient by name, see :func:`make_loss`."""
-    nets = put((dict(spec["params"]), dict(spec["target"])), target)
-    return functools.partial(target.lower(jax.value_and_grad(make_loss(knobs)), (*nets, *example)), *nets)
+    nets = to_device((dict(spec["params"]), dict(spec["target"])), compiler)
+    return functools.partial(compiler.compile(jax.value_and_grad(make_loss(options)), (*nets, *example)), *nets)
 
 
-def draw(spec, example, *, knobs, target):
+def draw(spec, example, *, options, compiler):
     """Build ``draw``: distinct rows of the replay memory, i32[B]."""
 
     def split_and_draw(key):
@@ -237,7 +239,7 @@ def draw(spec, example, *, knobs, target):
         return key, jax.random.choice(drawn, spec["capacity"], (spec["batch"],), replace=False)
 
     key = jax.random.key(spec["seed"])
-    lowered = target.lower(split_and_draw, (key,))
+    lowered = compiler.compile(split_and_draw, (key,))
 
     def rows():
         nonlocal key
@@ -247,24 +249,24 @@ def draw(spec, example, *, knobs, target):
     return rows
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Build ``train_step``, one Adam update of every agent; shapes as in :func:`._torch.train_step`."""
-    return for_agents(lambda *of: TrainStep(*of, knobs, target), spec, example, knobs, stack_agents, Learners)
+    return for_agents(lambda *of: TrainStep(*of, options, compiler), spec, example, options, stack_agents, Learners)
 
 
-def observe(spec, example, *, knobs, target):
+def observe(spec, example, *, options, compiler):
     """Build ``observe``: observations of all agents, f32[N, K, F]."""
-    world = put(jax_env.World(**spec["world_state"]), target)
-    return functools.partial(target.lower(functools.partial(jax_env.observe, settings_of(spec)), (world,)), world)
+    world = to_device(jax_env.World(**spec["world_state"]), compiler)
+    return functools.partial(compiler.compile(functools.partial(jax_env.observe, settings_of(spec)), (world,)), world)
 
 
-def stack(spec, example, *, knobs, target):
+def stack(spec, example, *, options, compiler):
     """Build ``stack``, see :func:`.memory.stack`."""
-    return target.lower(functools.partial(stack_frames, xp=jnp), example)
+    return compiler.compile(functools.partial(stack_frames, xp=jnp), example)
 
 
-def sample(spec, example, *, knobs, target):
+def sample(spec, example, *, options, compiler):
     """Build ``sample``: rows i64[N, B] -> a batch of transitions, arrays [N, B, ...]; see :func:`.memory.gather`."""
-    fields = put(stored_fields(spec), target)
-    call = target.lower(functools.partial(gather, gamma=spec["gamma"], xp=jnp), (fields, *example))
+    fields = to_device(stored_fields(spec), compiler)
+    call = compiler.compile(functools.partial(gather, gamma=spec["gamma"], xp=jnp), (fields, *example))
     return functools.partial(call, fields)

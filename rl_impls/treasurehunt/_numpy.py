@@ -5,7 +5,7 @@ Weights are dicts of arrays [N, ...], one slice per agent; every function accept
 Axes: N agents, K worlds, B transitions, S state size, Q quantiles, A = 4 actions, M noise numbers, F frame size.
 
 Op builders take ``spec``, the configuration of the op (:class:`.spec.Spec`); ``example``, example arguments;
-``knobs``, a :class:`.knobs.Knobs`; and ``target``, device and lowering (:class:`~rl_impls.lowering.Target`). Their
+``options``, a :class:`.options.Options`; and ``target``, device and lowering (:class:`~rl_impls.compilers.Compiler`). Their
 docstrings describe the arguments and the result of the op that they return.
 """
 
@@ -151,13 +151,13 @@ def loss(params, target_params, states, actions, returns, next_states, discounts
     return quantile_huber_loss(online, targets, taus[..., 0, :, :])
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Build ``forward``: states f32[N, B, S], taus f32[N, B, Q], noise f32[N, M] -> quantiles f32[N, B, Q, A]."""
     params = spec["params"]
     return lambda states, taus, noise: quantiles(params, states, taus, noise)
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Build ``act``: greedy actions without noise, or random ones where ``explore``, i32[N, K].
 
     Arguments: states f32[N, K, S], taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
@@ -171,14 +171,14 @@ def act(spec, example, *, knobs, target):
     return call
 
 
-def quantile_huber(spec, example, *, knobs, target):
+def quantile_huber(spec, example, *, options, compiler):
     """Build ``quantile_huber``: online f[B, Q], targets f[B, Q], taus f[B, Q] -> f."""
     return quantile_huber_loss
 
 
-def observe(spec, example, *, knobs, target):
+def observe(spec, example, *, options, compiler):
     """Build ``observe``: what all agents see, f32[N, K, F]."""
-    worlds = WORLDS[knobs.world](settings_of(spec), len(spec["world_state"]["grid"]))
+    worlds = WORLDS[options.world](settings_of(spec), len(spec["world_state"]["grid"]))
     worlds.set_state(spec["world_state"])
     return worlds.observe
 
@@ -193,13 +193,13 @@ def stack_agent(recent, frame):
     return np.array([np.vstack((seen, now)).reshape(-1) for seen, now in zip(recent, frame)])
 
 
-def stack(spec, example, *, knobs, target):
+def stack(spec, example, *, options, compiler):
     """Build ``stack``: recent f32[N, K, FRAMES - 1, F], frame f32[N, K, F] -> states f32[N, K, S]."""
 
     def make(spec, example):
         return stack_frames if example[0].ndim == 4 else stack_agent
 
-    return for_agents(make, spec, example, knobs, np.array)
+    return for_agents(make, spec, example, options, np.array)
 
 
 def stored_fields(spec):
@@ -207,7 +207,7 @@ def stored_fields(spec):
     return Fields(**{name: spec["stored"][name] for name in Fields._fields})
 
 
-def sample(spec, example, *, knobs, target):
+def sample(spec, example, *, options, compiler):
     """Build ``sample``: rows i64[N, B] -> the transitions that start there, see :func:`.memory.gather`."""
 
     def make(spec, example):
@@ -219,10 +219,10 @@ def sample(spec, example, *, knobs, target):
     def join(columns):
         return tuple(map(np.array, zip(*columns, strict=True)))
 
-    return for_agents(make, spec, example, knobs, join)
+    return for_agents(make, spec, example, options, join)
 
 
-def draw(spec, example, *, knobs, target):
+def draw(spec, example, *, options, compiler):
     """Build ``draw``: i64[B], distinct rows of the replay memory."""
     rng = np.random.default_rng(spec["seed"])
     return lambda: rng.choice(spec["capacity"], spec["batch"], replace=False)

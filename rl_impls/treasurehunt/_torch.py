@@ -97,11 +97,11 @@ class Iqn(nn.Module):
         return quantiles(self.weights, *args)
 
 
-def autocast(knobs, target):
-    """Return the bfloat16 autocast context if the ``precision`` knob asks for it, else a null context."""
-    if knobs.precision == "float32":
+def autocast(options, compiler):
+    """Return the bfloat16 autocast context if the ``precision`` option asks for it, else a null context."""
+    if options.precision == "float32":
         return contextlib.nullcontext()
-    return torch.autocast(place(target), torch.bfloat16)
+    return torch.autocast(place(compiler), torch.bfloat16)
 
 
 def make_net(params, target):
@@ -109,26 +109,26 @@ def make_net(params, target):
     return Iqn(params).to(place(target))
 
 
-def lower_net(net, example, knobs, target):
-    """Lower a net or an :class:`Actor`, applying the ``inference`` and ``precision`` knobs."""
-    call = target.lower(net, example, guard=GUARDS[knobs.inference])
-    if knobs.precision == "float32":
+def lower_net(net, example, options, compiler):
+    """Lower a net or an :class:`Actor`, applying the ``inference`` and ``precision`` options."""
+    call = compiler.compile(net, example, guard=GUARDS[options.inference])
+    if options.precision == "float32":
         return call
 
     def cast(*args):
-        with autocast(knobs, target):
+        with autocast(options, compiler):
             return call(*args)
 
     return cast
 
 
-def forward(spec, example, *, knobs, target):
+def forward(spec, example, *, options, compiler):
     """Build ``forward``; shapes as in :func:`._numpy.forward`."""
 
     def make(spec, example):
-        return lower_net(make_net(spec["params"], target), example, knobs, target)
+        return lower_net(make_net(spec["params"], compiler), example, options, compiler)
 
-    return for_agents(make, spec, example, knobs, torch.stack)
+    return for_agents(make, spec, example, options, torch.stack)
 
 
 def choose_actions(net, states, taus, explore, random_actions):
@@ -157,18 +157,18 @@ class Actor(nn.Module):
         return choose_actions(self.net, *args)
 
 
-def act(spec, example, *, knobs, target):
+def act(spec, example, *, options, compiler):
     """Build ``act``; shapes as in :func:`._numpy.act`."""
 
     def make(spec, example):
-        return lower_net(Actor(make_net(spec["params"], target)), example, knobs, target)
+        return lower_net(Actor(make_net(spec["params"], compiler)), example, options, compiler)
 
-    return for_agents(make, spec, example, knobs, torch.stack)
+    return for_agents(make, spec, example, options, torch.stack)
 
 
-def quantile_huber(spec, example, *, knobs, target):
+def quantile_huber(spec, example, *, options, compiler):
     """Build ``quantile_huber``: online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32."""
-    return target.lower(quantile_huber_loss, example)
+    return compiler.compile(quantile_huber_loss, example)
 
 
 def make_loss(net, target_net):
@@ -207,19 +207,19 @@ class TrainStep(Learner):
     :func:`make_loss`.
     """
 
-    def __init__(self, spec, example, knobs, target):
-        super().__init__(spec, knobs.optimizer, functools.partial(make_net, target=target))
-        self.knobs, self.target, self.tau = knobs, target, spec["soft_update"]
-        self.loss = target.lower(make_loss(self.net, self.target_net), example)
-        fused, norm = knobs.optimizer == "fused", spec["gradient_norm"]
+    def __init__(self, spec, example, options, compiler):
+        super().__init__(spec, options.optimizer, functools.partial(make_net, compiler=compiler))
+        self.options, self.compiler, self.tau = options, compiler, spec["soft_update"]
+        self.loss = compiler.compile(make_loss(self.net, self.target_net), example)
+        fused, norm = options.optimizer == "fused", spec["gradient_norm"]
         self.clip = (
             functools.partial(clip_each, self.parameters, norm)
             if self.net.weights["w_state"].dim() == 3
             else functools.partial(nn.utils.clip_grad_norm_, self.parameters, norm, foreach=fused)
         )
         self.followers = list(self.target_net.parameters())
-        self.follow = {"loop": self.follow_one_by_one, "fused": self.follow_at_once}[knobs.optimizer]
-        self.set_to_none = knobs.zero_grad == "none"
+        self.follow = {"loop": self.follow_one_by_one, "fused": self.follow_at_once}[options.optimizer]
+        self.set_to_none = options.zero_grad == "none"
 
     def follow_one_by_one(self):
         """Update the target net, ``target += tau (online - target)``, array by array."""
@@ -232,7 +232,7 @@ class TrainStep(Learner):
 
     def __call__(self, *batch):
         """Update on one batch; return the loss before the update, f32[], or f32[N] for N agents."""
-        with autocast(self.knobs, self.target):
+        with autocast(self.options, self.compiler):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
         loss.sum().backward()
@@ -244,13 +244,13 @@ class TrainStep(Learner):
 
     def actor(self, example):
         """Return ``actor(states, taus, explore, random_actions)``, which always uses the current online weights."""
-        return lower_net(Actor(self.net), example, self.knobs, self.target)
+        return lower_net(Actor(self.net), example, self.options, self.compiler)
 
 
-def gradient(spec, example, *, knobs, target):
+def gradient(spec, example, *, options, compiler):
     """Build ``gradient``: a batch of :func:`make_loss` -> one agent's loss and its gradient by name."""
-    net, target_net = (make_net(spec[part], target) for part in ("params", "target"))
-    loss = target.lower(make_loss(net, target_net), example)
+    net, target_net = (make_net(spec[part], compiler) for part in ("params", "target"))
+    loss = compiler.compile(make_loss(net, target_net), example)
 
     def loss_and_gradient(*batch):
         net.zero_grad(set_to_none=True)
@@ -261,10 +261,10 @@ def gradient(spec, example, *, knobs, target):
     return loss_and_gradient
 
 
-def train_step(spec, example, *, knobs, target):
+def train_step(spec, example, *, options, compiler):
     """Build ``train_step``: one Adam update of every agent (Kingma and Ba 2015) -> f32[N], the losses before it.
 
     Arguments: states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S], discounts f32[N, B],
     taus f32[N, 3, B, Q], noise f32[N, 2, M].
     """
-    return for_agents(lambda *of: TrainStep(*of, knobs, target), spec, example, knobs, torch.stack, Learners)
+    return for_agents(lambda *of: TrainStep(*of, options, compiler), spec, example, options, torch.stack, Learners)

@@ -95,7 +95,7 @@ class TreasurehuntAgents:
 
     Args:
         backend: name of the backend.
-        form: named set of optimisations, see :data:`.knobs.FORMS`.
+        form: named set of optimisations, see :data:`.options.FORMS`.
         seed: seed of all random numbers.
         config: other fields of :class:`Config`.
 
@@ -120,7 +120,7 @@ class TreasurehuntAgents:
     def _take(self, config, rng, step):
         """Set everything except the loop."""
         self.config, self.settings, self.rng, self.step = config, config.settings, rng, step
-        self.backend, self.knobs = backends.get(config.backend), backends.forms("treasurehunt")[config.form]
+        self.backend, self.options = backends.get(config.backend), backends.forms("treasurehunt")[config.form]
         # tracks the valid starts, which are the same for all agents; its rows stay empty
         self.mirror = Memory(1, config.worlds, config.capacity, 1, config.gamma)
         self.worlds = ArrayWorlds(self.settings, config.worlds)
@@ -133,7 +133,7 @@ class TreasurehuntAgents:
             "world_state": world_state,
         }  # fmt: skip
         example = tuple(blank(shape, axes(self.config)) for shape in ARGUMENTS["epoch"].values())
-        return self.backend.build("treasurehunt", "epoch", self.spec, example, self.knobs)
+        return self.backend.build("treasurehunt", "epoch", self.spec, example, self.options)
 
     def _play_randomly(self):
         """Play random episodes until the memory holds enough starts for a batch; return its arrays."""
@@ -231,7 +231,7 @@ class TreasurehuntAgents:
             "capacity": LEAST * episodes,
         }  # fmt: skip
         drawn = self.draw_turns(rng, explore, episodes)
-        play = self.backend.build("treasurehunt", "turn", spec, drawn, self.knobs)
+        play = self.backend.build("treasurehunt", "turn", spec, drawn, self.options)
         try:
             _, rewards = play(*drawn)
         finally:

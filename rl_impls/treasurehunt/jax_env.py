@@ -30,7 +30,7 @@ def reset(settings, draws):
     return World(grid, jnp.asarray(interior(settings), jnp.int32)[order.T], jnp.int32(0))
 
 
-def put(grid, where, kind):
+def to_device(grid, where, kind):
     """Set the cells `where`, i32[..., K], to `kind` in each world: i8[K, rows * columns]."""
     return jnp.asarray(grid).at[jnp.arange(len(grid)), where].set(kind)
 
@@ -61,12 +61,12 @@ def views(settings, cells, where):
 
 def observe(settings, world):
     """Return all agents' observations, f32[N, K, F]."""
-    return views(settings, put(world.grid, world.where, AGENT), world.where)
+    return views(settings, to_device(world.grid, world.where, AGENT), world.where)
 
 
 def observe_agent(settings, world, n):
     """Return the observation of agent `n` in every world, f32[K, F]."""
-    return views(settings, put(world.grid, world.where, AGENT), world.where[n])
+    return views(settings, to_device(world.grid, world.where, AGENT), world.where[n])
 
 
 def approach(settings, world, where, actions):
@@ -112,20 +112,20 @@ def spawn(settings, cells, draws):
 def move(settings, world, actions):
     """Move all agents in index order and collect items; return the World and rewards f32[N, K]."""
     where, rewards = walk(settings, world, actions)
-    return world._replace(grid=put(world.grid, where, EMPTY), where=where), rewards
+    return world._replace(grid=to_device(world.grid, where, EMPTY), where=where), rewards
 
 
 def move_agent(settings, world, n, actions):
     """Move agent `n` of every world by `actions`, int[K]; return the World and rewards f32[K]."""
     ahead, kind = approach(settings, world, world.where[n], actions)
     where = enter(world.where, n, ahead, kind)
-    grid = put(world.grid, where[n], EMPTY)
+    grid = to_device(world.grid, where[n], EMPTY)
     return world._replace(grid=grid, where=where), reward(where[n], ahead, kind)
 
 
 def end_turn(settings, world, draws):
     """Spawn items and count the turn; return the World and truncated, bool[]."""
-    cells = spawn(settings, put(world.grid, world.where, AGENT), draws)
+    cells = spawn(settings, to_device(world.grid, world.where, AGENT), draws)
     turn = world.turn + 1
     return World(lift(cells), world.where, turn), turn == settings.turns
 
@@ -136,6 +136,6 @@ def advance(settings, world, actions, draws):
     Equal to :func:`move`, :func:`end_turn` and :func:`observe`, but puts the agents into the cells only once.
     """
     where, rewards = walk(settings, world, actions)
-    cells = spawn(settings, put(world.grid, where, AGENT), draws)
+    cells = spawn(settings, to_device(world.grid, where, AGENT), draws)
     turn = world.turn + 1
     return World(lift(cells), where, turn), views(settings, cells, where), rewards, turn == settings.turns

@@ -15,7 +15,7 @@ from .team import Team, Teams
 from .vector_env import WORLDS
 
 PHASES = ("environment", "inference", "memory", "learning")
-TEAMS = {  # by the ``nets`` and ``processes`` knobs
+TEAMS = {  # by the ``nets`` and ``processes`` options
     ("batched", "one"): Team,
     ("one_by_one", "one"): Teams,
     ("one_by_one", "per_agent"): ProcessTeams,
@@ -29,16 +29,16 @@ class Turns(Op):
         spec: configuration of the loop, see :class:`.spec.Spec`.
         worlds: number of worlds, K.
         batch: transitions per update.
-        knobs: options of the loop.
+        options: options of the loop.
         backend: backend that computes.
     """
 
-    def __init__(self, spec, worlds, batch, knobs, backend):
+    def __init__(self, spec, worlds, batch, options, backend):
         self.settings, self.start = settings_of(spec), spec["world_state"]
-        self.world = WORLDS[knobs.world](self.settings, worlds)
+        self.world = WORLDS[options.world](self.settings, worlds)
         self.clock = Phases(*PHASES)
-        self.team = TEAMS[knobs.nets, knobs.processes](spec, worlds, batch, knobs, backend, self.clock)
-        self.play_turn = {"together": self.together, "interleaved": self.interleaved}[knobs.order]
+        self.team = TEAMS[options.nets, options.processes](spec, worlds, batch, options, backend, self.clock)
+        self.play_turn = {"together": self.together, "interleaved": self.interleaved}[options.order]
         self.reset()
 
     def reset(self):

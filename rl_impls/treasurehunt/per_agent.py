@@ -36,7 +36,7 @@ class OneByOne(Op):
     def __init__(self, members, join):
         self.members, self.join = members, join
 
-    def held(self, *args):
+    def pack_args(self, *args):
         """Split each argument [N, ...] into a tuple of N arrays, as an agent-by-agent program holds them."""
         return tuple(tuple(x[n] for n in range(len(self.members))) for x in args)
 
@@ -89,13 +89,13 @@ def shared(name):
     return name.rpartition(".")[2] in SHARED
 
 
-def for_agents(make, spec, example, knobs, join, several=OneByOne):
+def for_agents(make, spec, example, options, join, several=OneByOne):
     """Build one object for all N agents if ``nets="batched"``, else one per agent.
 
     ``make(spec, example)`` builds for arrays [N, ...], or for one agent without that axis. `join` combines N results
     into one array [N, ...]; `several` holds the agents' objects, :class:`OneByOne` or :class:`Learners`.
     """
-    if knobs.nets == "batched":
+    if options.nets == "batched":
         return make(spec, example)
     agents = range(len(example[0]))
     members = [make(of_agent(spec, n), tuple(x[n] for x in example)) for n in agents]

@@ -46,15 +46,15 @@ class ProcessTeams(Teams):
         WorkersEnded: here or in a method, a worker failed, died or did not answer in time; all workers are stopped.
     """
 
-    def __init__(self, spec, worlds, batch, knobs, backend, clock):
+    def __init__(self, spec, worlds, batch, options, backend, clock):
         self.clock, self.join = clock, np.concatenate
         agents = len(spec["params"]["w_state"])
         threads = max(1, len(os.sched_getaffinity(0)) // agents)
-        needs = NEEDED if backend.source == "torch" else ()
+        needs = NEEDED if backend.library == "torch" else ()
         self.agents, self.timeout, self.members = agents, spec.get("worker_timeout", SECONDS), []
         self.close = Finalize(self, end, (self.members,), exitpriority=BEFORE_MULTIPROCESSING)
         for n in range(agents):
-            args = of_agent(spec, n, slice_of), worlds, batch, knobs, backend.name
+            args = of_agent(spec, n, slice_of), worlds, batch, options, backend.name
             try:
                 self.members.append(start_process(serve, args, threads, needs, self.timeout))
             except OSError as error:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..common.jax_learner import put
+from ..common.jax_learner import to_device
 from ..common.op import Op
 from ..common.phases import Phases
 from . import jax_env
@@ -43,14 +43,14 @@ def store(fields, pushed, frames, actions, rewards, time, last):
     )
 
 
-def make_play(settings, knobs):
+def make_play(settings, options):
     """Return ``play(weights, played, *drawn) -> played, (actions i32[T, N, K], rewards f32[T, N, K])`` over T turns.
 
     ``played`` is the worlds, observations, recent frames, memory and its row count; ``drawn`` the arguments of
-    :meth:`.loop.Turns.play`. The ``states``, ``cosines`` and ``precision`` knobs are read.
+    :meth:`.loop.Turns.play`. The ``states``, ``cosines`` and ``precision`` options are read.
     """
-    onehot = knobs.states == "lookup" and settings.observation == "onehot"
-    choose = jax.vmap(functools.partial(choose_actions, net_of(knobs, onehot_matmul if onehot else jnp.matmul)))
+    onehot = options.states == "lookup" and settings.observation == "onehot"
+    choose = jax.vmap(functools.partial(choose_actions, net_of(options, onehot_matmul if onehot else jnp.matmul)))
 
     def play(weights, played, *drawn):
         def turn(played, drawn):
@@ -67,9 +67,9 @@ def make_play(settings, knobs):
     return play
 
 
-def make_turns(settings, spec, knobs):
+def make_turns(settings, spec, options):
     """Return ``program(carry, *drawn) -> carry, (actions, rewards)``: T turns without learning."""
-    play = make_play(settings, knobs)
+    play = make_play(settings, options)
 
     def program(carry, *drawn):
         *learner, played = carry
@@ -79,9 +79,9 @@ def make_turns(settings, spec, knobs):
     return program
 
 
-def make_epoch(settings, spec, knobs):
+def make_epoch(settings, spec, options):
     """Return ``program(carry, *drawn) -> carry, (actions, rewards, losses)``: an episode and one update per agent."""
-    play, (update, _) = make_play(settings, knobs), make_update(spec, knobs)
+    play, (update, _) = make_play(settings, options), make_update(spec, options)
 
     def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
         *learner, (_, _, recent, fields, pushed) = carry
@@ -106,15 +106,15 @@ class Program(Op):
     `backend` is one of JAX's. Other arguments as in :class:`.loop.Turns`.
     """
 
-    def __init__(self, make, spec, example, worlds, batch, knobs, backend):
-        self.target = backend.lowering_here()
+    def __init__(self, make, spec, example, worlds, batch, options, backend):
+        self.compiler = backend.new_compiler()
         self.spec, self.settings, self.worlds = spec, settings_of(spec), worlds
-        self.train = TrainStep(trained(spec), blank_batch(spec["params"], batch), knobs, self.target)
+        self.train = TrainStep(trained(spec), blank_batch(spec["params"], batch), options, self.compiler)
         self.memory = Memory(self.settings.agents, worlds, spec["capacity"], self.settings.frame, spec["gamma"])
         self.clock = Phases(*PHASES)
         self.observe = jax.jit(functools.partial(jax_env.observe, self.settings))
         self.reset()
-        self.run = self.target.lower(make(self.settings, spec, knobs), (self.carry, *example), donate_argnums=0)
+        self.run = self.compiler.compile(make(self.settings, spec, options), (self.carry, *example), donate_argnums=0)
 
     def reset(self):
         """Restore the initial worlds, memories and nets, and reset the clock."""
@@ -128,7 +128,7 @@ class Program(Op):
         world = jax_env.World(**self.spec["world_state"])
         obs = self.observe(world)
         recent = np.zeros((self.settings.agents, self.worlds, FRAMES - 1, self.settings.frame), np.float32)
-        self.played = put((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.target)
+        self.played = to_device((world, obs, recent, self.memory.fields, np.int32(self.memory.pushed)), self.compiler)
 
     def state(self):
         """Return nets, moments and memories as NumPy, see :func:`.team.state_of`."""

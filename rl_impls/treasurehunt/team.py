@@ -28,14 +28,14 @@ class Team:
     when it ends, see :class:`~rl_impls.common.phases.Phases`.
     """
 
-    def __init__(self, spec, worlds, batch, knobs, backend, clock=untimed):
+    def __init__(self, spec, worlds, batch, options, backend, clock=untimed):
         agents, size, _ = spec["params"]["w_state"].shape
         self.stored, self.gamma, self.clock = spec["stored"], spec["gamma"], clock
         self.memory = Memory(agents, worlds, spec["capacity"], size // FRAMES, self.gamma)
         self.blank = np.zeros((agents, worlds, FRAMES - 1, size // FRAMES), np.float32)
         self.from_host, self.to_host, self.wait = backend.from_host, backend.to_host, backend.wait
         example = tuple(map(backend.to_device, blank_batch(spec["params"], batch)))
-        self.train = backend.build("treasurehunt", "train_step", trained(spec), example, knobs)
+        self.train = backend.build("treasurehunt", "train_step", trained(spec), example, options)
         states = np.zeros((agents, worlds, size), np.float32)
         taus, flags = np.zeros((agents, worlds, QUANTILES), np.float32), np.zeros((agents, worlds), bool)
         example = tuple(map(backend.to_device, (states, taus, flags, flags.astype(np.int32))))

@@ -14,7 +14,7 @@ from perf_tests.report.results import COLUMNS, HOW, cells
 from rlgauge.artifact import Artifact
 from rlgauge.report import WORDS
 
-from . import gated, knobs, limit, over_commits, phases, promised, scaling, threads
+from . import gated, options, limit, over_commits, phases, promised, scaling, threads
 from .claims import Claims
 from .facts import cautions, facts, machine, tiles
 from .figures import Chapter, by
@@ -28,7 +28,7 @@ BACKENDS = (
 )  # fmt: skip
 ABSENT: Mapping[str, str] = {
     "limit": "The results have no limits of the machine.",
-    "knobs": "No op was timed with one optimisation at a time.",
+    "options": "No op was timed with one optimisation at a time.",
     "phases": "No loop reports its phases.",
     "threads": "All runs have the same number of threads: run make bench-threads.",
     "claims": "No claims were given: run python -m perf_tests.claims.",
@@ -45,7 +45,7 @@ def chapters(
 ) -> list[Chapter]:
     """Return all chapters; the first of ``runs`` is the one shown, the others differ in their number of threads."""
     rows = runs[0].rows
-    of_rows = [module.chapter(rows) for module in (scaling, limit, knobs, phases)]
+    of_rows = [module.chapter(rows) for module in (scaling, limit, options, phases)]
     others = [threads.chapter(runs), promised.chapter(claims), gated.chapter(artifact)]
     return [*of_rows, *others, over_commits.chapter(history)]
 

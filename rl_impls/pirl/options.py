@@ -24,7 +24,7 @@ CHOICES = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Knobs:
+class Options:
     """Values of all optimisation options.
 
     Attributes:
@@ -56,15 +56,15 @@ class Knobs:
         check_choices(self, CHOICES)
         if self.gradient == "by_hand" and (self.derivatives, self.passes) != ("generator", "joint"):
             raise ValueError(
-                f"knob gradient: got by_hand with derivatives={self.derivatives}, passes={self.passes}, "
+                f"option gradient: got by_hand with derivatives={self.derivatives}, passes={self.passes}, "
                 "wanted generator and joint, the one loss that is differentiated by hand"
             )
 
 
 FORMS = MappingProxyType(
     {
-        "naive": Knobs(),
-        "full": Knobs(
+        "naive": Options(),
+        "full": Options(
             drift="vectorised",
             derivatives="generator",
             passes="joint",

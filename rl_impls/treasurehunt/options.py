@@ -25,7 +25,7 @@ CHOICES = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Knobs:
+class Options:
     """One value for every option.
 
     Attributes:
@@ -70,7 +70,7 @@ class Knobs:
             raise ValueError("order: got 'interleaved' with processes='per_agent', wanted 'together'")
 
 
-FULL = Knobs(
+FULL = Options(
     world="arrays",
     nets="batched",
     cosines="doubling",
@@ -81,7 +81,7 @@ FULL = Knobs(
 
 FORMS = MappingProxyType(
     {
-        "naive": Knobs(),
+        "naive": Options(),
         "one_by_one": replace(FULL, nets="one_by_one"),
         "full": FULL,
         "bfloat16": replace(FULL, precision="bfloat16"),

@@ -12,7 +12,7 @@ import pytest
 from correctness_tests.pirl.problem import build
 from correctness_tests.snake.problem import dispatched, keeps_gradients
 from rl_impls.backends import get
-from rl_impls.pirl.knobs import Knobs
+from rl_impls.pirl.options import Options
 from rl_impls.pirl.physics import DYNAMICS
 from rl_impls.pirl.problem import learning, training_batch
 from rl_impls.pirl.serving import Batched
@@ -34,10 +34,10 @@ def problem():
     return learning(rng, hidden=8), training_batch(rng, 8)
 
 
-def trained(backend, **knobs):
+def trained(backend, **options):
     """Return the losses of two updates, and the weights after them."""
     (constants, batch), made = problem(), get(backend)
-    step = build("train_step", backend, constants, batch, "naive", order=2, **knobs)
+    step = build("train_step", backend, constants, batch, "naive", order=2, **options)
     losses = [float(made.to_host(step(*map(made.to_device, batch)))) for _ in range(2)]
     return losses, step.params
 
@@ -47,36 +47,36 @@ def naive(backend):
     return trained(backend)
 
 
-@pytest.mark.parametrize("knobs", [*UPDATES, {"zero_grad": "none"}], ids=str)
+@pytest.mark.parametrize("options", [*UPDATES, {"zero_grad": "none"}], ids=str)
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_an_option_leaves_losses_and_weights_as_they_are(backend, knobs):
-    (losses, params), (wanted, exact) = trained(backend, **knobs), naive(backend)
+def test_an_option_leaves_losses_and_weights_as_they_are(backend, options):
+    (losses, params), (wanted, exact) = trained(backend, **options), naive(backend)
     np.testing.assert_allclose(losses, wanted, rtol=1e-4)
     apart = np.concatenate([np.abs(params[name] - exact[name]).ravel() for name in exact])
     assert np.quantile(apart, 0.9) < 0.05 * 2 * 5e-4  # Adam turns a gradient of rounding noise into a whole step
 
 
-def traced(knobs):
+def traced(options):
     """Return the program that JAX traces of an update, as text without addresses."""
     (constants, batch), backend = problem(), get("jax")
-    target, example = backend.lowering_here(), tuple(map(backend.to_device, batch))
-    backend.build("pirl", "train_step", constants, example, Knobs(**knobs), target)
-    programs = [str(function.trace(*given).jaxpr) for function, given in target.lowered]
+    compiler, example = backend.new_compiler(), tuple(map(backend.to_device, batch))
+    backend.build("pirl", "train_step", constants, example, Options(**options), compiler)
+    programs = [str(function.trace(*given).jaxpr) for function, given in compiler.compiled]
     return re.sub(r"0x[0-9a-f]+", "", "\n".join(programs))
 
 
-@pytest.mark.parametrize("knobs", UPDATES, ids=str)
-def test_an_option_changes_the_program_that_jax_compiles(knobs):
-    changed = traced(knobs)
-    assert changed == traced(knobs)
-    before = {name: value for name, value in knobs.items() if name != list(knobs)[-1]}
+@pytest.mark.parametrize("options", UPDATES, ids=str)
+def test_an_option_changes_the_program_that_jax_compiles(options):
+    changed = traced(options)
+    assert changed == traced(options)
+    before = {name: value for name, value in options.items() if name != list(options)[-1]}
     assert changed != traced(before)
 
 
-def operations(op, given, **knobs):
+def operations(op, given, **options):
     """Return what torch dispatches in a call of a naive op, but for these options; ``given`` are its arguments."""
     constants, batch = problem()
-    call = build(op, "torch", constants, batch[given], "naive", **knobs)
+    call = build(op, "torch", constants, batch[given], "naive", **options)
     return dispatched(call, *map(get("torch").to_device, batch[given]))
 
 
@@ -160,7 +160,7 @@ def test_autocast_reaches_the_neuron_compiler(autocast, mode, xla, monkeypatch):
 
 
 def test_options_that_do_not_go_together_are_refused():
-    with pytest.raises(ValueError, match=r"^knob gradient: got by_hand with derivatives=autograd"):
-        Knobs(gradient="by_hand")
-    with pytest.raises(ValueError, match="unknown value of knob drift 'columns'; known: rows, vectorised"):
-        Knobs(drift="columns")
+    with pytest.raises(ValueError, match=r"^option gradient: got by_hand with derivatives=autograd"):
+        Options(gradient="by_hand")
+    with pytest.raises(ValueError, match="unknown value of option drift 'columns'; known: rows, vectorised"):
+        Options(drift="columns")

@@ -24,8 +24,8 @@ CHOICES = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Knobs:
-    """One value for each optimisation. The net is compiled on the backend ``torch-compile``, not by a knob.
+class Options:
+    """One value for each optimisation. The net is compiled on the backend ``torch-compile``, not by a option.
 
     Attributes:
         precision: dtype of the forward and backward pass.
@@ -60,14 +60,14 @@ class Knobs:
         check_choices(self, CHOICES)
 
 
-FULL = Knobs(
+FULL = Options(
     memory_format="channels_last", inference="inference_mode", zero_grad="none", optimizer="fused", images="uint8",
     first_layer="blocks", advantages="vector", frames="in_place",
 )  # fmt: skip
 
 BFLOAT16 = replace(FULL, precision="bfloat16", acting_weights="cast")
 
-FORMS = MappingProxyType({"naive": Knobs(), "full": FULL, "bfloat16": BFLOAT16})
+FORMS = MappingProxyType({"naive": Options(), "full": FULL, "bfloat16": BFLOAT16})
 
 SOURCES = MappingProxyType(
     {

@@ -64,4 +64,4 @@ def chapter(rows: Sequence[Row]) -> Chapter:
     """Return the chapter, with one plot per op, backend and axes that have single optimisations."""
     groups = by([{**row, "at": axes(row)} for row in rows], "workload", "op", "backend", "at")
     found = [waterfall(group) for group in groups.values()]
-    return Chapter("knobs", "What each optimisation gains", LEAD, [figure for figure in found if figure])
+    return Chapter("options", "What each optimisation gains", LEAD, [figure for figure in found if figure])

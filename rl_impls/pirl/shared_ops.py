@@ -12,9 +12,9 @@ from ..common.op import Op
 from .serving import SERVERS
 
 
-def sustained(spec, example, *, knobs, backend):
+def sustained(spec, example, *, options, backend):
     """Compute Q-values of one batch after another, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
-    forward = backend.build("pirl", "forward", spec, (example[0][0],), knobs)
+    forward = backend.build("pirl", "forward", spec, (example[0][0],), options)
 
     def call(batches):
         return [backend.to_host(forward(backend.from_host(batch))) for batch in batches]
@@ -22,16 +22,16 @@ def sustained(spec, example, *, knobs, backend):
     return call
 
 
-def serve(spec, example, *, knobs, backend):
+def serve(spec, example, *, options, backend):
     """Answer requests of one state each from many client threads.  f32[N, S] -> f32[N, A]"""
     states = backend.to_host(example[0])
 
     def build(size):
         like = backend.to_device(np.zeros((size, *states.shape[1:]), states.dtype))
-        forward = backend.build("pirl", "forward", spec, (like,), knobs)
+        forward = backend.build("pirl", "forward", spec, (like,), options)
         return lambda batch: backend.to_host(forward(backend.from_host(batch)))
 
-    return SERVERS[knobs.serving](build, clients=spec["clients"])
+    return SERVERS[options.serving](build, clients=spec["clients"])
 
 
 class Hybrid(Op):
@@ -39,12 +39,12 @@ class Hybrid(Op):
 
     UPDATES = 10  # per call
 
-    def __init__(self, spec, example, knobs, backend):
+    def __init__(self, spec, example, options, backend):
         self.other, self.every = backends.get(spec["serve"]), spec["every"]
         self.backend, self.spec = backend, spec
-        self.train = backend.build("pirl", "train_step", spec, example, knobs)
+        self.train = backend.build("pirl", "train_step", spec, example, options)
         self.state = backend.to_host(example[0])[:1].copy()
-        self.net = self.other.build("pirl", "forward", spec, (self.other.to_device(self.state),), knobs)
+        self.net = self.other.build("pirl", "forward", spec, (self.other.to_device(self.state),), options)
 
     @property
     def params(self):
@@ -67,9 +67,9 @@ class Hybrid(Op):
         return np.array(acted)
 
 
-def hybrid(spec, example, *, knobs, backend):
+def hybrid(spec, example, *, options, backend):
     """Build a :class:`Hybrid`: ``spec["serve"]`` acts and takes the weights every ``spec["every"]`` updates.
 
     Arguments of ``train_step`` -> f32[10, A], the acting net's Q-values of the first state after each update
     """
-    return Hybrid(spec, example, knobs, backend)
+    return Hybrid(spec, example, options, backend)

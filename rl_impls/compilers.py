@@ -1,6 +1,6 @@
-"""Lowerings: turn a function or module into a callable, eagerly, traced, compiled or exported.
+"""Compilers: turn a function or module into a callable, eagerly, traced, compiled or exported.
 
-Each entry of ``LOWERINGS`` takes ``function`` (or a module with ``load(params)``), ``example``, example arguments, and
+Each entry of ``COMPILERS`` takes ``function`` (or a module with ``load(params)``), ``example``, example arguments, and
 optionally ``guard``, which makes a context for torch to compute in, such as ``torch.inference_mode``.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 Function = Callable[..., Any]
 
 
-class Lowered:
-    """A lowered model whose weights can be replaced without tracing again.
+class Compiled:
+    """A compiled model whose weights can be replaced without tracing again.
 
     ``load(params)`` replaces the weights and returns the new callable, or None to keep the current one.
     """
@@ -24,7 +24,7 @@ class Lowered:
         self.call, self._load = call, load
 
     def __call__(self, *args: Any) -> Any:
-        """Call the model with arguments like those it was lowered for."""
+        """Call the model with arguments like those it was compiled for."""
         return self.call(*args)
 
     def load(self, params: Any) -> None:
@@ -33,30 +33,30 @@ class Lowered:
 
 
 @dataclass
-class Target:
-    """Device and lowering that a builder builds for, with a record of what was lowered.
+class Compiler:
+    """Compiles functions for a backend's device, and records them.
 
     Attributes:
         backend: name of the backend.
-        lowering: one of ``LOWERINGS``.
+        transform: one of ``COMPILERS``.
         device: cpu, cuda or neuron.
         arrays: array library of the callables: numpy, torch, torch-cuda or jax.
-        lowered: lowered callables and their example arguments.
+        compiled: compiled callables and their example arguments.
     """
 
     backend: str
-    lowering: Callable[..., Any]
+    transform: Callable[..., Any]
     device: str
     arrays: str
-    lowered: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
+    compiled: list[tuple[Function, tuple[Any, ...]]] = field(default_factory=list)
 
-    def lower(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
-        """Lower a function, or a module with ``load(params)``, for arguments like `example`.
+    def compile(self, function: Any, example: tuple[Any, ...], **options: Any) -> Any:
+        """Compile a function, or a module with ``load(params)``, for arguments like `example`.
 
-        `options` belong to the lowering, such as ``guard``, or ``donate_argnums`` of ``jax.jit``.
+        `options` belong to the compiler, such as ``guard``, or ``donate_argnums`` of ``jax.jit``.
         """
-        result = self.lowering(function, example, **options)
-        self.lowered.append((result, example))
+        result = self.transform(function, example, **options)
+        self.compiled.append((result, example))
         return result
 
 
@@ -64,7 +64,7 @@ def eager(function: Any, example: tuple[Any, ...], guard: Any = None) -> Any:
     """Return a function unchanged; wrap a module so that it runs under ``guard`` and can load weights."""
     if not hasattr(function, "load"):
         return function
-    return Lowered(guard()(function.forward) if guard else function, function.load)
+    return Compiled(guard()(function.forward) if guard else function, function.load)
 
 
 def check_module(backend: str, module: Any) -> None:
@@ -76,7 +76,7 @@ def check_module(backend: str, module: Any) -> None:
         raise ValueError(f"{backend}: got {f'the function {name}' if name else repr(module)}, wanted a torch module")
 
 
-def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
+def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Compiled:
     """Trace a torch module with ``torch.jit.trace`` and freeze it; new weights freeze it again.
 
     The weights become constants. The model is called with `example`, torch tensors, until torch has specialised it.
@@ -104,7 +104,7 @@ def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Lowered:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return Lowered(freeze(traced), load)
+        return Compiled(freeze(traced), load)
 
 
 def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **options: Any) -> Any:
@@ -123,7 +123,7 @@ def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **optio
     compiled = torch.compile(function, dynamic=False, fullgraph=True, **apart, **options)
     if not hasattr(function, "load"):
         return compiled
-    return Lowered(guard()(lambda *args: compiled(*args)) if guard else compiled, function.load)
+    return Compiled(guard()(lambda *args: compiled(*args)) if guard else compiled, function.load)
 
 
 def int8(model: Any) -> Any:
@@ -148,7 +148,7 @@ def int8(model: Any) -> Any:
         return onnx.load(path)
 
 
-def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bool = False) -> Lowered:
+def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bool = False) -> Compiled:
     """Export a torch module to ONNX and run it with onnxruntime on NumPy arrays.
 
     New weights replace those in the graph. `example` are tensors or NumPy arrays; `quantised` computes in int8, see
@@ -187,7 +187,7 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
                 tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(state[tensor.name]), tensor.name))
         return session()
 
-    return Lowered(session(), load)
+    return Compiled(session(), load)
 
 
 def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
@@ -205,7 +205,7 @@ def jit(function: Function, example: tuple[Any, ...], **options: Any) -> Functio
     return compiled
 
 
-LOWERINGS: dict[str, Callable[..., Any]] = {
+COMPILERS: dict[str, Callable[..., Any]] = {
     "eager": eager,
     "trace": trace,
     "compile": compile_,

@@ -1,7 +1,7 @@
 """Ops that are the same on every backend, because they compose other ops or need none.
 
-Each builder takes ``spec`` (:class:`.spec.Spec`), ``example`` (arguments of the first call), ``knobs``
-(:class:`.knobs.Knobs`) and ``backend``, and returns the op.
+Each builder takes ``spec`` (:class:`.spec.Spec`), ``example`` (arguments of the first call), ``options``
+(:class:`.options.Options`) and ``backend``, and returns the op.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class EnvStep(Op):
     core of this process.
     """
 
-    def __init__(self, spec, steps, knobs):
-        self.step = FRAMES[knobs.frames]
+    def __init__(self, spec, steps, options):
+        self.step = FRAMES[options.frames]
         self.envs = ProcgenVectorEnv(**spec["env"])
         self.rows = np.empty((steps, *self.envs.observation_space.shape), np.uint8)
         self.start = self.envs.get_state()
@@ -59,61 +59,61 @@ class EnvStep(Op):
         return self.rows[-1].copy(), rewards, ended
 
 
-def env_step(spec, example, *, knobs, backend):
+def env_step(spec, example, *, options, backend):
     """Build T steps.  actions i32[T, N] from 0 to 14 -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]"""
     check_installed(backend.name)
-    return EnvStep(spec, len(example[0]), knobs)
+    return EnvStep(spec, len(example[0]), options)
 
 
-def sequential(algorithm, spec, knobs, backend):
+def sequential(algorithm, spec, options, backend):
     """Return the loop of PPO or A2C in one process, or this process's part of it under torchrun."""
     if spec.get("processes", 1) == 1:
-        return Loop(algorithm, spec, knobs, backend)
+        return Loop(algorithm, spec, options, backend)
     from .group_loop import GroupLoop
 
-    return GroupLoop(algorithm, spec, knobs, backend)
+    return GroupLoop(algorithm, spec, options, backend)
 
 
-def ppo(spec, example, *, knobs, backend):
+def ppo(spec, example, *, options, backend):
     """Build PPO's loop over I rollouts, see :class:`.loop.Loop`.
 
     numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
     """
     check_installed(backend.name)
-    return sequential("ppo", spec, knobs, backend)
+    return sequential("ppo", spec, options, backend)
 
 
-def a2c(spec, example, *, knobs, backend):
+def a2c(spec, example, *, options, backend):
     """Build A2C's loop; arguments and results as in :func:`ppo`."""
     check_installed(backend.name)
-    return sequential("a2c", spec, knobs, backend)
+    return sequential("a2c", spec, options, backend)
 
 
-def impala(spec, example, *, knobs, backend):
+def impala(spec, example, *, options, backend):
     """Build the sequential loop of IMPALA's update; arguments and results as in :func:`ppo`."""
     check_installed(backend.name)
-    return Loop("impala", spec, knobs, backend)
+    return Loop("impala", spec, options, backend)
 
 
-def parallel_ppo(spec, example, *, knobs, backend):
+def parallel_ppo(spec, example, *, options, backend):
     """Build PPO's loop with actor processes, see :class:`.parallel.ParallelLoop`."""
     check_installed(backend.name)
-    return ParallelLoop("ppo", spec, knobs, backend)
+    return ParallelLoop("ppo", spec, options, backend)
 
 
-def parallel_impala(spec, example, *, knobs, backend):
+def parallel_impala(spec, example, *, options, backend):
     """Build IMPALA's loop with actor processes, see :class:`.parallel.ParallelLoop`."""
     check_installed(backend.name)
-    return ParallelLoop("impala", spec, knobs, backend)
+    return ParallelLoop("impala", spec, options, backend)
 
 
-def a3c(spec, example, *, knobs, backend):
+def a3c(spec, example, *, options, backend):
     """Build A3C's loop with worker processes, see :class:`.a3c.A3c`; only for torch on the CPU, without a cluster."""
     check_installed(backend.name)
-    if backend.source != "torch" or backend.device != "cpu":
+    if backend.library != "torch" or backend.device != "cpu":
         raise ValueError(f"backend of a3c: got {backend.name}, wanted torch or torch-compile")
     if spec.get("cluster"):
         raise ValueError(f"cluster: got {spec['cluster']!r} with a3c, whose workers share the memory of one machine")
     from .a3c import A3c
 
-    return A3c(spec, knobs, backend)
+    return A3c(spec, options, backend)

@@ -19,8 +19,8 @@ from correctness_tests.snake.problem import (
     trainer,
 )
 from rl_impls import backends
-from rl_impls.lowering import Target, eager
-from rl_impls.snake.knobs import FORMS, Knobs
+from rl_impls.compilers import Compiler, eager
+from rl_impls.snake.options import FORMS, Options
 from rl_impls.snake.problem import boards, transitions
 
 SAME = [
@@ -44,7 +44,7 @@ UPDATES = 3
 NAIVE = {}
 
 
-def done(backend, knobs):
+def done(backend, options):
     """Return the losses and weights of the same updates, and the moves on the same boards, with these options."""
     made = backends.get(backend)
     everything, batches = problem(7, batches=UPDATES)
@@ -54,7 +54,7 @@ def done(backend, knobs):
     rows = rng.choice(100, 32, replace=False)
 
     def op(name, spec, example):
-        return made.build("snake", name, spec, tuple(map(made.to_device, example)), knobs)
+        return made.build("snake", name, spec, tuple(map(made.to_device, example)), options)
 
     train = op("train_step", everything, batches[0])
     losses = [float(made.to_host(train(*map(made.to_device, batch)))) for batch in batches]
@@ -68,23 +68,23 @@ def done(backend, knobs):
 
 def naive(backend):
     if backend not in NAIVE:
-        NAIVE[backend] = done(backend, Knobs())
+        NAIVE[backend] = done(backend, Options())
     return NAIVE[backend]
 
 
-@pytest.mark.parametrize(("knob", "value"), SAME)
-def test_an_option_leaves_every_bit_the_same(knob, value):
-    (losses, params, moves), wanted = done("torch", replace(Knobs(), **{knob: value})), naive("torch")
+@pytest.mark.parametrize(("option", "value"), SAME)
+def test_an_option_leaves_every_bit_the_same(option, value):
+    (losses, params, moves), wanted = done("torch", replace(Options(), **{option: value})), naive("torch")
     np.testing.assert_array_equal(losses, wanted[0])
     np.testing.assert_array_equal(moves, wanted[2])
     assert differences(params, wanted[1]).max() == 0
 
 
 @pytest.mark.parametrize(
-    ("backend", "knob", "value"), [*(("torch", *knob) for knob in CLOSE), ("jax", "optimizer", "fused")]
+    ("backend", "option", "value"), [*(("torch", *option) for option in CLOSE), ("jax", "optimizer", "fused")]
 )
-def test_an_option_changes_the_order_of_sums_only(backend, knob, value):
-    (losses, params, moves), wanted = done(backend, replace(Knobs(), **{knob: value})), naive(backend)
+def test_an_option_changes_the_order_of_sums_only(backend, option, value):
+    (losses, params, moves), wanted = done(backend, replace(Options(), **{option: value})), naive(backend)
     np.testing.assert_allclose(losses, wanted[0], rtol=1e-6)
     np.testing.assert_array_equal(moves, wanted[2])
     assert np.quantile(differences(params, wanted[1]), 0.99) < 1e-6
@@ -108,17 +108,17 @@ def acting(count=3):
     return boards(np.random.default_rng(1), count), np.zeros(count, bool), np.zeros(count, np.int32)
 
 
-def operations(op, note=lambda: "", **knobs):
+def operations(op, note=lambda: "", **options):
     """Return what torch dispatches in a call of a naive op, but for these options."""
     everything, [batch] = problem(7)
     example = {"forward": batch[:1], "act": acting(), "train_step": batch}[op]
-    call = build(op, "torch", everything, example, "naive", **knobs)
+    call = build(op, "torch", everything, example, "naive", **options)
     args = example if op == "act" else map(backends.get("torch").to_device, example)
     return "\n".join(dispatched(call, *args, note=note))
 
 
 @pytest.mark.parametrize(
-    ("op", "knobs", "present", "absent"),
+    ("op", "options", "present", "absent"),
     [
         ("forward", {"relu": "copy"}, "aten.relu.default", "aten.relu_.default"),
         ("forward", {"relu": "inplace"}, "aten.relu_.default", "aten.relu.default"),
@@ -135,8 +135,8 @@ def operations(op, note=lambda: "", **knobs):
     ],
     ids=str,
 )
-def test_an_option_shows_in_what_torch_computes(op, knobs, present, absent):
-    found = operations(op, **knobs)
+def test_an_option_shows_in_what_torch_computes(op, options, present, absent):
+    found = operations(op, **options)
     assert present in found
     assert absent not in found
 
@@ -166,11 +166,11 @@ def test_flat_parameters_are_one_vector_to_adam(parameters, arrays):
     assert len(step.optimizer.state) == arrays
 
 
-@pytest.mark.parametrize(("count", "knobs", "torch"), [(4, {}, True), (4, {"acting": "numpy"}, False),
+@pytest.mark.parametrize(("count", "options", "torch"), [(4, {}, True), (4, {"acting": "numpy"}, False),
                                                        (5, {"acting": "numpy"}, True)])  # fmt: skip
-def test_few_boards_are_acted_on_in_numpy_by_the_newest_weights(count, knobs, torch):
+def test_few_boards_are_acted_on_in_numpy_by_the_newest_weights(count, options, torch):
     everything, [batch] = problem(7)
-    step, update = trainer("torch", everything, batch, "naive", **knobs)
+    step, update = trainer("torch", everything, batch, "naive", **options)
     args = acting(count)
     actor = step.actor(args[0])
     assert bool(dispatched(actor, *args)) == torch
@@ -236,21 +236,21 @@ def flags():
 
 
 @pytest.mark.parametrize(
-    ("form", "knobs", "inside"),
+    ("form", "options", "inside"),
     [("tf32", {}, (True, True)), ("tf32", {"cudnn_benchmark": False}, (True, False)),
      ("tf32", {"tf32": False}, (False, True)), ("full", {}, (False, False))],
 )  # fmt: skip
 @pytest.mark.parametrize("op", ["forward", "act", "train_step"])
-def test_cuda_flags_are_set_while_a_net_computes_and_then_restored(op, form, knobs, inside, monkeypatch):
+def test_cuda_flags_are_set_while_a_net_computes_and_then_restored(op, form, options, inside, monkeypatch):
     from rl_impls.snake import _torch
 
-    monkeypatch.setattr(_torch, "place", lambda target: "cpu")  # for want of a CUDA device
+    monkeypatch.setattr(_torch, "place", lambda compiler: "cpu")  # for want of a CUDA device
     everything, [batch] = problem(7)
     args = acting() if op == "act" else tuple(map(backends.get("torch").to_device, batch))
     args = args[:1] if op == "forward" else args
     before = flags()
-    target = Target("torch-cuda", eager, "cuda", "torch-cuda")
-    call = getattr(_torch, op)(everything, args, knobs=replace(FORMS[form], **knobs), target=target)
+    compiler = Compiler("torch-cuda", eager, "cuda", "torch-cuda")
+    call = getattr(_torch, op)(everything, args, options=replace(FORMS[form], **options), compiler=compiler)
     assert flags() == before
     found = dispatched(call, *args, note=flags)
     products = [line for line in found if "addmm" in line or "linear" in line]  # the latter in inference mode
@@ -259,30 +259,30 @@ def test_cuda_flags_are_set_while_a_net_computes_and_then_restored(op, form, kno
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch-compile", "onnx", "jax-cuda"])
-@pytest.mark.parametrize("knob", ["tf32", "cudnn_benchmark"])
-def test_an_option_of_cuda_is_refused_elsewhere(backend, knob):
+@pytest.mark.parametrize("option", ["tf32", "cudnn_benchmark"])
+def test_an_option_of_cuda_is_refused_elsewhere(backend, option):
     made = backends.get(backend)
-    source = importlib.import_module(f"rl_impls.snake._{made.source}")
+    source = importlib.import_module(f"rl_impls.snake._{made.library}")
     everything, [batch] = problem(7)
-    target = Target(backend, None, made.device, made.array_kind)
-    wanted = f"^{knob}: got True on {backend}, wanted False, or backend torch-cuda or torch-compile-cuda$"
+    compiler = Compiler(backend, None, made.device, made.array_kind)
+    wanted = f"^{option}: got True on {backend}, wanted False, or backend torch-cuda or torch-compile-cuda$"
     for op, args in (("forward", batch[:1]), ("act", acting()), ("train_step", batch)):
         if hasattr(source, op):
             with pytest.raises(ValueError, match=wanted):
-                getattr(source, op)(everything, args, knobs=replace(FORMS["full"], **{knob: True}), target=target)
+                getattr(source, op)(everything, args, options=replace(FORMS["full"], **{option: True}), compiler=compiler)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"relu": "nonsense"}, "unknown value of knob relu 'nonsense'; known: copy, inplace"),
-        ({"gradient": "by_hand", "processes": 2}, "knob gradient: got by_hand with precision=float32, processes=2"),
+        ({"relu": "nonsense"}, "unknown value of option relu 'nonsense'; known: copy, inplace"),
+        ({"gradient": "by_hand", "processes": 2}, "option gradient: got by_hand with precision=float32, processes=2"),
         (
             {"parameters": "flat", "zero_grad": "none"},
-            "knob parameters: got flat with gradient=autograd, zero_grad=none",
+            "option parameters: got flat with gradient=autograd, zero_grad=none",
         ),
     ],
 )
 def test_impossible_options_are_refused(changed, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        replace(Knobs(), **changed)
+        replace(Options(), **changed)

@@ -50,9 +50,9 @@ def fill(replay, spec):
 class Push(Op):
     """The op ``push``; :meth:`reset` empties its replay."""
 
-    def __init__(self, spec, knobs):
+    def __init__(self, spec, options):
         self.replay = FrameReplay(spec["capacity"], 1, spec["side"])
-        self.push = pushing(self.replay, knobs)
+        self.push = pushing(self.replay, options)
 
     def reset(self):
         """Empty the replay."""
@@ -66,48 +66,48 @@ class Push(Op):
         return stored["frames"][rows], stored["rewards"][rows], self.replay.valid[rows]
 
 
-def store(spec, example, *, knobs, backend):
+def store(spec, example, *, options, backend):
     """Concatenate many copies of frames, as bytes or as float32.  u8[100, S, S] -> [10000, S, S]"""
-    dtype = {"float": np.float32, "uint8": np.uint8}[knobs.images]
+    dtype = {"float": np.float32, "uint8": np.uint8}[options.images]
     return lambda frames: np.concatenate([frames.astype(dtype)] * spec["copies"])
 
 
-def push(spec, example, *, knobs, backend):
+def push(spec, example, *, options, backend):
     """Store B experiences of one collector in order.  -> u8[4, S, S], f32[4], bool[4] of the last four rows
 
     frames u8[B, S, S], actions i32[B], rewards f32[B], ends bool[B], times i32[B]
     """
-    return Push(spec, knobs)
+    return Push(spec, options)
 
 
-def sample(spec, example, *, knobs, backend):
+def sample(spec, example, *, options, backend):
     """Sample B experiences uniformly with a seed.
 
     seed i64 -> states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B]
     """
     replay, batch = fill(FrameReplay(spec["capacity"], 1, spec["side"]), spec), spec["batch"]
-    gather = gathering(replay, knobs)
+    gather = gathering(replay, options)
     return lambda seed: tuple(gather(replay.draw(np.random.default_rng(int(seed)), batch)))
 
 
-def prioritised(spec, knobs):
+def prioritised(spec, options):
     """Return a full prioritised replay with random priorities."""
     constants = {"alpha": spec["alpha"], "beta": spec["beta"], "beta_increment": 0.0}
-    replay = PrioritisedReplay(spec["capacity"], 1, spec["side"], literal=knobs.tree == "literal", **constants)
+    replay = PrioritisedReplay(spec["capacity"], 1, spec["side"], literal=options.tree == "literal", **constants)
     fill(replay, spec)
     rows = np.arange(spec["stored"])
     replay.update(rows, np.random.default_rng(spec["seed"]).standard_normal(len(rows)))
     return replay
 
 
-def per_sample(spec, example, *, knobs, backend):
+def per_sample(spec, example, *, options, backend):
     """Sample B experiences by priority (Schaul et al. 2016); also return their rows and weights.
 
     uniforms f32[B] -> states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
     rows i64[B], weights f32[B]
     """
-    replay = prioritised(spec, knobs)
-    gather = gathering(replay, knobs)
+    replay = prioritised(spec, options)
+    gather = gathering(replay, options)
 
     def call(uniforms):
         rows, weights = replay.draw(uniforms)
@@ -119,8 +119,8 @@ def per_sample(spec, example, *, knobs, backend):
 class PerUpdate(Op):
     """The op ``per_update`` on a full prioritised replay."""
 
-    def __init__(self, spec, knobs):
-        self.replay = prioritised(spec, knobs)
+    def __init__(self, spec, options):
+        self.replay = prioritised(spec, options)
         self.start, self.greatest = self.replay.tree.get(np.arange(spec["stored"])), self.replay.greatest
 
     def reset(self):
@@ -135,12 +135,12 @@ class PerUpdate(Op):
         return np.append(tree.get(rows), tree.total).astype(np.float32)
 
 
-def per_update(spec, example, *, knobs, backend):
+def per_update(spec, example, *, options, backend):
     """Set the priorities of B rows from their TD errors.  -> f32[B + 1], these and the sum of all
 
     rows i64[B], errors f32[B]
     """
-    return PerUpdate(spec, knobs)
+    return PerUpdate(spec, options)
 
 
 class Handover(Op):
@@ -150,7 +150,7 @@ class Handover(Op):
         ValueError: the collectors do not divide ``items``.
     """
 
-    def __init__(self, spec, knobs):
+    def __init__(self, spec, options):
         count, shape = spec["collectors"], tuple(spec["shape"])
         if spec["items"] % count:
             raise ValueError(f"items: got {spec['items']}, wanted a multiple of {count} collectors")
@@ -158,8 +158,8 @@ class Handover(Op):
         *planes, side, _ = shape
         sizes = (side, 1, *planes) if planes else (side,)
         self.replay = FrameReplay(spec["items"], count, *sizes)
-        self.push = pushing(self.replay, knobs)
-        self.transport = make_transport(knobs.transport, count, shape, capacity=spec["queue"], batch=spec["chunk"])
+        self.push = pushing(self.replay, options)
+        self.transport = make_transport(options.transport, count, shape, capacity=spec["queue"], batch=spec["chunk"])
         senders = [self.transport.sender(index) for index in range(count)]
         try:
             self.crew = Workers(count, Sending, lambda index, life: (senders[index], shape, index), threads=1)
@@ -209,9 +209,9 @@ class Handover(Op):
                 self.crew.fail(index, cause_of_death(process))
 
 
-def transport(spec, example, *, knobs, backend):
+def transport(spec, example, *, options, backend):
     """Send experiences from C processes to a replay.  number i64 -> i64[C, 3], see :class:`Handover`"""
-    return Handover(spec, knobs)
+    return Handover(spec, options)
 
 
 class Reader:
@@ -237,10 +237,10 @@ class Reader:
 class Publish(Op):
     """The op ``publish``: the learner's weights go to C processes."""
 
-    def __init__(self, spec, knobs):
+    def __init__(self, spec, options):
         self.params = {}  # it trains nothing
         self.weights = dict(spec["params"])
-        self.shared = SharedWeights(self.weights) if knobs.publication == "shared" else None
+        self.shared = SharedWeights(self.weights) if options.publication == "shared" else None
         args = (self.shared,)
         self.readers = Workers(spec["collectors"], Reader, lambda index, life: args, threads=1)
 
@@ -259,12 +259,12 @@ class Publish(Op):
         return np.stack(self.readers.answers())
 
 
-def publish(spec, example, *, knobs, backend):
+def publish(spec, example, *, options, backend):
     """Publish the net's weights to C processes.  number i64, the version -> f32[C, arrays], one number of each"""
-    return Publish(spec, knobs)
+    return Publish(spec, options)
 
 
-def pipeline(spec, example, *, knobs, backend):
+def pipeline(spec, example, *, options, backend):
     """Collect and learn, see :class:`.loop.Pipeline`.  -> losses f32[I, U], mean absolute TD errors f32[I, U]
 
     numbers i64[I] of the epochs
@@ -274,4 +274,4 @@ def pipeline(spec, example, *, knobs, backend):
     """
     check_game(spec["game"], backend.name)
     backends.get("torch").require()
-    return Pipeline(spec, knobs, backend)
+    return Pipeline(spec, options, backend)

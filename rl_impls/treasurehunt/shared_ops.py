@@ -12,28 +12,28 @@ from .loop import Epoch, Turns
 from .spec import ARGUMENTS
 
 
-def program(make, spec, example, worlds, batch, knobs, backend):
+def program(make, spec, example, worlds, batch, options, backend):
     """Return a loop compiled as one program, ``make_turns`` or ``make_epoch``; raise ValueError off JAX."""
-    if backend.source != "jax":
+    if backend.library != "jax":
         raise ValueError(f"loop: got 'scan' on {backend.name}, wanted jax")
     from . import scan_loop  # imports JAX
 
-    return scan_loop.Program(getattr(scan_loop, make), spec, example, worlds, batch, knobs, backend)
+    return scan_loop.Program(getattr(scan_loop, make), spec, example, worlds, batch, options, backend)
 
 
-def turn(spec, example, *, knobs, backend):
+def turn(spec, example, *, options, backend):
     """Build ``turn``: T turns of N agents in K worlds, without learning; see :class:`.loop.Turns`.
 
     draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K] -> actions
     i32[T, N, K], rewards f32[T, N, K]
     """
     worlds, batch = sizes(ARGUMENTS["turn"], example)["K"], 1
-    if knobs.loop == "scan":
-        return program("make_turns", spec, example, worlds, batch, knobs, backend)
-    return Turns(spec, worlds, batch, knobs, backend)
+    if options.loop == "scan":
+        return program("make_turns", spec, example, worlds, batch, options, backend)
+    return Turns(spec, worlds, batch, options, backend)
 
 
-def epoch(spec, example, *, knobs, backend):
+def epoch(spec, example, *, options, backend):
     """Build ``epoch``: an episode in K worlds and one update of every agent; see :class:`.loop.Epoch`.
 
     reset_draws i32[K, C], the arguments of :func:`turn`, rows i64[N, B], train_taus f32[N, 3, B, Q], noise f32[N, 2, M]
@@ -41,18 +41,18 @@ def epoch(spec, example, *, knobs, backend):
     """
     found = sizes(ARGUMENTS["epoch"], example)
     worlds, batch = found["K"], found["B"]
-    if knobs.loop == "scan":
-        return program("make_epoch", spec, example, worlds, batch, knobs, backend)
-    return Epoch(spec, worlds, batch, knobs, backend)
+    if options.loop == "scan":
+        return program("make_epoch", spec, example, worlds, batch, options, backend)
+    return Epoch(spec, worlds, batch, options, backend)
 
 
-def first_call(spec, example, *, knobs, backend):
+def first_call(spec, example, *, options, backend):
     """Build ``first_call``: build and call ``forward`` without any compilation cache, to measure compile time."""
 
     def call(*args):
-        target = backend.lowering_here()
+        compiler = backend.new_compiler()
         with uncached(backend):
-            net = backend.build("treasurehunt", "forward", spec, args, knobs, target)
+            net = backend.build("treasurehunt", "forward", spec, args, options, compiler)
             return backend.wait(net(*args))
 
     return call
@@ -60,7 +60,7 @@ def first_call(spec, example, *, knobs, backend):
 
 def uncached(backend):
     """Return a context that disables the compilation cache of the backend."""
-    return {"jax": jax_uncached, "torch": torch_uncached}.get(backend.source, contextlib.nullcontext)()
+    return {"jax": jax_uncached, "torch": torch_uncached}.get(backend.library, contextlib.nullcontext)()
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ CHOICES = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Knobs:
+class Options:
     """A setting of every option. Compilation is chosen by the backend ``torch-compile`` instead.
 
     Batch norm and initialisation follow from the weights, see :func:`.spec.init_net`; the number of collectors, the
@@ -111,7 +111,7 @@ HELPFUL = MappingProxyType(
     }
 )
 
-FULL = replace(Knobs(), **HELPFUL)
+FULL = replace(Options(), **HELPFUL)
 OF_SOURCE = MappingProxyType(  # those of mario-pipeline.md; bfloat16 as mixed precision needs no loss scaling
     {
         "transport": "local_queues",
@@ -127,7 +127,7 @@ OF_SOURCE = MappingProxyType(  # those of mario-pipeline.md; bfloat16 as mixed p
 
 FORMS = MappingProxyType(
     {
-        "naive": Knobs(),
+        "naive": Options(),
         "full": FULL,
         "bfloat16": replace(FULL, precision="bfloat16"),
         "float16": replace(FULL, precision="float16"),
@@ -135,11 +135,11 @@ FORMS = MappingProxyType(
         "cache_cleared": replace(FULL, gpu_cache="cleared"),
         "local_queues": replace(FULL, transport="local_queues"),
         "sparse": replace(FULL, resize="sparse"),
-        "optimised": replace(Knobs(), **OF_SOURCE),
-        **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
-        "only_local": replace(Knobs(), transport="local_queues"),
-        "only_precision": replace(Knobs(), precision="bfloat16"),
-        "only_threads": replace(Knobs(), threads="one"),
+        "optimised": replace(Options(), **OF_SOURCE),
+        **{f"only_{option}": replace(Options(), **{option: value}) for option, value in HELPFUL.items()},
+        "only_local": replace(Options(), transport="local_queues"),
+        "only_precision": replace(Options(), precision="bfloat16"),
+        "only_threads": replace(Options(), threads="one"),
     }
 )
 
@@ -154,21 +154,21 @@ SOURCES = MappingProxyType(
 )
 
 
-def check_target(knobs, target):
-    """Raise a ValueError for knobs that the backend does not support.
+def check_target(options, compiler):
+    """Raise a ValueError for options that the backend does not support.
 
     float16 and clearing the cache need torch on CUDA. A CUDA graph needs compiled torch on CUDA, and gradients that do
     not outlive it, as the next replay writes to the same memory: no accumulation, and gradients dropped.
     """
-    on_cuda = target.arrays == "torch-cuda"
-    if knobs.precision == "float16" and not on_cuda:
-        raise ValueError(f"precision: got 'float16' on {target.backend}, wanted torch on CUDA, or 'bfloat16'")
-    if knobs.gpu_cache == "cleared" and not on_cuda:
-        raise ValueError(f"gpu_cache: got 'cleared' on {target.backend}, wanted torch on CUDA, or 'kept'")
-    if knobs.compile_mode == "reduce_overhead":
-        if target.backend != "torch-compile-cuda":
+    on_cuda = compiler.arrays == "torch-cuda"
+    if options.precision == "float16" and not on_cuda:
+        raise ValueError(f"precision: got 'float16' on {compiler.backend}, wanted torch on CUDA, or 'bfloat16'")
+    if options.gpu_cache == "cleared" and not on_cuda:
+        raise ValueError(f"gpu_cache: got 'cleared' on {compiler.backend}, wanted torch on CUDA, or 'kept'")
+    if options.compile_mode == "reduce_overhead":
+        if compiler.backend != "torch-compile-cuda":
             wanted = "torch-compile-cuda, or 'default'"
-            raise ValueError(f"compile_mode: got 'reduce_overhead' on {target.backend}, wanted {wanted}")
-        if (knobs.accumulate, knobs.zero_grad) != (1, "none"):
-            got = f"accumulate {knobs.accumulate} and zero_grad {knobs.zero_grad!r}"
+            raise ValueError(f"compile_mode: got 'reduce_overhead' on {compiler.backend}, wanted {wanted}")
+        if (options.accumulate, options.zero_grad) != (1, "none"):
+            got = f"accumulate {options.accumulate} and zero_grad {options.zero_grad!r}"
             raise ValueError(f"compile_mode: got 'reduce_overhead' with {got}, wanted 1 and 'none'")

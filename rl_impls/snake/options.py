@@ -35,7 +35,7 @@ CHOICES = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Knobs:
+class Options:
     """Values of all optimisation options. Compilation is not among them: it is a backend, ``torch-compile``.
 
     Attributes:
@@ -88,12 +88,12 @@ class Knobs:
         check_choices(self, CHOICES)
         if self.gradient == "by_hand" and (self.precision, self.processes) != ("float32", 1):
             raise ValueError(
-                f"knob gradient: got by_hand with precision={self.precision}, processes={self.processes}, "
+                f"option gradient: got by_hand with precision={self.precision}, processes={self.processes}, "
                 "wanted float32 and 1: nothing else is written out"
             )
         if self.parameters == "flat" and (self.gradient, self.zero_grad) == ("autograd", "none"):
             raise ValueError(
-                "knob parameters: got flat with gradient=autograd, zero_grad=none, wanted by_hand or fill: "
+                "option parameters: got flat with gradient=autograd, zero_grad=none, wanted by_hand or fill: "
                 "autograd puts a gradient that was dropped elsewhere"
             )
 
@@ -102,13 +102,13 @@ OF_CUDA = MappingProxyType(dict.fromkeys(("tf32", "cudnn_benchmark"), ("torch-cu
 ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_CUDA})
 
 
-def check_supported(knob, knobs, target):
-    """Raise a ValueError if option `knob`, or a CUDA-only option, is set on a backend that does not support it."""
-    for name in (knob, *OF_CUDA):
-        value, default = getattr(knobs, name), getattr(Knobs(), name)
-        if value != default and target.backend not in ONLY[name]:
+def check_supported(option, options, compiler):
+    """Raise a ValueError if option `option`, or a CUDA-only option, is set on a backend that does not support it."""
+    for name in (option, *OF_CUDA):
+        value, default = getattr(options, name), getattr(Options(), name)
+        if value != default and compiler.backend not in ONLY[name]:
             wanted = " or ".join(ONLY[name])
-            raise ValueError(f"{name}: got {value!r} on {target.backend}, wanted {default!r}, or backend {wanted}")
+            raise ValueError(f"{name}: got {value!r} on {compiler.backend}, wanted {default!r}, or backend {wanted}")
 
 
 HELPFUL = MappingProxyType(
@@ -127,15 +127,15 @@ HELPFUL = MappingProxyType(
     }
 )
 
-FULL = replace(Knobs(), **HELPFUL)
+FULL = replace(Options(), **HELPFUL)
 BY_AUTOGRAD = replace(FULL, gradient="autograd", parameters="separate")
-PLAIN = Knobs(
+PLAIN = Options(
     memory="ring", batches="stacked", zero_grad="none", inference="no_grad", optimizer="default", threads="all"
 )
 
 FORMS = MappingProxyType(
     {
-        "naive": Knobs(),
+        "naive": Options(),
         "plain": PLAIN,
         "full": FULL,
         "vectorised": replace(FULL, environment="vectorised"),
@@ -145,7 +145,7 @@ FORMS = MappingProxyType(
         "int8": replace(FULL, quantised="int8"),
         "ddp": replace(BY_AUTOGRAD, processes=2),
         "tf32": replace(FULL, tf32=True, cudnn_benchmark=True),
-        **{f"only_{knob}": replace(Knobs(), **{knob: value}) for knob, value in HELPFUL.items()},
+        **{f"only_{option}": replace(Options(), **{option: value}) for option, value in HELPFUL.items()},
     }
 )
 

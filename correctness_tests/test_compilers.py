@@ -9,16 +9,16 @@ import pytest
 
 from correctness_tests.pirl.problem import small_net
 from perf_tests.counters import graphs_compiled
-from rl_impls import backends, lowering
+from rl_impls import backends, compilers
 
-LOWERINGS = {
-    "eager": lowering.eager,
-    "trace": lowering.trace,
-    "compile": functools.partial(lowering.compile_, backend="eager"),
+COMPILERS = {
+    "eager": compilers.eager,
+    "trace": compilers.trace,
+    "compile": functools.partial(compilers.compile_, backend="eager"),
 }
 
 
-@pytest.mark.parametrize("lower", LOWERINGS.values(), ids=LOWERINGS)
+@pytest.mark.parametrize("lower", COMPILERS.values(), ids=COMPILERS)
 def test_net_computes_under_its_guard_with_new_weights_too(lower):
     import torch
 
@@ -33,7 +33,7 @@ def test_net_computes_under_its_guard_with_new_weights_too(lower):
         assert net(states).is_inference() == (name == "inference_mode")
 
 
-@pytest.mark.parametrize(("backend", "lower"), [("torch-trace", lowering.trace), ("onnx", lowering.onnx)])
+@pytest.mark.parametrize(("backend", "lower"), [("torch-trace", compilers.trace), ("onnx", compilers.onnx)])
 def test_function_instead_of_a_module_is_an_error(backend, lower):
     def loss_of(x):
         return x
@@ -48,9 +48,9 @@ def test_ten_shapes_of_one_function_stay_compiled():
     def function(x):
         return 2 * x
 
-    target, inputs = backends.get("torch-compile").lowering_here(), [torch.ones(size) for size in range(1, 11)]
+    compiler, inputs = backends.get("torch-compile").new_compiler(), [torch.ones(size) for size in range(1, 11)]
     before = graphs_compiled()
-    compiled = [target.lower(function, (x,), backend="eager") for x in inputs]
+    compiled = [compiler.compile(function, (x,), backend="eager") for x in inputs]
     for _ in range(2):
         for call, x in zip(compiled, inputs):
             call(x)

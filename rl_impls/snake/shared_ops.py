@@ -8,16 +8,16 @@ from __future__ import annotations
 from .loop import COLLECTIONS
 
 
-def collect_and_learn(spec, example, *, knobs, backend):
+def collect_and_learn(spec, example, *, options, backend):
     """Make T steps of N environments with updates in between; ``loop="scan"`` needs a JAX backend.
 
     explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B] -> actions i32[T, N], rewards
     f32[T, N], ended bool[T, N], losses f32[U]
     """
-    if knobs.loop == "scan":
-        if backend.source != "jax":
+    if options.loop == "scan":
+        if backend.library != "jax":
             raise ValueError(f"loop: got 'scan' on {backend.name}, wanted jax")
         from .scan_loop import ScanLoop
 
-        return ScanLoop(spec, example, knobs, backend)
-    return COLLECTIONS[knobs.collection](spec, example, knobs, backend)
+        return ScanLoop(spec, example, options, backend)
+    return COLLECTIONS[options.collection](spec, example, options, backend)

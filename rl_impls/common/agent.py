@@ -1,0 +1,140 @@
+"""Base class of the agents: configuration, random generator, progress and checkpoints."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from .. import params
+from ..params import CheckpointError
+
+
+class Agent(ABC):
+    """An agent that can be trained, evaluated, saved and resumed.
+
+    Optional members: ``lines(figures, seconds)`` returns lines to print every ten seconds of training, from the last
+    result of :meth:`learn` and the seconds since the previous call. ``prepare()`` is called before training and raises
+    what :meth:`learn` would. The configuration's ``weights`` (their number) times its ``batch_size`` determines the
+    default number of threads.
+
+    Args:
+        backend: backend that computes, or ``auto``.
+        form: named set of optimisations.
+        seed: seed of all random numbers.
+        config: remaining fields of ``Config``.
+
+    Raises:
+        ValueError: an invalid argument, here or in a method; the agent is left unchanged.
+        BackendUnavailable: the backend cannot run on this machine.
+
+    Attributes:
+        Config: class of the configuration, see :mod:`.config`.
+        UNIT: unit of training progress.
+        CHANGEABLE: fields that may be overridden when a checkpoint is loaded.
+        config: configuration, with everything but the seed.
+        rng: generator of all random numbers.
+        step: training progress in its unit.
+    """
+
+    Config: ClassVar[Any]
+    UNIT: ClassVar[str] = "environment steps"
+    CHANGEABLE: ClassVar[tuple[str, ...]] = ("backend", "form")
+
+    def __init__(self, backend: str = "torch", form: str = "full", *, seed: int, **config: Any) -> None:
+        self.config = self.configure(backend=backend, form=form, **config)
+        self.rng = np.random.default_rng(seed)
+        self.step = 0
+
+    @classmethod
+    def configure(cls, **fields: Any) -> Any:
+        """Return the configuration with these fields, and defaults for the others."""
+        return cls.Config(**fields)
+
+    @property
+    @abstractmethod
+    def chunk(self) -> int:
+        """Progress per call of :meth:`learn`, in the agent's unit."""
+
+    @property
+    @abstractmethod
+    def params(self) -> Mapping[str, Any]:
+        """The learned weights as NumPy arrays by name."""
+
+    @abstractmethod
+    def learn(self) -> Mapping[str, float]:
+        """Train for one chunk; return figures to display."""
+
+    @abstractmethod
+    def evaluate(self, episodes: int, seed: int) -> Mapping[str, Any]:
+        """Play without learning or exploring; return an array [episodes] for each figure."""
+
+    @abstractmethod
+    def state(self) -> Mapping[str, Any]:
+        """Return everything that :meth:`load_state` needs, besides configuration, generator and step, as arrays."""
+
+    @abstractmethod
+    def load_state(self, arrays: Mapping[str, Any]) -> None:
+        """Restore what :meth:`state` returned."""
+
+    def close(self) -> None:
+        """Stop the threads and processes that the agent started."""
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint atomically."""
+        values = {
+            "agent": type(self).__name__, "config": asdict(self.config), "rng": self.rng.bit_generator.state,
+            "step": self.step,
+        }  # fmt: skip
+        params.save(path, self.state(), **{name: json.dumps(value) for name, value in values.items()})
+
+    @classmethod
+    def load(cls, path: Path, **changes: Any) -> Self:
+        """Load an agent; training continues bit for bit where it was saved.
+
+        `changes` may replace the fields in ``CHANGEABLE``.
+
+        Raises:
+            CheckpointError: the file is corrupt or truncated, or not a checkpoint of this agent.
+            ValueError: another field is changed, or a change is invalid.
+        """
+        if wrong := sorted(changes.keys() - set(cls.CHANGEABLE)):
+            raise ValueError(
+                f"cannot change {', '.join(wrong)} when resuming; only {listed(cls.CHANGEABLE)} can change"
+            )
+        arrays, metadata = params.load_with_metadata(path)
+        config = stored_config(path, metadata, cls.__name__)
+        try:
+            cls.configure(**config)
+        except ValueError as error:
+            raise CheckpointError(f"{path}: {error}") from error
+        agent = cls(seed=0, **{**config, **changes})
+        try:
+            agent.rng.bit_generator.state = json.loads(metadata["rng"])
+            agent.step = int(json.loads(metadata["step"]))
+            agent.load_state(arrays)
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            agent.close()
+            raise CheckpointError(f"{path}: not a checkpoint of this agent ({error!r})") from error
+        return agent
+
+
+def stored_config(path: Path, metadata: Mapping[str, str], agent: str) -> dict[str, Any]:
+    """Return the configuration in the metadata of a checkpoint; raise CheckpointError if it is of another agent."""
+    try:
+        config: dict[str, Any] = json.loads(metadata["config"])
+    except (KeyError, ValueError):
+        raise CheckpointError(f"{path}: not a checkpoint of an agent") from None
+    if (found := json.loads(metadata.get("agent", "null"))) not in (None, agent):
+        raise CheckpointError(f"{path}: a checkpoint of {found}, not of {agent}")
+    return config
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Join names with commas and a final ``and``."""
+    return f"{', '.join(names[:-1])} and {names[-1]}"
