@@ -256,7 +256,7 @@ def test_row_above_the_peak_of_the_machine_is_a_warning(toy, variables):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_interrupted_run_leaves_no_process_memory_or_file(toy, variables, tmp_path, number):
-    result, held = tmp_path / "result.json", tmp_path / "pack_args"
+    result, held = tmp_path / "result.json", tmp_path / "held"
     result.write_text("kept")
     before = files_of(toy)
     process = subprocess.Popen(
@@ -280,7 +280,7 @@ def test_interrupted_run_leaves_no_process_memory_or_file(toy, variables, tmp_pa
     assert "KeyboardInterrupt" in text
     assert files_of(toy) == before
     assert result.read_text() == "kept"
-    assert files_of(tmp_path) == [tmp_path / name for name in ("pack_args", "result.json", "sitecustomize.py")]
+    assert files_of(tmp_path) == [tmp_path / name for name in ("held", "result.json", "sitecustomize.py")]
 
 
 def test_asv_times_a_new_workload_and_skips_a_backend_that_is_not_installed(toy, variables):

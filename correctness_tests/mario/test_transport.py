@@ -224,7 +224,7 @@ def held_before():
     return held()
 
 
-def pack_args():
+def held():
     """Numbers of open descriptors, mappings of shared memory and threads of this process."""
     with open("/proc/self/maps") as file:
         mapped = file.read().count("memfd:rl_impls")

@@ -105,7 +105,7 @@ def of_ray():
     return {pid for pid in found if alive(pid)}
 
 
-def pack_args(ray):
+def held(ray):
     """Return how many objects this process keeps in the store."""
     return len(ray._private.worker.global_worker.core_worker.get_all_reference_counts())
 

@@ -52,7 +52,7 @@ def test_moody(benchmark):
 
 @pytest.mark.parametrize("size", [1000, 4_000_000])
 def test_held(benchmark, size):
-    def pack_args():
+    def held():
         np.sort(np.zeros(40_000))  # a long call by the fake clock, so that few are made
         return float(np.ones(size).sum())
 

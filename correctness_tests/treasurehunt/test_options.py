@@ -36,7 +36,7 @@ def test_nets_one_by_one_hold_an_array_of_each_agent_and_batched_nets_one_of_all
         np.testing.assert_array_equal([made.to_host(part) for part in parts], made.to_host(whole))
     np.testing.assert_array_equal(made.to_host(one_by_one(*held)), wanted)
     batched = build(op, backend, everything, example, "full")
-    pack_args = getattr(batched, "pack_args", lambda *args: args)(*args)
+    held = getattr(batched, "pack_args", lambda *args: args)(*args)
     assert all(kept is whole for kept, whole in zip(held, args, strict=True))
 
 
