@@ -44,7 +44,7 @@ def fields_of(index, numbers):
     return actions, (numbers / 8).astype(np.float32), numbers % 5 == 4, times
 
 
-def to_device(sender, number):
+def put(sender, number):
     """Put experience ``number``, from a frame that is overwritten at once."""
     frame = frames_of(sender.shape, sender.index, [number])[0]
     action, reward, end, step = (one[0] for one in fields_of(sender.index, [number]))
@@ -99,7 +99,7 @@ def collect(sender, first, count, seed, pause):
         for number in range(first, first + count):
             if pause and rng.random() < 0.1:
                 time.sleep(pause * rng.random())
-            to_device(sender, number)
+            put(sender, number)
         sender.close()
     except TransportBroken:
         os._exit(GONE)
@@ -114,8 +114,8 @@ class Deadly:
 
 def die_writing(sender, first):
     """Process: put two experiences, and die while writing a third."""
-    to_device(sender, first)
-    to_device(sender, first + 1)
+    put(sender, first)
+    put(sender, first + 1)
     sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.mario import collectors as helpers
-from correctness_tests.mario.collectors import Taken, balanced, names_made, to_device, start, take_all
+from correctness_tests.mario.collectors import Taken, balanced, names_made, put, start, take_all
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, until
 from rl_impls.mario.transport import KINDS, PRODUCED, TransportBroken, make_transport
@@ -62,7 +62,7 @@ def test_local_queues_hand_over_batches(make):
     senders = [transport.sender(0), transport.sender(1)]
     for number in range(100):
         for sender in senders:
-            to_device(sender, number)
+            put(sender, number)
     take_all(transport, taken, [100, 100])
     assert max(count for _, count in taken.calls) <= 4
     assert len(taken.calls) < 200
@@ -78,7 +78,7 @@ def test_rings_are_taken_from_in_turns(make):
     for index in range(3):
         sender = transport.sender(index)
         for number in range(9):
-            to_device(sender, number)
+            put(sender, number)
     for _ in range(3):
         transport.take(taken, most=2)
     assert taken.counts() == [2, 2, 2]
@@ -88,16 +88,16 @@ def test_a_ring_is_not_overwritten_while_it_is_read(make):
     transport, tried = make("shared_ring", 1, capacity=4, patience=0), []
     sender = transport.sender(0)
     for number in range(4):
-        to_device(sender, number)
+        put(sender, number)
 
     def into(index, frames, *fields):
         before = frames.copy()
-        tried.append(to_device(sender, 4))
+        tried.append(put(sender, 4))
         np.testing.assert_array_equal(frames, before)
 
     transport.take(into)
     assert tried == [False]
-    assert to_device(sender, 5)
+    assert put(sender, 5)
 
 
 @every_kind
@@ -106,7 +106,7 @@ def test_a_sender_waits_for_room_as_long_as_its_patience(kind, make):
     transport = make(kind, 2, shape, **small(kind, patience=0.01))
     sender = transport.sender(0)
     assert transport.counters()["full"][0] == 0
-    dropped = [to_device(sender, number) for number in range(25)].count(False)
+    dropped = [put(sender, number) for number in range(25)].count(False)
     found = transport.counters()
     assert dropped >= 5
     assert found["full"][0] >= 0.0099 * dropped
@@ -122,7 +122,7 @@ def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(k
     found = transport.counters()["empty"]
     assert found >= 0.019
     sender = transport.sender(0)
-    thread = threading.Timer(0.05, to_device, (sender, 0))
+    thread = threading.Timer(0.05, put, (sender, 0))
     thread.start()
     assert transport.take(taken, most=5, seconds=100) == 1  # the limit of this test ends it, where it waits for more
     thread.join()
@@ -132,7 +132,7 @@ def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(k
 def test_time_waiting_for_the_lock_is_counted(make):
     transport, taken = make("locked_queue"), Taken(2, SHAPE)
     with transport.lock:
-        to_device(transport.sender(1), 0)
+        put(transport.sender(1), 0)
         until(lambda: transport.counters()["lock"][1] > 0, "a sender")
     take_all(transport, taken, [0, 1])
     assert transport.counters()["lock"][0] == 0
@@ -147,11 +147,11 @@ def test_experiences_count_as_delivered_though_the_callback_raises(kind, make):
         failing.append(len(frames))
         raise KeyError("no room")
 
-    to_device(sender, 0)
+    put(sender, 0)
     with pytest.raises(KeyError):
         transport.take(fail, seconds=100)
     assert failing == [1]
-    to_device(sender, 1)
+    put(sender, 1)
     take_all(transport, taken, [1])
     assert taken.numbers == [[1]]
     assert balanced(transport.counters())["delivered"][0] == 2
@@ -195,12 +195,12 @@ WRONG_ITEMS = [
 def test_an_invalid_experience_is_not_put(kind, make):
     transport, taken = make(kind, **small(kind)), Taken(2, SHAPE)
     sender = transport.sender(0)
-    to_device(sender, 0)
+    put(sender, 0)
     for item, error in WRONG_ITEMS:
         with pytest.raises(ValueError, match=error):
             sender.put(*item)
     assert transport.counters()["produced"][0] == 1
-    to_device(sender, 1)
+    put(sender, 1)
     take_all(transport, taken, [2, 0])
     assert taken.numbers[0] == [0, 1]
 
@@ -240,8 +240,8 @@ def test_a_closed_transport_leaves_nothing(kind, state):
         transport = make_transport(kind, 2, SHAPE, **small(kind, patience=0))
         senders = [transport.sender(index) for index in range(2)]
         for number in range({"fresh": 0, "used": 3, "full": 600}[state]):
-            to_device(senders[0], number)
-            to_device(senders[1], number)
+            put(senders[0], number)
+            put(senders[1], number)
         if state == "used":
             transport.take(lambda *args: None, most=1, seconds=1)
             senders[0].close()
@@ -251,7 +251,7 @@ def test_a_closed_transport_leaves_nothing(kind, state):
     assert not found["waiting"].any()
     for sender in senders:
         with pytest.raises(RuntimeError, match=r"closed|gone"):
-            to_device(sender, 999)
+            put(sender, 999)
     for call in (lambda: transport.take(print), lambda: transport.sender(0), lambda: transport.ended(0)):
         with pytest.raises(RuntimeError, match=r"^the transport is closed$"):
             call()
@@ -328,7 +328,7 @@ def test_a_ring_loses_only_the_experience_being_written(make):
         assert transport.take(taken) == 2
         found = balanced(transport.counters())
         assert (found["lost"][0], found["waiting"][0]) == (life + 1, 0)
-    to_device(transport.sender(0), 6)
+    put(transport.sender(0), 6)
     assert transport.take(taken) == 1
     assert taken.numbers[0] == [0, 1, 3, 4, 6]
 
@@ -338,7 +338,7 @@ def test_a_queue_is_broken_if_a_dead_collector_left_it_incomplete(kind, how, mak
     transport, taken = make(kind), Taken(2, SHAPE)
     senders = [transport.sender(0), transport.sender(1)]
     for sender in senders:
-        to_device(sender, 0)
+        put(sender, 0)
     senders[0].close()
     take_all(transport, taken, [1, 1])
     transport.shared["counts"][0, PRODUCED] += 1
@@ -348,7 +348,7 @@ def test_a_queue_is_broken_if_a_dead_collector_left_it_incomplete(kind, how, mak
     error = {"the lock": "holds the lock of all", "in the queue": "had not handed over what was in its queue"}
     if how == "the lock":
         transport.lock.acquire()
-        to_device(senders[1], 1)  # which waits for the lock
+        put(senders[1], 1)  # which waits for the lock
     wanted = rf"^collector 0 died and {error.get(how, 'left a part of an item in')}.*: 1 of its experiences are lost$"
     with pytest.raises(TransportBroken, match=wanted):
         transport.ended(0)

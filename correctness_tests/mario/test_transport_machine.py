@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from correctness_tests.mario.collectors import Taken, balanced, to_device
+from correctness_tests.mario.collectors import Taken, balanced, put
 from correctness_tests.waiting import limit
 from rl_impls.mario.transport import make_transport
 
@@ -32,10 +32,10 @@ class Machine(RuleBasedStateMachine):
         self.senders = [self.transport.sender(index) for index in range(2)]
 
     @rule(index=INDICES, count=st.integers(1, 9))
-    def to_device(self, index, count):
+    def put(self, index, count):
         for _ in range(count):
             waits = len(self.kept[index]) - len(self.taken.numbers[index])
-            done = to_device(self.senders[index], self.produced[index])
+            done = put(self.senders[index], self.produced[index])
             if waits < self.share:
                 assert done
             if waits >= self.share + self.behind:
